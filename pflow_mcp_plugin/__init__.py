@@ -1,0 +1,15 @@
+"""pflow-mcp: the tools of every MCP server as workflow nodes.
+
+Where to start reading, in the order data flows:
+
+- `config`: the servers a person has, and how their config is checked, kept and expanded
+- `client`: the only room that talks to servers
+- `discovery`: server to tools, kept in one file for each server
+- `registration`: tool to registry entry
+- `injection`: node type to special parameters
+- `execution`: a node runs: arguments in, a call, the result mapped out
+- `cli`, `server`: commands, and what is served over MCP
+- `trust`: decisions over what a server claims
+- `contract`, `plugin`, `hookspecs`: how host and plugins meet
+- `host`: a small pflow core that knows nothing of the above
+"""

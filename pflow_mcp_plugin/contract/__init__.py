@@ -1,0 +1,61 @@
+"""The contract between pflow core (the *host*) and its plugins.
+
+A plugin author needs this package and nothing else of the host:
+
+- `hookspecs`: the hooks a host calls; mark an implementation with `hookimpl`.
+- `entries`: what a plugin gives the registry: `NodeSource`, `Entry`, `Interface`, `Field`.
+- `commands`: what a plugin gives the command line: `Command`, `Report`.
+- `hosts`: the handles a plugin is given: `Host`, `Run`, `NodeRef`, `Paths` and what hangs on them.
+- `problems`: `Problem` (a finding) and `PflowError` (a failure), with their kinds and exit codes.
+
+It imports pluggy, attrs and typing only, and knows nothing of any plugin.
+"""
+
+from pflow_mcp_plugin.contract.commands import Command, CommandLike, Report
+from pflow_mcp_plugin.contract.entries import Entry, Field, Interface, NodeSource
+from pflow_mcp_plugin.contract.hookspecs import ENTRY_POINT_GROUP, PROJECT, hookimpl, hookspec
+from pflow_mcp_plugin.contract.hosts import (
+    API,
+    Host,
+    Library,
+    NodeRef,
+    Outcome,
+    Paths,
+    Registry,
+    Run,
+    Runner,
+    Settings,
+    Traces,
+    Workflow,
+)
+from pflow_mcp_plugin.contract.problems import EXIT_CODES, Kind, PflowError, Problem
+
+__all__ = [
+    "API",
+    "ENTRY_POINT_GROUP",
+    "EXIT_CODES",
+    "PROJECT",
+    "Command",
+    "CommandLike",
+    "Entry",
+    "Field",
+    "Host",
+    "Interface",
+    "Kind",
+    "Library",
+    "NodeRef",
+    "NodeSource",
+    "Outcome",
+    "Paths",
+    "PflowError",
+    "Problem",
+    "Registry",
+    "Report",
+    "Run",
+    "Runner",
+    "Settings",
+    "Traces",
+    "Workflow",
+    "hookimpl",
+    "hookspec",
+]

@@ -1,0 +1,193 @@
+"""The hooks that a host calls.
+
+pluggy project name `pflow`; a distribution names its plugin under the entry-point group `pflow`:
+
+    [project.entry-points.pflow]
+    mine = "my_package.plugin"
+
+Every hook takes one argument; what a later version adds is an attribute of that argument, so an
+implementation written for 1.x never stops fitting. Hooks are synchronous. One bad plugin never
+sinks the host: an implementation that raises is named, with its distribution, and skipped, except
+where a hook says otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager
+
+import pluggy
+
+from pflow_mcp_plugin.contract.commands import Command
+from pflow_mcp_plugin.contract.entries import NodeSource
+from pflow_mcp_plugin.contract.hosts import Host, NodeRef, Run
+from pflow_mcp_plugin.contract.problems import Problem
+
+PROJECT = "pflow"
+ENTRY_POINT_GROUP = "pflow"
+
+hookspec = pluggy.HookspecMarker(PROJECT)
+hookimpl = pluggy.HookimplMarker(PROJECT)
+
+
+@hookspec(historic=True)
+def pflow_addhooks(manager: pluggy.PluginManager) -> None:
+    """Add further hook specs, so that other plugins can extend this one.
+
+    Called once for each plugin, when it is registered, before any other hook.
+
+    Args:
+        manager: The host's plugin manager; only `add_hookspecs` is for plugins to call.
+
+    A plugin that raises here is unregistered and named.
+
+    Example:
+        >>> from pflow_mcp_plugin.contract import hookimpl
+        >>> @hookimpl
+        ... def pflow_addhooks(manager):
+        ...     from my_package import hookspecs
+        ...     manager.add_hookspecs(hookspecs)
+    """
+
+
+@hookspec
+def pflow_configure(host: Host) -> None:
+    """Take note of the host; do no I/O.
+
+    Called once, after every plugin is registered and before any hook below.
+
+    A plugin that raises here is unregistered and named; its `pflow_unconfigure` is not called.
+
+    Example:
+        >>> from pflow_mcp_plugin.contract import hookimpl
+        >>> @hookimpl
+        ... def pflow_configure(host):
+        ...     assert host.api >= (1, 0)
+    """
+
+
+@hookspec
+def pflow_unconfigure(host: Host) -> None:
+    """Give back what `pflow_configure` took.
+
+    Called exactly once, when the program ends, if `pflow_configure` returned.
+
+    Example:
+        >>> from pflow_mcp_plugin.contract import hookimpl
+        >>> @hookimpl
+        ... def pflow_unconfigure(host):
+        ...     print("bye")
+    """
+
+
+@hookspec
+def pflow_register_nodes(host: Host) -> Iterable[NodeSource]:
+    """Contribute nodes to the registry.
+
+    Called when a node is first looked up or listed. The objects returned are cheap: they read
+    their entries when asked, never here.
+
+    Returns:
+        The plugin's node sources.
+
+    Example:
+        >>> from pflow_mcp_plugin.contract import Entry, hookimpl
+        >>> class Shouts:
+        ...     name = "shouts"
+        ...     prefixes = ("shout-",)
+        ...     def fingerprint(self): return "1"
+        ...     def get(self, node_type):
+        ...         return next((e for e in self.entries() if e.node == node_type), None)
+        ...     def entries(self):
+        ...         yield Entry(node="shout-loud", class_name="Loud", module="my_package.nodes")
+        ...     def missing(self, node_type): return None
+        ...     def upgrade(self, node): return None
+        >>> @hookimpl
+        ... def pflow_register_nodes(host):
+        ...     return [Shouts()]
+    """
+    return ()
+
+
+@hookspec
+def pflow_inject_params(node: NodeRef) -> Mapping[str, object] | None:
+    """Give a node special parameters when a workflow is compiled.
+
+    Called once for each node of the workflow.
+
+    Returns:
+        Parameters whose names have the form `__name__`, or None for nodes that are not yours.
+
+    A plugin that raises here stops the compilation, as do two plugins that set one parameter.
+
+    Example:
+        >>> from pflow_mcp_plugin.contract import hookimpl
+        >>> @hookimpl
+        ... def pflow_inject_params(node):
+        ...     return {"__volume__": 11} if node.type.startswith("shout-") else None
+    """
+    return None
+
+
+@hookspec
+def pflow_register_commands(host: Host) -> Iterable[Command]:
+    """Contribute commands to the command line.
+
+    Called when the command line is built.
+
+    Returns:
+        Announcements; what a command runs is imported when it is called.
+
+    Example:
+        >>> from pflow_mcp_plugin.contract import Command, hookimpl
+        >>> @hookimpl
+        ... def pflow_register_commands(host):
+        ...     return [Command(path=("shout",), help="Say it loud.", load="my_package.cli:shout")]
+    """
+    return ()
+
+
+@hookspec
+def pflow_validate_config(host: Host) -> Iterable[Problem]:
+    """Check the plugin's own config.
+
+    Called on `config check` and before a plugin's config is written; never at start-up.
+
+    Returns:
+        Every problem there is, each with its path and the fix.
+
+    Example:
+        >>> from pflow_mcp_plugin.contract import Problem, hookimpl
+        >>> @hookimpl
+        ... def pflow_validate_config(host):
+        ...     if not (host.paths.config / "shout.toml").exists():
+        ...         yield Problem(message="There is no shout.toml", severity="warning", kind="config")
+    """
+    return ()
+
+
+@hookspec
+def pflow_run_context(run: Run) -> AbstractContextManager[object] | None:
+    """Hold something open while a workflow runs.
+
+    Called after the workflow was compiled, before its first node. The context managers are
+    entered in the order of their plugins and left in reverse, whatever happens.
+
+    Returns:
+        A context manager, or None when the workflow has nothing of yours.
+
+    A context manager that raises when it is entered fails the run.
+
+    Example:
+        >>> from contextlib import contextmanager
+        >>> from pflow_mcp_plugin.contract import hookimpl
+        >>> @contextmanager
+        ... def microphone(run):
+        ...     run.resources["shout"] = "on"
+        ...     yield
+        >>> @hookimpl
+        ... def pflow_run_context(run):
+        ...     mine = any(node.type.startswith("shout-") for node in run.workflow.nodes)
+        ...     return microphone(run) if mine else None
+    """
+    return None

@@ -1,0 +1,115 @@
+"""The error tree of the MCP side.
+
+Every error names the server, the tool where there is one, the phase in which it happened, its
+cause, whether the call ran, whether it may be sent again, and the next step. Few classes: what
+tells errors apart lies in their fields.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal
+
+import attrs
+
+from pflow_mcp_plugin.contract import Kind, PflowError
+
+Phase = Literal["config", "start", "connect", "handshake", "list", "arguments", "call", "result", "close"]
+Ran = Literal["ran", "not ran", "unknown"]
+"""Whether a failed call reached its tool."""
+
+
+@attrs.frozen(kw_only=True)
+class Where:
+    """The place an error happened at.
+
+    Attributes:
+        server: The server's configured name.
+        tool: The raw tool name, empty when no call was made.
+        phase: What was being done.
+    """
+
+    server: str = ""
+    tool: str = ""
+    phase: Phase = "call"
+
+
+class McpError(PflowError):
+    """A failure on the way to a server, in it, or on the way back.
+
+    Args:
+        message: What happened; tests pin how it begins where the specification does.
+        where: Server, tool and phase.
+        ran: Whether the call reached its tool.
+        retryable: Whether the same call may succeed, and do no harm, when sent again.
+        next_step: What the user does now.
+        facts: JSON values for the envelope: exit code, stderr tail, status, code...
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        where: Where,
+        ran: Ran = "not ran",
+        retryable: bool = False,
+        next_step: str = "",
+        **facts: Any,
+    ) -> None:
+        named = {"server": where.server, "tool": where.tool, "phase": where.phase}
+        details: dict[str, object] = {key: value for key, value in named.items() if value}
+        details |= {"ran": ran, "retryable": retryable}
+        details |= {key: value for key, value in facts.items() if value is not None and value != ""}
+        super().__init__(message, details=details, suggestions=(next_step,) if next_step else ())
+        self.where = where
+        self.ran = ran
+        self.retryable = retryable
+        self.facts = facts
+
+
+class ConfigError(McpError):
+    """The config of a server does not allow what was asked for; nothing was started."""
+
+    kind: ClassVar[Kind] = "config"
+
+
+class ServerNotConfigured(McpError):
+    """`Server {name} not configured`."""
+
+    kind: ClassVar[Kind] = "not_found"
+
+
+class ToolNotFound(McpError):
+    """`Tool {tool} not found on server {server}`."""
+
+    kind: ClassVar[Kind] = "not_found"
+    action = "resource_missing"
+
+
+class ArgumentsInvalid(McpError):
+    """The arguments do not fit the tool's input schema; nothing was sent."""
+
+    kind: ClassVar[Kind] = "validation"
+
+
+class ConnectionFailed(McpError):
+    """A server could not be started, reached or understood; no call had been made."""
+
+    kind: ClassVar[Kind] = "connection"
+
+
+class CallFailed(McpError):
+    """A call was made, or was about to be, and gave no result."""
+
+
+class DeadlineExceeded(CallFailed):
+    """A call was given up after its deadline; the message says which one."""
+
+    action = "timeout"
+
+
+class ToolFailed(CallFailed):
+    """The tool itself reports a failure (`isError`); its own text is the message."""
+
+
+class CallRefused(CallFailed):
+    """A plugin vetoed the call; raise it from `pflow_mcp_prepare_call`."""

@@ -1,0 +1,76 @@
+"""Names of servers, tools and nodes.
+
+Rule: `mcp-{server}-{tool}`, the tool lower-cased, each run outside `[a-z0-9]` one `-`, ends
+stripped. Two tools that would share a name both get a suffix made from what tells them apart.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+from hashlib import sha256
+
+PREFIX = "mcp-"
+_SERVER = re.compile(r"[a-z0-9-]+")
+_OUTSIDE = re.compile(r"[^a-z0-9]+")
+
+
+def is_server_name(name: str) -> bool:
+    """Whether `name` can name a server: `[a-z0-9-]+`."""
+    return _SERVER.fullmatch(name) is not None
+
+
+def server_name(text: str) -> str:
+    """Return the server name closest to `text`: lower case, other characters as `-`."""
+    return slug(text) or "server-" + _digest(text)
+
+
+def slug(text: str) -> str:
+    """Return `text` lower-cased, each run outside `[a-z0-9]` one `-`, ends stripped; may be empty."""
+    return _OUTSIDE.sub("-", text.lower()).strip("-")
+
+
+def node_name(server: str, tool: str) -> str:
+    """Return the node type of a tool, before collisions are looked at."""
+    return f"{PREFIX}{server}-{slug(tool) or 'tool-' + _digest(tool)}"
+
+
+def node_names(tools: Iterable[tuple[str, str]]) -> dict[tuple[str, str], str]:
+    """Name tools so that no two share a node type.
+
+    Args:
+        tools: `(server, raw tool name)` pairs, over all servers.
+
+    Returns:
+        The node type of each pair. Tools that would share one each get the first six hex digits
+        of sha256 over `server\\0tool` appended (more only if that name is taken too).
+    """
+    pairs = list(dict.fromkeys(tools))
+    names = {pair: node_name(*pair) for pair in pairs}
+    for digits in (6, 12, 64):
+        count = Counter(names.values())
+        if len(count) == len(pairs):
+            break
+        for pair in pairs:
+            if count[names[pair]] > 1:
+                names[pair] = f"{node_name(*pair)}-{_digest(chr(0).join(pair), digits)}"
+    return names
+
+
+def parse_node_type(node_type: str, servers: Iterable[str]) -> tuple[str, str] | None:
+    """Split a bare node type into server and tool; the longest configured server name wins.
+
+    Returns:
+        `(server, rest)`, or None when it is not `mcp-` and a configured server.
+    """
+    rest = node_type.removeprefix(PREFIX)
+    if rest == node_type:
+        return None
+    fitting = (server for server in servers if rest.startswith(server + "-"))
+    server = max(fitting, key=len, default=None)
+    return None if server is None else (server, rest[len(server) + 1 :])
+
+
+def _digest(text: str, digits: int = 6) -> str:
+    return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:digits]

@@ -1,0 +1,225 @@
+"""The values that cross between the rooms of the MCP side, and to plugins of this plugin."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import attrs
+
+Transport = Literal["stdio", "http", "sse", "uds", "pipe"]
+
+@attrs.frozen(kw_only=True)
+class ToolFilter:
+    """Globs over raw tool names; an empty `allow` allows all, `deny` wins."""
+
+    allow: tuple[str, ...] = ()
+    deny: tuple[str, ...] = ()
+
+
+@attrs.frozen(kw_only=True)
+class Server:
+    """A configured server, checked, with defaults filled in.
+
+    Times are in seconds. Values may hold `${VAR}` references until they are expanded.
+
+    Attributes:
+        name: `[a-z0-9-]+`.
+        transport: How it is reached.
+        command: Program of a stdio server (also starts uds and pipe servers).
+        args: Its arguments.
+        env: Variables it gets beside the few that every server gets.
+        cwd: Its working folder; None is the folder pflow runs in.
+        path: Socket or pipe path, for uds and pipe.
+        url: Endpoint, for http and sse.
+        headers: HTTP headers, for http and sse.
+        auth: The `auth` table as configured.
+        timeout: One HTTP exchange.
+        sse_timeout: Silence allowed on an event stream.
+        insecure: Allows plain http to a host that is not loopback.
+        startup_timeout: From start to the end of the handshake.
+        list_timeout: One whole tools/list.
+        call_timeout: Silence allowed during a call; progress starts it anew.
+        call_timeout_max: A whole call.
+        protocol: `auto`, `handshake` or a protocol version.
+        tools: Which tools become nodes.
+        rename: Raw tool name to the name its node gets.
+        trust_readonly: Whether `readOnlyHint` is believed.
+        trust_idempotent: Whether `idempotentHint` is believed.
+        disabled: Kept in the config, not used.
+        max_line_mb: Cap on one message, in MiB.
+        inline_limit_kb: A larger result goes to a file, in KiB.
+    """
+
+    name: str
+    transport: Transport = "stdio"
+    command: str = ""
+    args: tuple[str, ...] = ()
+    env: Mapping[str, str] = attrs.field(factory=dict)
+    cwd: str | None = None
+    path: str = ""
+    url: str = ""
+    headers: Mapping[str, str] = attrs.field(factory=dict)
+    auth: Mapping[str, Any] = attrs.field(factory=dict)
+    timeout: float = 30.0
+    sse_timeout: float = 300.0
+    insecure: bool = False
+    startup_timeout: float = 30.0
+    list_timeout: float = 5.0
+    call_timeout: float = 30.0
+    call_timeout_max: float = 600.0
+    protocol: str = "auto"
+    tools: ToolFilter = attrs.field(factory=ToolFilter)
+    rename: Mapping[str, str] = attrs.field(factory=dict)
+    trust_readonly: bool = False
+    trust_idempotent: bool = False
+    disabled: bool = False
+    max_line_mb: float = 256
+    inline_limit_kb: float = 256
+
+
+@attrs.frozen(kw_only=True)
+class Launch:
+    """A server with every `${VAR}` expanded: ready to be started or reached.
+
+    Attributes:
+        server: The config with expanded values.
+        fingerprint: Hash of the config as written, before expansion; tells whether a sync is due.
+        secrets: Expanded values that must never be shown.
+        unset: Variables of `env` that were not set and became the empty string.
+        era: What the last connection with this config spoke: `modern`, `handshake`, or None if unknown.
+    """
+
+    server: Server
+    fingerprint: str = ""
+    secrets: tuple[str, ...] = ()
+    unset: tuple[str, ...] = ()
+    era: Literal["modern", "handshake"] | None = None
+
+
+@attrs.frozen(kw_only=True)
+class Tool:
+    """A tool as its server described it.
+
+    Attributes:
+        name: The raw name.
+        description: The server's text.
+        input_schema: JSON Schema of the arguments, untouched.
+        output_schema: JSON Schema of the structured result, untouched, where there is one.
+        annotations: The server's claims (`readOnlyHint`, ...); claims, not facts.
+        title: A name for people.
+        meta: The tool's `_meta`.
+        hash: `sha256:...` over name, description and both schemas.
+    """
+
+    name: str
+    description: str = ""
+    input_schema: Mapping[str, Any] = attrs.field(factory=dict)
+    output_schema: Mapping[str, Any] | None = None
+    annotations: Mapping[str, Any] = attrs.field(factory=dict)
+    title: str = ""
+    meta: Mapping[str, Any] = attrs.field(factory=dict)
+    hash: str = ""
+
+
+@attrs.frozen(kw_only=True)
+class ServerInfo:
+    """What a server says of itself once it is connected.
+
+    Attributes:
+        name: Its own name, empty if it gives none.
+        version: Its own version.
+        protocol: The negotiated protocol version, e.g. `2025-11-25`.
+        era: `modern` (stateless) or `handshake`.
+        instructions: Its text for agents.
+        capabilities: As sent.
+    """
+
+    name: str = ""
+    version: str = ""
+    protocol: str = ""
+    era: Literal["modern", "handshake"] = "handshake"
+    instructions: str = ""
+    capabilities: Mapping[str, Any] = attrs.field(factory=dict)
+
+
+@attrs.frozen(kw_only=True)
+class Listing:
+    """The answer to one whole tools/list.
+
+    Attributes:
+        info: Who answered.
+        tools: The tools that are well formed, in the server's order.
+        skipped: `(name, reason)` of those that are not.
+        notes: What else was noticed, e.g. that a page cursor repeated.
+        timings: Milliseconds of each phase: `start`, `handshake`, `list`.
+        memory_mb: Resident memory of the server's process group in MiB, None where unknown.
+    """
+
+    info: ServerInfo
+    tools: tuple[Tool, ...] = ()
+    skipped: tuple[tuple[str, str], ...] = ()
+    notes: tuple[str, ...] = ()
+    timings: Mapping[str, float] = attrs.field(factory=dict)
+    memory_mb: float | None = None
+
+
+@attrs.frozen(kw_only=True)
+class ToolRecord:
+    """A tool of the last sync, with what is needed to call it.
+
+    Attributes:
+        server: The server's name.
+        node: The node type it is registered as.
+        tool: The tool itself.
+        info: What the server said of itself at the last sync.
+        manifest_hash: Hash of all tools of that sync.
+    """
+
+    server: str
+    node: str
+    tool: Tool
+    info: ServerInfo = attrs.field(factory=ServerInfo)
+    manifest_hash: str = ""
+
+
+@attrs.frozen(kw_only=True)
+class ToolCall:
+    """A call about to be made; what the call hooks are given.
+
+    Attributes:
+        server: The server's name.
+        tool: The raw tool name.
+        arguments: What is sent; JSON values.
+        node_id: The workflow node that calls, empty outside a run.
+        run_id: The run, empty outside one.
+    """
+
+    server: str
+    tool: str
+    arguments: Mapping[str, Any] = attrs.field(factory=dict)
+    node_id: str = ""
+    run_id: str = ""
+
+
+@attrs.frozen(kw_only=True)
+class CallResult:
+    """What a tool answered.
+
+    Attributes:
+        content: Content blocks as in the protocol (`{"type": "text", "text": ...}`), camelCase keys.
+        structured: The structured content; any JSON value.
+        has_structured: Whether there was structured content (None is a value too).
+        is_error: Whether the tool reports a failure.
+        meta: The result's `_meta`.
+        info: Who answered.
+        milliseconds: From sending to the answer.
+    """
+
+    content: tuple[Mapping[str, Any], ...] = ()
+    structured: Any = None
+    has_structured: bool = False
+    is_error: bool = False
+    meta: Mapping[str, Any] = attrs.field(factory=dict)
+    info: ServerInfo = attrs.field(factory=ServerInfo)
+    milliseconds: float = 0.0
