@@ -1,0 +1,85 @@
+"""Secrets kept out of what is shown and recorded.
+
+`mask` hides a configured value that is about to be printed; `Redactor` takes known secret values
+out of whatever text or JSON they got into.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Iterable
+from typing import Any
+
+MASK = "****"
+REDACTED = "***"
+SHORTEST = 4
+"""Shorter values are left alone: taking them out would shred ordinary text and hide nothing."""
+
+_REFERENCE = re.compile(r"\$\{([^{}:]+)(?::-([^{}]*))?\}")
+_REFERENCES_ONLY = re.compile(
+    r"(?:(?:basic|bearer|digest|token|apikey|negotiate)\s+)?"
+    r"(?:\$\{[^{}]+\}[\s:;,/@]*)+",
+    re.IGNORECASE,
+)
+
+
+def mask(value: str) -> str:
+    """Return a configured value in a form that may be shown.
+
+    A value that is only `${...}` references (perhaps after an auth scheme, as in
+    `Bearer ${TOKEN}`) stays as it is, but for defaults written into the reference. Any other
+    becomes `****`, whatever its length.
+    """
+    if not value:
+        return value
+    if not _REFERENCES_ONLY.fullmatch(value.strip()):
+        return MASK
+    return _REFERENCE.sub(_without_default, value)
+
+
+class Redactor:
+    """Replaces secret values by `***`; values may be added at any time, from any thread."""
+
+    def __init__(self, values: Iterable[str] = ()) -> None:
+        self._lock = threading.Lock()
+        self._secrets: frozenset[str] = frozenset()
+        self._pattern: re.Pattern[str] | None = None
+        self.add(values)
+
+    def add(self, values: Iterable[str]) -> None:
+        """Redact these values from now on, also as they look inside a JSON text."""
+        wanted = {form for value in values if len(value) >= SHORTEST for form in (value, _escaped(value))}
+        with self._lock:
+            if wanted <= self._secrets:
+                return
+            self._secrets |= wanted
+            longest_first = sorted(self._secrets, key=lambda secret: (-len(secret), secret))
+            self._pattern = re.compile("|".join(map(re.escape, longest_first)))
+
+    def text(self, text: str) -> str:
+        """Return the text without the secrets."""
+        return text if self._pattern is None else self._pattern.sub(REDACTED, text)
+
+    def value(self, value: Any) -> Any:
+        """Return a JSON value with the secrets taken out of its texts and keys; others pass as they are."""
+        if self._pattern is None:
+            return value
+        if isinstance(value, str):
+            return self.text(value)
+        if isinstance(value, dict):
+            return {self.value(key): self.value(item) for key, item in value.items()}
+        if isinstance(value, list | tuple):
+            return [self.value(item) for item in value]
+        return value
+
+
+def _without_default(reference: re.Match[str]) -> str:
+    name, default = reference.groups()
+    return f"${{{name}:-{MASK}}}" if default else reference[0]
+
+
+def _escaped(value: str) -> str:
+    import json
+
+    return json.dumps(value, ensure_ascii=False)[1:-1]

@@ -1,0 +1,245 @@
+from __future__ import annotations
+
+import json
+import os
+import stat
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pflow_mcp_plugin import storage
+from pflow_mcp_plugin.contract import Problem
+from pflow_mcp_plugin.storage import CorruptFile, JsonStore, StoreError, locked, sweep, write_atomic
+
+WRITER = """
+import sys
+from pathlib import Path
+from pflow_mcp_plugin.storage import JsonStore
+store = JsonStore(path=Path(sys.argv[1]), schema_version=1, what="test")
+for number in range(int(sys.argv[3])):
+    store.update(lambda data: data.update({f"{sys.argv[2]}-{number}": number}))
+    print(number, flush=True)
+"""
+
+
+def a_store(path: Path, **options: object) -> JsonStore:
+    return JsonStore(path=path, schema_version=1, what="settings", **options)  # type: ignore[arg-type]
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def leftovers(folder: Path) -> list[str]:
+    return [item.name for item in folder.iterdir() if item.name.endswith(".tmp")]
+
+
+def test_all_folders_are_below_pflow_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PFLOW_HOME", str(tmp_path))
+    paths = storage.default_paths()
+    assert [paths.config, paths.data, paths.state, paths.cache] == [
+        tmp_path / name for name in ("config", "data", "state", "cache")
+    ]
+
+
+def test_without_pflow_home_the_platform_says_where(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("PFLOW_HOME", raising=False)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    assert "pflow" in storage.default_paths().config.parts
+
+
+def test_reading_a_missing_file_gives_none(tmp_path: Path) -> None:
+    assert storage.read_bytes(tmp_path / "none") is None
+
+
+def test_reading_what_is_no_file_names_it(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match=str(tmp_path)):
+        storage.read_bytes(tmp_path)
+
+
+@pytest.mark.parametrize("umask", [0o000, 0o022, 0o777])
+def test_files_and_folders_are_private_under_any_umask(tmp_path: Path, umask: int) -> None:
+    path = tmp_path / "a" / "b" / "file"
+    before = os.umask(umask)
+    try:
+        write_atomic(path, b"x")
+    finally:
+        os.umask(before)
+    assert (mode(path), mode(path.parent), mode(path.parent.parent)) == (0o600, 0o700, 0o700)
+
+
+def test_a_symlinked_file_is_written_through(tmp_path: Path) -> None:
+    target = tmp_path / "elsewhere" / "real"
+    link = tmp_path / "link"
+    link.symlink_to(target)
+    write_atomic(link, b"x")
+    assert link.is_symlink()
+    assert target.read_bytes() == b"x"
+
+
+@pytest.mark.parametrize("function", ["open", "write", "fsync", "replace", "chmod"])
+@pytest.mark.parametrize("failing", [1, 2])
+def test_a_failing_disk_leaves_the_old_file_or_the_new(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, function: str, failing: int
+) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"old")
+    real: Callable[..., object] = getattr(os, function)
+    calls = 0
+
+    def fail(*args: object, **kwargs: object) -> object:
+        nonlocal calls
+        calls += 1
+        if calls == failing:
+            raise OSError(28, "No space left on device")
+        return real(*args, **kwargs)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, function, fail)
+        try:
+            write_atomic(path, b"new")
+            expected = b"new"
+        except StoreError as error:
+            assert str(path) in error.message
+            assert "no space left" in error.message
+            expected = b"old"
+    assert path.read_bytes() == expected
+    assert leftovers(tmp_path) == []
+
+
+def test_temporary_files_of_dead_writers_are_swept_and_those_of_living_ones_kept(tmp_path: Path) -> None:
+    dead = subprocess.run(
+        [sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, text=True, check=True
+    )
+    (tmp_path / f".f.{dead.stdout.strip()}-00ff.tmp").touch()
+    (tmp_path / f".f.{os.getpid()}-00ff.tmp").touch()
+    (tmp_path / "notes.tmp").touch()
+    sweep(tmp_path)
+    assert sorted(leftovers(tmp_path)) == sorted([f".f.{os.getpid()}-00ff.tmp", "notes.tmp"])
+
+
+def test_a_lock_that_is_not_given_up_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(storage, "LOCK_WAIT", 0.05)
+    path = tmp_path / "file"
+    with locked(path), pytest.raises(StoreError, match="locked") as caught, locked(path):
+        pass
+    assert "file.lock" in caught.value.suggestions[0]
+    with locked(path):
+        assert mode(tmp_path / "file.lock") == 0o600
+
+
+def test_a_missing_store_is_empty_and_a_change_creates_it(tmp_path: Path) -> None:
+    store = a_store(tmp_path / "sub" / "file.json")
+    assert store.read() == {}
+    written = store.update(lambda data: data.update(key="ü"))
+    assert written == store.read() == {"key": "ü", "schema_version": 1}
+
+
+def test_unknown_keys_survive_a_change(tmp_path: Path) -> None:
+    path = tmp_path / "file.json"
+    path.write_text('{"later": {"x": [1]}, "key": 1}')
+    a_store(path).update(lambda data: data.update(key=2))
+    assert json.loads(path.read_text()) == {"later": {"x": [1]}, "key": 2, "schema_version": 1}
+
+
+def test_a_change_that_raises_writes_nothing(tmp_path: Path) -> None:
+    store = a_store(tmp_path / "file.json")
+    with pytest.raises(ZeroDivisionError):
+        store.update(lambda data: data.update(key=1 // 0))
+    assert store.read() == {}
+
+
+@pytest.mark.parametrize(
+    ("content", "line", "column"),
+    [
+        (b'{"a": 1,\n  oops}', 2, 3),
+        (b'{"a":\n "\xff"}', 2, 3),
+        (b"[]", 1, 1),
+        (b"", 1, 1),
+        (b'{"a":' * 100_000, 0, 0),
+        (b'{"schema_version": "two"}', 0, 0),
+    ],
+)
+def test_a_corrupt_file_is_refused_with_its_place_and_not_written_over(
+    tmp_path: Path, content: bytes, line: int, column: int
+) -> None:
+    path = tmp_path / "file.json"
+    path.write_bytes(content)
+    store = a_store(path)
+    with pytest.raises(CorruptFile) as caught:
+        store.read()
+    with pytest.raises(CorruptFile):
+        store.update(dict.clear)
+    assert (caught.value.line, caught.value.column) == (line, column)
+    assert str(path) in caught.value.message
+    assert path.read_bytes() == content
+
+
+def test_a_corrupt_file_that_can_be_rebuilt_is_backed_up_and_named(tmp_path: Path) -> None:
+    path = tmp_path / "file.json"
+    reported: list[Problem] = []
+    store = a_store(path, rebuildable=True, report=reported.append)
+    for number in (1, 2):
+        path.write_text("oops")
+        assert store.read() == {}
+        assert (tmp_path / f"file.json.corrupt-{number}").read_text() == "oops"
+    store.update(lambda data: data.update(a=1))
+    assert store.read() == {"a": 1, "schema_version": 1}
+    assert [str(path) in problem.message for problem in reported] == [True, True]
+
+
+@pytest.mark.parametrize("rebuildable", [True, False])
+def test_a_newer_schema_is_refused(tmp_path: Path, rebuildable: bool) -> None:
+    path = tmp_path / "file.json"
+    path.write_text('{"schema_version": 2}')
+    store = a_store(path, rebuildable=rebuildable)
+    with pytest.raises(StoreError, match="newer"):
+        store.update(dict.clear)
+    with pytest.raises(StoreError, match="newer"):
+        store.read()
+    assert path.read_text() == '{"schema_version": 2}'
+
+
+def test_no_change_of_eight_writers_at_once_is_lost(tmp_path: Path) -> None:
+    path = tmp_path / "file.json"
+    writers = [
+        subprocess.Popen([sys.executable, "-c", WRITER, str(path), name, "20"], stdout=subprocess.DEVNULL)
+        for name in "abcdefgh"
+    ]
+    assert [writer.wait(timeout=60) for writer in writers] == [0] * 8
+    assert len(a_store(path).read()) == 8 * 20 + 1
+
+
+def test_a_killed_writer_loses_nothing_it_acknowledged(tmp_path: Path) -> None:
+    path = tmp_path / "file.json"
+    acknowledged: list[str] = []
+    for attempt in range(5):
+        writer = subprocess.Popen(
+            [sys.executable, "-c", WRITER, str(path), str(attempt), "100000"],
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert writer.stdout is not None
+        for _ in range(3 + attempt):
+            acknowledged.append(f"{attempt}-{writer.stdout.readline().strip()}")
+        writer.kill()
+        writer.communicate(timeout=10)
+    store = a_store(path)
+    store.update(lambda data: data.update(last=True))
+    assert set(acknowledged) <= set(store.read())
+    assert leftovers(tmp_path) == []
+
+
+@given(
+    st.dictionaries(
+        st.text().filter(lambda key: key != "schema_version"), st.none() | st.text() | st.integers()
+    )
+)
+def test_any_object_comes_back_as_it_was_written(data: dict[str, object]) -> None:
+    content = storage.encode_json(data)
+    assert storage.decode_json(Path("x"), content) == data
