@@ -1,0 +1,186 @@
+"""What every test can ask for: a home of its own, the real program, real servers, a leak check."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import real_servers
+
+_RUN_SECONDS = 90
+_GONE_SECONDS = 5
+_POLL_SECONDS = 0.02
+
+
+@dataclass(frozen=True)
+class Finished:
+    """How the program ended."""
+
+    exit_code: int
+    stdout: str
+    stderr: str
+
+    @property
+    def envelope(self) -> dict[str, Any]:
+        """What `--json` printed; it must be all of stdout."""
+        envelope: dict[str, Any] = json.loads(self.stdout)
+        return envelope
+
+
+@pytest.fixture
+def pflow_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty `$PFLOW_HOME`, for this process and those it starts."""
+    home = tmp_path / "home"
+    home.mkdir()
+    monkeypatch.setenv("PFLOW_HOME", str(home))
+    return home
+
+
+@pytest.fixture
+def hosts() -> list[int]:
+    """The process ids under which pflow ran in this test, this process first."""
+    return [os.getpid()]
+
+
+@pytest.fixture
+def pflow(pflow_home: Path, tmp_path: Path, hosts: list[int]) -> Callable[..., Finished]:
+    """Run the real program: `pflow("mcp", "list", "--json")`; `env`, `stdin` and `cwd` by keyword."""
+
+    def run(
+        *arguments: str | Path, env: Mapping[str, str] | None = None, stdin: str = "", cwd: Path = tmp_path
+    ) -> Finished:
+        with subprocess.Popen(
+            [sys.executable, "-m", "pflow_mcp_plugin", *map(str, arguments)],
+            env={**os.environ, "PFLOW_HOME": str(pflow_home), **(env or {})},
+            cwd=cwd,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            encoding="utf-8",
+        ) as process:
+            hosts.append(process.pid)
+            try:
+                stdout, stderr = process.communicate(stdin, timeout=_RUN_SECONDS)
+            finally:
+                process.kill()
+        return Finished(process.returncode, stdout, stderr)
+
+    return run
+
+
+@pytest.fixture
+def typed_command() -> list[str]:
+    """The command of the tests' own server, `typed_server.py`."""
+    return [sys.executable, str(real_servers.HERE / "typed_server.py")]
+
+
+@pytest.fixture
+def everything_command() -> list[str]:
+    """The command of the reference server, over stdio."""
+    with _required():
+        return real_servers.everything()
+
+
+@pytest.fixture
+def filesystem_command(tmp_path: Path) -> list[str]:
+    """The command of the filesystem server, confined to `tmp_path / "files"`, which is made."""
+    folder = tmp_path / "files"
+    folder.mkdir()
+    with _required():
+        return real_servers.filesystem(folder)
+
+
+@pytest.fixture
+def time_command() -> list[str]:
+    """The command of the time server."""
+    with _required():
+        return real_servers.local_time()
+
+
+@pytest.fixture
+def git_command(tmp_path: Path) -> list[str]:
+    """The command of the git server, for a fresh repository in `tmp_path / "repository"`."""
+    repository = tmp_path / "repository"
+    subprocess.run(["git", "init", "--quiet", str(repository)], check=True)
+    with _required():
+        return real_servers.git(repository)
+
+
+@pytest.fixture(scope="session")
+def everything_http() -> Iterator[str]:
+    """The URL of a reference server over streamable HTTP, shared by the tests of this process."""
+    with _required():
+        running = real_servers.everything_over_http()
+        url = running.__enter__()
+    try:
+        yield url
+    finally:
+        running.__exit__(None, None, None)
+
+
+@pytest.fixture
+def no_leftovers(pflow_home: Path, hosts: list[int]) -> Iterator[None]:
+    """Fail the test if a process it caused outlives it, or if it leaves a file descriptor open."""
+    before = _descriptors()
+    yield
+    left = _wait_for_none(lambda: _processes_of(pflow_home, hosts))
+    assert not left, f"processes left behind: {left}"
+    left = _wait_for_none(lambda: _descriptors() - before)
+    assert not left, f"file descriptors left open: {left}"
+
+
+@contextmanager
+def _required() -> Iterator[None]:
+    """Skip where a server can't be had; fail instead where `PFLOW_REQUIRE_SERVERS` is set."""
+    try:
+        yield
+    except real_servers.Unavailable as reason:
+        if os.environ.get("PFLOW_REQUIRE_SERVERS"):
+            pytest.fail(f"a server is required and not available: {reason}")
+        pytest.skip(str(reason))
+
+
+def _wait_for_none(look: Callable[[], set[str]]) -> set[str]:
+    """Return what `look` still finds after the time that an ending process may take."""
+    deadline = time.monotonic() + _GONE_SECONDS
+    while (found := look()) and time.monotonic() < deadline:
+        time.sleep(_POLL_SECONDS)
+    return found
+
+
+def _descriptors() -> set[str]:
+    """Return this process's open file descriptors, each with what it stands for."""
+    found = set()
+    for link in Path("/proc/self/fd").glob("*"):
+        with suppress(OSError):  # the one that lists the folder is closed again
+            found.add(f"{link.name} {link.readlink()}")
+    return found
+
+
+def _processes_of(home: Path, hosts: list[int]) -> set[str]:
+    """Return the command lines of programs run with `home`, and of servers and reapers of `hosts`."""
+    markers = [f"PFLOW_HOME={home}".encode(), *(b"PFLOW_RUN_MARKER=%d-" % host for host in hosts)]
+    found = set()
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it ended meanwhile, or is another user's
+            command = (process / "cmdline").read_bytes().split(b"\0")
+            variables = (process / "environ").read_bytes().split(b"\0")
+            marked = any(variable.startswith(tuple(markers)) for variable in variables)
+            if command[0] and (marked or _reaps(command, hosts)):
+                found.add(b" ".join(command).decode(errors="replace"))
+    return found
+
+
+def _reaps(command: list[bytes], hosts: list[int]) -> bool:
+    """Whether a command line is that of a reaper which watches one of `hosts`."""
+    script = any(part.endswith(b"reaper_process.py") for part in command)
+    return script and any(b"%d" % host in command for host in hosts)

@@ -1,0 +1,214 @@
+"""Real MCP servers, at pinned versions, installed once per checkout beside this file.
+
+`python tests/servers/real_servers.py` installs them and prints where they are. Tests reach them
+through the fixtures of `tests/conftest.py`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+INSTALLED = HERE / ".installed"
+LOOPBACK = HERE / "loopback.cjs"
+_NODE = INSTALLED / "node"
+_PYTHON = INSTALLED / "python"
+_INSTALL_SECONDS = 600
+_START_SECONDS = 30
+_POLL_SECONDS = 0.05
+
+
+class Unavailable(Exception):
+    """This machine lacks what a server needs; the message says what."""
+
+
+def everything(transport: str = "stdio") -> list[str]:
+    """Return the command of the reference server that shows every feature."""
+    return [_node(), str(_NODE / "node_modules/.bin/mcp-server-everything"), transport]
+
+
+def filesystem(folder: Path) -> list[str]:
+    """Return the command of the filesystem server, confined to `folder`."""
+    return [_node(), str(_NODE / "node_modules/.bin/mcp-server-filesystem"), str(folder)]
+
+
+def local_time() -> list[str]:
+    """Return the command of the time server, with UTC for its local time zone."""
+    return [str(_python_program("mcp-server-time")), "--local-timezone=UTC"]
+
+
+def git(repository: Path) -> list[str]:
+    """Return the command of the git server, for one repository."""
+    return [str(_python_program("mcp-server-git")), "--repository", str(repository)]
+
+
+def install_node() -> None:
+    """Install the servers from npm, unless what package-lock.json names is there.
+
+    Raises:
+        Unavailable: Node or npm is missing, or the install failed.
+    """
+    npm = shutil.which("npm")
+    if npm is None:
+        raise Unavailable("npm is not installed")
+    lock_file = HERE / "package-lock.json"
+    with _only_once(_NODE, lock_file) as needed:
+        if needed:
+            for name in ("package.json", "package-lock.json"):
+                shutil.copy(HERE / name, _NODE)
+            _run([npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund"], _NODE)
+
+
+def install_python() -> None:
+    """Install the servers from PyPI into an environment of their own, unless they are there.
+
+    Raises:
+        Unavailable: The install failed.
+    """
+    pinned = HERE / "requirements.txt"
+    with _only_once(_PYTHON, pinned) as needed:
+        if needed:
+            _run([sys.executable, "-m", "venv", "--clear", str(_PYTHON / "venv")], _PYTHON)
+            pip = [str(_PYTHON / "venv/bin/python"), "-m", "pip"]
+            _run([*pip, "install", "--quiet", "--no-deps", "-r", str(pinned)], _PYTHON)
+
+
+@contextmanager
+def everything_over_http(transport: str = "streamableHttp") -> Iterator[str]:
+    """Run the reference server over HTTP on loopback; give its URL.
+
+    Args:
+        transport: `streamableHttp` or `sse`.
+
+    Raises:
+        TimeoutError: It did not answer in time.
+    """
+    port = _free_port()
+    env = {**os.environ, "PORT": str(port), "NODE_OPTIONS": f"--require={LOOPBACK}"}
+    process = subprocess.Popen(
+        everything(transport),
+        env=env,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    try:
+        _wait_for(port, process)
+        yield f"http://127.0.0.1:{port}/{'sse' if transport == 'sse' else 'mcp'}"
+    finally:
+        _end_group(process)
+
+
+def _node() -> str:
+    node = shutil.which("node")
+    if node is None:
+        raise Unavailable("Node is not installed")
+    install_node()
+    return node
+
+
+def _python_program(name: str) -> Path:
+    install_python()
+    return _PYTHON / "venv/bin" / name
+
+
+@contextmanager
+def _only_once(folder: Path, pinned: Path) -> Iterator[bool]:
+    """Hold the folder's lock and tell whether to install; the stamp is written if that went well."""
+    from filelock import FileLock
+
+    wanted = hashlib.sha256(pinned.read_bytes()).hexdigest()
+    stamp = folder / "stamp"
+    if _stamped(stamp, wanted):
+        yield False
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    with FileLock(f"{folder}.lock", timeout=_INSTALL_SECONDS):
+        needed = not _stamped(stamp, wanted)
+        yield needed
+        if needed:
+            stamp.write_text(wanted, encoding="utf-8")
+
+
+def _stamped(stamp: Path, wanted: str) -> bool:
+    try:
+        return stamp.read_text(encoding="utf-8") == wanted
+    except FileNotFoundError:
+        return False
+
+
+def _run(command: list[str], folder: Path) -> None:
+    done = subprocess.run(
+        command,
+        cwd=folder,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        encoding="utf-8",
+        errors="replace",
+        timeout=_INSTALL_SECONDS,
+        check=False,
+    )
+    if done.returncode:
+        raise Unavailable(f"{' '.join(command)} failed:\n{done.stdout}{done.stderr}")
+
+
+def _free_port() -> int:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        port: int = taken.getsockname()[1]
+        return port
+
+
+def _wait_for(port: int, process: subprocess.Popen[bytes]) -> None:
+    deadline = time.monotonic() + _START_SECONDS
+    while time.monotonic() < deadline:
+        try:
+            socket.create_connection(("127.0.0.1", port), timeout=1).close()
+        except OSError:
+            try:
+                process.wait(_POLL_SECONDS)
+            except subprocess.TimeoutExpired:
+                continue
+            raise TimeoutError(f"the server ended with exit code {process.returncode}") from None
+        return
+    raise TimeoutError(f"no server answered on port {port} within {_START_SECONDS} s")
+
+
+def _end_group(process: subprocess.Popen[bytes]) -> None:
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        try:
+            os.killpg(process.pid, number)
+            process.wait(5)
+        except ProcessLookupError:
+            return
+        except subprocess.TimeoutExpired:
+            continue
+
+
+def main() -> int:
+    """Install everything; say what is there and what is not."""
+    missing = 0
+    for name, install in (("npm", install_node), ("PyPI", install_python)):
+        try:
+            install()
+        except Unavailable as reason:
+            missing += 1
+            print(f"servers from {name}: not installed, {reason}")
+        else:
+            print(f"servers from {name}: installed in {INSTALLED.relative_to(HERE.parents[1])}")
+    return 1 if missing and os.environ.get("PFLOW_REQUIRE_SERVERS") else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
