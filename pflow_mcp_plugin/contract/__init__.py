@@ -3,7 +3,8 @@
 A plugin author needs this package and nothing else of the host:
 
 - `hookspecs`: the hooks a host calls; mark an implementation with `hookimpl`.
-- `entries`: what a plugin gives the registry: `NodeSource`, `Entry`, `Interface`, `Field`.
+- `entries`: what a plugin gives the registry: `NodeSource`, `Entry`, `Interface`, `Field`;
+  and what a host runs: `Node`.
 - `commands`: what a plugin gives the command line: `Command`, `Report`.
 - `hosts`: the handles a plugin is given: `Host`, `Run`, `NodeRef`, `Paths` and what hangs on them.
 - `problems`: `Problem` (a finding) and `PflowError` (a failure), with their kinds and exit codes.
@@ -12,7 +13,7 @@ It imports pluggy, attrs and typing only, and knows nothing of any plugin.
 """
 
 from pflow_mcp_plugin.contract.commands import Command, CommandLike, Report
-from pflow_mcp_plugin.contract.entries import Entry, Field, Interface, NodeSource
+from pflow_mcp_plugin.contract.entries import Entry, Field, Interface, Node, NodeSource
 from pflow_mcp_plugin.contract.hookspecs import ENTRY_POINT_GROUP, PROJECT, hookimpl, hookspec
 from pflow_mcp_plugin.contract.hosts import (
     API,
@@ -43,6 +44,7 @@ __all__ = [
     "Interface",
     "Kind",
     "Library",
+    "Node",
     "NodeRef",
     "NodeSource",
     "Outcome",

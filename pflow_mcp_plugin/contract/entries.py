@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, MutableMapping
 from typing import Any, Literal, Protocol, runtime_checkable
 
 import attrs
@@ -158,6 +158,33 @@ class Entry:
         known["interface"] = Interface.from_dict(data.get("interface", {}))
         extra = {key: value for key, value in data.items() if key not in _ENTRY_KEYS and key != "node"}
         return cls(node=data["node"], extra=extra, **known)
+
+
+class Node(Protocol):
+    """What the class of an `Entry` makes. A `pocketflow.Node` is one.
+
+    A host instantiates the class without arguments, hands it its params (as the workflow gives
+    them, templates resolved, and what plugins injected) and runs it once. A node writes what it
+    puts out, and `error`, into `shared` under the keys of its `Interface`. It fails by raising, or
+    by returning an action other than `default` with the reason in `shared["error"]`; a failure
+    that the workflow routes nowhere fails the run.
+    """
+
+    def set_params(self, params: Mapping[str, Any]) -> None:
+        """Take the params."""
+        ...
+
+    def run(self, shared: MutableMapping[str, Any]) -> str | None:
+        """Do the work.
+
+        Args:
+            shared: The node's view of the shared store: its own keys, the workflow's inputs and,
+                under `__run__`, the `Run` it belongs to.
+
+        Returns:
+            The action that chooses the next node; None is `default`.
+        """
+        ...
 
 
 @runtime_checkable
