@@ -1,0 +1,18 @@
+"""The only room that talks to servers.
+
+- `pool`: what the other rooms use; one `Pool` for each run
+- `spawning`, `environment`: a server's process and what it may see
+- `reaper`, `reaper_process`: no process outlives pflow, however pflow ends
+- `framing`, `pipes`: lines over pipes, in linear time
+- `stdio`, `http`: the transports
+- `connection`: one owner task opens, serves and closes a connection
+- `session`: the SDK's session, with malformed tools screened out and the raw answers kept
+- `loop`: the background event loop
+- `failures`: what went wrong, translated into our error tree
+
+Importing this package loads neither the SDK nor asyncio.
+"""
+
+from pflow_mcp_plugin.client.pool import Pool
+
+__all__ = ["Pool"]

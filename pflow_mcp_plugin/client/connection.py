@@ -1,0 +1,330 @@
+"""One connection: an owner task opens, serves and closes it; calls are its siblings.
+
+The SDK's contexts must be left in the task that entered them, so one task does both. A call is a
+task of its own that uses the session, and is cancelled alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+from pflow_mcp_plugin.client.exchange import Exchange, current
+from pflow_mcp_plugin.client.failures import Evidence, explain
+from pflow_mcp_plugin.client.processes import group_memory_mb
+from pflow_mcp_plugin.errors import ConnectionFailed, McpError, Phase, Where
+from pflow_mcp_plugin.redaction import Redactor
+from pflow_mcp_plugin.types import CallResult, Launch, Listing, ServerInfo, Tool, ToolCall
+
+if TYPE_CHECKING:
+    from mcp.client.session import ClientSession
+
+    from pflow_mcp_plugin.client.session import Dispatcher
+    from pflow_mcp_plugin.client.spawning import ServerProcess
+    from pflow_mcp_plugin.client.stdio import StdioTransport
+
+OnProgress = Callable[[float, float | None, str | None], None]
+
+_MAX_PAGES = 100
+_CLOSE_SECONDS = 10.0
+_LAST_WORDS_SECONDS = 0.5
+"""How long a failure waits for the process to end and its stderr to be read."""
+
+
+class Connection:
+    """A connection to one server, used from the event loop's thread only.
+
+    Args:
+        launch: The server, expanded.
+        process: The started process of a stdio server.
+        warn: Told what is worth a line to the user.
+    """
+
+    def __init__(self, launch: Launch, process: ServerProcess | None, warn: Callable[[str], None]) -> None:
+        self.launch = launch
+        self.info = ServerInfo()
+        self.timings: dict[str, float] = {}
+        self._server = launch.server
+        self._process = process
+        self._warn = warn
+        self._phase: Phase = "start" if process is not None else "connect"
+        self._stdio: StdioTransport | None = None
+        self._session: ClientSession | None = None
+        self._dispatcher: Dispatcher | None = None
+        self._owner: asyncio.Task[None] | None = None
+        self._ready: asyncio.Future[None] | None = None
+        self._stop = asyncio.Event()
+        self._redactor = Redactor()
+        self._redactor.add(launch.secrets)
+
+    @property
+    def alive(self) -> bool:
+        """Whether calls can be made."""
+        return (
+            self._owner is not None
+            and not self._owner.done()
+            and self._dispatcher is not None
+            and not self._dispatcher.ended
+        )
+
+    async def open(self) -> None:
+        """Connect and shake hands.
+
+        Raises:
+            ConnectionFailed: With what there is to know; nothing is left behind.
+        """
+        self._ready = asyncio.get_running_loop().create_future()
+        self._owner = asyncio.create_task(self._own(), name=f"owner of {self._server.name}")
+        await self._ready
+
+    async def close(self) -> None:
+        """Close the connection and end the server."""
+        if self._owner is None:
+            return
+        self._stop.set()
+        done, _ = await asyncio.wait({self._owner}, timeout=_CLOSE_SECONDS)
+        if not done:
+            self._owner.cancel()
+            await asyncio.wait({self._owner})
+
+    async def call(self, call: ToolCall, on_progress: OnProgress | None) -> CallResult:
+        """Call a tool, once.
+
+        Raises:
+            CallFailed: See `failures`.
+        """
+        from pflow_mcp_plugin.client.session import request_tool  # noqa: PLC0415 - the SDK
+
+        started = time.perf_counter()
+        async with self._exchange("call", call.tool) as exchange, self._call_deadlines(exchange, call.tool) as extend:
+
+            async def progressed(progress: float, total: float | None, message: str | None) -> None:
+                extend()
+                if on_progress is not None:
+                    on_progress(progress, total, message)
+
+            await request_tool(self._live_session(), call.tool, call.arguments, progressed)
+        milliseconds = (time.perf_counter() - started) * 1000
+        return _call_result(exchange.raw or {}, self.info, milliseconds)
+
+    async def list_tools(self) -> Listing:
+        """Ask for every page of tools.
+
+        Raises:
+            ConnectionFailed: It took too long, or the server failed.
+        """
+        started = time.perf_counter()
+        async with self._exchange("list") as exchange, self._deadline(exchange, self._server.list_timeout, "list_timeout"):
+            raw, notes = await self._pages(exchange)
+        self.timings["list"] = _since(started)
+        tools, doubled = _without_doubles(raw)
+        assert self._dispatcher is not None  # noqa: S101 - _live_session checked it
+        return Listing(
+            info=self.info,
+            tools=tuple(_tool(item) for item in tools),
+            skipped=(*self._dispatcher.skipped, *doubled),
+            notes=tuple(notes),
+            timings=dict(self.timings),
+            memory_mb=group_memory_mb(self._process.pid) if self._process is not None else None,
+        )
+
+    async def _pages(self, exchange: Exchange) -> tuple[list[Mapping[str, Any]], list[str]]:
+        from pflow_mcp_plugin.client.session import request_page  # noqa: PLC0415 - the SDK
+
+        raw: list[Mapping[str, Any]] = []
+        cursor, seen = None, set()
+        for _ in range(_MAX_PAGES):
+            cursor = await request_page(self._live_session(), cursor)
+            raw += (exchange.raw or {}).get("tools", [])
+            if cursor is None:
+                return raw, []
+            if cursor in seen:
+                return raw, [f"its list of tools repeats itself (cursor {cursor!r}); stopped there"]
+            seen.add(cursor)
+        return raw, [f"its list of tools has more than {_MAX_PAGES} pages; stopped there"]
+
+    def _live_session(self) -> ClientSession:
+        if self._session is None or not self.alive:
+            where = Where(server=self._server.name, phase=self._phase)
+            message = f"The connection to server {self._server.name} is closed"
+            raise ConnectionFailed(message, where=where, retryable=True)
+        return self._session
+
+    async def _own(self) -> None:
+        """Open, serve until `close` or the server's end, close."""
+        assert self._ready is not None  # noqa: S101 - open makes it
+        exchange = Exchange()
+        current.set(exchange)
+        seconds: float | None = self._server.startup_timeout
+        try:
+            async with asyncio.timeout(seconds) as deadline, self._connected():
+                deadline.reschedule(None)
+                self._ready.set_result(None)
+                await self._stop.wait()
+        except Exception as error:  # noqa: BLE001 - the client session's door: the SDK raises anything, in groups
+            if self._ready.done():
+                return  # calls under way are told by the session; later ones find `alive` false
+            timed_out = isinstance(error, TimeoutError) and deadline.expired()
+            failure = await self._explained(
+                error, exchange, self._phase, seconds=seconds if timed_out else None, deadline="startup_timeout"
+            )
+            self._ready.set_exception(failure)
+        finally:
+            self._session = None
+
+    @asynccontextmanager
+    async def _connected(self) -> AsyncIterator[None]:
+        from pflow_mcp_plugin.client.session import describe, negotiate, open_session  # noqa: PLC0415 - the SDK
+
+        started = self._process.started if self._process is not None else time.perf_counter()
+        async with self._streams() as streams:
+            session, dispatcher = open_session(streams, version("pflow-mcp"))
+            async with session:
+                self.timings["start"], handshake = _since(started), time.perf_counter()
+                self._phase = "handshake"
+                await negotiate(session, self._server.protocol, self.launch.era)
+                self.timings["handshake"] = _since(handshake)
+                self.info = describe(session)
+                dispatcher.version = self.info.protocol
+                self._session, self._dispatcher, self._phase = session, dispatcher, "call"
+                yield
+
+    @asynccontextmanager
+    async def _streams(self) -> AsyncIterator[tuple[Any, Any]]:
+        if self._process is None:
+            from pflow_mcp_plugin.client.http import open_http  # noqa: PLC0415 - the SDK
+
+            async with open_http(self._server) as streams:
+                yield streams
+            return
+        from pflow_mcp_plugin.client.stdio import StdioTransport  # noqa: PLC0415 - asyncio
+
+        self._stdio = StdioTransport(
+            self._process,
+            line_cap=self._server.max_line_mb,
+            write_seconds=self._server.call_timeout,
+            warn=self._warn,
+        )
+        async with self._stdio as streams:
+            yield streams
+
+    @asynccontextmanager
+    async def _exchange(self, phase: Phase, tool: str = "") -> AsyncIterator[Exchange]:
+        """Run one request; whatever goes wrong comes out explained."""
+        exchange = Exchange()
+        token = current.set(exchange)
+        try:
+            yield exchange
+        except McpError:
+            raise
+        except Exception as error:  # noqa: BLE001 - the client session's door
+            raise await self._explained(error, exchange, phase, tool=tool) from error
+        finally:
+            current.reset(token)
+
+    @asynccontextmanager
+    async def _deadline(self, exchange: Exchange, seconds: float, name: str) -> AsyncIterator[None]:
+        try:
+            async with asyncio.timeout(seconds) as deadline:
+                yield
+        except TimeoutError as error:
+            if not deadline.expired():
+                raise
+            raise await self._explained(error, exchange, "list", seconds=seconds, deadline=name) from error
+
+    @asynccontextmanager
+    async def _call_deadlines(self, exchange: Exchange, tool: str) -> AsyncIterator[Callable[[], None]]:
+        """Bound a call by its idle deadline, which the yielded function starts anew, and the whole one."""
+        loop, idle, whole = asyncio.get_running_loop(), self._server.call_timeout, self._server.call_timeout_max
+        end = loop.time() + whole
+        try:
+            async with asyncio.timeout_at(min(loop.time() + idle, end)) as deadline:
+                yield lambda: deadline.reschedule(min(loop.time() + idle, end))
+        except TimeoutError as error:
+            if not deadline.expired():
+                raise
+            seconds, name = (whole, "call_timeout_max") if loop.time() >= end else (idle, "call_timeout")
+            raise await self._explained(error, exchange, "call", tool=tool, seconds=seconds, deadline=name) from error
+
+    async def _explained(
+        self,
+        error: BaseException,
+        exchange: Exchange,
+        phase: Phase,
+        *,
+        tool: str = "",
+        seconds: float | None = None,
+        deadline: str = "",
+    ) -> McpError:
+        evidence = Evidence(
+            server=self._server,
+            phase=phase,
+            tool=tool,
+            seconds=seconds,
+            deadline=deadline,
+            returncode=await self._ended() if seconds is None else None,
+            stderr=self._redactor.text(self._stdio.stderr.text) if self._stdio is not None else "",
+            seen=self._stdio.seen if self._stdio is not None else None,
+            exchange=exchange,
+            unset=self.launch.unset,
+        )
+        return explain(error, evidence)
+
+    async def _ended(self) -> int | None:
+        """Return how the process ended, given a moment to do so once its stdout is closed."""
+        if self._stdio is None or self._process is None:
+            return None
+        if self._stdio.finished:
+            await self._stdio.exited(_LAST_WORDS_SECONDS)
+            if self._process.returncode is not None:
+                await _within(self._stdio.stderr.closed.wait(), _LAST_WORDS_SECONDS)
+        return self._stdio.exit_code
+
+
+async def _within(awaitable: Awaitable[Any], seconds: float) -> None:
+    try:
+        await asyncio.wait_for(awaitable, seconds)
+    except TimeoutError:
+        return
+
+
+def _since(started: float) -> float:
+    return round((time.perf_counter() - started) * 1000, 1)
+
+
+def _call_result(raw: Mapping[str, Any], info: ServerInfo, milliseconds: float) -> CallResult:
+    return CallResult(
+        content=tuple(raw.get("content") or ()),
+        structured=raw.get("structuredContent"),
+        has_structured="structuredContent" in raw,
+        is_error=bool(raw.get("isError")),
+        meta=raw.get("_meta") or {},
+        info=info,
+        milliseconds=milliseconds,
+    )
+
+
+def _tool(raw: Mapping[str, Any]) -> Tool:
+    return Tool(
+        name=raw["name"],
+        description=raw.get("description") or "",
+        input_schema=raw.get("inputSchema") or {},
+        output_schema=raw.get("outputSchema"),
+        annotations=raw.get("annotations") or {},
+        title=raw.get("title") or "",
+        meta=raw.get("_meta") or {},
+    )
+
+
+def _without_doubles(
+    raw: list[Mapping[str, Any]],
+) -> tuple[list[Mapping[str, Any]], list[tuple[str, str]]]:
+    """Refuse all tools that share a name: which one a call would reach is anyone's guess."""
+    names = [tool["name"] for tool in raw]
+    doubled = {name for name in names if names.count(name) > 1}
+    reasons = [(name, "two tools have this name; neither is used") for name in sorted(doubled)]
+    return [tool for tool in raw if tool["name"] not in doubled], reasons

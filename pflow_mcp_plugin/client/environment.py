@@ -1,0 +1,39 @@
+"""What a server's process may see of the user's environment."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+MARKER = "PFLOW_RUN_MARKER"
+"""Holds `{host marker}.{pool number}`; finds processes that left their process group."""
+
+_NAMES = frozenset(
+    """
+    PATH HOME USER LOGNAME SHELL TERM TMPDIR TEMP TMP TZ LANG LANGUAGE
+    XDG_CACHE_HOME XDG_CONFIG_HOME XDG_DATA_HOME XDG_RUNTIME_DIR
+    HTTP_PROXY HTTPS_PROXY ALL_PROXY NO_PROXY
+    SSL_CERT_FILE SSL_CERT_DIR REQUESTS_CA_BUNDLE CURL_CA_BUNDLE NODE_EXTRA_CA_CERTS PIP_CERT
+    SYSTEMROOT SYSTEMDRIVE WINDIR COMSPEC PATHEXT APPDATA LOCALAPPDATA PROGRAMDATA PROGRAMFILES
+    USERPROFILE USERNAME HOMEDRIVE HOMEPATH
+    """.split()
+)
+_PREFIXES = ("LC_",)
+_ALWAYS = {"PYTHONUTF8": "1", "PYTHONIOENCODING": "utf-8"}
+
+
+def child_environment(own: Mapping[str, str], marker: str) -> dict[str, str]:
+    """Return the whole environment of a server's process.
+
+    PATH, HOME and the few variables a program needs to start; proxy, CA and locale variables;
+    UTF-8 for Python; the marker of this run; and the server's own `env`, which wins.
+    """
+    inherited = {name: value for name, value in os.environ.items() if _is_inherited(name, value)}
+    return {**inherited, **_ALWAYS, **own, MARKER: marker}
+
+
+def _is_inherited(name: str, value: str) -> bool:
+    if value.startswith("()"):  # an exported shell function is code
+        return False
+    upper = name.upper()
+    return upper in _NAMES or upper.startswith(_PREFIXES)

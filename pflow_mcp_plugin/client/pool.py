@@ -1,0 +1,257 @@
+"""The connections of one run: what the other rooms use.
+
+The methods block and may be called from any thread; the work is done on the background loop.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import threading
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Future
+from hashlib import sha256
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+import attrs
+
+from pflow_mcp_plugin.client.loop import background_loop
+from pflow_mcp_plugin.client.reaper import Reaper, shared_reaper
+from pflow_mcp_plugin.client.reaper_process import end_marked
+from pflow_mcp_plugin.client.spawning import ServerProcess, spawn
+from pflow_mcp_plugin.errors import CallFailed, ConnectionFailed, Where
+from pflow_mcp_plugin.types import CallResult, Launch, Listing, ServerInfo, ToolCall
+
+if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
+
+    from pflow_mcp_plugin.client.connection import Connection
+
+    OnProgress = Callable[[float, float | None, str | None], None]
+
+T = TypeVar("T")
+_numbers = itertools.count(1)
+
+
+class Pool:
+    """Keeps one connection for each server, from its first use until `close`.
+
+    Args:
+        warn: Told what is worth a line to the user.
+    """
+
+    def __init__(self, warn: Callable[[str], None]) -> None:
+        self._warn = warn
+        self._pid = os.getpid()
+        self._number = next(_numbers)
+        self._lock = threading.Lock()
+        self._slots: dict[str, _Slot] = {}
+        self._loop: AbstractEventLoop | None = None
+        self._reaper: Reaper | None = None
+        self._closed = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def prepare(self, launch: Launch) -> None:
+        """Start a server and connect to it in the background; a failure shows when it is used."""
+        slot = self._slot(launch)
+        with slot.lock:
+            if slot.process is None and slot.connection is None and slot.opening is None:
+                try:
+                    slot.process = self._spawn(launch)
+                except ConnectionFailed as error:
+                    slot.failure = error
+                    return
+                slot.opening = self._submit(self._opened(slot))
+
+    def call(self, launch: Launch, call: ToolCall, on_progress: OnProgress | None = None) -> CallResult:
+        """Call a tool, once.
+
+        Raises:
+            ConnectionFailed: The server could not be started or reached; the call was not sent.
+            CallFailed: The call failed, or its outcome is unknown.
+        """
+
+        async def run(connection: Connection) -> CallResult:
+            return await connection.call(call, on_progress)
+
+        return self._with(launch, run)
+
+    def list_tools(self, launch: Launch) -> Listing:
+        """Ask a server for all its tools.
+
+        Raises:
+            ConnectionFailed: With the phase it failed in.
+        """
+
+        async def run(connection: Connection) -> Listing:
+            return await connection.list_tools()
+
+        return self._with(launch, run)
+
+    def info(self, launch: Launch) -> ServerInfo:
+        """Connect, and return what the server says of itself.
+
+        Raises:
+            ConnectionFailed: The server could not be started or reached.
+        """
+
+        async def run(connection: Connection) -> ServerInfo:
+            return connection.info
+
+        return self._with(launch, run)
+
+    def close(self) -> None:
+        """End every server; safe to call twice."""
+        with self._lock:
+            if self._closed or os.getpid() != self._pid:
+                return
+            self._closed = True
+        try:
+            if self._loop is not None:
+                self._submit(self._close_all()).result()
+        finally:
+            self._release()
+
+    def _with(self, launch: Launch, run: Callable[[Connection], Coroutine[Any, Any, T]]) -> T:
+        slot = self._slot(launch)
+
+        async def connected() -> T:
+            return await run(await self._connection(slot))
+
+        future = self._submit(connected())
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()  # Ctrl-C: the call is cancelled, and its server told
+            raise
+
+    def _slot(self, launch: Launch) -> _Slot:
+        self._check_usable(launch)
+        key = _key(launch)
+        with self._lock:
+            if key not in self._slots:
+                self._slots[key] = _Slot(launch)
+            return self._slots[key]
+
+    def _check_usable(self, launch: Launch) -> None:
+        where = Where(server=launch.server.name, phase="connect")
+        if os.getpid() != self._pid:
+            message = "This process was forked off one that holds connections; it cannot use them"
+            raise CallFailed(message, where=where, next_step="make connections after the fork")
+        if self._closed:
+            raise CallFailed("The run is over; its connections are closed", where=where)
+
+    async def _connection(self, slot: _Slot) -> Connection:
+        """Return the live connection of a slot, opening it if need be, one at a time."""
+        while slot.connection is None or not slot.connection.alive:
+            if slot.opening is None:
+                slot.opening = self._submit(self._opened(slot))
+            opening = slot.opening
+            import asyncio  # noqa: PLC0415 - we are on the loop
+
+            await asyncio.shield(asyncio.wrap_future(opening))
+        return slot.connection
+
+    async def _opened(self, slot: _Slot) -> None:
+        from pflow_mcp_plugin.client.connection import Connection  # noqa: PLC0415 - asyncio and the SDK
+
+        try:
+            if slot.connection is not None:
+                self._warn(f"server {slot.launch.server.name} had ended; it is started again, its state is lost")
+                await slot.connection.close()
+                slot.connection = None
+            slot.connection = await self._open(slot, Connection)
+        finally:
+            slot.opening, slot.process = None, None
+
+    async def _open(self, slot: _Slot, connect: type[Connection]) -> Connection:
+        launch = slot.launch
+        if slot.failure is not None:
+            failure, slot.failure = slot.failure, None
+            raise failure
+        process = slot.process or self._spawn(launch)
+        connection = connect(launch, process, self._warner(launch))
+        try:
+            await connection.open()
+        except ConnectionFailed as error:
+            if not _died_on_probe(launch, error):
+                raise
+            second = attrs.evolve(launch, era="handshake")
+            connection = connect(second, self._spawn(launch), self._warner(launch))
+            await connection.open()
+        return connection
+
+    def _warner(self, launch: Launch) -> Callable[[str], None]:
+        return lambda text: self._warn(f"server {launch.server.name} {text}")
+
+    def _spawn(self, launch: Launch) -> ServerProcess | None:
+        if launch.server.transport != "stdio":
+            return None
+        with self._lock:
+            if self._reaper is None:
+                self._reaper = _acquire_reaper(launch)
+            reaper = self._reaper
+        return spawn(launch.server, f"{reaper.marker}.{self._number}", reaper)
+
+    def _submit(self, work: Coroutine[Any, Any, T]) -> Future[T]:
+        import asyncio  # noqa: PLC0415 - heavy
+
+        with self._lock:
+            if self._loop is None:
+                self._loop = background_loop.acquire()
+        return asyncio.run_coroutine_threadsafe(work, self._loop)
+
+    async def _close_all(self) -> None:
+        import asyncio  # noqa: PLC0415 - we are on the loop
+
+        openings = [asyncio.wrap_future(slot.opening) for slot in self._slots.values() if slot.opening is not None]
+        await asyncio.gather(*openings, return_exceptions=True)
+        connections = [slot.connection for slot in self._slots.values() if slot.connection is not None]
+        await asyncio.gather(*(connection.close() for connection in connections))
+
+    def _release(self) -> None:
+        if self._loop is not None:
+            background_loop.release()
+        if self._reaper is not None:
+            end_marked(f"{self._reaper.marker}.{self._number}")
+            shared_reaper.release()
+
+
+class _Slot:
+    """A server's place in the pool."""
+
+    def __init__(self, launch: Launch) -> None:
+        self.launch = launch
+        self.lock = threading.Lock()
+        self.process: ServerProcess | None = None
+        self.connection: Connection | None = None
+        self.opening: Future[None] | None = None
+        self.failure: ConnectionFailed | None = None
+
+
+def _key(launch: Launch) -> str:
+    """Tell apart what may not share a connection: the whole expanded config."""
+    return sha256(json.dumps(attrs.asdict(launch.server), sort_keys=True, default=str).encode()).hexdigest()
+
+
+def _acquire_reaper(launch: Launch) -> Reaper:
+    try:
+        return shared_reaper.acquire()
+    except OSError as error:
+        where = Where(server=launch.server.name, phase="start")
+        raise ConnectionFailed(f"No further process can be started: {error.strerror}", where=where) from error
+
+
+def _died_on_probe(launch: Launch, error: ConnectionFailed) -> bool:
+    """Whether a server ended on `server/discover`, which some that know only the handshake do."""
+    probed = launch.server.protocol == "auto" and launch.era != "handshake"
+    return probed and error.where.phase == "handshake" and error.facts.get("exit_code") is not None

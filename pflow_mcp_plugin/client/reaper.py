@@ -1,0 +1,94 @@
+"""The host's end of the reaper: one for each process, started with its first stdio server."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+from pflow_mcp_plugin.client import reaper_process
+
+
+class Reaper:
+    """Registers process groups with a reaper process that outlives this one.
+
+    Attributes:
+        marker: Begins the marker that every server of this host has in its environment.
+    """
+
+    def __init__(self) -> None:
+        self.marker = f"{os.getpid()}-{secrets.token_hex(8)}"
+        self._process, self._lifeline = _start(self.marker)
+        self._lock = threading.Lock()
+
+    def register(self, group: int) -> None:
+        """Have the process group ended if this process dies."""
+        self._send(b"+%d\n" % group)
+
+    def unregister(self, group: int) -> None:
+        """Forget a group; called before its leader is reaped, so that a reused id is never hit."""
+        self._send(b"-%d\n" % group)
+
+    def close(self) -> None:
+        """End the reaper process; it ends what is still registered or marked first."""
+        os.close(self._lifeline)
+        self._process.wait()
+
+    def _send(self, line: bytes) -> None:
+        with self._lock, contextlib.suppress(BrokenPipeError):
+            os.write(self._lifeline, line)
+
+
+def _start(marker: str) -> tuple[subprocess.Popen[bytes], int]:
+    reading, writing = os.pipe()
+    arguments = [str(reading), str(os.getpid()), marker]
+    try:
+        process = subprocess.Popen(  # noqa: S603 - our own script
+            [sys.executable, "-I", "-S", str(Path(reaper_process.__file__)), *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            cwd="/" if os.name == "posix" else None,
+            env={},
+            pass_fds=[reading],
+            start_new_session=True,
+        )
+    except OSError:
+        os.close(writing)
+        raise
+    finally:
+        os.close(reading)
+    return process, writing
+
+
+class SharedReaper:
+    """Hands one `Reaper` to all who need it, and ends it when the last gives it back."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._users = 0
+        self._reaper: Reaper | None = None
+        self._owner = 0
+
+    def acquire(self) -> Reaper:
+        """Return the process's reaper, started if there is none."""
+        with self._lock:
+            if self._reaper is None or self._owner != os.getpid():
+                self._reaper, self._users, self._owner = Reaper(), 0, os.getpid()
+            self._users += 1
+            return self._reaper
+
+    def release(self) -> None:
+        """Give it back."""
+        with self._lock:
+            self._users -= 1
+            if self._users == 0 and self._reaper is not None:
+                self._reaper.close()
+                self._reaper = None
+
+
+shared_reaper = SharedReaper()

@@ -1,0 +1,121 @@
+"""The reaper: a small process that ends a dead host's servers.
+
+Run as `python -I -S reaper_process.py LIFELINE_FD HOST_PID MARKER` (standard library only, own
+session, signals ignored, nothing of the host's standard streams held). The host writes `+PGID`
+and `-PGID` lines into the lifeline; when the lifeline closes or the host's process ends, the
+groups that are left are ended, then every process that carries the host's marker in its
+environment.
+
+Why not PR_SET_PDEATHSIG: it reaches no grandchild, and it fires when the *thread* that spawned
+ends. Why both a pipe and a pidfd: a fork of the host keeps the pipe open.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import sys
+import time
+
+_GRACE = 0.3
+"""Seconds between SIGTERM and SIGKILL."""
+_MARKER_NAME = b"PFLOW_RUN_MARKER="
+
+
+def marked_processes(marker: str) -> list[int]:
+    """Return the ids of processes whose environment holds a marker that begins with `marker`."""
+    wanted = _MARKER_NAME + marker.encode()
+    found = []
+    try:
+        names = os.listdir("/proc")
+    except OSError:
+        return []
+    for name in names:
+        if not name.isdecimal() or int(name) == os.getpid():
+            continue
+        with contextlib.suppress(OSError), open(f"/proc/{name}/environ", "rb") as file:
+            if any(item.startswith(wanted) for item in file.read().split(b"\0")):
+                found.append(int(name))
+    return found
+
+
+def end_marked(marker: str) -> None:
+    """End every marked process; a process that forks meanwhile is met in the next round."""
+    for attempt in range(10):
+        pids = marked_processes(marker)
+        if not pids:
+            return
+        for pid in pids:
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGKILL if attempt else signal.SIGTERM)
+        _wait(lambda: not marked_processes(marker), _GRACE)
+
+
+def end_groups(groups: set[int]) -> None:
+    """SIGTERM to each process group, SIGKILL to those that are left after the grace."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        alive = {group for group in groups if _signal_group(group, number)}
+        if not alive:
+            return
+        _wait(lambda: not any(_signal_group(group, 0) for group in alive), _GRACE)  # noqa: B023 - called at once
+
+
+def _signal_group(group: int, number: int) -> bool:
+    try:
+        os.killpg(group, number)
+    except OSError:
+        return False
+    return True
+
+
+def _wait(done: object, seconds: float) -> None:
+    deadline = time.monotonic() + seconds
+    while not done() and time.monotonic() < deadline:  # type: ignore[operator]
+        time.sleep(0.01)
+
+
+def _host_pidfd(pid: int) -> int | None:
+    """Return a descriptor that turns readable when the host ends; None where there is no such thing."""
+    try:
+        return os.pidfd_open(pid)
+    except (AttributeError, PermissionError):
+        return None
+    except OSError:
+        return -1  # the host is gone already
+
+
+def watch(lifeline: int, host_pid: int) -> set[int]:
+    """Keep account of the registered groups until the host is gone; return those left."""
+    groups: set[int] = set()
+    host = _host_pidfd(host_pid)
+    if host == -1:
+        return groups
+    watched = [lifeline] if host is None else [lifeline, host]
+    rest = b""
+    while True:
+        ready, _, _ = select.select(watched, [], [])
+        if lifeline in ready:
+            data = os.read(lifeline, 65536)
+            if not data:
+                return groups
+            *lines, rest = (rest + data).split(b"\n")
+            for line in lines:
+                (groups.add if line[:1] == b"+" else groups.discard)(int(line[1:]))
+        elif host in ready:
+            return groups
+
+
+def main() -> None:
+    """Watch, then clean up."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGPIPE):
+        signal.signal(number, signal.SIG_IGN)
+    lifeline, host_pid, marker = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
+    end_groups(watch(lifeline, host_pid))
+    end_marked(marker)
+    os._exit(0)  # no interpreter shutdown: nothing here needs it
+
+
+if __name__ == "__main__":
+    main()

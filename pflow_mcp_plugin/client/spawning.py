@@ -1,0 +1,162 @@
+"""A stdio server's process: started without the SDK, ended without leftovers."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+from pflow_mcp_plugin.client.environment import child_environment
+from pflow_mcp_plugin.client.reaper import Reaper
+from pflow_mcp_plugin.errors import ConnectionFailed, Where
+from pflow_mcp_plugin.types import Server
+
+_PIPE_SIZE = 1 << 20
+"""Bytes; a larger pipe means fewer turns for a large result."""
+
+
+class ServerProcess:
+    """A running server: its pipes, its group, and how it ended.
+
+    Attributes:
+        started: `time.perf_counter()` when it was started.
+    """
+
+    def __init__(self, popen: subprocess.Popen[bytes], reaper: Reaper) -> None:
+        self.popen = popen
+        self.started = time.perf_counter()
+        self._reaper = reaper
+        reaper.register(popen.pid)
+
+    @property
+    def pid(self) -> int:
+        """The process id, which is also the id of its group."""
+        return self.popen.pid
+
+    @property
+    def returncode(self) -> int | None:
+        """The exit code, minus the signal's number if one ended it, None while it runs.
+
+        Looking does not reap: until `release`, the id cannot pass to another process.
+        """
+        if self.popen.returncode is not None:
+            return self.popen.returncode
+        state = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        if state is None:
+            return None
+        return state.si_status if state.si_code == os.CLD_EXITED else -state.si_status
+
+    def signal_group(self, number: int) -> None:
+        """Send a signal to the server and its children."""
+        try:
+            os.killpg(self.pid, number)
+        except (ProcessLookupError, PermissionError):
+            return
+
+    def release(self) -> None:
+        """End what is left of the group, forget it, and reap the server."""
+        self.signal_group(signal.SIGKILL)
+        self._reaper.unregister(self.pid)
+        self.popen.wait()
+        for pipe in (self.popen.stdin, self.popen.stdout, self.popen.stderr):
+            if pipe is not None:
+                pipe.close()
+
+
+def spawn(server: Server, marker: str, reaper: Reaper) -> ServerProcess:
+    """Start a stdio server in a session of its own.
+
+    Args:
+        server: With expanded values.
+        marker: Put into its environment.
+        reaper: Learns of its group.
+
+    Raises:
+        ConnectionFailed: `Command not found: X`, a missing working folder, no permission.
+    """
+    environment = child_environment(server.env, marker)
+    program = _program(server, environment)
+    try:
+        popen = subprocess.Popen(  # noqa: S603 - the command is the user's own config
+            [program, *server.args],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            cwd=server.cwd,
+            env=environment,
+            bufsize=0,
+            start_new_session=True,
+        )
+    except (OSError, ValueError) as error:
+        raise _not_started(server, error) from error
+    _widen(popen)
+    return ServerProcess(popen, reaper)
+
+
+def _program(server: Server, environment: dict[str, str]) -> str:
+    where = Where(server=server.name, phase="start")
+    if server.cwd is not None and not Path(server.cwd).is_dir():
+        message = f"The working folder of server {server.name} does not exist: {server.cwd}"
+        raise ConnectionFailed(message, where=where, next_step=f"correct cwd of server {server.name}")
+    if os.sep in server.command:
+        return _named_file(server, where)
+    found = shutil.which(server.command, path=environment.get("PATH"))
+    if found is None:
+        near = closest_program(server.command, environment.get("PATH", ""))
+        raise ConnectionFailed(
+            f"Command not found: {server.command} (server {server.name})",
+            where=where,
+            next_step=f"did you mean {near}?" if near else "install it, or give its full path as command",
+            closest=near,
+        )
+    return found
+
+
+def _named_file(server: Server, where: Where) -> str:
+    path = Path(server.cwd or ".", server.command)
+    if not path.exists():
+        message = f"Command not found: {server.command} (server {server.name})"
+        raise ConnectionFailed(message, where=where, next_step="check the path of command")
+    if path.is_dir() or not os.access(path, os.X_OK):
+        message = f"Permission denied: {server.command} is not executable (server {server.name})"
+        raise ConnectionFailed(message, where=where, next_step=f"chmod +x {server.command}")
+    return str(path.absolute())
+
+
+def _not_started(server: Server, error: Exception) -> ConnectionFailed:
+    reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return ConnectionFailed(
+        f"Server {server.name} could not be started: {reason}: {server.command}",
+        where=Where(server=server.name, phase="start"),
+        next_step=f"run the command by itself to see why: {server.command}",
+    )
+
+
+def closest_program(name: str, path: str) -> str | None:
+    """Return the program on `path` whose name is closest, None if none is close."""
+    return next(iter(difflib.get_close_matches(name, _programs(path), n=1, cutoff=0.75)), None)
+
+
+def _programs(path: str) -> Iterable[str]:
+    names: set[str] = set()
+    for folder in path.split(os.pathsep):
+        try:
+            names.update(os.listdir(folder))
+        except OSError:
+            continue
+    return sorted(names)
+
+
+def _widen(popen: subprocess.Popen[bytes]) -> None:
+    """Enlarge the pipe for answers, where the system allows it."""
+    try:
+        import fcntl  # noqa: PLC0415 - not on every platform
+
+        fcntl.fcntl(popen.stdout, fcntl.F_SETPIPE_SZ, _PIPE_SIZE)  # type: ignore[arg-type]
+    except (ImportError, AttributeError, OSError):
+        return

@@ -1,0 +1,56 @@
+"""The hooks that this plugin offers to further plugins.
+
+They are called while a workflow runs. An implementation registers like any pflow plugin, under the
+entry-point group `pflow`, and marks its functions with `pflow_mcp_plugin.contract.hookimpl`.
+"""
+
+from __future__ import annotations
+
+from pflow_mcp_plugin.contract import hookspec
+from pflow_mcp_plugin.types import CallResult, ToolCall
+
+
+@hookspec
+def pflow_mcp_prepare_call(call: ToolCall) -> ToolCall | None:
+    """Change a call before it is made, or veto it.
+
+    Called once for each call, after its arguments were checked. Implementations are asked in
+    plugin order; each gets what the one before it made of the call.
+
+    Returns:
+        A changed call (`attrs.evolve(call, arguments=...)`), or None to leave it.
+
+    Raise `pflow_mcp_plugin.errors.CallRefused` to veto; whatever is raised, the call is not sent.
+
+    Example:
+        >>> import attrs
+        >>> from pflow_mcp_plugin.contract import hookimpl
+        >>> @hookimpl
+        ... def pflow_mcp_prepare_call(call):
+        ...     if call.server == "mail":
+        ...         return attrs.evolve(call, arguments={**call.arguments, "dry_run": True})
+    """
+    return None
+
+
+@hookspec(firstresult=True)
+def pflow_mcp_call_tool(call: ToolCall) -> CallResult | None:
+    """Answer a call in place of its server, or watch it as a wrapper.
+
+    Called once for each call; this plugin's own implementation comes last and asks the server.
+
+    Returns:
+        A result, which then stands for the server's; or None to let the next one answer.
+
+    A wrapper (`@hookimpl(wrapper=True)`) sees the result and may replace it. Whatever an
+    implementation raises, the call is never repeated.
+
+    Example:
+        >>> from pflow_mcp_plugin.contract import hookimpl
+        >>> from pflow_mcp_plugin.types import CallResult
+        >>> @hookimpl
+        ... def pflow_mcp_call_tool(call):
+        ...     if call.tool == "now":
+        ...         return CallResult(content=({"type": "text", "text": "noon"},))
+    """
+    return None

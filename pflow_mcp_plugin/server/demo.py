@@ -1,0 +1,85 @@
+"""The bundled demo server: pure Python, over stdio, needs nothing but this package.
+
+Start it with `python -m pflow_mcp_plugin.server.demo`. Its tools show what a workflow meets: typed
+arguments, structured results, read-only claims, and state that lasts as long as the server does.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Annotated, Any, TypedDict
+
+from mcp.server import MCPServer
+from mcp.server.mcpserver.exceptions import ToolError
+from mcp_types import ToolAnnotations
+from pydantic import Field
+
+_READ_ONLY = ToolAnnotations(read_only_hint=True, idempotent_hint=True, open_world_hint=False)
+_WRITES = ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_hint=True, open_world_hint=False)
+
+
+class Count(TypedDict):
+    """What `word_count` found."""
+
+    words: int
+    characters: int
+    lines: int
+
+
+class Value(TypedDict):
+    """Any JSON value, in a structured result, which keeps its type."""
+
+    value: Any
+
+
+def build_server() -> MCPServer[Any]:
+    """Return the demo server with its six tools."""
+    server: MCPServer[Any] = MCPServer("pflow-demo", instructions="Small tools to try workflows with.")
+    memory: dict[str, Any] = {}
+
+    @server.tool(annotations=_READ_ONLY)
+    def add(
+        a: Annotated[int, Field(description="The first number")],
+        b: Annotated[int, Field(description="The second number")],
+    ) -> int:
+        """Add two whole numbers."""
+        return a + b
+
+    @server.tool(annotations=_READ_ONLY)
+    def echo(value: Annotated[Any, Field(description="Any JSON value")]) -> Value:
+        """Give back the value that was sent, with its type unchanged."""
+        return Value(value=value)
+
+    @server.tool(annotations=_READ_ONLY)
+    def word_count(text: Annotated[str, Field(description="The text to count in")]) -> Count:
+        """Count the words, characters and lines of a text."""
+        return Count(words=len(text.split()), characters=len(text), lines=len(text.splitlines()))
+
+    @server.tool(annotations=ToolAnnotations(read_only_hint=True, open_world_hint=False))
+    def now() -> str:
+        """Tell the time in UTC, as ISO 8601."""
+        return datetime.now(UTC).isoformat(timespec="seconds")
+
+    @server.tool(annotations=_WRITES)
+    def remember(
+        key: Annotated[str, Field(description="The name to remember it under")],
+        value: Annotated[Any, Field(description="Any JSON value")],
+    ) -> str:
+        """Keep a value for as long as this server runs."""
+        memory[key] = value
+        return f"Remembered {key}"
+
+    @server.tool(annotations=_READ_ONLY)
+    def recall(key: Annotated[str, Field(description="The name it was remembered under")]) -> Value:
+        """Give back a value that was remembered."""
+        if key not in memory:
+            known = ", ".join(sorted(memory)) or "nothing yet"
+            message = f"Nothing is remembered under {key!r}; remembered so far: {known}"
+            raise ToolError(message)
+        return Value(value=memory[key])
+
+    return server
+
+
+if __name__ == "__main__":
+    build_server().run()
