@@ -1,0 +1,64 @@
+"""Measure, print the table, and keep it as JSON and Markdown under `benchmarks/results/`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import attrs
+
+from benchmarks.lines import LINES, Bench, Line
+
+
+def main() -> int:
+    """Run what was asked for; return 1 if a budget was not kept."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("--pairs", type=int, default=15, help="runs of each side of a comparison")
+    parser.add_argument("--only", action="append", choices=sorted(LINES), help="measure this one")
+    parser.add_argument("--output", type=Path, default=Path(__file__).parent / "results")
+    options = parser.parse_args()
+    lines = list(measure(options.only or LINES, options.pairs))
+    table = markdown(lines, options.pairs)
+    options.output.mkdir(parents=True, exist_ok=True)
+    (options.output / "table.md").write_text(table, encoding="utf-8")
+    figures = {"machine": machine(), "pairs": options.pairs, "lines": [attrs.asdict(line) for line in lines]}
+    (options.output / "figures.json").write_text(json.dumps(figures, indent=2), encoding="utf-8")
+    print(table)
+    return 0 if all(line.kept for line in lines) else 1
+
+
+def measure(names: Iterable[str], pairs: int) -> Iterable[Line]:
+    """Yield the lines of the table as they are measured."""
+    with TemporaryDirectory(prefix="pflow-benchmarks-") as folder:
+        bench = Bench(folder=Path(folder), pairs=pairs)
+        for name in names:
+            print(f"measuring {name} ...", file=sys.stderr)
+            yield from LINES[name](bench)
+
+
+def markdown(lines: Iterable[Line], pairs: int) -> str:
+    """Return the table, with the machine under it."""
+    rows = [f"| {line.name} | {line.measured} | {line.limit} | {_verdict(line)} |" for line in lines]
+    head = ["| what | measured | budget | kept |", "|---|---|---|---|"]
+    return "\n".join(
+        [*head, *rows, "", f"Medians of {pairs} pairs, run in turn on one machine: {machine()}.", ""]
+    )
+
+
+def machine() -> str:
+    """Return what it was measured on, in a few words."""
+    return f"{os.cpu_count()} cores, {platform.system()} {platform.machine()}, Python {platform.python_version()}"
+
+
+def _verdict(line: Line) -> str:
+    return "yes" if line.kept else "**no**"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,145 @@
+"""The boundary holds: a host that knows the contract only can do all that the embedded one can."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("mcp")
+HERE = Path(__file__).parent
+
+
+@pytest.fixture
+def drive(pflow_home, hosts, tmp_path):
+    """Have the foreign host do things, in a process without the embedded one; give the results."""
+
+    def run(*actions):
+        with subprocess.Popen(
+            [sys.executable, str(HERE / "drive.py"), str(pflow_home)],
+            env={**os.environ, "PFLOW_HOME": str(pflow_home)},
+            cwd=tmp_path,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            encoding="utf-8",
+        ) as process:
+            hosts.append(process.pid)
+            stdout, stderr = process.communicate(json.dumps(actions), timeout=60)
+        assert process.returncode == 0, stderr
+        return json.loads(stdout)["results"]
+
+    return run
+
+
+@pytest.fixture
+def added(drive, typed_command):
+    """The tests' own server, added and synced through the plugin's commands."""
+    results = drive(
+        ["command", "mcp", "add", "typed", "--", *typed_command],
+        ["command", "mcp", "sync", "typed"],
+    )
+    assert [result.get("error") for result in results] == [None, None]
+    return results
+
+
+def test_plugin_commands_run_and_report(drive, added):
+    (listed,) = drive(["command", "mcp", "list"])
+    assert "typed" in json.dumps(listed["data"])
+    assert "typed" in listed["text"]
+
+
+def test_nodes_are_found_and_described(drive, added):
+    (entry,) = drive(["entry", "mcp-typed-describe-each"])
+    assert entry["source"] == "mcp"
+    assert {field["key"]: field["type"] for field in entry["interface"]["params"]} == {
+        "text": "str",
+        "integer": "int",
+        "number": "float",
+        "flag": "bool",
+        "nullable": "str | None",
+        "items": "list",
+        "nested": "dict",
+    }
+
+
+def test_an_alias_finds_the_entry_of_its_canonical_name(drive, added):
+    (entry,) = drive(["entry", "mcp-typed-describe_each"])
+    assert entry["node"] == "mcp-typed-describe-each"
+
+
+def test_a_node_that_is_not_there_is_explained(drive, added):
+    (missing,) = drive(["entry", "mcp-typed-descibe"])
+    assert missing["error"]["type"] == "not_found"
+    assert "mcp-typed-descibe" in missing["error"]["message"] or "descibe" in missing["error"]["message"]
+
+
+def test_every_json_type_reaches_the_tool(drive, added, no_leftovers):
+    sent = {
+        "text": "3",
+        "integer": 3,
+        "number": 3.5,
+        "flag": True,
+        "nullable": None,
+        "items": [1, 2],
+        "nested": {"inner": {"deep": [None, "x"]}},
+    }
+    node = {"id": "each", "type": "mcp-typed-describe-each", "params": sent}
+    (ran,) = drive(["run", {"nodes": [node]}, {}])
+    received = {name: value["repr"] for name, value in ran["outputs"]["each"]["result"].items()}
+    assert received == {name: repr(value) for name, value in sent.items()}
+
+
+def test_the_server_keeps_its_state_between_the_steps_of_a_run(drive, added, no_leftovers):
+    nodes = [{"id": f"step{number}", "type": "mcp-typed-count"} for number in (1, 2, 3)]
+    first, second = drive(["run", {"nodes": nodes}, {}], ["run", {"nodes": nodes[:1]}, {}])
+    assert [first["outputs"][node["id"]]["result"] for node in nodes] == [1, 2, 3]
+    assert second["outputs"]["step1"]["result"] == 1
+
+
+def test_an_argument_comes_from_the_root_of_the_shared_store(drive, added):
+    node = {"id": "one", "type": "mcp-typed-describe"}
+    (ran,) = drive(["run", {"nodes": [node]}, {"value": 7}])
+    assert ran["outputs"]["one"]["type"] == "integer"
+    assert ran["outputs"]["one"]["error"] is None
+
+
+def test_one_step_feeds_the_next(drive, added):
+    nodes = [
+        {"id": "place", "type": "mcp-typed-structured"},
+        {"id": "said", "type": "mcp-typed-describe", "params": {"value": "${place.tags}"}},
+    ]
+    (ran,) = drive(["run", {"nodes": nodes}, {}])
+    assert ran["outputs"]["said"] == ran["outputs"]["said"] | {"type": "array", "repr": "['buoy']"}
+
+
+def test_a_failing_tool_fails_the_run_with_its_own_words(drive, added, no_leftovers):
+    node = {"id": "broken", "type": "mcp-typed-fail", "params": {"message": "out of paper"}}
+    (ran,) = drive(["run", {"nodes": [node]}, {}])
+    assert "out of paper" in ran["error"]["message"]
+
+
+def test_details_of_a_call_are_noted_on_its_step(drive, added):
+    (ran,) = drive(["run", {"nodes": [{"id": "one", "type": "mcp-typed-count"}]}, {}])
+    details = ran["annotations"]["one"]
+    assert details["server"] == "typed"
+    assert details["tool"] == "count"
+
+
+def test_the_config_is_checked(drive, pflow_home):
+    config = pflow_home / "config" / "mcp-servers.toml"
+    config.parent.mkdir(parents=True)
+    config.write_text('[mcpServers.bad]\ntype = "carrier-pigeon"\n', encoding="utf-8")
+    (problems,) = drive(["check"])
+    assert any(problem["path"].startswith("mcpServers.bad") for problem in problems)
+
+
+def test_the_foreign_host_is_independent_of_the_embedded_one():
+    for name in ("foreign_host.py", "drive.py"):
+        text = (HERE / name).read_text(encoding="utf-8")
+        assert "import click" not in text
+        assert "pflow_mcp_plugin.storage" not in text
