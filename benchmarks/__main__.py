@@ -46,14 +46,14 @@ def markdown(lines: Iterable[Line], pairs: int) -> str:
     """Return the table, with the machine under it."""
     rows = [f"| {line.name} | {line.measured} | {line.limit} | {_verdict(line)} |" for line in lines]
     head = ["| what | measured | budget | kept |", "|---|---|---|---|"]
-    return "\n".join(
-        [*head, *rows, "", f"Medians of {pairs} pairs, run in turn on one machine: {machine()}.", ""]
-    )
+    note = f"Medians of {pairs} pairs, run in turn on one machine: {machine()}."
+    return "\n".join([*head, *rows, "", note, ""])
 
 
 def machine() -> str:
     """Return what it was measured on, in a few words."""
-    return f"{os.cpu_count()} cores, {platform.system()} {platform.machine()}, Python {platform.python_version()}"
+    system = f"{platform.system()} {platform.machine()}"
+    return f"{os.cpu_count()} cores, {system}, Python {platform.python_version()}"
 
 
 def _verdict(line: Line) -> str:

@@ -1,0 +1,130 @@
+"""The public types, used as the author of a plugin would; mypy reads this, nothing runs it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, assert_type
+
+import pluggy
+
+from pflow_mcp_plugin.contract import (
+    Command,
+    CommandLike,
+    Entry,
+    Field,
+    Host,
+    Interface,
+    Node,
+    NodeRef,
+    NodeSource,
+    Outcome,
+    PflowError,
+    Problem,
+    Report,
+    Run,
+    hookimpl,
+)
+from pflow_mcp_plugin.types import CallResult, Server, ToolCall
+
+
+class Loud:
+    """A node, without pocketflow."""
+
+    def set_params(self, params: Mapping[str, Any]) -> None:
+        self._params = dict(params)
+
+    def run(self, shared: MutableMapping[str, Any]) -> str | None:
+        run: Run = shared["__run__"]
+        run.annotate("loud", {"volume": self._params["__volume__"]})
+        shared["shouted"] = str(self._params["text"]).upper()
+        return None
+
+
+class Shouts:
+    """A source of one node."""
+
+    name = "shouts"
+    prefixes: tuple[str, ...] = ("shout-",)
+
+    def fingerprint(self) -> str:
+        return "1"
+
+    def get(self, node_type: str) -> Entry | None:
+        return next((entry for entry in self.entries() if entry.node == node_type), None)
+
+    def entries(self) -> Iterator[Entry]:
+        interface = Interface(
+            params=(Field(key="text", type="str", required=True),), outputs=(Field(key="shouted"),)
+        )
+        yield Entry(node="shout-loud", class_name="Loud", module=__name__, interface=interface)
+
+    def missing(self, node_type: str) -> Problem | None:
+        return Problem(message=f"No shout {node_type}", suggestion="Use shout-loud")
+
+    def upgrade(self, node: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        return None
+
+
+class Shout:
+    """A command, without click."""
+
+    def main(self, args: Iterable[str], prog_name: str, *, standalone_mode: bool, **extra: Any) -> Report:
+        host: Host = extra["obj"]
+        if "shout" in host.features:
+            raise PflowError("This host shouts by itself", suggestions=("Let it",))
+        return Report(data=list(args), text=" ".join(args).upper())
+
+
+node: Node = Loud()
+source: NodeSource = Shouts()
+command: CommandLike = Shout()
+
+
+@hookimpl
+def pflow_addhooks(manager: pluggy.PluginManager) -> None:
+    manager.check_pending()
+
+
+@hookimpl
+def pflow_register_nodes(host: Host) -> Iterable[NodeSource]:
+    return [Shouts()]
+
+
+@hookimpl
+def pflow_register_commands(host: Host) -> Iterable[Command]:
+    return [Command(path=("shout",), help="Say it loud.", load=f"{__name__}:command")]
+
+
+@hookimpl
+def pflow_inject_params(node: NodeRef) -> Mapping[str, object] | None:
+    return {"__volume__": 11} if node.type.startswith("shout-") else None
+
+
+@hookimpl
+def pflow_run_context(run: Run) -> AbstractContextManager[object] | None:
+    return microphone(run)
+
+
+@contextmanager
+def microphone(run: Run) -> Iterator[None]:
+    run.add_secrets(["hush"])
+    run.resources["microphone"] = "on"
+    yield
+
+
+def use(host: Host) -> None:
+    outcome = host.runner.run({"nodes": [{"id": "loud", "type": "shout-loud"}]}, {})
+    assert_type(outcome, Outcome)
+    assert_type(outcome.error, PflowError | None)
+    assert_type(host.registry.get("shout-loud").interface.params, tuple[Field, ...])
+    for entry, score in host.registry.search("loud"):
+        assert_type(entry, Entry)
+        assert_type(score, float)
+
+
+def values() -> None:
+    server = Server(name="time", command="mcp-server-time", args=("--local-timezone=UTC",))
+    assert_type(server.env, Mapping[str, str])
+    assert_type(ToolCall(server="time", tool="get_current_time").arguments, Mapping[str, Any])
+    assert_type(CallResult().structured, Any)
