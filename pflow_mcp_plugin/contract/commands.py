@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 import attrs
 
 from pflow_mcp_plugin.contract.problems import PflowError
+
+
+def _words(path: Iterable[str]) -> tuple[str, ...]:
+    return tuple(path)
 
 
 @attrs.frozen(kw_only=True)
@@ -21,7 +25,7 @@ class Command:
         hidden: Left out of the list of commands.
     """
 
-    path: tuple[str, ...] = attrs.field(converter=tuple)
+    path: tuple[str, ...] = attrs.field(converter=_words)
     help: str
     load: str = attrs.field()
     hidden: bool = False
@@ -49,11 +53,15 @@ class Report:
         text: Lines for people, or a function that makes them, called only when they are shown.
         error: Set when the command did its work but the outcome is a failure; `data` then
             stands in the envelope's `error.details.data`.
+        beside: What stands in the envelope beside `data` or `error`, such as `trace_path`.
+        exit_code: The process exit code, where it is not the error's own.
     """
 
     data: object = None
     text: str | Callable[[], str] = ""
     error: PflowError | None = None
+    beside: Mapping[str, object] = attrs.field(factory=dict)
+    exit_code: int | None = None
 
     def render(self) -> str:
         """Return the lines for people."""
