@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from hashlib import sha256
 
 PREFIX = "mcp-"
@@ -36,25 +36,30 @@ def node_name(server: str, tool: str) -> str:
     return f"{PREFIX}{server}-{slug(tool) or 'tool-' + _digest(tool)}"
 
 
-def node_names(tools: Iterable[tuple[str, str]]) -> dict[tuple[str, str], str]:
-    """Name tools so that no two share a node type.
+def node_names(
+    tools: Iterable[tuple[str, str]], renamed: Mapping[tuple[str, str], str] | None = None
+) -> dict[tuple[str, str], str]:
+    r"""Name tools so that no two share a node type.
 
     Args:
         tools: `(server, raw tool name)` pairs, over all servers.
+        renamed: What a pair's node is named for instead of the raw tool name.
 
     Returns:
         The node type of each pair. Tools that would share one each get the first six hex digits
-        of sha256 over `server\\0tool` appended (more only if that name is taken too).
+        of sha256 over `server\0tool` appended (more only if that name is taken too).
     """
     pairs = list(dict.fromkeys(tools))
-    names = {pair: node_name(*pair) for pair in pairs}
+    words = renamed or {}
+    plain = {pair: node_name(pair[0], words.get(pair, pair[1])) for pair in pairs}
+    names = dict(plain)
     for digits in (6, 12, 64):
         count = Counter(names.values())
         if len(count) == len(pairs):
             break
         for pair in pairs:
             if count[names[pair]] > 1:
-                names[pair] = f"{node_name(*pair)}-{_digest(chr(0).join(pair), digits)}"
+                names[pair] = f"{plain[pair]}-{_digest(chr(0).join(pair), digits)}"
     return names
 
 

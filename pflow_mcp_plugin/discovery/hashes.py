@@ -1,0 +1,29 @@
+"""Hashes that tell whether a tool, or all tools of a server, are the same as before."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from hashlib import sha256
+from typing import Any
+
+from pflow_mcp_plugin.types import Tool
+
+
+def tool_hash(tool: Tool) -> str:
+    """Return `sha256:...` over what a user relies on: name, description and both schemas."""
+    return _hash([tool.name, tool.description, tool.input_schema, tool.output_schema])
+
+
+def manifest_hash(tools: Iterable[Tool]) -> str:
+    """Return `sha256:...` over the hashes of all tools; their order does not matter."""
+    return _hash(sorted((tool.name, tool.hash or tool_hash(tool)) for tool in tools))
+
+
+def canonical(value: Any) -> str:
+    """Return the one JSON text of a value: keys sorted, no spaces, ASCII only."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"))
+
+
+def _hash(value: Any) -> str:
+    return "sha256:" + sha256(canonical(value).encode("ascii")).hexdigest()

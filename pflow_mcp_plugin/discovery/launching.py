@@ -1,0 +1,32 @@
+"""From a server's name to what a pool needs to start or reach it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pflow_mcp_plugin.config.expansion import expand
+from pflow_mcp_plugin.config.store import ServerStore
+from pflow_mcp_plugin.discovery.catalog import Catalog
+from pflow_mcp_plugin.errors import ConfigError, Where
+from pflow_mcp_plugin.types import Launch
+
+Lookup = Callable[[str], str | None]
+"""Gives the value of a variable, None when it is not set."""
+
+
+def launch(name: str, store: ServerStore, catalog: Catalog, lookup: Lookup) -> Launch:
+    """Return a server ready to be started, with the era it spoke when it was last synced.
+
+    Raises:
+        ServerNotConfigured: There is none of that name.
+        ConfigError: It is disabled, its table has mistakes, or a variable is not set.
+    """
+    server = store.get(name)
+    if server.disabled:
+        raise ConfigError(
+            f"Server {name} is disabled",
+            where=Where(server=name, phase="config"),
+            next_step=f"Take `disabled` out of [mcpServers.{name}] in {store.path}",
+        )
+    fingerprint = store.fingerprint(name)
+    return expand(server, lookup, fingerprint=fingerprint, era=catalog.era(name, fingerprint))

@@ -1,0 +1,36 @@
+"""The special parameters that tell the one `MCPNode` class which tool it stands for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from pflow_mcp_plugin import naming
+from pflow_mcp_plugin.contract import NodeRef
+
+
+def inject(node: NodeRef, servers: Iterable[str] = ()) -> Mapping[str, object] | None:
+    """Return `__mcp_server__` and `__mcp_tool__` of a node, None if it is not ours.
+
+    The entry says which they are. An entry that was saved by hand may not: then the node type
+    is taken apart, the longest of `servers` first, else at its first hyphen.
+
+    Args:
+        node: The node that is compiled.
+        servers: Names of the configured servers.
+    """
+    config = node.entry.extra.get("mcp_config")
+    if isinstance(config, Mapping) and config.get("server_id") and config.get("tool_name"):
+        return _params(config["server_id"], config["tool_name"])
+    found = naming.parse_node_type(node.type, servers) or _at_first_hyphen(node.type)
+    return _params(*found) if found else None
+
+
+def _at_first_hyphen(node_type: str) -> tuple[str, str] | None:
+    if not node_type.startswith(naming.PREFIX):
+        return None
+    server, _, tool = node_type.removeprefix(naming.PREFIX).partition("-")
+    return (server, tool) if server and tool else None
+
+
+def _params(server: str, tool: str) -> dict[str, object]:
+    return {"__mcp_server__": server, "__mcp_tool__": tool}

@@ -1,0 +1,68 @@
+"""A tool's two schemas become a node's parameters and outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from pflow_mcp_plugin.contract import Field, Interface
+from pflow_mcp_plugin.discovery.declaration import declaration
+from pflow_mcp_plugin.discovery.document import ANY, Document
+from pflow_mcp_plugin.types import Tool
+
+ACTIONS = ("default", "error", "rate_limited", "auth_failed", "resource_missing", "timeout")
+"""Every action that `MCPNode` may return."""
+
+
+def interface(tool: Tool) -> Interface:
+    """Return the interface of a tool's node; never raises, whatever the schemas are."""
+    document, declared = Document(tool.input_schema), declaration(tool.input_schema)
+    params = tuple(
+        _field(document, key, raw, required=key in declared.required)
+        for key, raw in declared.properties.items()
+    )
+    return Interface(
+        params=params,
+        inputs=tuple(field.key for field in params),
+        outputs=(*_outputs(tool.output_schema), Field(key="error", type="str | None")),
+        actions=ACTIONS,
+        open=declared.open,
+    )
+
+
+def _outputs(schema: Any) -> Iterator[Field]:
+    if schema is None:
+        yield Field(key="result", type=ANY, description="What the tool answers")
+        return
+    document = Document(schema)
+    whole = _unwrapped(document, schema)
+    for key, raw in declaration(whole, document).properties.items():
+        if key not in ("result", "error"):
+            yield _field(document, key, raw)
+    described = whole if isinstance(whole, Mapping | bool) else None
+    kind = document.friendly(whole)
+    yield Field(key="result", type=kind, description="What the tool answers", schema=described)
+
+
+def _unwrapped(document: Document, schema: Any) -> Any:
+    """Return the schema inside a lone wrapping `{"result": ...}`, which is taken off results too."""
+    resolved = document.resolve(schema)
+    properties = resolved.get("properties") if isinstance(resolved, Mapping) else None
+    if isinstance(properties, Mapping) and list(properties) == ["result"]:
+        return properties["result"]
+    return schema
+
+
+def _field(document: Document, key: str, raw: Any, *, required: bool = False) -> Field:
+    return Field(
+        key=key,
+        type=document.friendly(raw),
+        required=required,
+        description=_description(raw) or _description(document.resolve(raw)),
+        schema=raw if isinstance(raw, Mapping | bool) else None,
+    )
+
+
+def _description(schema: Any) -> str:
+    text = schema.get("description") if isinstance(schema, Mapping) else None
+    return text.strip() if isinstance(text, str) else ""
