@@ -177,13 +177,36 @@ class Host(Protocol):
     features: frozenset[str]
     """What this host offers beyond `api`: of `registry`, `runner`, `settings`, `library`, `traces`."""
     paths: Paths
-    hook: pluggy.HookRelay
-    """The plugin manager's hooks, for plugins that specify hooks of their own."""
-    registry: Registry
-    runner: Runner
-    settings: Settings
-    library: Library
-    traces: Traces
+
+    @property
+    def hook(self) -> pluggy.HookRelay:
+        """The plugin manager's hooks, for plugins that specify hooks of their own."""
+        ...
+
+    @property
+    def registry(self) -> Registry:
+        """Every node type."""
+        ...
+
+    @property
+    def runner(self) -> Runner:
+        """What checks and runs workflows."""
+        ...
+
+    @property
+    def settings(self) -> Settings:
+        """What the user keeps with pflow."""
+        ...
+
+    @property
+    def library(self) -> Library:
+        """Saved workflows."""
+        ...
+
+    @property
+    def traces(self) -> Traces:
+        """What earlier runs recorded."""
+        ...
 
     def report(self, problem: Problem) -> None:
         """Show a warning to the user, once for each text."""
@@ -192,5 +215,3 @@ class Host(Protocol):
     def refresh(self, source: str) -> None:
         """Forget what was derived from a node source; call it after its entries changed."""
         ...
-
-
