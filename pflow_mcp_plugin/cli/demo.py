@@ -1,0 +1,109 @@
+"""`pflow mcp demo`: the way from nothing to a workflow that ran, on the bundled server."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import click
+
+from pflow_mcp_plugin.cli.add import add_servers
+from pflow_mcp_plugin.cli.compose import server_store
+from pflow_mcp_plugin.cli.options import json_option
+from pflow_mcp_plugin.cli.sync import sync_servers
+from pflow_mcp_plugin.contract import Host, Outcome, Report
+from pflow_mcp_plugin.errors import ConfigError, Where
+
+SERVER = "demo"
+_MODULE = "pflow_mcp_plugin.server.demo"
+_TEXT = "Tools of any server become nodes.\nNodes make a workflow."
+
+WORKFLOW: Mapping[str, Any] = {
+    "nodes": [
+        {"id": "count", "type": "mcp-demo-word-count", "params": {"text": _TEXT}},
+        {"id": "sum", "type": "mcp-demo-add", "params": {"a": "${count.words}", "b": "${count.lines}"}},
+        {
+            "id": "say",
+            "type": "mcp-demo-echo",
+            "params": {"value": "${count.words} words + ${count.lines} lines = ${sum.result}"},
+        },
+    ],
+    "outputs": {"count": "${count.result}", "sum": "${sum.result}", "say": "${say.result}"},
+}
+"""Three steps, each fed by those before it; every step's result is an output of its name."""
+
+
+@click.command()
+@json_option
+@click.pass_obj
+def demo(host: Host) -> Report:
+    """Add the bundled server, run three steps on it, and say what to try next.
+
+    It needs nothing but Python and may be run again. `pflow mcp remove demo` takes it away.
+    """
+    return run_demo(host)
+
+
+def run_demo(host: Host) -> Report:
+    """Add the demo server, sync it, run `WORKFLOW` on it.
+
+    Returns:
+        The outputs of the steps, or the failure of the first thing that failed.
+
+    Raises:
+        ConfigError: Another server is configured under the name `demo`.
+    """
+    _refuse_another(host)
+    added = add_servers(host, {SERVER: _table()})
+    synced = sync_servers(host, [SERVER])
+    if synced.error:
+        return synced
+    outcome = host.runner.run(WORKFLOW, {}, name=SERVER)
+    data = {"outputs": dict(outcome.outputs), "run_id": outcome.run_id, "workflow": WORKFLOW}
+    beside = {"trace_path": str(outcome.trace_path)} if outcome.trace_path else {}
+    return Report(
+        data=data,
+        text=lambda: "\n\n".join([added.render().rpartition("\nNext:")[0], synced.render(), _told(outcome)]),
+        error=outcome.error,
+        beside=beside,
+        exit_code=outcome.exit_code,
+    )
+
+
+def _table() -> dict[str, Any]:
+    # -P: a file of the user's in the current folder must not stand in for a module of ours.
+    return {"command": sys.executable, "args": ["-P", "-m", _MODULE]}
+
+
+def _refuse_another(host: Host) -> None:
+    """Leave a server of the user's alone that happens to be called demo."""
+    store = server_store(host)
+    if SERVER not in store.names() or _MODULE in store.get(SERVER).args:
+        return
+    message = f"Server {SERVER} is configured already, and it is not the bundled one"
+    step = f"Take it away first, or keep it under another name: pflow mcp remove {SERVER}"
+    raise ConfigError(message, where=Where(server=SERVER, phase="config"), next_step=step)
+
+
+def _told(outcome: Outcome) -> str:
+    return "\n".join([*_steps(outcome), "", *_next_steps()])
+
+
+def _steps(outcome: Outcome) -> Iterator[str]:
+    yield "Ran a workflow of three steps on it:"
+    for node in WORKFLOW["nodes"]:
+        result = json.dumps(outcome.outputs.get(node["id"]), ensure_ascii=False)
+        yield f"  {node['id']:6} {node['type']:20} {result}"
+
+
+def _next_steps() -> Iterator[str]:
+    yield "Try next:"
+    for command, purpose in (
+        ("pflow mcp tools demo", "what else the server can do"),
+        ("pflow mcp info mcp-demo-word-count", "what one of its nodes takes and gives"),
+        ("pflow mcp demo --json", "this workflow and its outputs as JSON"),
+        ("pflow mcp add NAME -- COMMAND ARGS...", "a server of your own; then: pflow mcp sync NAME"),
+    ):
+        yield f"  {command:38} {purpose}"
