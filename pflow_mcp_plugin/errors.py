@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal
 
 import attrs
 
-from pflow_mcp_plugin.contract import Kind, PflowError
+from pflow_mcp_plugin.contract import Kind, PflowError, Problem
 
 Phase = Literal["config", "start", "connect", "handshake", "list", "arguments", "call", "result", "close"]
 Ran = Literal["ran", "not ran", "unknown"]
@@ -42,6 +42,7 @@ class McpError(PflowError):
         ran: Whether the call reached its tool.
         retryable: Whether the same call may succeed, and do no harm, when sent again.
         next_step: What the user does now.
+        problems: The findings behind the failure, when it was found by checking.
         facts: JSON values for the envelope: exit code, stderr tail, status, code...
     """
 
@@ -53,13 +54,15 @@ class McpError(PflowError):
         ran: Ran = "not ran",
         retryable: bool = False,
         next_step: str = "",
+        problems: tuple[Problem, ...] = (),
         **facts: Any,
     ) -> None:
         named = {"server": where.server, "tool": where.tool, "phase": where.phase}
         details: dict[str, object] = {key: value for key, value in named.items() if value}
         details |= {"ran": ran, "retryable": retryable}
         details |= {key: value for key, value in facts.items() if value is not None and value != ""}
-        super().__init__(message, details=details, suggestions=(next_step,) if next_step else ())
+        steps = (next_step,) if next_step else ()
+        super().__init__(message, details=details, suggestions=steps, problems=problems)
         self.where = where
         self.ran = ran
         self.retryable = retryable

@@ -1,0 +1,218 @@
+"""References become values, at the moment a server is started or reached.
+
+In the `env` of a server that is started, a variable that is not set becomes the empty string and
+is reported. Anywhere else it is an error before anything starts: an empty token is never sent.
+What a reference expands to is never expanded again.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from base64 import b64encode
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Literal
+
+import attrs
+
+from pflow_mcp_plugin.config import auth, fields, references
+from pflow_mcp_plugin.config.references import Reference
+from pflow_mcp_plugin.config.refusal import refuse_errors
+from pflow_mcp_plugin.config.schema import server_path
+from pflow_mcp_plugin.contract import Problem, Settings
+from pflow_mcp_plugin.types import Launch, Server
+
+Lookup = Callable[[str], str | None]
+
+_SHORTEST = 4
+_SECRET_NAME = re.compile(
+    r"auth|cookie|credential|dsn|key|passw|pwd|secret|session|signature|token", re.IGNORECASE
+)
+_PUBLIC = frozenset(
+    {
+        *("HOME", "USER", "LOGNAME", "USERNAME", "USERPROFILE", "HOSTNAME", "SHELL", "TERM"),
+        *("PATH", "PWD", "OLDPWD", "TMPDIR", "TEMP", "TMP", "LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE", "TZ"),
+    }
+)
+"""Variables of every session: hiding their values would shred every path in a trace."""
+_URL_PASSWORD = re.compile(r"://[^/?#\s@]*:([^/?#\s@]+)@")
+_SENT_EMPTY_NEVER = ("headers", "auth")
+
+
+def environment_lookup(settings: Settings | None = None) -> Lookup:
+    """Return the lookup of variables: the environment, then the user's settings."""
+
+    def lookup(name: str) -> str | None:
+        value = os.environ.get(name)
+        return value if value is not None or settings is None else settings.get(name)
+
+    return lookup
+
+
+def expand(
+    server: Server,
+    lookup: Lookup,
+    fingerprint: str = "",
+    era: Literal["modern", "handshake"] | None = None,
+) -> Launch:
+    """Return a server with the value of every reference, ready to be started or reached.
+
+    Args:
+        server: The server as configured.
+        lookup: Returns the value of a variable, None when it is not set.
+        fingerprint: Passed on; see `Launch`.
+        era: Passed on; see `Launch`.
+
+    Returns:
+        The launch. `auth` given by `token_env` has become a bearer token.
+
+    Raises:
+        ConfigError: A variable that is needed is not set or is empty, or a value cannot be used;
+            `problems` holds all of it.
+    """
+    expansion = _Expansion(server, lookup)
+    env = {key: expansion.lenient(value) for key, value in server.env.items()}
+    if server.transport in ("http", "sse"):
+        expansion.own = {key: env[key] for key in env if not expansion.lacks(server.env[key])}
+        expansion.unset.clear()
+    expanded = attrs.evolve(server, env=env, **expansion.reach())
+    refuse_errors(f"Server {server.name}", expansion.problems, server=server.name)
+    secrets = {*expansion.values, *_literal_secrets(server), *_sent_secrets(expanded)}
+    return Launch(
+        server=expanded,
+        fingerprint=fingerprint,
+        secrets=tuple(sorted(value for value in secrets if len(value) >= _SHORTEST)),
+        unset=tuple(expansion.unset),
+        era=era,
+    )
+
+
+class _Expansion:
+    """The expansion of one server: what it looks up, and what it finds wrong on the way."""
+
+    def __init__(self, server: Server, lookup: Lookup) -> None:
+        self.server = server
+        self.outer = lookup
+        self.own: Mapping[str, str] = {}
+        """An http server's own `env`, which is there for expansion only."""
+        self.unset: dict[str, None] = {}
+        self.values: set[str] = set()
+        self.problems: list[Problem] = []
+
+    def lacks(self, text: str) -> bool:
+        """Whether a reference in `text` has neither a value nor a default."""
+        return any(self._value(ref) is None for ref in references.references(text))
+
+    def lenient(self, text: str) -> str:
+        """Expand an `env` value: what is not set is empty."""
+
+        def value(ref: Reference) -> str:
+            found = self._value(ref)
+            if found is None:
+                self.unset[ref.name] = None
+            return self._noted(ref, found or "", secret=True)
+
+        return references.substitute(text, value)
+
+    def strict(self, field: str, text: str) -> str:
+        """Expand a value of another field: what is not set is a problem."""
+        guarded = field.partition(".")[0] in _SENT_EMPTY_NEVER
+
+        def value(ref: Reference) -> str:
+            found = self._value(ref)
+            if found is None or (guarded and not found and ref.default is None):
+                name = self._culprit(ref.name)
+                self.problems.append(_lacking(self._place(field), name, is_set=found is not None))
+            secret = guarded or _SECRET_NAME.search(ref.name) is not None
+            return self._noted(ref, found or "", secret=secret)
+
+        expanded = references.substitute(text, value)
+        self.problems += self._unusable(field, expanded)
+        return expanded
+
+    def reach(self) -> dict[str, Any]:
+        """Expand every field that says how the server is reached."""
+        server = self.server
+        return {
+            "command": self.strict("command", server.command),
+            "args": tuple(self.strict(f"args[{index}]", arg) for index, arg in enumerate(server.args)),
+            "cwd": None if server.cwd is None else self.strict("cwd", server.cwd),
+            "path": self.strict("path", server.path),
+            "url": self.strict("url", server.url),
+            "headers": {
+                name: self.strict(fields.join("headers", name), value)
+                for name, value in server.headers.items()
+            },
+            "auth": self._auth(server.auth),
+        }
+
+    def _auth(self, table: Mapping[str, Any]) -> dict[str, Any]:
+        expanded = dict(table)
+        for key in auth.SECRET:
+            if key in table:
+                expanded[key] = self._credential(f"auth.{key}", table[key])
+        if "token_env" in table:
+            reference = f"${{{table['token_env']}}}"
+            expanded |= {"type": "bearer", "token": self._credential("auth.token_env", reference)}
+        return expanded
+
+    def _credential(self, field: str, text: str) -> str:
+        before = len(self.problems)
+        value = self.strict(field, text)
+        if not value and field != "auth.password" and len(self.problems) == before:
+            self.problems.append(fields.fault(self._place(field), "Is empty", "Give its variable a value"))
+        return value
+
+    def _value(self, ref: Reference) -> str | None:
+        value = self.own.get(ref.name)
+        if value is None:
+            value = self.outer(ref.name)
+        return value if ref.default is None else value or ref.default
+
+    def _culprit(self, name: str) -> str:
+        """Return the variable to set: behind one of the server's own `env` stands another."""
+        behind = references.references(self.server.env.get(name, "")) if self.server.url else ()
+        return next((ref.name for ref in behind if not self.outer(ref.name)), name)
+
+    def _noted(self, ref: Reference, value: str, *, secret: bool) -> str:
+        if secret and ref.name not in _PUBLIC and value != ref.default:
+            self.values.add(value)
+        return value
+
+    def _unusable(self, field: str, value: str) -> Iterator[Problem]:
+        place = self._place(field)
+        if field == "url" and value and not fields.is_url(value):
+            yield fields.fault(place, "Is no http or https address once expanded", "Correct its variables")
+        if field.partition(".")[0] in _SENT_EMPTY_NEVER and fields.has_control(value):
+            wrong = "Holds a line break or control character once expanded"
+            yield fields.fault(place, wrong, "Correct its variables")
+        if "\x00" in value:
+            yield fields.fault(place, "Holds a NUL character once expanded", "Correct its variables")
+
+    def _place(self, field: str) -> str:
+        return f"{server_path(self.server.name)}.{field}"
+
+
+def _lacking(path: str, name: str, *, is_set: bool) -> Problem:
+    wrong = f"variable {name} is {'empty' if is_set else 'not set'}"
+    return fields.fault(path, wrong, f"Set it: export {name}=..., or pflow settings set {name} ...")
+
+
+def _literal_secrets(server: Server) -> Iterator[str]:
+    """Yield what looks like a secret among the values that are written out in the config."""
+    for name, value in {**server.env, **server.headers}.items():
+        if references.references(value):
+            continue
+        if _SECRET_NAME.search(name):
+            yield from (value, value.rpartition(" ")[2])
+        yield from _URL_PASSWORD.findall(value)
+    yield from _URL_PASSWORD.findall(server.url)
+    yield from (value for key, value in server.auth.items() if key in ("token", "key", "password"))
+
+
+def _sent_secrets(expanded: Server) -> Sequence[str]:
+    """Return the credentials in the form in which they are sent."""
+    if expanded.auth.get("type") != "basic":
+        return ()
+    pair = f"{expanded.auth['username']}:{expanded.auth['password']}"
+    return (b64encode(pair.encode("utf-8", "surrogatepass")).decode(),)

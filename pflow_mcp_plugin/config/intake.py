@@ -1,0 +1,270 @@
+"""What `pflow mcp add` is given, in any of its shapes, becomes server tables.
+
+Nothing is checked here but the shape: the tables go through `schema` when they are stored.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+import attrs
+
+from pflow_mcp_plugin import storage
+from pflow_mcp_plugin.config import schema, toml
+from pflow_mcp_plugin.contract import Kind, PflowError
+
+FORMS = (
+    "pflow mcp add NAME -- COMMAND ARGS...",
+    "pflow mcp add NAME URL --bearer '${TOKEN}'",
+    "pflow mcp add FILE.json",
+    'pflow mcp add \'{"NAME": {"command": "npx", "args": ["-y", "PACKAGE"]}}\'',
+)
+
+_HINTS = (
+    ("Illegal trailing comma", "Remove the comma before the closing bracket"),
+    (
+        "property name",
+        "JSON puts names in double quotes, has no comments and no comma before a closing bracket",
+    ),
+    (
+        "Expecting value",
+        "JSON puts text in double quotes, has no comments and no comma before a closing bracket",
+    ),
+    ("delimiter", "A comma, colon or closing bracket is missing before this place"),
+    ("Unterminated string", "A closing double quote is missing"),
+    ("Invalid \\", "Write each backslash twice"),
+    ("Extra data", "One object is expected; something follows it"),
+)
+
+
+class NotUnderstood(PflowError):
+    """What was given to add has none of the shapes that are known."""
+
+    kind: ClassVar[Kind] = "usage"
+
+
+@attrs.frozen(kw_only=True)
+class Flags:
+    """The options of `add` that describe a server.
+
+    Attributes:
+        env: `NAME=VALUE` each.
+        headers: `NAME: VALUE` each.
+        bearer: A token or a reference to one.
+        cwd: Working folder of a command.
+        type: `http` or `sse`.
+        insecure: Allows plain http to other machines.
+        trust_readonly: Believes the server's `readOnlyHint`.
+    """
+
+    env: Sequence[str] = ()
+    headers: Sequence[str] = ()
+    bearer: str = ""
+    cwd: str = ""
+    type: str = ""
+    insecure: bool = False
+    trust_readonly: bool = False
+
+
+def read(words: Sequence[str], flags: Flags) -> dict[str, Any]:
+    """Return the server tables that the arguments of `add` describe.
+
+    Args:
+        words: JSON text, a file, `NAME COMMAND ARGS...` or `NAME URL`.
+        flags: What the options say; they go with the last two forms.
+
+    Raises:
+        NotUnderstood: The words have none of these forms, or an option does not go with theirs.
+        storage.CorruptFile: The file that was named is no TOML.
+        storage.StoreError: It cannot be read.
+    """
+    first = words[0].strip() if words else ""
+    if first.startswith("{"):
+        return _alone(words, flags, "JSON", lambda: from_json(words[0], "The JSON"))
+    if len(words) == 1 and _is_file(first):
+        return _alone(words, flags, "a file", lambda: from_file(Path(first)))
+    if len(words) < 2:
+        raise _no_form(first)
+    if _is_url(words[1]):
+        return {words[0]: _remote(words, flags)}
+    return {words[0]: _local(words, flags)}
+
+
+def from_file(path: Path) -> dict[str, Any]:
+    """Return the server tables in a JSON or TOML file.
+
+    Raises:
+        NotUnderstood: It does not exist, is no JSON, or holds no servers.
+        storage.CorruptFile: It is no TOML.
+        storage.StoreError: It cannot be read.
+    """
+    content = storage.read_bytes(path)
+    if content is None:
+        raise NotUnderstood(f"There is no file {path}", suggestions=FORMS)
+    if path.suffix == ".toml":
+        return servers_in(toml.decode(path, content), str(path))
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise NotUnderstood(f"{path} is not UTF-8", suggestions=("Save it as UTF-8",)) from error
+    return from_json(text, str(path))
+
+
+def from_json(text: str, origin: str) -> dict[str, Any]:
+    """Return the server tables in a JSON text.
+
+    Args:
+        text: The text.
+        origin: What it is called in messages.
+
+    Raises:
+        NotUnderstood: It is no JSON, with line and column, or holds no servers.
+    """
+    try:
+        document = json.loads(text, object_pairs_hook=_without_repeats)
+    except json.JSONDecodeError as error:
+        raise _not_json(origin, error) from error
+    except RecursionError as error:
+        raise NotUnderstood(f"{origin} is nested too deeply") from error
+    return servers_in(document, origin)
+
+
+def servers_in(document: Any, origin: str) -> dict[str, Any]:
+    """Return the server tables of a document: `mcpServers`, the older `servers`, or a direct map.
+
+    Raises:
+        NotUnderstood: It has none of these shapes, or no server.
+    """
+    tables = _tables(document)
+    if tables is None:
+        raise _no_shape(document, origin)
+    if not tables:
+        raise NotUnderstood(f"{origin} holds no server", suggestions=FORMS)
+    return {name: _modern(table) for name, table in tables.items()}
+
+
+def _tables(document: Any) -> Mapping[str, Any] | None:
+    if not isinstance(document, Mapping):
+        return None
+    for key in (schema.SERVERS, "servers"):
+        inner = document.get(key)
+        if isinstance(inner, Mapping) and not _is_server(inner):
+            return inner
+    if schema.SERVERS in document or _is_server(document):
+        return None
+    return document if any(isinstance(value, Mapping) for value in document.values()) else None
+
+
+def _is_server(table: Mapping[str, Any]) -> bool:
+    return any(isinstance(table.get(key), str) for key in ("command", "url", "path"))
+
+
+def _modern(table: Any) -> Any:
+    """Return a server's table with the older `transport` as `type`."""
+    if not isinstance(table, Mapping) or "transport" not in table or "type" in table:
+        return table
+    return {"type" if key == "transport" else key: value for key, value in table.items()}
+
+
+def _no_shape(document: Any, origin: str) -> NotUnderstood:
+    if isinstance(document, Mapping) and _is_server(document):
+        step = 'Put it below a name: {"NAME": {"command": ...}}'
+        return NotUnderstood(f"{origin} describes a server without a name", suggestions=(step,))
+    wrong = f"{origin} has none of the shapes of a server config"
+    step = 'Write {"mcpServers": {"NAME": {"command": "npx", "args": [...]}}}'
+    return NotUnderstood(wrong, suggestions=(step,))
+
+
+def _not_json(origin: str, error: json.JSONDecodeError) -> NotUnderstood:
+    hint = next((hint for words, hint in _HINTS if words in error.msg), "")
+    return NotUnderstood(
+        f"{origin} is not valid, line {error.lineno}, column {error.colno}: {error.msg}",
+        details={"line": error.lineno, "column": error.colno},
+        suggestions=(hint,) if hint else (),
+    )
+
+
+def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    table = dict(pairs)
+    if len(table) < len(pairs):
+        keys = [key for key, _ in pairs]
+        repeated = next(key for key in keys if keys.count(key) > 1)
+        raise NotUnderstood(
+            f'"{repeated}" stands twice in one JSON object', suggestions=("Keep one of them",)
+        )
+    return table
+
+
+def _is_file(word: str) -> bool:
+    return word.endswith((".json", ".toml")) or Path(word).is_file()
+
+
+def _is_url(word: str) -> bool:
+    return word.lower().startswith(("http://", "https://"))
+
+
+def _alone(words: Sequence[str], flags: Flags, what: str, read: Any) -> dict[str, Any]:
+    if len(words) > 1:
+        step = "Put the whole JSON in single quotes" if what == "JSON" else FORMS[2]
+        raise NotUnderstood(f"Nothing may follow {what}", suggestions=(step,))
+    _refuse(flags, ("env", "headers", "bearer", "cwd", "type", "insecure", "trust_readonly"), what)
+    tables: dict[str, Any] = read()
+    return tables
+
+
+def _local(words: Sequence[str], flags: Flags) -> dict[str, Any]:
+    _refuse(flags, ("headers", "bearer", "type", "insecure"), "a command")
+    table: dict[str, Any] = {"command": words[1]}
+    if words[2:]:
+        table["args"] = list(words[2:])
+    if flags.cwd:
+        table["cwd"] = flags.cwd
+    return table | _shared(flags)
+
+
+def _remote(words: Sequence[str], flags: Flags) -> dict[str, Any]:
+    _refuse(flags, ("cwd",), "a URL")
+    if words[2:]:
+        raise NotUnderstood(f"Nothing may follow the URL, not {words[2]}", suggestions=(FORMS[1],))
+    table: dict[str, Any] = {"type": flags.type or "http", "url": words[1]}
+    if flags.headers:
+        table["headers"] = dict(_pair(text, ":", "--header") for text in flags.headers)
+    if flags.bearer:
+        table["auth"] = {"type": "bearer", "token": flags.bearer}
+    if flags.insecure:
+        table["insecure"] = True
+    return table | _shared(flags)
+
+
+def _shared(flags: Flags) -> dict[str, Any]:
+    table: dict[str, Any] = {}
+    if flags.env:
+        table["env"] = dict(_pair(text, "=", "--env") for text in flags.env)
+    if flags.trust_readonly:
+        table["trust_readonly"] = True
+    return table
+
+
+def _pair(text: str, separator: str, option: str) -> tuple[str, str]:
+    name, found, value = text.partition(separator)
+    if not (found and name.strip()):
+        form = "NAME=VALUE" if separator == "=" else "'NAME: VALUE'"
+        raise NotUnderstood(f"{option} takes {form}", suggestions=(f"Write {option} {form}",))
+    return name.strip(), value if separator == "=" else value.strip()
+
+
+def _refuse(flags: Flags, names: Sequence[str], what: str) -> None:
+    for name in names:
+        if getattr(flags, name):
+            option = "--" + {"headers": "header"}.get(name, name).replace("_", "-")
+            raise NotUnderstood(f"{option} does not go with {what}", suggestions=FORMS)
+
+
+def _no_form(word: str) -> NotUnderstood:
+    if _is_url(word):
+        return NotUnderstood("A URL needs a name before it", suggestions=(f"pflow mcp add NAME {word}",))
+    about = f"{word} is no JSON and no file" if word else "Nothing to add was given"
+    return NotUnderstood(f"{about}; a server is added in one of these forms", suggestions=FORMS)

@@ -1,0 +1,37 @@
+"""The error that tells what a check found."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pflow_mcp_plugin.contract import Problem
+from pflow_mcp_plugin.errors import ConfigError, Where
+
+_SHOWN = 20
+
+
+def refusal(subject: str, problems: Sequence[Problem], *, server: str = "") -> ConfigError:
+    """Return the error about `subject`, which tells every problem.
+
+    Args:
+        subject: What the problems are about, e.g. `Server github`.
+        problems: At least one.
+        server: The server's name, where they are one server's.
+    """
+    where = Where(server=server, phase="config")
+    if len(problems) == 1:
+        problem = problems[0]
+        place = f" ({problem.path})" if problem.path else ""
+        message = f"{subject}: {problem.message}{place}"
+        return ConfigError(message, where=where, next_step=problem.suggestion, problems=(problem,))
+    lines = [f"{subject}: {len(problems)} problems", *(f"  {problem}" for problem in problems[:_SHOWN])]
+    if len(problems) > _SHOWN:
+        lines.append(f"  and {len(problems) - _SHOWN} more")
+    return ConfigError("\n".join(lines), where=where, problems=tuple(problems))
+
+
+def refuse_errors(subject: str, problems: Sequence[Problem], *, server: str = "") -> None:
+    """Raise the `refusal` of the errors among `problems`, if there are any."""
+    errors = [problem for problem in problems if problem.severity == "error"]
+    if errors:
+        raise refusal(subject, errors, server=server)

@@ -1,0 +1,232 @@
+"""The config file of the servers."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterable, Mapping
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from pflow_mcp_plugin import storage
+from pflow_mcp_plugin.config import schema, toml
+from pflow_mcp_plugin.config.refusal import refuse_errors
+from pflow_mcp_plugin.contract import Problem
+from pflow_mcp_plugin.errors import ConfigError, ServerNotConfigured, Where
+from pflow_mcp_plugin.types import Server
+
+
+@attrs.frozen(kw_only=True)
+class Change:
+    """What a change did to the file.
+
+    Attributes:
+        added: Names of servers that were not there before.
+        replaced: Names of servers whose table is another now.
+        removed: Names of servers that are gone.
+        warnings: What is worth saying about it.
+    """
+
+    added: tuple[str, ...] = ()
+    replaced: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+    warnings: tuple[Problem, ...] = ()
+
+
+class ServerStore:
+    """The servers in `mcp-servers.toml`.
+
+    Reading takes no lock; a change is made under one and written whole. What is not a server,
+    and fields that are not known, stay as they are. A corrupt file is never written over.
+
+    Args:
+        path: The file; it need not exist.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._seen: tuple[object, dict[str, Any]] | None = None
+
+    def names(self) -> tuple[str, ...]:
+        """Return the names of all servers, in the order of the file.
+
+        Raises:
+            storage.CorruptFile: The file is no TOML.
+        """
+        return tuple(self._servers())
+
+    def raw(self) -> dict[str, Any]:
+        """Return a copy of the whole file as it stands, `{}` when there is none.
+
+        Raises:
+            storage.CorruptFile: The file is no TOML.
+        """
+        return copy.deepcopy(self._document())
+
+    def get(self, name: str) -> Server:
+        """Return a server, with the file's defaults filled in; only its own table is checked.
+
+        Raises:
+            ServerNotConfigured: There is none of that name.
+            ConfigError: Its table or the defaults have mistakes; `problems` holds all of them.
+            storage.CorruptFile: The file is no TOML.
+        """
+        table, defaults = self._table(name), self._defaults()
+        problems = [*schema.check_defaults(defaults), *schema.check_server(name, table, defaults)]
+        refuse_errors(f"Server {name}", problems, server=name)
+        return schema.build(name, table, defaults)
+
+    def fingerprint(self, name: str) -> str:
+        """Return the hash of what decides which tools a server has; see `schema.fingerprint`.
+
+        Raises:
+            ServerNotConfigured: There is none of that name.
+            storage.CorruptFile: The file is no TOML.
+        """
+        return schema.fingerprint(self._table(name), self._defaults())
+
+    def check(self) -> list[Problem]:
+        """Return every problem of the file, also that it cannot be read."""
+        try:
+            found = schema.check_document(self._document())
+        except (storage.CorruptFile, storage.StoreError) as error:
+            found = [Problem(message=error.message, suggestion="".join(error.suggestions), kind="config")]
+        return [attrs.evolve(problem, source=str(self.path)) for problem in found]
+
+    def add(self, tables: Mapping[str, Any]) -> Change:
+        """Add servers, or replace those of the same names; all of them or none.
+
+        Args:
+            tables: The servers' tables by name, as in the file. Null keys are dropped.
+
+        Raises:
+            ConfigError: A table has mistakes; `problems` holds all of them.
+            storage.CorruptFile: The file is no TOML.
+            storage.StoreError: It could not be written.
+        """
+        cleaned = {name: schema.clean(table) for name, table in tables.items()}
+        problems: list[Problem] = []
+        before: dict[str, Any] = {}
+
+        def change(document: dict[str, Any]) -> None:
+            servers = document.setdefault(schema.SERVERS, {})
+            problems.extend(_check_added(servers, cleaned, document.get(schema.DEFAULTS, {})))
+            refuse_errors("Nothing was added", problems)
+            before.update(servers)
+            servers.update(cleaned)
+
+        kept = self._change(change)
+        return Change(
+            added=tuple(name for name in cleaned if name not in before),
+            replaced=tuple(name for name in cleaned if name in before and before[name] != cleaned[name]),
+            warnings=(*problems, *kept),
+        )
+
+    def remove(self, name: str) -> Change:
+        """Remove a server.
+
+        Raises:
+            ServerNotConfigured: There is none of that name.
+            storage.CorruptFile: The file is no TOML.
+            storage.StoreError: It could not be written.
+        """
+
+        def change(document: dict[str, Any]) -> None:
+            servers = _mapping(document.get(schema.SERVERS))
+            if name not in servers:
+                raise not_configured(name, servers)
+            del document[schema.SERVERS][name]
+
+        return Change(removed=(name,), warnings=self._change(change))
+
+    def _change(self, change: Callable[[dict[str, Any]], None]) -> tuple[Problem, ...]:
+        with storage.locked(self.path):
+            content = storage.read_bytes(self.path)
+            old = toml.decode(self.path, content or b"")
+            new = copy.deepcopy(old)
+            change(new)
+            if new == old:
+                return ()
+            written = self._encoded(new)
+            warnings = self._keep_comments(content)
+            storage.write_atomic(self.path, written)
+            return warnings
+
+    def _encoded(self, document: Mapping[str, Any]) -> bytes:
+        try:
+            return toml.encode(document)
+        except ValueError as error:
+            wrong = f"{self.path}: nothing was written, for TOML cannot hold a value: {error}"
+            raise ConfigError(wrong, where=Where(phase="config")) from error
+
+    def _keep_comments(self, content: bytes | None) -> tuple[Problem, ...]:
+        if content is None or not toml.has_comments(content):
+            return ()
+        backup = self._free_backup(content)
+        storage.write_atomic(backup, content)
+        message = f"{self.path.name} was written without its comments; the file as it was is kept in {backup}"
+        return (Problem(message=message, severity="warning", kind="config", source=str(self.path)),)
+
+    def _free_backup(self, content: bytes) -> Path:
+        """Return where to keep `content`: an older copy of something else is not written over."""
+        for number in count(1):
+            backup = self.path.with_name(f"{self.path.name}.bak" + (f"-{number}" if number > 1 else ""))
+            if storage.read_bytes(backup) in (None, content):
+                break
+        return backup
+
+    def _document(self) -> dict[str, Any]:
+        """Return the document, read again only when the file is another than the last time."""
+        try:
+            stat = self.path.stat()
+        except FileNotFoundError:
+            return {}
+        except OSError as error:
+            reason = f"could not be read: {error.strerror}"
+            raise storage.StoreError(self.path, reason) from error
+        signature = (stat.st_mtime_ns, stat.st_size, stat.st_ino)
+        if self._seen is None or self._seen[0] != signature:
+            self._seen = signature, toml.decode(self.path, storage.read_bytes(self.path) or b"")
+        return self._seen[1]
+
+    def _servers(self) -> Mapping[str, Any]:
+        servers = self._document().get(schema.SERVERS, {})
+        if not isinstance(servers, Mapping):
+            refuse_errors(str(self.path), schema.check_document({schema.SERVERS: servers}))
+        return _mapping(servers)
+
+    def _defaults(self) -> Any:
+        return self._document().get(schema.DEFAULTS, {})
+
+    def _table(self, name: str) -> Any:
+        servers = self._servers()
+        if name not in servers:
+            raise not_configured(name, servers)
+        return servers[name]
+
+
+def not_configured(name: str, known: Iterable[str]) -> ServerNotConfigured:
+    """Return the error about a server that is not there, with the names most like it."""
+    from difflib import get_close_matches
+
+    names = sorted(known)
+    close = get_close_matches(name, names, n=3, cutoff=0.5)
+    step = f"Did you mean {' or '.join(close)}?" if close else "Add it: pflow mcp add NAME -- COMMAND"
+    if names and not close:
+        step = f"Configured: {', '.join(names[:10])}. {step}"
+    where = Where(server=name, phase="config")
+    return ServerNotConfigured(f"Server {name} not configured", where=where, next_step=step, nearest=close)
+
+
+def _check_added(servers: Any, added: Mapping[str, Any], defaults: Any) -> list[Problem]:
+    if not isinstance(servers, Mapping):
+        return schema.check_document({schema.SERVERS: servers})
+    return [
+        problem for name, table in added.items() for problem in schema.check_server(name, table, defaults)
+    ]
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}

@@ -1,0 +1,76 @@
+"""The text of a TOML file: read with the place of a mistake, and written."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pflow_mcp_plugin import storage
+
+_PLACE = re.compile(r"(?P<reason>.*) \(at (?:line (?P<line>\d+), column (?P<column>\d+)|end of document)\)")
+_COMMENT = re.compile(
+    r'"""(?:\\.|[^\\])*?"""'
+    r"|'''.*?'''"
+    r'|"(?:\\.|[^"\\\n])*"'
+    r"|'[^'\n]*'"
+    r"|(?P<comment>#)",
+    re.DOTALL,
+)
+
+
+def decode(path: Path, content: bytes) -> dict[str, Any]:
+    """Return the document in a file's content.
+
+    Raises:
+        storage.CorruptFile: It is no UTF-8 or no TOML; names line and column.
+    """
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        before = content[: error.start].decode()
+        raise _corrupt(path, "not UTF-8", before) from error
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise _not_toml(path, text, error) from error
+    except RecursionError as error:
+        raise storage.CorruptFile(path, "not TOML: nested too deeply") from error
+
+
+def encode(document: Mapping[str, Any]) -> bytes:
+    """Return a document as TOML.
+
+    Raises:
+        ValueError: It holds a value that TOML has no form for, or text that UTF-8 has none for.
+    """
+    import tomli_w
+
+    try:
+        return tomli_w.dumps(document).encode()
+    except TypeError as error:  # tomli_w's word for null and objects
+        raise ValueError(str(error)) from error
+
+
+def has_comments(content: bytes) -> bool:
+    """Whether a valid TOML text has comments, which are lost when it is written anew."""
+    text = content.decode("utf-8-sig")
+    return any(found["comment"] for found in _COMMENT.finditer(text))
+
+
+def _not_toml(path: Path, text: str, error: tomllib.TOMLDecodeError) -> storage.CorruptFile:
+    # Before Python 3.14 the place stands in the message's text only.
+    place = _PLACE.fullmatch(str(error))
+    if place is None:
+        return storage.CorruptFile(path, f"not TOML: {error}")
+    reason = f"not TOML: {place['reason']}"
+    if place["line"] is None:
+        return _corrupt(path, reason, text)
+    return storage.CorruptFile(path, reason, line=int(place["line"]), column=int(place["column"]))
+
+
+def _corrupt(path: Path, reason: str, before: str) -> storage.CorruptFile:
+    line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
+    return storage.CorruptFile(path, reason, line=line, column=column)

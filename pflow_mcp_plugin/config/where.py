@@ -1,0 +1,30 @@
+"""Where the files of the MCP side lie."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from pflow_mcp_plugin.contract import Paths
+
+SCHEMA_FILE = Path(__file__).with_name("mcp-servers.schema.json")
+"""JSON Schema of the server config, for editors."""
+
+
+def server_file(paths: Paths) -> Path:
+    """Return the config file of the servers."""
+    return paths.config / "mcp-servers.toml"
+
+
+def tool_folder(paths: Paths) -> Path:
+    """Return the folder of what was learnt from the servers: one JSON file for each."""
+    return paths.data / "servers"
+
+
+def roles(paths: Paths) -> Mapping[Path, str]:
+    """Return every place of the MCP side with what it is for."""
+    return {
+        server_file(paths): "MCP servers (add, remove, or edit by hand)",
+        tool_folder(paths): "tools of each MCP server, as of its last sync",
+        SCHEMA_FILE: "JSON Schema of the MCP server file, for editors",
+    }

@@ -1,0 +1,65 @@
+"""Which URLs may be talked to: plain http reaches this machine only, unless `insecure` is set."""
+
+from __future__ import annotations
+
+from urllib.parse import urlsplit
+
+from pflow_mcp_plugin.contract import Problem
+from pflow_mcp_plugin.errors import ConfigError, Where
+from pflow_mcp_plugin.types import Server
+
+_WRONG = "talks plain http to {host}: everything, tokens too, can be read on the way"
+_STEP = "Use https, or set insecure = true for server {name}"
+
+
+def plain_http_host(url: str) -> str:
+    """Return the host that a URL would reach in the clear over a network, empty when it would not.
+
+    A URL whose host is yet to be expanded is not judged.
+    """
+    if not url.lower().startswith("http://"):
+        return ""
+    try:
+        host = urlsplit(url).hostname or ""
+    except ValueError:  # an address that is none, such as http://[::1
+        return url
+    return "" if "${" in url.partition("://")[2].partition("/")[0] or _is_loopback(host) else host
+
+
+def advise(server: Server) -> Problem | None:
+    """Return a warning for a server that is added, None when its URL is fine."""
+    host = plain_http_host(server.url)
+    if not host or server.insecure:
+        return None
+    return Problem(
+        message=f"Server {server.name} {_WRONG.format(host=host)}; it will not be connected to",
+        path=f"mcpServers.{server.name}.url",
+        suggestion=_STEP.format(name=server.name),
+        severity="warning",
+        kind="config",
+    )
+
+
+def require_safe(server: Server) -> None:
+    """Refuse to connect to a server with expanded values, where `advise` would warn.
+
+    Raises:
+        ConfigError: Its URL is plain http to another machine, and `insecure` is not set.
+    """
+    host = plain_http_host(server.url)
+    if host and not server.insecure:
+        message = f"Server {server.name} {_WRONG.format(host=host)}"
+        where = Where(server=server.name, phase="connect")
+        raise ConfigError(message, where=where, next_step=_STEP.format(name=server.name))
+
+
+def _is_loopback(host: str) -> bool:
+    from ipaddress import ip_address
+
+    name = host.lower().rstrip(".")
+    if name == "localhost" or name.endswith(".localhost"):
+        return True
+    try:
+        return ip_address(name).is_loopback
+    except ValueError:
+        return False

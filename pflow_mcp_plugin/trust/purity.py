@@ -1,0 +1,25 @@
+"""Whether running a tool twice does harm.
+
+Annotations are a server's claims: they count only where the user's config trusts them.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pflow_mcp_plugin.types import Server, Tool
+
+
+def purity(tool: Tool, server: Server) -> Literal["impure", "flow_safe"]:
+    """Return `flow_safe` if the tool says it only reads and the user trusts this server's word for it."""
+    return "flow_safe" if _claims(tool, "readOnlyHint") and server.trust_readonly else "impure"
+
+
+def is_safe_to_repeat(tool: Tool, server: Server) -> bool:
+    """Whether a call whose outcome is unknown may be sent again: trusted as read-only or idempotent."""
+    idempotent = _claims(tool, "idempotentHint") and server.trust_idempotent
+    return idempotent or purity(tool, server) == "flow_safe"
+
+
+def _claims(tool: Tool, hint: str) -> bool:
+    return tool.annotations.get(hint) is True
