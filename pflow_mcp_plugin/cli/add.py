@@ -1,0 +1,172 @@
+"""`pflow mcp add`: configure servers; nothing is started."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import click
+
+from pflow_mcp_plugin.cli.compose import server_store
+from pflow_mcp_plugin.cli.options import json_option
+from pflow_mcp_plugin.config import intake, showing
+from pflow_mcp_plugin.config.references import references
+from pflow_mcp_plugin.config.schema import server_path
+from pflow_mcp_plugin.config.store import Change
+from pflow_mcp_plugin.contract import Host, Problem, Report
+from pflow_mcp_plugin.trust import egress
+from pflow_mcp_plugin.types import Server
+
+_METAVAR = "NAME -- COMMAND [ARGS]... | NAME URL | FILE | JSON"
+
+
+class _AddCommand(click.Command):
+    """Tells who forgot the `--` before a command's own options."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse; see `click.Command`."""
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            raise click.UsageError(
+                f"No such option: {error.option_name}. "
+                "A command's own options go after --, as in: pflow mcp add NAME -- COMMAND ARGS...",
+                ctx,
+            ) from error
+
+
+@click.command(cls=_AddCommand)
+@click.argument("words", nargs=-1, required=True, metavar=_METAVAR)
+@click.option("--env", "-e", multiple=True, metavar="NAME=VALUE", help="A variable for the server.")
+@click.option(
+    "--cwd", default="", metavar="FOLDER", help="Where its command runs; default: where pflow does."
+)
+@click.option(
+    "--header", "-H", "headers", multiple=True, metavar="'NAME: VALUE'", help="An HTTP header of its URL."
+)
+@click.option("--bearer", default="", metavar="'${TOKEN}'", help="Token for its URL, best as a reference.")
+@click.option("--type", type=click.Choice(["http", "sse"]), default="", help="Transport of its URL.")
+@click.option("--insecure", is_flag=True, help="Allow plain http to another machine.")
+@click.option("--trust-readonly", is_flag=True, help="Believe the server which of its tools only read.")
+@json_option
+@click.pass_obj
+def add(host: Host, words: tuple[str, ...], **options: Any) -> Report:
+    """Add a server, or replace the one of that name.
+
+    Nothing is started. Values may refer to variables: ${NAME} or ${NAME:-default}; put them in
+    single quotes, or the shell fills them in and the secret ends up in the file.
+
+    \b
+    pflow mcp add time -- uvx mcp-server-time
+    pflow mcp add slack https://mcp.example.com/slack --bearer '${SLACK_TOKEN}'
+    pflow mcp add ./github.mcp.json
+    pflow mcp add '{"github": {"command": "npx", "args": ["-y", "@modelcontextprotocol/server-github"]}}'
+    """
+    return add_servers(host, intake.read(words, intake.Flags(**options)))
+
+
+def add_servers(host: Host, tables: Mapping[str, Any]) -> Report:
+    """Store servers and report what would run.
+
+    Args:
+        host: Is told the warnings.
+        tables: The servers' tables by name.
+
+    Raises:
+        ConfigError: A table has mistakes; nothing was stored.
+    """
+    store = server_store(host)
+    change = store.add(tables)
+    servers = [store.get(name) for name in tables]
+    warnings = [*change.warnings, *(found for server in servers for found in _advice(server))]
+    for warning in warnings:
+        host.report(warning)
+    host.refresh("mcp")
+    data = {
+        "file": str(store.path),
+        "added": list(change.added),
+        "replaced": list(change.replaced),
+        "servers": [showing.shown(server) for server in servers],
+        "warnings": [warning.to_dict() for warning in warnings],
+        "next": f"pflow mcp sync {_sync_target(servers)}",
+    }
+    return Report(data=data, text=lambda: _lines(change, servers))
+
+
+def _advice(server: Server) -> Iterator[Problem]:
+    insecure = egress.advise(server)
+    if insecure:
+        yield insecure
+    if server.command:
+        yield from _program_advice(server)
+    yield from _secret_advice(server)
+
+
+def _program_advice(server: Server) -> Iterator[Problem]:
+    """Warn about a command that cannot be found; it may well be installed later."""
+    import os
+    import shutil
+
+    command = server.command
+    path = server.env.get("PATH", os.environ.get("PATH", ""))
+    if references(command) or (os.sep in command and server.cwd) or shutil.which(command, path=path):
+        return
+    yield _warning(server, "command", f"Command not found: {command}", _program_step(command, path))
+
+
+def _program_step(command: str, path: str) -> str:
+    from pflow_mcp_plugin.client.spawning import closest_program
+
+    program, _, rest = command.partition(" ")
+    if rest:
+        return f'Write the program alone, command = "{program}", and its arguments as args'
+    near = closest_program(command, path)
+    return f"Did you mean {near}?" if near else "Install it before the first sync, or give its full path"
+
+
+def _secret_advice(server: Server) -> Iterator[Problem]:
+    for key in ("token", "key", "password"):
+        value = server.auth.get(key)
+        if value and not references(value):
+            step = f"Keep it in a variable: {key} = '${{API_{key.upper()}}}' (in a shell in single quotes)"
+            yield _warning(server, f"auth.{key}", "The secret itself stands in the config file", step)
+
+
+def _warning(server: Server, field: str, message: str, suggestion: str) -> Problem:
+    return Problem(
+        message=message,
+        path=f"{server_path(server.name)}.{field}",
+        suggestion=suggestion,
+        severity="warning",
+        kind="config",
+    )
+
+
+def _lines(change: Change, servers: list[Server]) -> str:
+    lines = [line for server in servers for line in _server_lines(_verb(change, server.name), server)]
+    return "\n".join([*lines, f"Next: pflow mcp sync {_sync_target(servers)}"])
+
+
+def _server_lines(verb: str, server: Server) -> Iterator[str]:
+    yield f"{verb} server {server.name} ({server.transport})"
+    if server.command:
+        yield f"  runs     {showing.command_line(server)}"
+    for key in ("cwd", "path"):
+        if getattr(server, key):
+            yield f"  {key:8} {getattr(server, key)}"
+    if server.url:
+        yield f"  url      {showing.url(server.url)}"
+    shown = showing.shown(server)
+    for key, separator in (("env", "="), ("headers", ": "), ("auth", " = ")):
+        for name, value in shown.get(key, {}).items():
+            yield f"  {key:8} {name}{separator}{value}"
+
+
+def _verb(change: Change, name: str) -> str:
+    if name in change.added:
+        return "Added"
+    return "Replaced" if name in change.replaced else "Unchanged:"
+
+
+def _sync_target(servers: list[Server]) -> str:
+    return servers[0].name if len(servers) == 1 else "--all"

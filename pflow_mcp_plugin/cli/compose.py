@@ -1,0 +1,24 @@
+"""What the commands work with, made from the host's handle."""
+
+from __future__ import annotations
+
+from pflow_mcp_plugin.config.expansion import Lookup, environment_lookup
+from pflow_mcp_plugin.config.store import ServerStore
+from pflow_mcp_plugin.config.where import server_file, tool_folder
+from pflow_mcp_plugin.contract import Host
+from pflow_mcp_plugin.discovery.catalog import Catalog
+
+
+def server_store(host: Host) -> ServerStore:
+    """Return the config of the servers."""
+    return ServerStore(server_file(host.paths))
+
+
+def catalog(host: Host) -> Catalog:
+    """Return what the last sync of each server found."""
+    return Catalog(tool_folder(host.paths))
+
+
+def lookup(host: Host) -> Lookup:
+    """Return the lookup of variables: the environment, then the settings where the host has some."""
+    return environment_lookup(host.settings if "settings" in host.features else None)

@@ -1,0 +1,130 @@
+"""`pflow mcp list`: the configured servers, with what is known of them without asking them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import attrs
+import click
+
+from pflow_mcp_plugin import storage
+from pflow_mcp_plugin.cli.compose import catalog, server_store
+from pflow_mcp_plugin.cli.options import json_option
+from pflow_mcp_plugin.config import schema, showing
+from pflow_mcp_plugin.contract import Host, Problem, Report
+from pflow_mcp_plugin.discovery.catalog import Catalog
+from pflow_mcp_plugin.discovery.selection import allows
+from pflow_mcp_plugin.types import Server
+
+_EMPTY = "No MCP server is configured. Add one: pflow mcp add NAME -- COMMAND ARGS..."
+
+
+@attrs.frozen(kw_only=True)
+class Row:
+    """What is known of one server.
+
+    Attributes:
+        name: Its name.
+        server: Its config, None when that has mistakes.
+        problems: The mistakes.
+        tools: How many tools of its last sync become nodes, None when it was never synced.
+        synced_at: When that was, ISO 8601, empty for never.
+        sync_due: Whether its config is another than at the last sync.
+    """
+
+    name: str
+    server: Server | None = None
+    problems: tuple[Problem, ...] = ()
+    tools: int | None = None
+    synced_at: str = ""
+    sync_due: bool = False
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON form."""
+        data: dict[str, Any] = {"name": self.name}
+        if self.server:
+            data |= {**showing.shown(self.server), "disabled": self.server.disabled}
+        data |= {"tools": self.tools, "synced_at": self.synced_at or None, "sync_due": self.sync_due}
+        return data | {"problems": [problem.to_dict() for problem in self.problems]}
+
+
+@click.command(name="list")
+@json_option
+@click.pass_obj
+def list_(host: Host) -> Report:
+    """List the configured servers, their tools as of the last sync, and whether a sync is due."""
+    rows = list(_rows(host))
+    return Report(data=[row.to_dict() for row in rows], text=lambda: _table(rows) if rows else _EMPTY)
+
+
+def _rows(host: Host) -> Iterator[Row]:
+    store = server_store(host)
+    known = catalog(host)
+    document = store.raw()
+    defaults = _usable_defaults(host, document.get(schema.DEFAULTS, {}))
+    for name in store.names():
+        yield _row(name, document[schema.SERVERS][name], defaults, known)
+
+
+def _usable_defaults(host: Host, defaults: Any) -> Mapping[str, Any]:
+    errors = [problem for problem in schema.check_defaults(defaults) if problem.severity == "error"]
+    for problem in errors:
+        host.report(attrs.evolve(problem, severity="warning"))
+    return {} if errors else defaults
+
+
+def _row(name: str, table: Any, defaults: Mapping[str, Any], known: Catalog) -> Row:
+    found = schema.check_server(name, table, defaults)
+    errors = tuple(problem for problem in found if problem.severity == "error")
+    if errors:
+        return Row(name=name, problems=errors)
+    server = schema.build(name, table, defaults)
+    try:
+        content = known.file(name)
+    except storage.StoreError as error:
+        problem = Problem(message=error.message, suggestion="".join(error.suggestions), kind="config")
+        return Row(name=name, server=server, problems=(problem,))
+    if content is None:
+        return Row(name=name, server=server, sync_due=not server.disabled)
+    changed = content.config_fingerprint != schema.fingerprint(table, defaults)
+    return Row(
+        name=name,
+        server=server,
+        tools=sum(allows(server.tools, tool.name) for tool in content.tools),
+        synced_at=content.synced_at,
+        sync_due=changed and not server.disabled,
+    )
+
+
+def _table(rows: list[Row]) -> str:
+    cells = [(row.name, _transport(row), _state(row), _note(row)) for row in rows]
+    widths = [max(len(line[column]) for line in cells) for column in range(3)]
+    lines = []
+    for row, line in zip(rows, cells, strict=True):
+        padded = [cell.ljust(width) for cell, width in zip(line, widths, strict=False)]
+        lines.append("  ".join([*padded, line[3]]).rstrip())
+        lines += [f"    {problem}" for problem in row.problems]
+    return "\n".join(lines)
+
+
+def _transport(row: Row) -> str:
+    return row.server.transport if row.server else "?"
+
+
+def _state(row: Row) -> str:
+    if row.server is None:
+        return "has mistakes"
+    if row.server.disabled:
+        return "disabled"
+    if row.tools is None:
+        return "never synced"
+    count = f"{row.tools} tool" + ("" if row.tools == 1 else "s")
+    return f"{count}, {row.synced_at[:16].replace('T', ' ')}"
+
+
+def _note(row: Row) -> str:
+    if row.server is None:
+        return ""
+    due = f"  (run: pflow mcp sync {row.name})" if row.sync_due else ""
+    return showing.target(row.server) + due

@@ -1,0 +1,43 @@
+"""`pflow mcp remove`: forget a server and its tools."""
+
+from __future__ import annotations
+
+import click
+
+from pflow_mcp_plugin.cli.compose import catalog, server_store
+from pflow_mcp_plugin.cli.options import json_option
+from pflow_mcp_plugin.contract import Host, Report
+from pflow_mcp_plugin.errors import ServerNotConfigured
+
+
+@click.command()
+@click.argument("name")
+@json_option
+@click.pass_obj
+def remove(host: Host, name: str) -> Report:
+    """Remove a server: its config, and what was learnt of its tools."""
+    return remove_server(host, name)
+
+
+def remove_server(host: Host, name: str) -> Report:
+    """Remove a server's config and its tool file.
+
+    A tool file whose server was taken out of the config by hand can be removed so too.
+
+    Raises:
+        ServerNotConfigured: There is neither.
+    """
+    known = catalog(host)
+    try:
+        warnings = server_store(host).remove(name).warnings
+    except ServerNotConfigured:
+        if name not in known.servers():
+            raise
+        warnings = ()
+    synced = name in known.servers()
+    known.forget(name)
+    host.refresh("mcp")
+    for warning in warnings:
+        host.report(warning)
+    data = {"removed": name, "forgot_tools": synced, "warnings": [warning.to_dict() for warning in warnings]}
+    return Report(data=data, text=f"Removed server {name}" + (" and its tools" if synced else ""))
