@@ -1,0 +1,285 @@
+"""Plugins: found, loaded one by one, called one by one.
+
+pluggy's own loader stops at the first plugin that cannot be imported, silently skips the second
+of two entry points of one name, and lets one raising implementation abort a whole call. Here each
+is named, with its distribution and version, and skipped.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache, partial
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import attrs
+import pluggy
+
+from pflow_mcp_plugin.contract import ENTRY_POINT_GROUP, Host, Kind, PflowError, Problem
+from pflow_mcp_plugin.host.hooks import create_manager, uncalled_hooks
+
+if TYPE_CHECKING:
+    from importlib.metadata import Distribution, EntryPoint
+
+DISABLE_VARIABLE = "PFLOW_DISABLE_PLUGINS"
+_PACKAGE = __name__.partition(".")[0]
+_OWN = (
+    ("pflow-nodes", f"{__package__}.builtin"),
+    ("pflow-commands", f"{__package__}.cli.builtin"),
+)
+
+
+@attrs.define(kw_only=True, eq=False)
+class Plugin:
+    """A plugin and what became of it.
+
+    Attributes:
+        name: The name of its entry point.
+        own: Whether it is part of the host.
+        status: `disabled` by the user, `skipped` for the `reason` given, else `loaded`.
+        module: What the entry point names, once it is imported.
+    """
+
+    name: str
+    own: bool = False
+    status: Literal["loaded", "disabled", "skipped"] = "loaded"
+    reason: str = ""
+    module: Any = None
+    metadata: Distribution | None = None
+
+    @property
+    def distribution(self) -> str:
+        """The distribution that brings it, empty when it was registered by hand."""
+        metadata = self._read_metadata()
+        return str(metadata.name) if metadata else ""
+
+    @property
+    def version(self) -> str:
+        """The version of that distribution."""
+        metadata = self._read_metadata()
+        return str(metadata.version) if metadata else ""
+
+    @property
+    def label(self) -> str:
+        """Name, distribution and version, for messages."""
+        return f"{self.name} ({self.distribution} {self.version})" if self.distribution else self.name
+
+    def _read_metadata(self) -> Distribution | None:
+        return own_distribution() if self.own else self.metadata
+
+
+class PluginFailed(PflowError):
+    """A plugin raised where the host called it."""
+
+    kind: ClassVar[Kind] = "config"
+
+    def __init__(self, plugin: Plugin, doing: str, error: BaseException) -> None:
+        self.reason = f"{doing}: {type(error).__name__}: {error}"
+        step = f"Upgrade or uninstall {plugin.distribution}, or " if plugin.distribution else ""
+        super().__init__(
+            f"Plugin {plugin.label} {self.reason}",
+            details={"plugin": plugin.name, "distribution": plugin.distribution, "version": plugin.version},
+            suggestions=(f"{step}set {DISABLE_VARIABLE}={plugin.name}",),
+        )
+        self.plugin = plugin
+
+    def as_warning(self) -> Problem:
+        """Return the failure as something that the host goes on after."""
+        return Problem(
+            message=self.message,
+            suggestion=self.suggestions[0],
+            severity="warning",
+            kind="config",
+            source=self.plugin.name,
+        )
+
+
+@contextmanager
+def door(plugin: Plugin, doing: str, *, passing: tuple[type[BaseException], ...] = ()) -> Iterator[None]:
+    """Call into a plugin: whatever it raises becomes `PluginFailed`, except `passing`.
+
+    Args:
+        plugin: Whose code is called.
+        doing: What failed if it raises, as in "could not be loaded".
+        passing: What the plugin may raise here by contract.
+    """
+    try:
+        yield
+    except passing:
+        raise
+    except (Exception, SystemExit) as error:  # a plugin is anyone's code: it may raise anything
+        raise PluginFailed(plugin, doing, error) from error
+
+
+class Plugins:
+    """Every plugin of one host.
+
+    Args:
+        report: Told what was skipped and why.
+        manager: The manager to register on; when one is given, what is registered there takes the
+            place of installed plugins.
+    """
+
+    def __init__(
+        self, report: Callable[[Problem], None], manager: pluggy.PluginManager | None = None
+    ) -> None:
+        self.report = report
+        self.scan = manager is None
+        self.manager = create_manager() if manager is None else manager
+        self.all: list[Plugin] = []
+
+    @property
+    def loaded(self) -> list[Plugin]:
+        """The plugins that are registered, the host's own first."""
+        return [plugin for plugin in self.all if plugin.status == "loaded"]
+
+    def load(self) -> None:
+        """Register the host's own plugins, then the installed ones in the order of their names."""
+        registered = self.manager.list_name_plugin()
+        for name, module in _OWN:
+            self._add(Plugin(name=name, own=True), partial(import_module, module))
+        if self.scan:
+            self._load_installed()
+        else:
+            self.all += [
+                Plugin(name=name, module=module) for name, module in registered if module is not None
+            ]
+        for plugin in self.loaded:
+            self._check_names(plugin)
+
+    def configure(self, host: Host) -> None:
+        """Hand every plugin the host; one that raises is unregistered."""
+        for plugin, call in self.implementations("pflow_configure"):
+            try:
+                with door(plugin, "could not be configured"):
+                    call(host)
+            except PluginFailed as failed:
+                self._skip(plugin, failed)
+
+    def unconfigure(self, host: Host) -> None:
+        """Tell every plugin that was configured that the program ends, the last one first."""
+        for plugin, call in reversed(list(self.implementations("pflow_unconfigure"))):
+            with self.reporting(plugin, "could not be unconfigured"):
+                call(host)
+
+    def collect(self, hook: str, argument: object) -> Iterator[tuple[Plugin, list[Any]]]:
+        """Yield what each plugin contributes to a hook that returns an iterable."""
+        for plugin, call in self.implementations(hook):
+            contribution: list[Any] = []
+            with self.reporting(plugin, f"failed in {hook} and is left out there"):
+                contribution += call(argument) or ()
+            yield plugin, contribution
+
+    def implementations(self, hook: str) -> Iterator[tuple[Plugin, Callable[[Any], Any]]]:
+        """Yield the plugins that implement a hook of one argument, each with its implementation.
+
+        They come in the order of their names, `tryfirst` ones first and `trylast` ones last.
+        """
+        found = getattr(self.manager.hook, hook).get_hookimpls()
+        for item in sorted(found, key=lambda item: item.trylast - item.tryfirst):
+            plugin = self.of(item.plugin)
+            if item.hookwrapper or item.wrapper:
+                message = f"Plugin {plugin.label} wraps {hook}, which is called for each plugin on its own"
+                self.report(Problem(message=message, severity="warning", kind="config"))
+                continue
+            yield plugin, _caller(item)
+
+    def of(self, module: object) -> Plugin:
+        """Return the plugin that a registered object is."""
+        known = (plugin for plugin in self.all if plugin.module is module)
+        return next(known, None) or Plugin(name=self.manager.get_name(module) or repr(module), module=module)
+
+    @contextmanager
+    def reporting(self, plugin: Plugin, doing: str) -> Iterator[None]:
+        """Call into a plugin; what it raises is reported, and the host goes on."""
+        try:
+            with door(plugin, doing):
+                yield
+        except PluginFailed as failed:
+            self.report(failed.as_warning())
+
+    def _load_installed(self) -> None:
+        from importlib.metadata import entry_points
+
+        disabled = disabled_names()
+        taken: dict[str, Plugin] = {}
+        for point in sorted(entry_points(group=ENTRY_POINT_GROUP), key=lambda point: point.name):
+            plugin = Plugin(name=point.name, metadata=point.dist)
+            if point.name in disabled:
+                plugin.status, plugin.reason = "disabled", f"by {DISABLE_VARIABLE}"
+                self.all.append(plugin)
+            elif point.name in taken:
+                self._refuse(
+                    plugin, f"has the name of the plugin {taken[point.name].label}, which was found first"
+                )
+            else:
+                taken[point.name] = plugin
+                self._add(plugin, point.load)
+
+    def _add(self, plugin: Plugin, load: Callable[[], object]) -> None:
+        self.all.append(plugin)
+        try:
+            with door(plugin, "could not be loaded"):
+                plugin.module = load()
+                self.manager.register(plugin.module, plugin.name)
+        except PluginFailed as failed:
+            self._skip(plugin, failed)
+        self._take_misfits()
+
+    def _skip(self, plugin: Plugin, failed: PluginFailed) -> None:
+        # A raising historic hook leaves its plugin registered.
+        if plugin.module is not None and self.manager.get_name(plugin.module) == plugin.name:
+            self.manager.unregister(plugin.module)
+        plugin.status, plugin.reason = "skipped", failed.reason
+        self.report(failed.as_warning())
+
+    def _check_names(self, plugin: Plugin) -> None:
+        for message, fix in uncalled_hooks(self.manager, plugin.module):
+            self.report(
+                Problem(
+                    message=f"Plugin {plugin.label}: {message}",
+                    suggestion=fix,
+                    severity="warning",
+                    kind="config",
+                    source=plugin.name,
+                )
+            )
+
+    def _take_misfits(self) -> None:
+        misfits = getattr(self.manager, "misfits", [])
+        while misfits:
+            module, reason = misfits.pop()
+            self._refuse(self.of(module), reason)
+
+    def _refuse(self, plugin: Plugin, reason: str) -> None:
+        if plugin not in self.all:
+            self.all.append(plugin)
+        plugin.status, plugin.reason = "skipped", reason
+        message = f"Plugin {plugin.label} is skipped: it {reason}"
+        self.report(Problem(message=message, severity="warning", kind="config", source=plugin.name))
+
+
+def disabled_names() -> frozenset[str]:
+    """Return the names of plugins that the user has disabled."""
+    return frozenset(filter(None, map(str.strip, os.environ.get(DISABLE_VARIABLE, "").split(","))))
+
+
+@cache
+def own_distribution() -> Distribution | None:
+    """Return the distribution that this package came with, if it was installed."""
+    from importlib.metadata import entry_points
+
+    scripts = entry_points(group="console_scripts")
+    return next((script.dist for script in scripts if is_own_script(script)), None)
+
+
+def is_own_script(script: EntryPoint) -> bool:
+    """Whether a console script starts this program."""
+    return script.value.partition(":")[0].partition(".")[0] == _PACKAGE
+
+
+def _caller(implementation: pluggy.HookImpl) -> Callable[[Any], Any]:
+    wants_argument = bool(implementation.argnames)
+    return lambda argument: implementation.function(*([argument] if wants_argument else []))

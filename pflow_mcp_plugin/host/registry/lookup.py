@@ -1,0 +1,188 @@
+"""What the rest of the host, and plugins, ask about node types."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from pflow_mcp_plugin.contract import Entry, Kind, PflowError, Problem
+from pflow_mcp_plugin.host.plugins import Plugin
+from pflow_mcp_plugin.host.registry.index import Index, Row, open_index
+from pflow_mcp_plugin.host.registry.remembered import Memory
+from pflow_mcp_plugin.host.registry.saved import NAME as SAVED
+from pflow_mcp_plugin.host.registry.saved import SavedEntries
+from pflow_mcp_plugin.host.registry.sources import Origin, asked, collect_sources
+
+if TYPE_CHECKING:
+    from pflow_mcp_plugin.host.app import EmbeddedHost
+
+_FEW = 2_000
+"""Up to so many names are compared one by one with a misspelt one."""
+
+
+class NodeNotFound(PflowError):
+    """No source knows the node type."""
+
+    kind: ClassVar[Kind] = "not_found"
+
+
+class Registry:
+    """Every node type that is known: the host's own, those in `registry.json`, those of plugins.
+
+    Args:
+        host: Whose plugins and folders are looked at.
+    """
+
+    def __init__(self, host: EmbeddedHost) -> None:
+        self._host = host
+        self._report = host.report
+        self._saved = SavedEntries(host.paths.data / SAVED, host.report)
+        self._memory = Memory(host.paths.state / "sources.json", host.report)
+        self._index: Index | None = None
+
+    @cached_property
+    def sources(self) -> list[Origin]:
+        """Every source, in the order of precedence."""
+        saved = Origin(self._saved, Plugin(name=SAVED, own=True))
+        origins = collect_sources(self._host.plugins, self._host, saved)
+        self._memory.note(origins)
+        return origins
+
+    def get(self, node_type: str) -> Entry:
+        """Return the entry of a node type or alias.
+
+        Raises:
+            PflowError: Kind `not_found`, with the nearest names and what provides the node.
+        """
+        entry = self.find(node_type)
+        if entry is not None:
+            return entry
+        problem = self.missing(node_type)
+        raise NodeNotFound(
+            problem.message,
+            details={"node": node_type},
+            suggestions=(problem.suggestion,) if problem.suggestion else (),
+        )
+
+    def find(self, node_type: str) -> Entry | None:
+        """Return the entry of a node type or alias, None if no source has it."""
+        fitting = [origin for origin in self.sources if origin.fits(node_type)]
+        found = [(origin, asked(partial(origin.get, node_type), self._report)) for origin in fitting]
+        answers = [(origin, entry) for origin, entry in found if entry is not None]
+        # A name beats an alias, also one of a source that comes first.
+        named = [(origin, entry) for origin, entry in answers if entry.node == node_type]
+        for origin, _ in named[1:]:
+            self._overwritten(node_type, named[0][0], origin)
+        return next((entry for _, entry in named or answers), None)
+
+    def entries(self, pattern: str = "") -> Iterator[Entry]:
+        """Yield entries by name, those whose name contains `pattern` if one is given."""
+        return self._opened().entries(pattern)
+
+    def rows(self, pattern: str = "") -> list[Row]:
+        """Return what a list shows of `entries`, without reading each entry."""
+        return self._opened().rows(pattern)
+
+    def search(self, words: str, limit: int = 20) -> list[tuple[Entry, float]]:
+        """Return entries that match, best first, each with its score (higher is better)."""
+        index = self._opened()
+        return [(index.entry(row.node), row.score) for row in index.search(words, limit)]
+
+    def search_rows(self, words: str, limit: int = 20) -> list[Row]:
+        """Return what a list shows of `search`."""
+        return self._opened().search(words, limit)
+
+    def nearest(self, node_type: str, n: int = 3) -> list[str]:
+        """Return the names closest to one that is not there, closest first."""
+        from difflib import get_close_matches
+
+        names = self._opened().names()
+        if len(names) > _FEW:
+            names = [row.node for row in self._opened().search(node_type, 200)]
+        return get_close_matches(node_type, names, n)
+
+    def missing(self, node_type: str) -> Problem:
+        """Return why a node type is not there and what to do about it."""
+        for origin in self.sources:
+            if origin.fits(node_type):
+                problem = asked(partial(origin.missing, node_type), self._report)
+                if problem:
+                    return problem
+        return self._memory.explain(node_type, self._host.plugins.all) or self._unknown(node_type)
+
+    def upgrade(self, node: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """Return a workflow node rewritten from an older shape by the source that knows it, or None."""
+        answers = (asked(partial(origin.upgrade, node), self._report) for origin in self.sources)
+        return next((answer for answer in answers if answer is not None), None)
+
+    def save(self, nodes: Mapping[str, Mapping[str, Any]]) -> None:
+        """Put entries into `registry.json`; those of other names stay.
+
+        Args:
+            nodes: The JSON form of an entry by node type.
+
+        Raises:
+            PflowError: The file cannot be written.
+        """
+        self._saved.save(nodes)
+
+    def export(self) -> dict[str, Any]:
+        """Return every entry in the shape of `registry.json`."""
+        return {"schema_version": 1, "nodes": {entry.node: _exported(entry) for entry in self.entries()}}
+
+    def refresh(self, source: str) -> None:
+        """Forget what was derived from a source; each is asked for its fingerprint again."""
+        self.close()
+
+    def close(self) -> None:
+        """Close the index; it is opened again when it is needed."""
+        if self._index:
+            self._index.close()
+            self._index = None
+
+    def _opened(self) -> Index:
+        fingerprint = "\n".join(self._fingerprint(origin) for origin in self.sources)
+        if self._index is None or not self._index.fingerprint.endswith(f"\n{fingerprint}"):
+            self.close()
+            self._index = open_index(self._host.paths.cache, fingerprint, self._all_entries)
+        return self._index
+
+    def _fingerprint(self, origin: Origin) -> str:
+        answer = asked(origin.fingerprint, self._report)
+        return f"{origin.name} {origin.plugin.name} {answer}"
+
+    def _all_entries(self) -> Iterator[Entry]:
+        owners: dict[str, Origin] = {}
+        for origin in self.sources:
+            for entry in asked(origin.entries, self._report) or ():
+                if not origin.fits(entry.node):
+                    self._misplaced(entry.node, origin)
+                elif entry.node not in owners:
+                    owners[entry.node] = origin
+                    yield entry
+                elif owners[entry.node] is not origin:
+                    self._overwritten(entry.node, owners[entry.node], origin)
+
+    def _overwritten(self, node: str, by: Origin, origin: Origin) -> None:
+        self._warn(f"Node type {node} of {origin.name} is overwritten by that of {by.name}", origin)
+
+    def _misplaced(self, node: str, origin: Origin) -> None:
+        prefixes = ", ".join(origin.prefixes)
+        self._warn(
+            f"Node type {node} of {origin.name} is left out: it begins with none of {prefixes}", origin
+        )
+
+    def _warn(self, message: str, origin: Origin) -> None:
+        self._report(Problem(message=message, severity="warning", kind="config", source=origin.name))
+
+    def _unknown(self, node_type: str) -> Problem:
+        nearest = self.nearest(node_type)
+        fix = f"Did you mean {' or '.join(nearest)}?" if nearest else "See what there is: pflow registry list"
+        return Problem(message=f"Unknown node type {node_type}", suggestion=fix, kind="not_found")
+
+
+def _exported(entry: Entry) -> dict[str, Any]:
+    data = entry.to_dict()
+    del data["node"]
+    return {**data, "interface": {"description": entry.description, **data["interface"]}}

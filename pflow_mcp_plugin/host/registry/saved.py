@@ -1,0 +1,106 @@
+"""`registry.json`: the entries that users and `Registry.save()` put there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from pflow_mcp_plugin.contract import Entry, Problem
+from pflow_mcp_plugin.storage import JsonStore
+
+NAME = "registry.json"
+
+
+class SavedEntries:
+    """The file as one more node source; its node types may have any name.
+
+    Args:
+        path: The file.
+        report: Told about a corrupt file and entries that are none.
+    """
+
+    name = NAME
+    prefixes: tuple[str, ...] = ("",)
+
+    def __init__(self, path: Path, report: Callable[[Problem], None]) -> None:
+        self.store = JsonStore(path=path, schema_version=1, what="registry", rebuildable=True, report=report)
+        self._report = report
+        self._read_as = ""
+        self._entries: dict[str, Entry] = {}
+
+    def fingerprint(self) -> str:
+        """Return when the file was changed and how long it is."""
+        try:
+            status = self.store.path.stat()
+        except OSError:
+            return ""
+        return f"{status.st_mtime_ns}-{status.st_size}-{status.st_ino}"
+
+    def get(self, node_type: str) -> Entry | None:
+        """Return the entry of a node type."""
+        return self._load().get(node_type)
+
+    def entries(self) -> Iterator[Entry]:
+        """Yield every entry."""
+        yield from self._load().values()
+
+    def missing(self, node_type: str) -> Problem | None:
+        """Return None: there is nothing to say about entries nobody saved."""
+        return None
+
+    def upgrade(self, node: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """Return None: saved entries have no older shape."""
+        return None
+
+    def save(self, nodes: Mapping[str, Mapping[str, Any]]) -> None:
+        """Put entries into the file; those of other names stay.
+
+        Args:
+            nodes: The JSON form of an entry by node type.
+
+        Raises:
+            PflowError: The file cannot be written.
+        """
+
+        def change(data: dict[str, Any]) -> None:
+            data["nodes"] = {**data.get("nodes", {}), **{name: dict(node) for name, node in nodes.items()}}
+
+        self.store.update(change)
+
+    def _load(self) -> dict[str, Entry]:
+        fingerprint = self.fingerprint()
+        if fingerprint != self._read_as:
+            nodes = self.store.read().get("nodes", {}) if fingerprint else {}
+            found = (self._entry(name, node) for name, node in nodes.items())
+            self._entries = {entry.node: entry for entry in found if entry}
+            self._read_as = fingerprint
+        return self._entries
+
+    def _entry(self, name: str, node: Any) -> Entry | None:
+        try:
+            return Entry.from_dict(_normalised(name, node))
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
+            self._report(
+                Problem(
+                    message=f"{self.store.path}: {name} is left out, it has not the shape of an entry",
+                    path=f"$.nodes.{name}",
+                    suggestion=f"Correct it: {type(error).__name__} {error}",
+                    severity="warning",
+                    kind="config",
+                    source=NAME,
+                )
+            )
+            return None
+
+
+def _normalised(name: str, node: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an entry's JSON form; the older one names fields by `name` and describes the interface."""
+    interface = dict(node.get("interface", {}))
+    description = interface.pop("description", "")
+    for part in ("params", "outputs"):
+        interface[part] = [
+            {**field, "key": field.get("key") or field["name"]} for field in interface.get(part, ())
+        ]
+    interface["inputs"] = [key if isinstance(key, str) else key["key"] for key in interface.get("inputs", ())]
+    return {"description": description, **node, "node": name, "source": NAME, "interface": interface}

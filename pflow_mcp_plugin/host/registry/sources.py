@@ -1,0 +1,143 @@
+"""The node sources of all plugins, in their order of precedence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
+from typing import Any, TypeVar
+
+import attrs
+
+from pflow_mcp_plugin.contract import Entry, NodeSource, PflowError, Problem
+from pflow_mcp_plugin.host.plugins import Plugin, PluginFailed, Plugins, door
+
+T = TypeVar("T")
+
+
+@attrs.frozen(eq=False)
+class Origin:
+    """A node source and the plugin it comes from.
+
+    A source is a plugin's code: what it raises names the plugin.
+    """
+
+    source: NodeSource
+    plugin: Plugin
+
+    @property
+    def name(self) -> str:
+        """The name of the source."""
+        return self.source.name
+
+    @property
+    def prefixes(self) -> tuple[str, ...]:
+        """The prefixes of its node types."""
+        return tuple(self.source.prefixes)
+
+    def fits(self, node_type: str) -> bool:
+        """Whether the source answers for node types of this name."""
+        return node_type.startswith(self.prefixes)
+
+    def get(self, node_type: str) -> Entry | None:
+        """Return the entry of a node type or alias.
+
+        Raises:
+            PflowError: The source says why it cannot tell, or is broken.
+        """
+        with self._door("look up a node", passing=(PflowError,)):
+            entry = self.source.get(node_type)
+            return None if entry is None else self._signed(entry)
+
+    def entries(self) -> list[Entry]:
+        """Return every entry.
+
+        Raises:
+            PluginFailed: The source is broken.
+        """
+        with self._door("list its nodes"):
+            return [self._signed(entry) for entry in self.source.entries()]
+
+    def fingerprint(self) -> str:
+        """Return what changes when the entries do.
+
+        Raises:
+            PluginFailed: The source is broken.
+        """
+        with self._door("tell its fingerprint"):
+            return str(self.source.fingerprint())
+
+    def missing(self, node_type: str) -> Problem | None:
+        """Return why a node type is not there, in the source's words.
+
+        Raises:
+            PluginFailed: The source is broken.
+        """
+        with self._door("explain a missing node"):
+            return self.source.missing(node_type)
+
+    def upgrade(self, node: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """Return a node rewritten from an older shape, or None.
+
+        Raises:
+            PluginFailed: The source is broken.
+        """
+        with self._door("upgrade a node"):
+            return self.source.upgrade(node)
+
+    def _signed(self, entry: Entry) -> Entry:
+        return entry if entry.source else attrs.evolve(entry, source=self.name)
+
+    def _door(
+        self, doing: str, passing: tuple[type[BaseException], ...] = ()
+    ) -> AbstractContextManager[None]:
+        return door(self.plugin, f"(node source {self.name}) failed to {doing}", passing=passing)
+
+
+def collect_sources(plugins: Plugins, host: Any, saved: Origin) -> list[Origin]:
+    """Return every source: the host's own, the saved entries, then plugins' by the source's name.
+
+    Args:
+        plugins: Whose sources to collect.
+        host: Handed to the hooks.
+        saved: The source of `registry.json`.
+    """
+    found = [
+        Origin(source, plugin)
+        for plugin, sources in plugins.collect("pflow_register_nodes", host)
+        for source in sources
+        if _is_source(source, plugin, plugins.report)
+    ]
+    own = [origin for origin in found if origin.plugin.own]
+    others = sorted((origin for origin in found if not origin.plugin.own), key=lambda origin: origin.name)
+    return list(_distinct([*own, saved, *others], plugins.report))
+
+
+def asked(attempt: Callable[[], T], report: Callable[[Problem], None]) -> T | None:
+    """Return what a source answers, None when it is broken, which is reported."""
+    try:
+        return attempt()
+    except PluginFailed as failed:
+        report(failed.as_warning())
+        return None
+
+
+def _is_source(source: object, plugin: Plugin, report: Callable[[Problem], None]) -> bool:
+    if isinstance(source, NodeSource):
+        return True
+    message = f"Plugin {plugin.label} registers {source!r}, which is no node source"
+    report(Problem(message=message, severity="warning", kind="config", source=plugin.name))
+    return False
+
+
+def _distinct(origins: list[Origin], report: Callable[[Problem], None]) -> Iterator[Origin]:
+    taken: dict[str, Origin] = {}
+    for origin in origins:
+        first = taken.setdefault(origin.name, origin)
+        if first is origin:
+            yield origin
+            continue
+        message = (
+            f"Plugins {first.plugin.label} and {origin.plugin.label} both register a node source "
+            f"named {origin.name}; the latter is left out"
+        )
+        report(Problem(message=message, severity="warning", kind="config", source=origin.plugin.name))
