@@ -55,8 +55,17 @@ class Document:
             if not (isinstance(schema, Mapping) and "$ref" in schema):
                 return schema
             ref = schema["$ref"]
-            schema = self._at(ref) if isinstance(ref, str) else True
+            schema = self.target(ref) if isinstance(ref, str) else True
         return True
+
+    def target(self, ref: str) -> Any:
+        """Return what a local pointer (`#/$defs/Name`) points at; True if nowhere, or not within."""
+        target, pointer = self._root, ref.removeprefix("#")
+        if pointer == ref or (pointer and not pointer.startswith("/")):
+            return True
+        for part in pointer.split("/")[1:]:
+            target = _child(target, unquote(part).replace("~1", "/").replace("~0", "~"))
+        return target
 
     def friendly(self, schema: Any) -> str:
         """Return the friendly type of what a schema describes."""
@@ -98,15 +107,6 @@ class Document:
         if any(keyword in schema for keyword in _OF_OBJECTS):
             return ["dict"]
         return ["list"] if any(keyword in schema for keyword in _OF_ARRAYS) else [ANY]
-
-    def _at(self, ref: str) -> Any:
-        """Return what a local pointer (`#/$defs/Name`) points at, True if it points nowhere."""
-        target, pointer = self._root, ref.removeprefix("#")
-        if pointer == ref or (pointer and not pointer.startswith("/")):
-            return True
-        for part in pointer.split("/")[1:]:
-            target = _child(target, unquote(part).replace("~1", "/").replace("~0", "~"))
-        return target
 
 
 def join(names: Iterable[str]) -> str:

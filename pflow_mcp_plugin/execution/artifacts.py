@@ -1,0 +1,61 @@
+"""Files for what does not belong into the shared store: images, blobs, large results."""
+
+from __future__ import annotations
+
+import re
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from pflow_mcp_plugin import storage
+
+_EXTENSION = re.compile(r"\.[a-z0-9]{1,8}")
+_KNOWN = {
+    "application/json": ".json",
+    "audio/mpeg": ".mp3",
+    "audio/wav": ".wav",
+    "image/jpeg": ".jpg",
+    "image/png": ".png",
+    "image/webp": ".webp",
+    "text/plain": ".txt",
+}
+
+
+@attrs.frozen
+class Artifacts:
+    """Writes files into one folder, named by their content.
+
+    Attributes:
+        folder: Made (0700) with the first file.
+    """
+
+    folder: Path
+
+    def write(self, content: bytes, mime_type: str) -> dict[str, Any]:
+        """Keep `content` in a file (0600).
+
+        Returns:
+            What stands for it: `path`, `mimeType`, `size` in bytes, `sha256`.
+
+        Raises:
+            storage.StoreError: It could not be written.
+        """
+        digest = sha256(content).hexdigest()
+        path = self.folder / f"{digest[:24]}{_extension(mime_type)}"
+        if not path.exists():
+            storage.write_atomic(path, content)
+        return {"path": str(path), "mimeType": mime_type, "size": len(content), "sha256": digest}
+
+
+def _extension(mime_type: str) -> str:
+    """Return the usual extension of a MIME type, `.bin` if there is none."""
+    plain = mime_type.partition(";")[0].strip().lower()
+    if plain in _KNOWN:
+        return _KNOWN[plain]
+    from mimetypes import MimeTypes
+
+    # a server's own text never gets into a name; the machine's tables are slow to read, and differ
+    found = MimeTypes().guess_extension(plain) or ""
+    return found if _EXTENSION.fullmatch(found) else ".bin"

@@ -1,0 +1,111 @@
+"""The two hooks around a call, for plugins of this plugin."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import attrs
+
+from pflow_mcp_plugin.contract import PflowError
+from pflow_mcp_plugin.errors import CallFailed, CallRefused, Ran, Where
+from pflow_mcp_plugin.types import CallResult, ToolCall
+
+PREPARE = "pflow_mcp_prepare_call"
+ANSWER = "pflow_mcp_call_tool"
+
+Answer = Callable[[ToolCall], CallResult]
+
+
+@attrs.frozen
+class CallHooks:
+    """What other plugins have to say about calls.
+
+    Attributes:
+        relay: The plugin manager's hooks; None outside a host.
+    """
+
+    relay: Any = None
+
+    def prepare(self, call: ToolCall) -> ToolCall:
+        """Return the call as the plugins want it, each given what the one before made of it.
+
+        Raises:
+            CallRefused: A plugin vetoes the call.
+            CallFailed: A plugin failed, and is named; nothing was sent.
+        """
+        for implementation in sorted(self._implementations(PREPARE), key=_turn):
+            changed = _asked(implementation, PREPARE, call)
+            if changed is not None and not isinstance(changed, ToolCall):
+                raise _broken(implementation, PREPARE, call, f"returned {type(changed).__name__}")
+            call = changed or call
+        return call
+
+    def answer(self, call: ToolCall, ours: Answer) -> CallResult:
+        """Return the first answer that a plugin has, else ours, seen by every wrapper.
+
+        Raises:
+            CallFailed: A plugin failed; whatever it was, the call is not repeated.
+        """
+        if not self._implementations(ANSWER):
+            return ours(call)
+
+        def last(call: ToolCall) -> CallResult:
+            # pluggy puts an extra implementation before the ordinary ones; ours comes after them
+            for implementation in reversed(self._implementations(ANSWER)):
+                if not (implementation.tryfirst or _is_wrapper(implementation)):
+                    answer = _asked(implementation, ANSWER, call, ran="unknown")
+                    if answer is not None:
+                        return _checked(answer, implementation, call)
+            return ours(call)
+
+        return _checked(self._through(call, last), None, call)
+
+    def _through(self, call: ToolCall, last: Answer) -> Any:
+        try:
+            return getattr(self.relay, ANSWER).call_extra([last], {"call": call})
+        except PflowError:
+            raise
+        except Exception as error:  # other people's code: any exception can come out of it
+            raise _broken(None, ANSWER, call, f"raised {error!r}", ran="unknown") from error
+
+    def _implementations(self, name: str) -> list[Any]:
+        caller = getattr(self.relay, name, None)
+        return [] if caller is None else list(caller.get_hookimpls())
+
+
+def _asked(implementation: Any, name: str, call: ToolCall, *, ran: Ran = "not ran") -> Any:
+    if name == PREPARE and _is_wrapper(implementation):
+        raise _broken(implementation, name, call, "is a wrapper, which this hook does not take")
+    try:
+        return implementation.function(*[call for _ in implementation.argnames])
+    except PflowError:
+        raise
+    except Exception as error:  # other people's code: any exception can come out of it
+        raise _broken(implementation, name, call, f"raised {error!r}", ran=ran) from error
+
+
+def _checked(answer: Any, implementation: Any, call: ToolCall) -> CallResult:
+    if not isinstance(answer, CallResult):
+        raise _broken(implementation, ANSWER, call, f"returned {type(answer).__name__}", ran="unknown")
+    return answer
+
+
+def _broken(implementation: Any, name: str, call: ToolCall, how: str, *, ran: Ran = "not ran") -> CallFailed:
+    plugin = f"Plugin {implementation.plugin_name}" if implementation else "A plugin"
+    kind = CallRefused if ran == "not ran" else CallFailed
+    return kind(
+        f"{plugin}: {name} {how}; tool {call.tool} on server {call.server} "
+        + ("was not called" if ran == "not ran" else "may have been called"),
+        where=Where(server=call.server, tool=call.tool, phase="call"),
+        ran=ran,
+        next_step="Run `pflow plugins` to see who it is; PFLOW_DISABLE_PLUGINS=NAME leaves it out",
+    )
+
+
+def _is_wrapper(implementation: Any) -> bool:
+    return bool(implementation.wrapper or implementation.hookwrapper)
+
+
+def _turn(implementation: Any) -> int:
+    return implementation.trylast - implementation.tryfirst  # type: ignore[no-any-return]

@@ -1,0 +1,141 @@
+"""The one node class behind every tool of every server."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, MutableMapping
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import Any
+
+import attrs
+from pocketflow import Node  # type: ignore[import-untyped]  # it ships no types
+
+from pflow_mcp_plugin import storage
+from pflow_mcp_plugin.contract import PflowError, Run
+from pflow_mcp_plugin.errors import ConfigError, Where
+from pflow_mcp_plugin.execution.actions import ERROR, classify
+from pflow_mcp_plugin.execution.arguments import gather
+from pflow_mcp_plugin.execution.artifacts import Artifacts
+from pflow_mcp_plugin.execution.result import Reading, read
+from pflow_mcp_plugin.execution.runtime import Runtime, Target, standalone
+from pflow_mcp_plugin.types import CallResult
+
+RESOURCE = "mcp"
+"""Where a run keeps the `Runtime`: `run.resources["mcp"]`."""
+
+_KEPT = ("result", "error")
+
+
+@attrs.frozen(kw_only=True)
+class Job:
+    """What a node has to do.
+
+    Attributes:
+        server: The server's name.
+        tool: The tool's name, raw or as node types spell it.
+        params: The node's params.
+        shared: The shared store.
+        run: The run, None outside one.
+    """
+
+    server: str
+    tool: str
+    params: Mapping[str, Any]
+    shared: MutableMapping[str, Any]
+    run: Run | None
+
+
+class MCPNode(Node):  # type: ignore[misc]  # the same
+    """Calls a tool: arguments from params, then from the shared store; outputs into the store.
+
+    Which tool it is, the params `__mcp_server__` and `__mcp_tool__` say. It writes the top-level
+    properties of a structured result under their own names, the whole as `result`, and `error`
+    (None when all went well). A call is made once, never again: its outcome may be unknown.
+
+    Used by itself, outside a run, it opens a connection of its own and closes it.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(max_retries=1)
+
+    def prep(self, shared: MutableMapping[str, Any]) -> Job:
+        """Return what is to be done; which arguments that takes is known once the tool is."""
+        return Job(
+            server=self.params.get("__mcp_server__", ""),
+            tool=self.params.get("__mcp_tool__", ""),
+            params=self.params,
+            shared=shared,
+            run=shared.get("__run__"),
+        )
+
+    def exec(self, prep_res: Job) -> Reading:
+        """Call the tool and read its answer.
+
+        Raises:
+            PflowError: With what failed; `exec_fallback` makes it the outcome of the node.
+        """
+        if not (prep_res.server and prep_res.tool):
+            raise _unnamed()
+        with _runtime(prep_res.run) as runtime:
+            target = runtime.target(prep_res.server, prep_res.tool)
+            arguments = gather(target.declared, prep_res.params, prep_res.shared)
+            node_id = prep_res.params.get("__node_id__", "")
+            run_id = prep_res.run.run_id if prep_res.run else ""
+            answer = runtime.call(prep_res.server, prep_res.tool, arguments, node_id, run_id)
+            _annotate(prep_res, target, answer)
+            artifacts = Artifacts(_artifacts_folder(prep_res.run))
+            return read(answer, target.where, artifacts, target.inline_limit)
+
+    def exec_fallback(self, prep_res: Job, exc: Exception) -> PflowError:
+        """Return a failure that we know how to tell; raise any other."""
+        if isinstance(exc, PflowError):
+            return exc
+        raise exc
+
+    def post(self, shared: MutableMapping[str, Any], prep_res: Job, exec_res: Reading | PflowError) -> str:
+        """Write the outputs and return the action."""
+        if isinstance(exec_res, PflowError):
+            shared["error"] = exec_res.message
+            shared["__error__"] = exec_res
+            return self._routed(classify(exec_res))
+        for key, value in exec_res.natural.items():
+            if key not in _KEPT and not (key.startswith("__") and key.endswith("__")):
+                shared[key] = value
+        shared["result"] = exec_res.value
+        shared["error"] = None
+        return "default"
+
+    def _routed(self, action: str) -> str:
+        """Return the action, or `error` where the flow has an edge for that one only."""
+        return ERROR if action not in self.successors and ERROR in self.successors else action
+
+
+def _runtime(run: Run | None) -> AbstractContextManager[Runtime]:
+    shared = run.resources.get(RESOURCE) if run else None
+    return standalone() if shared is None else nullcontext(shared)
+
+
+def _annotate(job: Job, target: Target, answer: CallResult) -> None:
+    node_id = job.params.get("__node_id__")
+    if job.run is None or not node_id:
+        return
+    details = {
+        "server": target.launch.server.name,
+        "tool": target.tool,
+        "version": answer.info.version,
+        "protocol": answer.info.protocol,
+        "milliseconds": round(answer.milliseconds, 1),
+    }
+    job.run.annotate(node_id, details)
+
+
+def _artifacts_folder(run: Run | None) -> Path:
+    return run.artifacts_dir if run else storage.default_paths().cache / "artifacts"
+
+
+def _unnamed() -> ConfigError:
+    return ConfigError(
+        "An MCPNode needs the params __mcp_server__ and __mcp_tool__",
+        where=Where(phase="config"),
+        next_step="Name a node of `pflow mcp tools` as its type, or set both params",
+    )

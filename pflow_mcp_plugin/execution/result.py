@@ -1,0 +1,195 @@
+"""From what a tool answered to the values that a node writes."""
+
+from __future__ import annotations
+
+import json
+import re
+from base64 import b64decode
+from binascii import Error as Base64Error
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+
+from pflow_mcp_plugin.errors import CallFailed, McpError, ToolFailed, ToolNotFound, Where
+from pflow_mcp_plugin.execution.actions import classify
+from pflow_mcp_plugin.execution.artifacts import Artifacts
+from pflow_mcp_plugin.types import CallResult
+
+JSON = "application/json"
+TEXT = "text/plain"
+BINARY = "application/octet-stream"
+
+_LONGEST_MESSAGE = 4000
+_NO_WORDS = "it gives no reason"
+
+
+@attrs.frozen(kw_only=True)
+class Reading:
+    """A result as it goes into the shared store.
+
+    Attributes:
+        value: The whole, under `result`.
+        natural: The top-level properties of a structured result, each under its own key.
+    """
+
+    value: Any = None
+    natural: Mapping[str, Any] = attrs.field(factory=dict)
+
+
+def read(result: CallResult, where: Where, artifacts: Artifacts, inline_limit: int) -> Reading:
+    """Return the values of a result.
+
+    Args:
+        result: What the tool answered.
+        where: Which tool, for errors.
+        artifacts: Takes what is not text, and what is too large.
+        inline_limit: Bytes of JSON above which a value goes to a file.
+
+    Raises:
+        ToolFailed: The tool reports a failure, whatever else there is in the result.
+        CallFailed: The result makes no sense.
+        storage.StoreError: A file could not be written.
+    """
+    if result.is_error:
+        raise failure(result, where)
+    reader = _Reader(where, artifacts, inline_limit)
+    if result.has_structured:
+        return reader.structured(result.structured)
+    return Reading(value=reader.content(result.content))
+
+
+def failure(result: CallResult, where: Where) -> McpError:
+    """Return the failure that a tool reports, in its own words."""
+    texts = (block.get("text") for block in result.content if block.get("type") == "text")
+    words = "\n".join(text.strip() for text in texts if isinstance(text, str)).strip()
+    if not words and result.has_structured:
+        words = json.dumps(result.structured, ensure_ascii=False)
+    if _says_unknown(words, where.tool):
+        return gone(where)
+    if len(words) > _LONGEST_MESSAGE:
+        words = f"{words[:_LONGEST_MESSAGE]}... ({len(words):,} characters in all)"
+    message = words or f"Tool {where.tool} on server {where.server} reports a failure; {_NO_WORDS}"
+    error = ToolFailed(message, where=attrs.evolve(where, phase="result"), ran="ran")
+    error.action = classify(error)
+    return error
+
+
+def gone(where: Where, note: str = "", near: str = "") -> ToolNotFound:
+    """Return the failure of a call to a tool that its server does not have.
+
+    Args:
+        where: Server and tool.
+        note: What is known of when it went.
+        near: The nearest tool that is there.
+    """
+    step = f"Run: pflow mcp sync {where.server}"
+    return ToolNotFound(
+        f"Tool {where.tool} not found on server {where.server}{note}",
+        where=where,
+        next_step=f"Did you mean {near}? Else run: pflow mcp sync {where.server}" if near else step,
+    )
+
+
+def _says_unknown(words: str, tool: str) -> bool:
+    name = rf"\W{{0,3}}{re.escape(tool)}(?!\w)"
+    return (
+        re.match(rf"\W{{0,3}}(unknown tool{name}|tool{name}\W{{0,3}}not found)", words, re.IGNORECASE)
+        is not None
+    )
+
+
+class _Reader:
+    def __init__(self, where: Where, artifacts: Artifacts, inline_limit: int) -> None:
+        self._where = attrs.evolve(where, phase="result")
+        self._artifacts = artifacts
+        self._limit = inline_limit
+
+    def structured(self, value: Any) -> Reading:
+        if isinstance(value, Mapping) and list(value) == ["result"]:
+            value = value["result"]
+        natural = value if isinstance(value, Mapping) else {}
+        whole = self._inline(value)
+        if whole is not value:  # too large as a whole; each part may be not
+            natural = {key: self._inline(part) for key, part in natural.items()}
+        return Reading(value=whole, natural=natural)
+
+    def content(self, blocks: tuple[Mapping[str, Any], ...]) -> Any:
+        if not blocks:
+            return None
+        if len(blocks) == 1:
+            return self._block(blocks[0])
+        return self._inline([self._block(block) for block in blocks])
+
+    def _inline(self, value: Any) -> Any:
+        """Return a value as it is, or what stands for it if it is too large."""
+        if isinstance(value, str):
+            return self._inline_text(value)
+        content = json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogatepass")
+        return value if len(content) <= self._limit else self._artifacts.write(content, JSON)
+
+    def _inline_text(self, text: str, mime_type: str = TEXT) -> Any:
+        if len(text) * 4 <= self._limit:  # no character takes more than four bytes
+            return text
+        content = text.encode("utf-8", "surrogatepass")
+        return text if len(content) <= self._limit else self._artifacts.write(content, mime_type)
+
+    def _block(self, block: Mapping[str, Any]) -> Any:
+        kind = block.get("type")
+        if kind == "text":
+            return self._text(self._string(block, "text"))
+        if kind in ("image", "audio"):
+            return self._file(block, "data")
+        if kind == "resource":
+            return self._resource(block)
+        return dict(block)
+
+    def _text(self, text: str) -> Any:
+        """Return a JSON object or array as such, any other text as it is."""
+        stripped = text.strip()
+        looks_like_json = stripped[:1] + stripped[-1:] in ("{}", "[]")
+        if not looks_like_json:
+            return self._inline_text(text)
+        if len(text) > self._limit:
+            return self._inline_text(text, JSON)
+        try:
+            return json.loads(stripped, parse_constant=_refuse)
+        except (ValueError, RecursionError):
+            return text
+
+    def _resource(self, block: Mapping[str, Any]) -> Any:
+        resource = block.get("resource")
+        if not isinstance(resource, Mapping):
+            raise self._nonsense("an embedded resource without its content")
+        if "blob" in resource:
+            return {"uri": resource.get("uri"), **self._file(resource, "blob")}
+        return {**resource, "text": self._inline_text(self._string(resource, "text"))}
+
+    def _file(self, block: Mapping[str, Any], key: str) -> dict[str, Any]:
+        stated = block.get("mimeType")
+        mime_type = stated if isinstance(stated, str) else BINARY
+        try:
+            content = b64decode(self._string(block, key), validate=True)
+        except (Base64Error, ValueError) as error:
+            raise self._nonsense(f"{mime_type} content that is not base64") from error
+        return self._artifacts.write(content, mime_type)
+
+    def _string(self, block: Mapping[str, Any], key: str) -> str:
+        value = block.get(key)
+        if not isinstance(value, str):
+            raise self._nonsense(f"a {block.get('type', 'resource')} block without {key}")
+        return value
+
+    def _nonsense(self, what: str) -> CallFailed:
+        tool, server = self._where.tool, self._where.server
+        return CallFailed(
+            f"The result of tool {tool} on server {server} cannot be read: {what}",
+            where=self._where,
+            ran="ran",
+            next_step=f"The tool has run: think before you run it again. Report it to the author of {server}",
+        )
+
+
+def _refuse(constant: str) -> Any:
+    message = f"{constant} is not JSON"
+    raise ValueError(message)

@@ -1,0 +1,234 @@
+"""What the nodes of a run share: servers ready to be called, and the call itself."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from difflib import get_close_matches
+from typing import Any, Protocol
+
+import attrs
+
+from pflow_mcp_plugin import naming, storage
+from pflow_mcp_plugin.config.expansion import environment_lookup
+from pflow_mcp_plugin.config.store import ServerStore
+from pflow_mcp_plugin.config.where import server_file, tool_folder
+from pflow_mcp_plugin.discovery.catalog import Catalog
+from pflow_mcp_plugin.discovery.declaration import Declaration, declaration
+from pflow_mcp_plugin.discovery.launching import Lookup, launch
+from pflow_mcp_plugin.errors import Where
+from pflow_mcp_plugin.execution import result
+from pflow_mcp_plugin.execution.hooks import CallHooks
+from pflow_mcp_plugin.execution.validation import Validator
+from pflow_mcp_plugin.types import CallResult, Launch, ToolCall, ToolRecord
+
+
+class Caller(Protocol):
+    """What can call tools; `client.Pool` can."""
+
+    def prepare(self, launch: Launch) -> None:
+        """Start a server in the background."""
+        ...
+
+    def call(self, launch: Launch, call: ToolCall) -> CallResult:
+        """Call a tool, once; blocks."""
+        ...
+
+
+@attrs.frozen(kw_only=True)
+class Target:
+    """A tool that is ready to be called.
+
+    Attributes:
+        launch: Its server.
+        tool: Its raw name.
+        record: What the last sync knew of it, None if the server was never synced.
+        declared: The arguments it declares, None if they are not known.
+        validator: Checks arguments, None if there is nothing to check them against.
+    """
+
+    launch: Launch
+    tool: str
+    record: ToolRecord | None = None
+    declared: Declaration | None = None
+    validator: Validator | None = None
+
+    @property
+    def where(self) -> Where:
+        """Server and tool, for errors."""
+        return Where(server=self.launch.server.name, tool=self.tool, phase="call")
+
+    @property
+    def inline_limit(self) -> int:
+        """Bytes above which a result goes to a file."""
+        return int(self.launch.server.inline_limit_kb * 1024)
+
+
+@attrs.frozen(kw_only=True)
+class Notices:
+    """Who is told what comes up.
+
+    Attributes:
+        warn: Told what is worth a line to the user, each line once.
+        add_secrets: Told the values that must not be shown.
+    """
+
+    warn: Callable[[str], None] = lambda _: None
+    add_secrets: Callable[[Iterable[str]], None] = lambda _: None
+
+
+class Runtime:
+    """Resolves servers and tools once for a run, and calls them. Any thread may use it.
+
+    Args:
+        store: The config of the servers.
+        catalog: What their last syncs found.
+        lookup: Gives the values of variables.
+        pool: Talks to the servers.
+        hook: The host's hooks, for plugins that change, veto, answer or watch calls.
+        notices: Who is told what comes up.
+    """
+
+    def __init__(
+        self,
+        store: ServerStore,
+        catalog: Catalog,
+        lookup: Lookup,
+        pool: Caller,
+        hook: Any = None,
+        notices: Notices | None = None,
+    ) -> None:
+        self._store = store
+        self._catalog = catalog
+        self._lookup = lookup
+        self._pool = pool
+        self._hooks = CallHooks(hook)
+        self._notices = notices or Notices()
+        self._lock = threading.RLock()
+        self._launches: dict[str, Launch] = {}
+        self._targets: dict[tuple[str, str], Target] = {}
+        self._warned: set[str] = set()
+
+    def prepare(self, server: str) -> None:
+        """Start a server in the background.
+
+        Raises:
+            ServerNotConfigured: There is none of that name.
+            ConfigError: Its config does not allow it to be started.
+        """
+        self._pool.prepare(self._launch(server))
+
+    def record(self, server: str, tool: str) -> ToolRecord | None:
+        """Return what the last sync knew of a tool, by its raw name or as node types spell it."""
+        return self._catalog.tool(server, tool)
+
+    def target(self, server: str, tool: str) -> Target:
+        """Return a tool ready to be called; the same one each time.
+
+        Raises:
+            ServerNotConfigured: There is no such server.
+            ConfigError: Its config does not allow it to be started.
+            ToolNotFound: The last sync did not find the tool.
+        """
+        with self._lock:
+            if (server, tool) not in self._targets:
+                self._targets[server, tool] = self._resolved(server, tool)
+            return self._targets[server, tool]
+
+    def call(
+        self, server: str, tool: str, arguments: Mapping[str, Any], node_id: str = "", run_id: str = ""
+    ) -> CallResult:
+        """Check arguments and call a tool, once.
+
+        Raises:
+            ArgumentsInvalid: The arguments do not fit; nothing was sent.
+            McpError: The call failed; `ran` says whether it reached the tool.
+        """
+        target = self.target(server, tool)
+        if target.validator is not None:
+            target.validator.check(arguments)
+        call = ToolCall(server=server, tool=target.tool, arguments=arguments, node_id=node_id, run_id=run_id)
+        prepared = self._hooks.prepare(call)
+        answer = self._hooks.answer(prepared, lambda call: self._send(target, call))
+        self._compare_version(target, answer)
+        return answer
+
+    def _send(self, target: Target, call: ToolCall) -> CallResult:
+        if (call.server, call.tool) != (target.launch.server.name, target.tool):
+            target = self.target(call.server, call.tool)  # a plugin sends the call elsewhere
+        return self._pool.call(target.launch, call)
+
+    def _launch(self, server: str) -> Launch:
+        with self._lock:
+            if server not in self._launches:
+                self._launches[server] = self._ready(server)
+            return self._launches[server]
+
+    def _ready(self, server: str) -> Launch:
+        ready = launch(server, self._store, self._catalog, self._lookup)
+        self._notices.add_secrets(ready.secrets)
+        for variable in ready.unset:
+            self._say(f"Server {server}: variable {variable} is not set and passed as an empty text")
+        synced = self._catalog.fingerprint_of(server)
+        if synced and synced != ready.fingerprint:
+            self._say(f"The config of server {server} changed since its sync (run: pflow mcp sync {server})")
+        return ready
+
+    def _resolved(self, server: str, tool: str) -> Target:
+        ready = self._launch(server)
+        record = self.record(server, tool)
+        if record is None:
+            self._refuse_gone(server, tool)
+            return Target(launch=ready, tool=tool)
+        schema = record.tool.input_schema
+        where = Where(server=server, tool=record.tool.name, phase="arguments")
+        return Target(
+            launch=ready,
+            tool=record.tool.name,
+            record=record,
+            declared=declaration(schema),
+            validator=Validator(schema, where),
+        )
+
+    def _refuse_gone(self, server: str, tool: str) -> None:
+        content = self._catalog.file(server)
+        if content is None:
+            return
+        raw = next((name for name in content.gone if tool in (name, naming.slug(name))), tool)
+        when = (
+            f": it was gone when the server was synced at {content.gone[raw]}" if raw in content.gone else ""
+        )
+        near = get_close_matches(raw, [known.name for known in content.tools], n=1)
+        raise result.gone(Where(server=server, tool=raw, phase="call"), when, *near)
+
+    def _compare_version(self, target: Target, answer: CallResult) -> None:
+        server, now = target.launch.server.name, answer.info.version
+        then = target.record.info.version if target.record else ""
+        if now and then and now != then:
+            sync = f"run: pflow mcp sync {server}"
+            self._say(f"Server {server} is version {now} now, it was {then} at its sync ({sync})")
+
+    def _say(self, line: str) -> None:
+        with self._lock:
+            if line in self._warned:
+                return
+            self._warned.add(line)
+        self._notices.warn(line)
+
+
+@contextmanager
+def standalone() -> Iterator[Runtime]:
+    """Open a runtime of its own for a node that runs outside a run, and close it after the call."""
+    import warnings
+
+    from pflow_mcp_plugin.client import Pool
+
+    def warn(line: str) -> None:
+        warnings.warn(line, stacklevel=2)
+
+    paths = storage.default_paths()
+    store = ServerStore(server_file(paths))
+    catalog = Catalog(tool_folder(paths))
+    with Pool(warn) as pool:
+        yield Runtime(store, catalog, environment_lookup(), pool, notices=Notices(warn=warn))

@@ -1,0 +1,230 @@
+"""Whether arguments fit a tool's input schema, before anything is sent."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import islice
+from time import monotonic
+from typing import Any
+
+import attrs
+
+from pflow_mcp_plugin.discovery.document import Document
+from pflow_mcp_plugin.errors import ArgumentsInvalid, Where
+from pflow_mcp_plugin.execution.keywords import Reduction, TooLarge
+from pflow_mcp_plugin.execution.plain import plainly_fits
+
+_MOST = 20
+_REFERENCES = 20_000
+_SECONDS = 1.0
+_SHOWN = 80
+_WRONG = "Arguments of tool {tool} on server {server} do not fit its input schema"
+
+
+@attrs.frozen(kw_only=True)
+class Violation:
+    """One argument, or part of one, that does not fit.
+
+    Attributes:
+        path: Where: `title`, `labels[2].name`.
+        expected: What the schema wants, in words.
+        given: What was given, shortened.
+    """
+
+    path: str
+    expected: str
+    given: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: expected {self.expected}, given {self.given}"
+
+
+class Validator:
+    """Checks arguments against one tool's schema; made once for each tool of a run.
+
+    References are followed within the schema only. A schema that refers to itself without end,
+    or expands beyond measure, is an error within about a second, never a hang.
+
+    Args:
+        schema: The tool's input schema.
+        where: Whose it is, for errors.
+    """
+
+    def __init__(self, schema: Any, where: Where) -> None:
+        self._schema = schema
+        self._where = where
+        self._lock = threading.Lock()
+        self._check: Callable[[Any], Iterator[Any]] | None = None
+
+    def check(self, arguments: Mapping[str, Any]) -> None:
+        """Accept arguments that fit.
+
+        Raises:
+            ArgumentsInvalid: They do not; `facts["violations"]` holds path, expected and given of each.
+        """
+        self._check_json(arguments)
+        if plainly_fits(self._schema, arguments):
+            return
+        violations = self._violations(arguments)
+        if violations:
+            raise self._error(violations)
+
+    def _violations(self, arguments: Mapping[str, Any]) -> list[Violation]:
+        with self._lock:
+            try:
+                if self._check is None:
+                    self._check = _compiled(self._schema)
+                errors = islice(self._check(arguments), _MOST)
+                found = [violation for error in errors for violation in _explained(error, self._schema)]
+            except (TooLarge, RecursionError) as error:
+                raise self._endless() from error
+        return list(dict.fromkeys(found))
+
+    def _check_json(self, arguments: Mapping[str, Any]) -> None:
+        wrong = [key for key, value in arguments.items() if not _is_json(value)]
+        if wrong:
+            raise self._error([_not_json(key, arguments[key]) for key in wrong])
+
+    def _error(self, violations: list[Violation]) -> ArgumentsInvalid:
+        start = _WRONG.format(tool=self._where.tool, server=self._where.server)
+        return ArgumentsInvalid(
+            f"{start}: {'; '.join(map(str, violations))}",
+            where=attrs.evolve(self._where, phase="arguments"),
+            next_step="Correct the params of the node; `pflow mcp info NODE` shows what the tool takes",
+            violations=[attrs.asdict(violation) for violation in violations],
+        )
+
+    def _endless(self) -> ArgumentsInvalid:
+        tool, server = self._where.tool, self._where.server
+        return ArgumentsInvalid(
+            f"The input schema of tool {tool} on server {server} refers to itself without end, "
+            "or expands beyond measure; arguments cannot be checked against it",
+            where=attrs.evolve(self._where, phase="arguments"),
+            next_step=f"Report it to the author of server {server}",
+        )
+
+
+class _Budget:
+    """Bounds what one check may follow of references: only they can make a schema endless."""
+
+    def __init__(self) -> None:
+        self._left = _REFERENCES
+        self._deadline = monotonic() + _SECONDS
+
+    def spend(self) -> None:
+        self._left -= 1
+        if self._left < 0 or monotonic() > self._deadline:
+            raise TooLarge
+
+
+def _compiled(schema: Any) -> Callable[[Any], Iterator[Any]]:
+    """Return a function that yields the errors of an instance; loads jsonschema."""
+    from jsonschema import Draft202012Validator
+    from jsonschema.validators import extend
+
+    document, reduction = Document(schema), Reduction()
+    targets: dict[str, Any] = {}
+    budgets = [_Budget()]
+
+    def follow(validator: Any, ref: str, instance: Any, _schema: Any) -> Iterator[Any]:
+        budgets[-1].spend()
+        if ref not in targets:
+            targets[ref] = reduction.reduce(document.target(ref))
+        yield from validator.descend(instance, targets[ref])
+
+    checker = extend(Draft202012Validator, {"$ref": follow})(reduction.reduce(schema))
+
+    def errors(instance: Any) -> Iterator[Any]:
+        budgets[-1] = _Budget()
+        yield from checker.iter_errors(instance)
+
+    return errors
+
+
+def _explained(error: Any, root: Any) -> Iterator[Violation]:
+    if error.validator in ("anyOf", "oneOf") and _is_about_type(error):
+        yield _violation(error.absolute_path, Document(root).friendly(error.schema), error.instance)
+        return
+    error = _closest(error)
+    path = list(error.absolute_path)
+    if error.validator == "required":
+        for key in error.validator_value:
+            if key not in error.instance:
+                yield Violation(path=_path([*path, key]), expected="a value", given="nothing")
+    elif error.validator == "additionalProperties" and error.validator_value is False:
+        for key in error.instance:
+            if key not in error.schema.get("properties", {}):
+                yield _violation([*path, key], "no such key", error.instance[key])
+    else:
+        yield _violation(path, _expected(error, root), error.instance)
+
+
+def _is_about_type(error: Any) -> bool:
+    """Whether every alternative fails over the value as a whole: then they are named together."""
+    return all(inner.validator == "type" and not inner.path for inner in error.context)
+
+
+def _closest(error: Any) -> Any:
+    """Return the error inside the alternative that was most likely meant."""
+    from jsonschema.exceptions import best_match
+
+    return best_match([error]) if error.context else error
+
+
+def _expected(error: Any, root: Any) -> str:
+    value = error.validator_value
+    if error.validator == "type":
+        return Document(root).friendly({"type": value})
+    if error.validator in ("enum", "const"):
+        return "one of " + ", ".join(
+            _shown(item) for item in (value if error.validator == "enum" else [value])
+        )
+    words = _PHRASES.get(error.validator)
+    return words.format(value) if words else f"what its {error.validator} allows"
+
+
+_PHRASES: Mapping[str, str] = {
+    "minimum": "at least {}",
+    "maximum": "at most {}",
+    "exclusiveMinimum": "more than {}",
+    "exclusiveMaximum": "less than {}",
+    "minLength": "{} characters or more",
+    "maxLength": "{} characters or fewer",
+    "minItems": "{} items or more",
+    "maxItems": "{} items or fewer",
+    "minProperties": "{} keys or more",
+    "maxProperties": "{} keys or fewer",
+}
+
+
+def _violation(path: Iterable[str | int], expected: str, given: Any) -> Violation:
+    kind = Document(True).friendly({"const": given})  # noqa: FBT003 - a JSON Schema, not a flag
+    return Violation(path=_path(path), expected=_short(expected), given=f"{_shown(given)} ({kind})")
+
+
+def _path(parts: Iterable[str | int]) -> str:
+    text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in parts)
+    return text.removeprefix(".") or "arguments"
+
+
+def _not_json(key: str, value: Any) -> Violation:
+    given = f"{_short(repr(value))} ({type(value).__name__})"
+    return Violation(path=key, expected="a JSON value", given=given)
+
+
+def _is_json(value: Any) -> bool:
+    try:
+        json.dumps(value, allow_nan=False)
+    except (TypeError, ValueError, RecursionError):
+        return False
+    return True
+
+
+def _shown(value: Any) -> str:
+    return _short(json.dumps(value, ensure_ascii=False))
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."
