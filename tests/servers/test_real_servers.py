@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -60,26 +57,3 @@ def test_the_http_server_is_reached_on_loopback_only(everything_http):
         if line.split()[3] == "0A" and line.split()[1].endswith(f":{port:04X}")
     ]
     assert listening == [f"0100007F:{port:04X}"]
-
-
-def test_a_missing_node_is_a_reason_to_skip_unless_servers_are_required(tmp_path):
-    test = tmp_path / "test_it.py"
-    test.write_text("def test_it(everything_command): pass\n", encoding="utf-8")
-    conftest = Path(__file__).parents[1] / "conftest.py"
-    (tmp_path / "conftest.py").write_text(conftest.read_text(encoding="utf-8"), encoding="utf-8")
-    (tmp_path / "pytest.ini").write_text(
-        f"[pytest]\npythonpath = {Path(__file__).parent}\n", encoding="utf-8"
-    )
-
-    def outcome(required):
-        env = {**os.environ, "PATH": str(tmp_path), "PFLOW_REQUIRE_SERVERS": required}
-        command = [sys.executable, "-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider", str(test)]
-        done = subprocess.run(
-            command, env=env, cwd=tmp_path, capture_output=True, encoding="utf-8", check=False
-        )
-        return done.returncode, done.stdout
-
-    assert outcome("")[0] == 0
-    assert "Node is not installed" in outcome("")[1]
-    assert outcome("1")[0] == 1
-    assert "a server is required" in outcome("1")[1]

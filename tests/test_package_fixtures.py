@@ -1,0 +1,89 @@
+"""The fixtures that the other tests lean on do what they are for."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+
+LEAVES_A_PROCESS = """
+import subprocess, sys
+
+def test_it(no_leftovers):
+    subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+"""
+
+LEAVES_A_FILE_OPEN = """
+import os
+
+def test_it(no_leftovers):
+    os.open(__file__, os.O_RDONLY)
+"""
+
+
+@pytest.fixture
+def outcome(tmp_path):
+    """Run a test in a pytest of its own, with the same conftest; give exit code and output."""
+    shutil.copy(HERE / "conftest.py", tmp_path)
+    (tmp_path / "pytest.ini").write_text(f"[pytest]\npythonpath = {HERE / 'servers'}\n", encoding="utf-8")
+
+    def run(source, **env):
+        (tmp_path / "test_it.py").write_text(source, encoding="utf-8")
+        done = subprocess.run(
+            [sys.executable, "-m", "pytest", "-rs", "-p", "no:cacheprovider", "test_it.py"],
+            env={**os.environ, **env},
+            cwd=tmp_path,
+            capture_output=True,
+            encoding="utf-8",
+            timeout=60,
+            check=False,
+        )
+        return done.returncode, done.stdout
+
+    return run
+
+
+def test_a_missing_node_is_a_reason_to_skip(outcome, tmp_path):
+    code, told = outcome(
+        "def test_it(everything_command): pass", PATH=str(tmp_path), PFLOW_REQUIRE_SERVERS=""
+    )
+    assert code == 0
+    assert "Node is not installed" in told
+
+
+def test_a_missing_node_is_a_failure_where_servers_are_required(outcome, tmp_path):
+    code, told = outcome(
+        "def test_it(everything_command): pass", PATH=str(tmp_path), PFLOW_REQUIRE_SERVERS="1"
+    )
+    assert code == 1
+    assert "a server is required and not available: Node is not installed" in told
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="the check reads /proc")
+@pytest.mark.parametrize(
+    ("source", "complaint"),
+    [(LEAVES_A_PROCESS, "processes left behind"), (LEAVES_A_FILE_OPEN, "file descriptors left open")],
+    ids=["a process", "a file"],
+)
+def test_what_is_left_behind_fails_the_test(outcome, source, complaint):
+    code, told = outcome(source)
+    assert code == 1
+    assert complaint in told
+
+
+def test_a_pool_that_was_closed_leaves_nothing(no_leftovers, typed_command):
+    pytest.importorskip("mcp")
+    from pflow_mcp_plugin.client import Pool
+    from pflow_mcp_plugin.types import Launch, Server, ToolCall
+
+    server = Server(name="typed", command=typed_command[0], args=tuple(typed_command[1:]))
+    with Pool(warn=pytest.fail) as pool:
+        result = pool.call(Launch(server=server), ToolCall(server="typed", tool="count"))
+    assert result.structured == {"result": 1}
