@@ -59,7 +59,8 @@ def pflow(pflow_home: Path, tmp_path: Path, hosts: list[int]) -> Callable[..., F
         *arguments: str | Path, env: Mapping[str, str] | None = None, stdin: str = "", cwd: Path = tmp_path
     ) -> Finished:
         with subprocess.Popen(
-            [sys.executable, "-m", "pflow_mcp_plugin", *map(str, arguments)],
+            # -P: as the installed programs do, leave modules in the current folder alone.
+            [sys.executable, "-P", "-m", "pflow_mcp_plugin", *map(str, arguments)],
             env={**os.environ, "PFLOW_HOME": str(pflow_home), **(env or {})},
             cwd=cwd,
             stdin=subprocess.PIPE,
