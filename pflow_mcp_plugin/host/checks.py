@@ -1,0 +1,40 @@
+"""What `config check` finds in the host's own files and its installation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pflow_mcp_plugin.contract import Paths, PflowError, Problem
+from pflow_mcp_plugin.host.plugins import is_own_script, own_distribution
+from pflow_mcp_plugin.host.registry.saved import SavedEntries
+from pflow_mcp_plugin.host.settings import Settings
+
+_SCRIPT = "pflow"
+
+
+def check_own_config(paths: Paths) -> list[Problem]:
+    """Return every problem of the settings, the saved registry and the installed scripts."""
+    found = Settings(paths.config / "settings.json").check()
+    saved = SavedEntries(paths.data / "registry.json", found.append)
+    try:
+        list(saved.entries())
+    except PflowError as error:
+        found.append(Problem(message=error.message, kind="config", source=str(saved.store.path)))
+    return [*found, *_script_clashes()]
+
+
+def _script_clashes() -> Iterator[Problem]:
+    """Yield a warning for each other distribution that installs a script of our name."""
+    from importlib.metadata import entry_points
+
+    mine = own_distribution()
+    for script in entry_points(group="console_scripts", name=_SCRIPT):
+        if not is_own_script(script) and script.dist and mine:
+            other = f"{script.dist.name} {script.dist.version}"
+            yield Problem(
+                message=f"{other} and {mine.name} {mine.version} both install a script `{_SCRIPT}`",
+                suggestion=f"Use an environment of its own, or start this one as `{mine.name}`",
+                severity="warning",
+                kind="config",
+                source=script.dist.name,
+            )

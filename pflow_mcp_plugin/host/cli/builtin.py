@@ -1,0 +1,39 @@
+"""The host's own commands as a plugin: they come through the same hook as everybody's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pflow_mcp_plugin.contract import Command, Host, Problem, hookimpl
+
+_ROOM = __name__.rpartition(".")[0]
+
+
+@hookimpl
+def pflow_register_commands() -> Iterable[Command]:
+    """Announce the host's commands."""
+    return [
+        Command(path=("run",), help="Run a workflow.", load=f"{_ROOM}.run:run"),
+        Command(path=("validate",), help="Check a workflow; nothing runs.", load=f"{_ROOM}.run:validate"),
+        Command(path=("registry", "list"), help="List node types.", load=f"{_ROOM}.registry:list_nodes"),
+        Command(
+            path=("registry", "search"), help="Search node types by words.", load=f"{_ROOM}.registry:search"
+        ),
+        Command(path=("registry", "describe"), help="Show a node type.", load=f"{_ROOM}.registry:describe"),
+        Command(
+            path=("registry", "export"), help="Print the registry as JSON.", load=f"{_ROOM}.registry:export"
+        ),
+        Command(
+            path=("plugins",), help="List plugins and what each brings.", load=f"{_ROOM}.plugins:plugins"
+        ),
+        Command(path=("config", "check"), help="Check every config file.", load=f"{_ROOM}.config:check"),
+        Command(path=("config", "path"), help="List the files that pflow uses.", load=f"{_ROOM}.config:path"),
+    ]
+
+
+@hookimpl
+def pflow_validate_config(host: Host) -> Iterable[Problem]:
+    """Check the settings and the scripts that start this program."""
+    from pflow_mcp_plugin.host.checks import check_own_config
+
+    return check_own_config(host.paths)

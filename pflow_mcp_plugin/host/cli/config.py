@@ -1,0 +1,76 @@
+"""`pflow config check | path`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import ClassVar
+
+import click
+
+from pflow_mcp_plugin.contract import Kind, Paths, PflowError, Problem, Report
+from pflow_mcp_plugin.host.app import EmbeddedHost
+from pflow_mcp_plugin.host.cli.options import json_option
+from pflow_mcp_plugin.host.cli.output import problem_lines
+from pflow_mcp_plugin.host.cli.tables import table
+
+
+class ConfigUnsound(PflowError):
+    """A config file has mistakes."""
+
+    kind: ClassVar[Kind] = "config"
+
+
+@click.command()
+@json_option
+@click.pass_obj
+def check(host: EmbeddedHost) -> Report:
+    """Check the config of pflow and of every plugin, and list every problem."""
+    found = host.plugins.collect("pflow_validate_config", host)
+    return findings_report([problem for _, problems in found for problem in problems])
+
+
+@click.command()
+@json_option
+@click.pass_obj
+def path(host: EmbeddedHost) -> Report:
+    """List the files and folders that pflow uses, and what each is for."""
+    rows = list(files(host.paths))
+    data = [{"path": str(place), "role": role, "exists": place.exists()} for place, role in rows]
+    cells = [(role, str(place), "" if place.exists() else "not there") for place, role in rows]
+    return Report(data=data, text=lambda: table(("ROLE", "PATH", ""), cells))
+
+
+def findings_report(problems: list[Problem]) -> Report:
+    """Return what a check of every config found."""
+    data = [problem.to_dict() for problem in problems]
+    errors = sum(problem.severity == "error" for problem in problems)
+    if errors:
+        count = "1 problem" if errors == 1 else f"{errors} problems"
+        return Report(data=data, error=ConfigUnsound(f"The config has {count}", problems=tuple(problems)))
+    return Report(data=data, text="\n".join(["The config is sound", *problem_lines(tuple(problems))]))
+
+
+def files(paths: Paths) -> Iterator[tuple[Path, str]]:
+    """Yield every file and folder of pflow with its role, known ones first, then those of plugins."""
+    known = {
+        paths.config / "settings.json": "settings",
+        paths.data / "registry.json": "saved nodes",
+        paths.data / "workflows": "saved workflows",
+        paths.state / "traces": "traces of runs",
+        paths.state / "sources.json": "node sources seen",
+    }
+    yield from known.items()
+    folders = {"config": paths.config, "data": paths.data, "state": paths.state, "cache": paths.cache}
+    for role, folder in folders.items():
+        for place in sorted(folder.glob("*")):
+            if place not in known and not place.name.startswith("."):
+                yield place, _role(place, role)
+
+
+def _role(place: Path, folder: str) -> str:
+    if place.suffix == ".lock":
+        return "lock"
+    if folder == "cache":
+        return "derived, may be deleted"
+    return f"{folder} of a plugin"

@@ -1,0 +1,61 @@
+"""The program `pflow`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import ClassVar
+
+import click
+import pluggy
+
+from pflow_mcp_plugin.contract import Kind, PflowError, Report
+from pflow_mcp_plugin.host.app import open_host
+from pflow_mcp_plugin.host.cli.output import Output, prepare_streams, silence, wants_json
+from pflow_mcp_plugin.host.cli.tree import PROGRAM, Misused, build_cli
+
+
+class Interrupted(PflowError):
+    """The user ended the command."""
+
+    kind: ClassVar[Kind] = "interrupted"
+
+
+def main(argv: Sequence[str] | None = None, manager: pluggy.PluginManager | None = None) -> int:
+    """Run a command line and return the exit code.
+
+    Args:
+        argv: The arguments; those of the process when left out.
+        manager: Plugins to use in place of the installed ones.
+    """
+    prepare_streams()
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    output = Output(wants_json(arguments))
+    try:
+        with open_host(manager) as host:
+            result = build_cli(host).main(arguments, prog_name=PROGRAM, obj=host, standalone_mode=False)
+            return output.report(result) if isinstance(result, Report) else result or 0
+    except PflowError as error:
+        _debug(error)
+        return output.fail(error)
+    except click.ClickException as error:
+        return output.fail(_misused(error))
+    except (KeyboardInterrupt, click.Abort):
+        return output.fail(Interrupted("interrupted"))
+    except BrokenPipeError:
+        silence(sys.stdout)
+        return 0
+
+
+def _misused(error: click.ClickException) -> Misused:
+    context = getattr(error, "ctx", None)
+    suggestions = (f"See: {context.command_path} --help",) if context else ()
+    return Misused(error.format_message(), suggestions=suggestions)
+
+
+def _debug(error: PflowError) -> None:
+    if os.environ.get("PFLOW_DEBUG"):
+        import traceback
+
+        traceback.print_exception(error)

@@ -1,0 +1,125 @@
+"""What a command reports, as text for people or as one JSON object."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import sys
+from collections.abc import Mapping
+from typing import IO, Any
+
+import attrs
+
+from pflow_mcp_plugin.contract import PflowError, Problem, Report
+
+SCHEMA = 1
+"""Version of the JSON envelope."""
+
+
+def prepare_streams() -> None:
+    """Let standard output and error take any text, whatever the locale."""
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure:
+            reconfigure(encoding="utf-8", errors="backslashreplace")
+
+
+def wants_json(arguments: list[str]) -> bool:
+    """Whether `--json` is among the arguments, before any `--`."""
+    end = arguments.index("--") if "--" in arguments else len(arguments)
+    return "--json" in arguments[:end]
+
+
+@attrs.frozen
+class Output:
+    """Prints reports and failures.
+
+    Attributes:
+        as_json: Whether standard output gets the JSON envelope, and nothing else.
+    """
+
+    as_json: bool
+
+    def report(self, report: Report) -> int:
+        """Print a report and return the exit code."""
+        code = report.exit_code
+        if report.error is None:
+            text = self._success(report) if self.as_json else report.render()
+            return _write(sys.stdout, text) or code or 0
+        if self.as_json:
+            _write(sys.stdout, self._failure(report.error, report))
+        else:
+            _write(sys.stdout, report.render())
+        self._tell(report.error)
+        return report.error.exit_code if code is None else code
+
+    def fail(self, error: PflowError) -> int:
+        """Print a failure and return the exit code."""
+        return self.report(Report(error=error))
+
+    def _success(self, report: Report) -> str:
+        return to_json({"schema": SCHEMA, "success": True, "data": report.data, **report.beside})
+
+    def _failure(self, error: PflowError, report: Report) -> str:
+        data = error.to_dict()
+        if report.data is not None:
+            details = data["details"]
+            data["details"] = {**(details if isinstance(details, Mapping) else {}), "data": report.data}
+        return to_json({"schema": SCHEMA, "success": False, "error": data, **report.beside})
+
+    def _tell(self, error: PflowError) -> None:
+        lines = [f"Error: {error.message}"]
+        if not self.as_json:
+            lines += problem_lines(error.problems)
+            lines += [f"  -> {suggestion}" for suggestion in error.suggestions]
+        _write(sys.stderr, "\n".join(lines))
+
+
+def problem_lines(problems: tuple[Problem, ...]) -> list[str]:
+    """Return one line for each problem: where, what, and the next step."""
+    return [f"  {'- ' if item.severity == 'error' else '- warning: '}{item}" for item in problems]
+
+
+def to_json(value: object) -> str:
+    """Return a value as JSON; what JSON cannot hold is written as text."""
+    try:
+        return json.dumps(value, ensure_ascii=False, indent=2, allow_nan=False)
+    except (TypeError, ValueError):
+        return json.dumps(_jsonable(value), ensure_ascii=False, indent=2)
+
+
+def _jsonable(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(key): _jsonable(item) for key, item in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [_jsonable(item) for item in value]
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    return value if value is None or isinstance(value, str | int) else str(value)
+
+
+def _write(stream: IO[str], text: str) -> int:
+    """Write a text and a newline; return 1 if it could not be written, 0 also if nobody reads on."""
+    if not text:
+        return 0
+    try:
+        stream.write(text if text.endswith("\n") else text + "\n")
+        stream.flush()
+    except BrokenPipeError:
+        silence(stream)
+    except OSError as error:
+        silence(stream)
+        if stream is sys.stdout:
+            _write(sys.stderr, f"Error: the output could not be written: {error.strerror}")
+        return 1
+    return 0
+
+
+def silence(stream: IO[str]) -> None:
+    """Send what a stream still holds nowhere, so that the interpreter's last flush does not fail."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nowhere, stream.fileno())
+    finally:
+        os.close(nowhere)

@@ -1,0 +1,51 @@
+"""`pflow plugins`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import click
+
+from pflow_mcp_plugin.contract import Report
+from pflow_mcp_plugin.host.app import EmbeddedHost
+from pflow_mcp_plugin.host.cli.options import json_option
+from pflow_mcp_plugin.host.cli.tree import build_cli, leaves
+from pflow_mcp_plugin.host.plugins import Plugin
+
+
+@click.command()
+@json_option
+@click.pass_obj
+def plugins(host: EmbeddedHost) -> Report:
+    """List plugins: where each comes from, what it brings, and which were left out and why."""
+    rows = [describe_plugin(host, plugin) for plugin in host.plugins.all]
+    return Report(data=rows, text=lambda: "\n".join(line for row in rows for line in _lines(row)))
+
+
+def describe_plugin(host: EmbeddedHost, plugin: Plugin) -> dict[str, Any]:
+    """Return what a plugin is and brings: node sources, commands, hooks."""
+    sources = (origin for origin in host.registry.sources if origin.plugin is plugin)
+    commands = (leaf.announced.path for leaf in leaves(build_cli(host)) if leaf.plugin is plugin)
+    callers = host.plugins.manager.get_hookcallers(plugin.module) if plugin.status == "loaded" else None
+    return {
+        "name": plugin.name,
+        "distribution": plugin.distribution,
+        "version": plugin.version,
+        "own": plugin.own,
+        "status": plugin.status,
+        "reason": plugin.reason,
+        "sources": [{"name": origin.name, "prefixes": list(origin.prefixes)} for origin in sources],
+        "commands": [" ".join(path) for path in commands],
+        "hooks": sorted(caller.name for caller in callers or ()),
+    }
+
+
+def _lines(row: dict[str, Any]) -> Iterator[str]:
+    origin = f"{row['distribution']} {row['version']}".strip() or "registered by hand"
+    yield f"{row['name']}  {origin}  {row['status']}{': ' + row['reason'] if row['reason'] else ''}"
+    for source in row["sources"]:
+        yield f"  nodes     {', '.join(source['prefixes'])} (source {source['name']})"
+    for title, key in (("commands", "commands"), ("hooks", "hooks")):
+        if row[key]:
+            yield f"  {title:<9} {', '.join(row[key])}"

@@ -1,0 +1,90 @@
+"""`pflow registry list | search | describe | export`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import click
+
+from pflow_mcp_plugin.contract import Entry, Field, Report
+from pflow_mcp_plugin.host.app import EmbeddedHost
+from pflow_mcp_plugin.host.cli.options import json_option
+from pflow_mcp_plugin.host.cli.output import to_json
+from pflow_mcp_plugin.host.cli.tables import table
+from pflow_mcp_plugin.host.registry.index import Row
+
+
+@click.command()
+@click.option(
+    "--filter", "pattern", default="", metavar="WORD", help="Only node types whose name contains WORD."
+)
+@json_option
+@click.pass_obj
+def list_nodes(host: EmbeddedHost, pattern: str) -> Report:
+    """List node types, by name."""
+    rows = host.registry.rows(pattern)
+    nothing = f"No node type contains {pattern!r}" if pattern else "There are no node types"
+    return Report(data=[row.to_dict() for row in rows], text=lambda: _listing(rows) or nothing)
+
+
+@click.command()
+@click.argument("words", nargs=-1, required=True)
+@click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="At most so many.")
+@json_option
+@click.pass_obj
+def search(host: EmbeddedHost, words: tuple[str, ...], limit: int) -> Report:
+    """Search names, descriptions and parameters of node types for WORDS, best first."""
+    text = " ".join(words)
+    rows = host.registry.search_rows(text, limit)
+    return Report(
+        data=[row.to_dict() for row in rows], text=lambda: _listing(rows) or f"Nothing fits {text!r}"
+    )
+
+
+@click.command()
+@click.argument("node")
+@json_option
+@click.pass_obj
+def describe(host: EmbeddedHost, node: str) -> Report:
+    """Show what the node type NODE takes and gives."""
+    entry = host.registry.get(node)
+    return Report(data=entry.to_dict(), text=lambda: describe_entry(entry))
+
+
+@click.command()
+@json_option
+@click.pass_obj
+def export(host: EmbeddedHost) -> Report:
+    """Print every entry of the registry, whichever source it comes from."""
+    data = host.registry.export()
+    return Report(data=data, text=lambda: to_json(data))
+
+
+def describe_entry(entry: Entry) -> str:
+    """Return an entry for people."""
+    interface = entry.interface
+    lines = [entry.node, *(f"  {line}" for line in entry.description.splitlines())]
+    lines += _fields("Parameters", interface.params)
+    lines += _fields("Outputs", interface.outputs)
+    lines += [
+        "",
+        f"Actions: {', '.join(interface.actions)}",
+        f"Source: {entry.source}",
+        f"Purity: {entry.purity}",
+    ]
+    return "\n".join(lines)
+
+
+def _fields(title: str, fields: Iterable[Field]) -> Iterator[str]:
+    rows = [
+        (field.key, field.type, "required" if field.required else "", field.description) for field in fields
+    ]
+    if rows:
+        yield from ("", f"{title}:")
+        lines = table(("", "", "", ""), rows).splitlines()[1:]
+        yield from (f"  {line}" for line in lines)
+
+
+def _listing(rows: list[Row]) -> str:
+    cells = [(row.node, row.source, row.description) for row in rows]
+    return table(("NODE", "SOURCE", "DESCRIPTION"), cells) if cells else ""

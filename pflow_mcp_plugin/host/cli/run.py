@@ -1,0 +1,144 @@
+"""`pflow run` and `pflow validate`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+import click
+
+from pflow_mcp_plugin.contract import Kind, Outcome, PflowError, Problem, Report
+from pflow_mcp_plugin.host.app import EmbeddedHost
+from pflow_mcp_plugin.host.cli.options import json_option
+from pflow_mcp_plugin.host.cli.output import problem_lines, to_json
+from pflow_mcp_plugin.host.cli.tree import Misused
+from pflow_mcp_plugin.host.workflow import load_workflow
+
+
+class NoSuchWorkflow(PflowError):
+    """There is no such workflow file."""
+
+    kind: ClassVar[Kind] = "not_found"
+
+
+class WorkflowUnsound(PflowError):
+    """A workflow was checked and has problems."""
+
+    kind: ClassVar[Kind] = "validation"
+
+
+@click.command()
+@click.argument("workflow")
+@click.argument("inputs", nargs=-1, metavar="[NAME=VALUE]...")
+@json_option
+@click.pass_obj
+def run(host: EmbeddedHost, workflow: str, inputs: tuple[str, ...]) -> Report:
+    """Run the workflow in the JSON file WORKFLOW; give its inputs as NAME=VALUE."""
+    values: dict[str, Any] = dict(parse_inputs(inputs))
+    document = read_workflow(Path(workflow))
+    values |= piped_inputs(document, values)
+    return outcome_report(host.runner.run(document, values, name=workflow))
+
+
+@click.command()
+@click.argument("workflow")
+@json_option
+@click.pass_obj
+def validate(host: EmbeddedHost, workflow: str) -> Report:
+    """Check the workflow in the JSON file WORKFLOW and list every problem; nothing runs."""
+    return findings_report(workflow, host.runner.validate(read_workflow(Path(workflow))))
+
+
+def read_workflow(path: Path) -> dict[str, Any]:
+    """Return the workflow in a file.
+
+    Raises:
+        PflowError: There is no such file, it cannot be read, or is not JSON.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError as error:
+        raise NoSuchWorkflow(f"No such file: {path}", suggestions=_similar_files(path)) from error
+    except OSError as error:
+        message = f"{path} cannot be read: {error.strerror}"
+        raise NoSuchWorkflow(message) from error
+    except UnicodeDecodeError as error:
+        message = f"{path} is not UTF-8 (byte {error.start})"
+        raise WorkflowUnsound(message, suggestions=("Save it as UTF-8",)) from error
+    return load_workflow(text, str(path))
+
+
+def parse_inputs(words: Sequence[str]) -> dict[str, str]:
+    """Return the inputs that are written `name=value`.
+
+    Raises:
+        Misused: One has no name, or comes twice.
+    """
+    values: dict[str, str] = {}
+    for word in words:
+        name, equals, value = word.partition("=")
+        if not name or not equals:
+            message = f"{word!r} is no input"
+            raise Misused(message, suggestions=("Write NAME=VALUE",))
+        if name in values:
+            message = f"The input {name} is given twice"
+            raise Misused(message)
+        values[name] = value
+    return values
+
+
+def piped_inputs(document: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, str]:
+    """Return what is piped in, for the input that the workflow declares with `"stdin": true`.
+
+    Without such an input, or when its value is given, standard input is not touched.
+    """
+    inputs = document.get("inputs")
+    declared = inputs.items() if isinstance(inputs, dict) else ()
+    wanted = [name for name, spec in declared if isinstance(spec, dict) and spec.get("stdin") is True]
+    if not wanted or wanted[0] in given or sys.stdin is None or sys.stdin.isatty():
+        return {}
+    return {wanted[0]: sys.stdin.buffer.read().decode("utf-8", "replace")}
+
+
+def outcome_report(outcome: Outcome) -> Report:
+    """Return how a run ended."""
+    return Report(
+        data={"outputs": dict(outcome.outputs), "run_id": outcome.run_id},
+        text=lambda: outputs_text(outcome),
+        error=outcome.error,
+        beside={"trace_path": None if outcome.trace_path is None else str(outcome.trace_path)},
+        exit_code=outcome.exit_code,
+    )
+
+
+def outputs_text(outcome: Outcome) -> str:
+    """Return the outputs, each under its name; a single one alone, so that scripts can use it."""
+    if len(outcome.outputs) == 1:
+        return _shown(*outcome.outputs.values())
+    if outcome.outputs:
+        return "\n".join(f"{name}: {_shown(value)}" for name, value in outcome.outputs.items())
+    return f"Done, {outcome.steps} steps" if outcome.success else ""
+
+
+def findings_report(name: str, problems: Sequence[Problem]) -> Report:
+    """Return what a check of a workflow found."""
+    errors = tuple(problem for problem in problems if problem.severity == "error")
+    warnings = tuple(problem for problem in problems if problem.severity == "warning")
+    data = {"valid": not errors, "problems": [problem.to_dict() for problem in problems]}
+    if not errors:
+        return Report(data=data, text="\n".join([f"{name} is valid", *problem_lines(warnings)]))
+    count = "1 problem" if len(errors) == 1 else f"{len(errors)} problems"
+    return Report(data=data, error=WorkflowUnsound(f"{name} has {count}", problems=(*errors, *warnings)))
+
+
+def _shown(value: object) -> str:
+    return value if isinstance(value, str) else to_json(value)
+
+
+def _similar_files(path: Path) -> tuple[str, ...]:
+    from difflib import get_close_matches
+
+    names = [item.name for item in path.parent.glob("*.json")] if path.parent.is_dir() else []
+    return tuple(f"Did you mean {path.parent / name}?" for name in get_close_matches(path.name, names, 1))

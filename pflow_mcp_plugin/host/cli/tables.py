@@ -1,0 +1,21 @@
+"""Tables: aligned columns, cut to the width of a terminal, whole anywhere else."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Sequence
+
+
+def table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return rows under headers; line breaks inside a cell become spaces.
+
+    On a terminal a line that is too long is cut, so that each row stays one line.
+    """
+    cells = [list(headers), *([" ".join(cell.split()) for cell in row] for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    lines = ("  ".join(map(str.ljust, row, widths)).rstrip() for row in cells)
+    if sys.stdout.isatty():
+        room = shutil.get_terminal_size().columns
+        lines = (line if len(line) <= room else line[: room - 1] + "…" for line in lines)
+    return "\n".join(lines)

@@ -1,0 +1,195 @@
+"""The commands of all plugins as one tree of click groups.
+
+A leaf of the tree is an announcement: help and completion of the tree import nothing; what a
+command runs is imported when it is called.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from importlib import import_module
+from typing import Any, ClassVar
+
+import click
+
+from pflow_mcp_plugin.contract import Command, Kind, PflowError, Problem, Report
+from pflow_mcp_plugin.host.app import EmbeddedHost
+from pflow_mcp_plugin.host.plugins import Plugin, PluginFailed, Plugins, door, own_distribution
+
+PROGRAM = "pflow"
+_ROOT_HELP = "Run workflows, and see which nodes they can be made of."
+_PASSING = (PflowError, click.ClickException, click.Abort, click.exceptions.Exit, BrokenPipeError, SystemExit)
+"""What a command raises to say how it went; SystemExit is click's way to end at a closed pipe."""
+
+
+class Misused(PflowError):
+    """The command line is not one that pflow understands."""
+
+    kind: ClassVar[Kind] = "usage"
+
+
+class CommandCrashed(PflowError):
+    """A command raised what no command should: a mistake in its code."""
+
+
+class Branch(click.Group):
+    """A group of commands; alone it prints its help."""
+
+    def __init__(
+        self, name: str, help_text: str, plugins: Plugins, params: Iterable[click.Parameter] = ()
+    ) -> None:
+        as_json = click.Option(["--json"], is_flag=True, help="Print one JSON object.", hidden=True)
+        super().__init__(
+            name,
+            help=help_text,
+            params=[*params, as_json],
+            callback=_show_help,
+            invoke_without_command=True,
+        )
+        self._plugins = plugins
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the command that the first argument names.
+
+        Raises:
+            Misused: There is none; names the closest.
+        """
+        if self.get_command(ctx, args[0]) is None:
+            raise self._unknown(ctx, args[0])
+        return super().resolve_command(ctx, args)
+
+    def _unknown(self, ctx: click.Context, name: str) -> Misused:
+        from difflib import get_close_matches
+
+        suggestions = [
+            f"Did you mean {ctx.command_path} {close}?" for close in get_close_matches(name, self.commands)
+        ]
+        absent = (plugin for plugin in self._plugins.all if plugin.name == name and plugin.status != "loaded")
+        suggestions += [f"The plugin {plugin.label} is {plugin.status}: {plugin.reason}" for plugin in absent]
+        return Misused(
+            f"No such command: {ctx.command_path} {name}",
+            suggestions=tuple(suggestions) or (f"See: {ctx.command_path} --help",),
+        )
+
+
+class Leaf(click.Command):
+    """An announced command, which is imported when it is called and parses its own arguments."""
+
+    def __init__(self, announced: Command, plugin: Plugin) -> None:
+        super().__init__(
+            announced.path[-1],
+            help=announced.help,
+            short_help=announced.help,
+            hidden=announced.hidden,
+            add_help_option=False,
+        )
+        self.announced = announced
+        self.plugin = plugin
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Leave the arguments to the command itself."""
+        ctx.args = args
+        return args
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Import the command and run it.
+
+        Raises:
+            PflowError: Its failure, or that it cannot be imported or crashed.
+        """
+        with door(self.plugin, f"could not load the command `{ctx.command_path}`"):
+            module, _, attribute = self.announced.load.partition(":")
+            command = getattr(import_module(module), attribute)
+        try:
+            with door(self.plugin, "crashed", passing=_PASSING):
+                return command.main(ctx.args, prog_name=ctx.command_path, obj=ctx.obj, standalone_mode=False)
+        except PluginFailed as failed:
+            raise _crash(ctx.command_path, self.plugin, failed) from failed.__cause__
+
+
+def build_cli(host: EmbeddedHost) -> click.Group:
+    """Return the tree of every command that the host and its plugins announce."""
+    version = click.Option(
+        ["--version"],
+        is_flag=True,
+        is_eager=True,
+        expose_value=False,
+        callback=_show_version,
+        help="Show the version and exit.",
+    )
+    root = Branch(PROGRAM, _ROOT_HELP, host.plugins, [version])
+    for plugin, commands in host.plugins.collect("pflow_register_commands", host):
+        for command in commands:
+            problem = _graft(root, command, plugin, host.plugins)
+            if problem:
+                message = f"Plugin {plugin.label}: {problem}"
+                host.report(Problem(message=message, severity="warning", kind="config", source=plugin.name))
+    _describe_groups(root)
+    return root
+
+
+def leaves(group: click.Group) -> Iterator[Leaf]:
+    """Yield every command of a tree."""
+    for command in group.commands.values():
+        if isinstance(command, Leaf):
+            yield command
+        elif isinstance(command, click.Group):
+            yield from leaves(command)
+
+
+def _graft(root: Branch, command: object, plugin: Plugin, plugins: Plugins) -> str:
+    """Put a command in its place; return what is wrong with it, if anything is."""
+    if not isinstance(command, Command):
+        return f"{command!r} is no Command"
+    place: click.Command = root
+    for word in command.path[:-1]:
+        if not isinstance(place, Branch):
+            break
+        place = place.commands.setdefault(word, Branch(word, "", plugins))
+    words = " ".join(command.path)
+    if not isinstance(place, Branch):
+        return f"the command `{words}` lies below another command"
+    there = place.commands.get(command.path[-1])
+    if isinstance(there, Leaf):
+        return f"the command `{words}` is already one of the plugin {there.plugin.label}"
+    if there is not None:
+        return f"the command `{words}` is already a group of commands"
+    place.add_command(Leaf(command, plugin))
+    return ""
+
+
+def _describe_groups(group: click.Group) -> None:
+    """List a group with the names of its commands: nobody announces groups."""
+    for child in group.commands.values():
+        if isinstance(child, Branch):
+            shown = [name for name, command in child.commands.items() if not command.hidden]
+            child.short_help = ", ".join(sorted(shown))
+            child.hidden = not shown
+            _describe_groups(child)
+
+
+@click.pass_context
+def _show_help(ctx: click.Context, *, json: bool) -> Report | None:
+    if ctx.invoked_subcommand is not None:
+        return None
+    if json:
+        message = f"{ctx.command_path}: a command is missing"
+        raise Misused(message, suggestions=(f"See: {ctx.command_path} --help",))
+    return Report(text=ctx.get_help())
+
+
+def _show_version(ctx: click.Context, _parameter: click.Parameter, wanted: object) -> None:
+    if wanted and not ctx.resilient_parsing:
+        mine = own_distribution()
+        click.echo(f"{PROGRAM} {mine.version} ({mine.name})" if mine else f"{PROGRAM} (not installed)")
+        ctx.exit()
+
+
+def _crash(path: str, plugin: Plugin, failed: PluginFailed) -> CommandCrashed:
+    return CommandCrashed(
+        f"`{path}` of the plugin {plugin.label} {failed.reason}",
+        details=failed.details,
+        suggestions=("This is a mistake in its code; with PFLOW_DEBUG=1 the traceback is shown",),
+    )
