@@ -14,7 +14,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from pflow_mcp_plugin.client.exchange import Exchange, current
-from pflow_mcp_plugin.client.failures import Evidence, explain
+from pflow_mcp_plugin.client.failures import Evidence, explain, leaves
 from pflow_mcp_plugin.client.processes import group_memory_mb
 from pflow_mcp_plugin.errors import ConnectionFailed, McpError, Phase, Where
 from pflow_mcp_plugin.redaction import Redactor
@@ -160,6 +160,8 @@ class Connection:
         exchange = Exchange()
         current.set(exchange)
         seconds: float | None = self._server.startup_timeout
+        from pflow_mcp_plugin.client import session  # noqa: F401, PLC0415 - loads the SDK before the clock starts
+
         try:
             async with asyncio.timeout(seconds) as deadline, self._connected():
                 deadline.reschedule(None)
@@ -167,6 +169,7 @@ class Connection:
                 await self._stop.wait()
         except Exception as error:  # noqa: BLE001 - the client session's door: the SDK raises anything, in groups
             if self._ready.done():
+                self._warn(f"lost its connection: {next(leaves(error))!r}")
                 return  # calls under way are told by the session; later ones find `alive` false
             timed_out = isinstance(error, TimeoutError) and deadline.expired()
             failure = await self._explained(

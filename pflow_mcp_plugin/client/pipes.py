@@ -96,7 +96,7 @@ class PipeWriter(asyncio.BaseProtocol):
 
     async def close(self, seconds: float) -> None:
         """Close the pipe, waiting a little for what is still to be written."""
-        if self._transport is None:
+        if self._transport is None or self.lost:
             return
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):

@@ -85,17 +85,27 @@ class StdioTransport:
         self.exit_code: int | None = None
 
     async def __aenter__(self) -> tuple[MessageQueue, MessageSink]:
+        try:
+            await self._attach()
+        except BaseException:  # cancelled while the pipes were attached: the process is ours to end
+            await self._end()
+            raise
+        return self._incoming, MessageSink(self._send)
+
+    async def _attach(self) -> None:
         popen = self.process.popen
         assert popen.stdin is not None and popen.stdout is not None and popen.stderr is not None  # noqa: PT018, S101 - spawned with pipes
         await self._writer.connect(popen.stdin)
         self._transports.append(await read_pipe(self.stderr, popen.stderr))
         self._transports.append(await read_pipe(ChunkReader(self._on_data, self._on_end), popen.stdout))
         self._incoming.throttle(self._transports[-1])
-        return self._incoming, MessageSink(self._send)
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        await self._end()
+
+    async def _end(self) -> None:
         """End the server: close its stdin, wait, SIGTERM to its group, SIGKILL."""
         if self.finished:
             await self.exited(_LAST_WORDS_SECONDS)
@@ -105,19 +115,19 @@ class StdioTransport:
         await asyncio.shield(asyncio.ensure_future(self._stop()))
 
     async def _stop(self) -> None:
-        await self._writer.close(0.5)
-        for number in (None, signal.SIGTERM):
-            if number is not None:
-                self.process.signal_group(number)
-            if await self.exited(_EXIT_GRACE):
-                break
-        self.process.signal_group(signal.SIGKILL)
-        await self.exited(_EXIT_GRACE)
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self.stderr.closed.wait(), _LAST_WORDS_SECONDS)
-        for transport in self._transports:
-            transport.close()
-        self.process.release()
+        try:
+            await self._writer.close(0.5)
+            if not await self.exited(_EXIT_GRACE):
+                self.process.signal_group(signal.SIGTERM)
+                await self.exited(_EXIT_GRACE)
+            self.process.signal_group(signal.SIGKILL)
+            await self.exited(_EXIT_GRACE)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self.stderr.closed.wait(), _LAST_WORDS_SECONDS)
+            for transport in self._transports:
+                transport.close()
+        finally:
+            self.process.release()
 
     async def exited(self, seconds: float) -> bool:
         """Wait for the server's process to end; whether it did, and if unasked, how."""

@@ -1,0 +1,47 @@
+"""Servers for the client's tests."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pflow_mcp_plugin.client import Pool
+from pflow_mcp_plugin.types import Launch, Server
+
+SCRIPTED = Path(__file__).with_name("scripted.py")
+
+
+@pytest.fixture
+def warnings_seen() -> list[str]:
+    """What the pool warned of."""
+    return []
+
+
+@pytest.fixture
+def pool(warnings_seen: list[str]) -> Iterator[Pool]:
+    """A pool that is closed at the end."""
+    with Pool(warnings_seen.append) as opened:
+        yield opened
+
+
+@pytest.fixture
+def demo() -> Launch:
+    """The bundled server."""
+    return Launch(server=Server(name="demo", command=sys.executable, args=("-m", "pflow_mcp_plugin.server.demo")))
+
+
+@pytest.fixture
+def scripted() -> Callable[..., Launch]:
+    """Return a launch of the scripted server."""
+
+    def make(script: str = "reply({'content': []})", *, start: str = "", **options: Any) -> Launch:
+        env = {"AT_START": start, **options.pop("env", {})}
+        secrets = options.pop("secrets", ())
+        server = Server(name="odd", command=sys.executable, args=(str(SCRIPTED), script), env=env, **options)
+        return Launch(server=server, secrets=secrets)
+
+    return make

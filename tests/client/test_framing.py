@@ -1,0 +1,36 @@
+"""Lines out of chunks."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pflow_mcp_plugin.client.framing import LineBuffer, LineTooLong
+
+
+def _chunks(data: bytes, cuts: list[int]) -> list[bytes]:
+    edges = sorted({0, len(data), *(cut % (len(data) + 1) for cut in cuts)})
+    return [data[start:end] for start, end in zip(edges, edges[1:], strict=False)]
+
+
+@given(st.lists(st.binary(max_size=20).filter(lambda line: b"\n" not in line)), st.lists(st.integers(min_value=0)))
+def test_lines_come_out_as_they_went_in_however_they_are_cut(lines: list[bytes], cuts: list[int]) -> None:
+    buffer = LineBuffer(cap=1000)
+    data = b"".join(line + b"\n" for line in lines) + b"rest"
+    out = [line for chunk in _chunks(data, cuts) for line in buffer.feed(chunk)]
+    assert out == lines
+    assert buffer.pending == len(b"rest")
+
+
+def test_an_endless_line_is_cut_off_at_the_cap() -> None:
+    buffer = LineBuffer(cap=10)
+    with pytest.raises(LineTooLong) as caught:
+        for _ in range(3):
+            list(buffer.feed(b"12345"))
+    assert caught.value.size == 15
+
+
+def test_a_line_that_ends_beyond_the_cap_is_refused_too() -> None:
+    with pytest.raises(LineTooLong):
+        list(LineBuffer(cap=3).feed(b"12345\n"))
