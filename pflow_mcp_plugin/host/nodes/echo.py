@@ -1,0 +1,25 @@
+"""The node `echo`."""
+
+from __future__ import annotations
+
+from collections.abc import MutableMapping
+from typing import Any
+
+import pocketflow  # type: ignore[import-untyped]
+
+
+class Echo(pocketflow.Node):  # type: ignore[misc]  # pocketflow ships no types
+    """Passes its message on: a constant, or a place to gather values in one text."""
+
+    def prep(self, shared: MutableMapping[str, Any]) -> Any:
+        """Return `message` from params, else from the shared store."""
+        return self.params["message"] if "message" in self.params else shared["message"]
+
+    def exec(self, prep_res: Any) -> Any:
+        """Return the message as it is."""
+        return prep_res
+
+    def post(self, shared: MutableMapping[str, Any], prep_res: Any, exec_res: Any) -> str:
+        """Write `message`."""
+        shared["message"] = exec_res
+        return "default"

@@ -1,0 +1,97 @@
+"""The nodes `read-file` and `write-file`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, MutableMapping
+from pathlib import Path
+from typing import Any
+
+import pocketflow  # type: ignore[import-untyped]
+
+from pflow_mcp_plugin.contract import PflowError
+
+
+class FileProblem(PflowError):
+    """A file could not be read or written; names it and says why."""
+
+    def __init__(self, doing: str, path: Path, reason: str, *suggestions: str) -> None:
+        message = f"Cannot {doing} {path}: {reason}"
+        super().__init__(message, details={"file_path": str(path)}, suggestions=suggestions)
+
+
+class ReadFile(pocketflow.Node):  # type: ignore[misc]  # pocketflow ships no types
+    """Reads a text file."""
+
+    def prep(self, shared: MutableMapping[str, Any]) -> tuple[Path, str]:
+        """Return the path and the encoding."""
+        path = _argument(self.params, shared, "file_path")
+        return Path(path).expanduser(), _argument(self.params, shared, "encoding", "utf-8")
+
+    def exec(self, prep_res: tuple[Path, str]) -> str:
+        """Return the text, line ends as they are.
+
+        Raises:
+            FileProblem: It is not there, cannot be read, or is not text in that encoding.
+        """
+        path, encoding = prep_res
+        try:
+            with path.open(encoding=encoding, newline="") as file:
+                return file.read()
+        except OSError as error:
+            raise FileProblem("read", path, error.strerror or str(error)) from error
+        except UnicodeError as error:
+            raise FileProblem("read", path, f"it is not {encoding} text", "Set encoding") from error
+        except LookupError as error:
+            raise FileProblem("read", path, f"there is no encoding {encoding}", "Use utf-8") from error
+
+    def post(self, shared: MutableMapping[str, Any], prep_res: tuple[Path, str], exec_res: str) -> str:
+        """Write `content` and `file_path`."""
+        shared["content"] = exec_res
+        shared["file_path"] = str(prep_res[0])
+        return "default"
+
+
+class WriteFile(pocketflow.Node):  # type: ignore[misc]  # pocketflow ships no types
+    """Writes a text file; anything but text is written as JSON."""
+
+    def prep(self, shared: MutableMapping[str, Any]) -> tuple[Path, str, bool]:
+        """Return the path, the text and whether it is appended."""
+        path = Path(_argument(self.params, shared, "file_path")).expanduser()
+        content = _argument(self.params, shared, "content")
+        return path, _as_text(content), _argument(self.params, shared, "append", default=False)
+
+    def exec(self, prep_res: tuple[Path, str, bool]) -> int:
+        """Write the file, making its folder if need be, and return its new length in bytes.
+
+        Raises:
+            FileProblem: It cannot be written.
+        """
+        path, text, append = prep_res
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with path.open("a" if append else "w", encoding="utf-8", newline="") as file:
+                file.write(text)
+            return path.stat().st_size
+        except OSError as error:
+            raise FileProblem("write", path, error.strerror or str(error)) from error
+
+    def post(self, shared: MutableMapping[str, Any], prep_res: tuple[Path, str, bool], exec_res: int) -> str:
+        """Write `file_path` and `size`."""
+        shared["file_path"] = str(prep_res[0])
+        shared["size"] = exec_res
+        return "default"
+
+
+def _argument(params: Mapping[str, Any], shared: Mapping[str, Any], key: str, default: Any = None) -> Any:
+    if key in params:
+        return params[key]
+    if key in shared:
+        return shared[key]
+    if default is None:
+        raise PflowError(f"parameter {key} is missing", suggestions=(f"Set {key} in params",))
+    return default
+
+
+def _as_text(content: Any) -> str:
+    return content if isinstance(content, str) else json.dumps(content, ensure_ascii=False, indent=2) + "\n"

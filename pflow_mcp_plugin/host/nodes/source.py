@@ -1,0 +1,98 @@
+"""The registry entries of the host's own nodes; reading them imports none of the nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from pflow_mcp_plugin.contract import Entry, Field, Interface, Problem
+
+_FILE_PATH = Field(
+    key="file_path", type="str", required=True, description="The file; `~` and relative paths are fine"
+)
+_ENTRIES = (
+    Entry(
+        node="echo",
+        class_name="Echo",
+        module="pflow_mcp_plugin.host.nodes.echo",
+        file_path="pflow_mcp_plugin/host/nodes/echo.py",
+        source="pflow",
+        description="Pass a message on: show a value, or gather several in one text",
+        purity="flow_safe",
+        interface=Interface(
+            inputs=("message",),
+            params=(Field(key="message", required=True, description="Any value"),),
+            outputs=(Field(key="message", description="The same value"),),
+            actions=("default",),
+        ),
+    ),
+    Entry(
+        node="read-file",
+        class_name="ReadFile",
+        module="pflow_mcp_plugin.host.nodes.files",
+        file_path="pflow_mcp_plugin/host/nodes/files.py",
+        source="pflow",
+        description="Read a text file",
+        purity="flow_safe",
+        interface=Interface(
+            inputs=("file_path", "encoding"),
+            params=(
+                _FILE_PATH,
+                Field(key="encoding", type="str", description="How its text is encoded, utf-8 by default"),
+            ),
+            outputs=(
+                Field(key="content", type="str", description="The whole text"),
+                Field(key="file_path", type="str", description="The file that was read"),
+            ),
+        ),
+    ),
+    Entry(
+        node="write-file",
+        class_name="WriteFile",
+        module="pflow_mcp_plugin.host.nodes.files",
+        file_path="pflow_mcp_plugin/host/nodes/files.py",
+        source="pflow",
+        description="Write a text file, or append to it; lists and objects are written as JSON",
+        interface=Interface(
+            inputs=("file_path", "content", "append"),
+            params=(
+                _FILE_PATH,
+                Field(key="content", required=True, description="Text, or any value to be written as JSON"),
+                Field(key="append", type="bool", description="Add to the end instead of replacing the file"),
+            ),
+            outputs=(
+                Field(key="file_path", type="str", description="The file that was written"),
+                Field(key="size", type="int", description="Its length in bytes"),
+            ),
+        ),
+    ),
+)
+
+
+class OwnNodes:
+    """Answers for the nodes that the host brings along."""
+
+    name = "pflow"
+    prefixes = tuple(entry.node for entry in _ENTRIES)
+
+    def fingerprint(self) -> str:
+        """Return a text that changes when the entries do."""
+        from zlib import crc32
+
+        return f"{crc32(repr(_ENTRIES).encode()):08x}"
+
+    def get(self, node_type: str) -> Entry | None:
+        """Return the entry of one of our nodes."""
+        return next((entry for entry in _ENTRIES if entry.node == node_type), None)
+
+    def entries(self) -> Iterator[Entry]:
+        """Yield every entry."""
+        yield from _ENTRIES
+
+    def missing(self, node_type: str) -> Problem | None:
+        """Return None: there is nothing to be installed that would bring more of our nodes."""
+        return None
+
+    def upgrade(self, node: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """Return None: our nodes have had one shape only."""
+        return None

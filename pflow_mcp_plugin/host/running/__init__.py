@@ -1,0 +1,16 @@
+"""Running a compiled workflow.
+
+- `runner`: `Runner`, what the command line and plugins call. Start reading here.
+- `run`: the handle that nodes and plugins get on their run.
+- `contexts`: what plugins hold open meanwhile.
+- `values`, `store`: what has been written so far, and a node's view of it.
+- `steps`: one execution of one node: params in, action out.
+- `flow`: the workflow as a pocketflow `Flow`; importing it imports pocketflow.
+- `failures`: what stops a run.
+- `trace`: what a run leaves on disk.
+"""
+
+from pflow_mcp_plugin.host.running.runner import Runner
+from pflow_mcp_plugin.host.running.store import NodeAwareSharedStore
+
+__all__ = ["NodeAwareSharedStore", "Runner"]

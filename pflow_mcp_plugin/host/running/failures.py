@@ -1,0 +1,93 @@
+"""What stops a run, told to the user."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+from pflow_mcp_plugin.contract import EXIT_CODES, Kind, NodeRef, PflowError
+from pflow_mcp_plugin.host.workflow.findings import listing
+from pflow_mcp_plugin.host.workflow.templates import MissingValue
+from pflow_mcp_plugin.redaction import Redactor
+
+
+class RunFailed(PflowError):
+    """A run ended without a node being at fault."""
+
+
+class Interrupted(PflowError):
+    """The user stopped the run."""
+
+    kind: ClassVar[Kind] = "interrupted"
+
+
+class NodeUnloadable(PflowError):
+    """The class of a node cannot be imported or made."""
+
+    kind: ClassVar[Kind] = "config"
+
+
+class ValueUnavailable(PflowError):
+    """A template of a node or output names something that is not there."""
+
+    def __init__(self, template: str, user: str, missing: MissingValue) -> None:
+        where = f"{missing.reached} has" if missing.reached else "there is"
+        message = f"{user} needs {template}, but {where} {listing(missing.available)}"
+        details = {"template": template, "available": list(missing.available)}
+        super().__init__(message, details=details)
+
+
+class NodeFailed(PflowError):
+    """A node failed; kind, details and suggestions are those of its own error, which is the cause."""
+
+
+# `kind` belongs to the class: that of the tree of errors a host's user may catch.
+_OF_KIND: Mapping[Kind, type[NodeFailed]] = {
+    kind: type("NodeFailed", (NodeFailed,), {"kind": kind, "__doc__": NodeFailed.__doc__})
+    for kind in EXIT_CODES
+}
+
+
+def node_failure(node: NodeRef, error: BaseException) -> NodeFailed:
+    """Return the error that tells which node failed, and how."""
+    message = f"Node {node.id} ({node.type}) failed: {said(error)}"
+    if not isinstance(error, PflowError):
+        return NodeFailed(message, details={"node": node.id, "node_type": node.type})
+    failure = _OF_KIND[error.kind](
+        message,
+        details={"node": node.id, "node_type": node.type, **error.details},
+        suggestions=error.suggestions,
+        problems=error.problems,
+    )
+    failure.action = error.action
+    return failure
+
+
+def said(error: BaseException) -> str:
+    """Return an exception's own words, with its class where they alone would say too little."""
+    if isinstance(error, PflowError):
+        return error.message
+    words = str(error)
+    return f"{type(error).__name__}: {words}" if words else type(error).__name__
+
+
+def redacted(error: PflowError, redactor: Redactor) -> PflowError:
+    """Take the run's secrets out of everything an error shows, and return it."""
+    error.message = redactor.text(error.message)
+    error.args = (error.message,)
+    error.details = redactor.value(error.details)
+    error.suggestions = tuple(redactor.text(step) for step in error.suggestions)
+    return error
+
+
+def endless(history: Sequence[str], bound: int) -> RunFailed:
+    """Return the error for a run that took `bound` steps; names the loop it is in."""
+    last = history[-1]
+    before = [index for index, node_id in enumerate(history[:-1]) if node_id == last]
+    loop = list(history[before[-1] :]) if before else []
+    where = f" in the loop {' -> '.join(loop)}" if loop else ""
+    return RunFailed(
+        f"The run was stopped after {bound:,} steps{where}",
+        details={"steps": bound, "loop": loop[:-1]},
+        suggestions=("Make the loop end by an action that leaves it",),
+    )

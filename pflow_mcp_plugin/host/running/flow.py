@@ -1,0 +1,107 @@
+"""The workflow as a pocketflow `Flow`. Importing this imports pocketflow, and asyncio with it."""
+
+from __future__ import annotations
+
+import copy
+import importlib
+from collections.abc import Mapping, MutableMapping
+from typing import Any
+
+import pocketflow  # type: ignore[import-untyped]
+
+from pflow_mcp_plugin.contract import Entry, NodeRef
+from pflow_mcp_plugin.host.running.failures import NodeUnloadable, endless, said
+from pflow_mcp_plugin.host.running.steps import Result, Steps
+from pflow_mcp_plugin.host.running.store import NodeAwareSharedStore
+from pflow_mcp_plugin.host.workflow.compilation import Compiled, PlannedNode
+
+
+class StepNode(pocketflow.BaseNode):  # type: ignore[misc]  # pocketflow ships no types
+    """Stands in the flow for a node of any class.
+
+    pocketflow's `Flow` overwrites the params of each node with its own before it runs; here they
+    are the flow's, and the real node gets the compiled ones.
+    """
+
+    def __init__(self, planned: PlannedNode, node: Any, steps: Steps) -> None:
+        super().__init__()
+        self.planned = planned
+        self.result: Result | None = None
+        self._node = node
+        self._steps = steps
+
+    def _run(self, shared: MutableMapping[str, Any]) -> str:
+        self.result = self._steps.perform(self.planned, self._execute)
+        return self.result.action
+
+    def _execute(self, params: Mapping[str, Any], store: NodeAwareSharedStore) -> object:
+        # A copy for each execution, as pocketflow itself does: nothing stays from the last one.
+        node = copy.copy(self._node)
+        if isinstance(node, pocketflow.Node):
+            node.max_retries = 1  # one attempt: what a node has done may not be done twice
+        node.set_params(dict(params))
+        if isinstance(node, pocketflow.AsyncNode):
+            import asyncio
+
+            return asyncio.run(node._run_async(store))  # noqa: SLF001  # what pocketflow's flows call
+        if isinstance(node, pocketflow.BaseNode):
+            return node._run(store)  # noqa: SLF001  # the same
+        return node.run(store)
+
+
+class RoutedFlow(pocketflow.Flow):  # type: ignore[misc]  # the same
+    """Goes from node to node by their actions.
+
+    Args:
+        start: The first node.
+        bound: How many steps a run may take.
+    """
+
+    def __init__(self, start: StepNode, bound: int) -> None:
+        super().__init__(start=start)
+        self._bound = bound
+        self._history: list[str] = []
+
+    def get_next_node(self, curr: StepNode, action: str | None) -> StepNode | None:
+        """Return the node that an action leads to, None at the end of the flow.
+
+        Raises:
+            NodeFailed: `curr` failed and no edge takes its failure.
+            RunFailed: There is no end in sight.
+        """
+        following: StepNode | None = curr.successors.get(action or "default")
+        if following is None and curr.result and curr.result.failure:
+            raise curr.result.failure
+        self._history.append(curr.planned.ref.id)
+        if following is not None and len(self._history) >= self._bound:
+            raise endless([*self._history, following.planned.ref.id], self._bound)
+        return following
+
+
+def build_flow(compiled: Compiled, steps: Steps, bound: int) -> RoutedFlow:
+    """Return the flow of a compiled workflow, its node classes imported.
+
+    Raises:
+        NodeUnloadable: A class cannot be imported or made.
+    """
+    nodes = {planned.ref.id: StepNode(planned, _make(planned.ref), steps) for planned in compiled.nodes}
+    for node in nodes.values():
+        for action, target in node.planned.successors.items():
+            node.next(nodes[target], action)
+    return RoutedFlow(nodes[compiled.graph.start], bound)
+
+
+def _make(ref: NodeRef) -> Any:
+    entry = ref.entry
+    try:
+        return getattr(importlib.import_module(entry.module), entry.class_name)()
+    except Exception as error:
+        raise _unloadable(ref, entry, error) from error
+
+
+def _unloadable(ref: NodeRef, entry: Entry, error: Exception) -> NodeUnloadable:
+    message = (
+        f"Node {ref.id} ({ref.type}) cannot be loaded from {entry.module}:{entry.class_name}: {said(error)}"
+    )
+    step = f"Reinstall what provides {entry.source} nodes" if entry.source else "Check the registry entry"
+    return NodeUnloadable(message, details={"node": ref.id, "node_type": ref.type}, suggestions=(step,))

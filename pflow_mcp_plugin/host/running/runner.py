@@ -1,0 +1,156 @@
+"""Checks, compiles and runs workflows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pflow_mcp_plugin.contract import EXIT_CODES, Outcome, PflowError, Problem
+from pflow_mcp_plugin.host.running.contexts import run_contexts
+from pflow_mcp_plugin.host.running.failures import Interrupted, redacted
+from pflow_mcp_plugin.host.running.run import CurrentRun
+from pflow_mcp_plugin.host.running.steps import Steps
+from pflow_mcp_plugin.host.running.values import Values
+from pflow_mcp_plugin.host.workflow import Compiled, bind_inputs, check_workflow, compile_workflow
+from pflow_mcp_plugin.host.workflow.document import OutputSpec
+from pflow_mcp_plugin.host.workflow.templates import Reference, parse
+from pflow_mcp_plugin.storage import StoreError
+
+if TYPE_CHECKING:
+    from pflow_mcp_plugin.host.app import EmbeddedHost
+
+MOST_STEPS = 1_000
+
+
+class Runner:
+    """Checks and runs workflows; see `contract.Runner`.
+
+    Args:
+        host: Its registry and hooks are used when a workflow is checked or run, not before.
+        max_steps: How many node executions one run may take.
+    """
+
+    def __init__(self, host: EmbeddedHost, *, max_steps: int = MOST_STEPS) -> None:
+        self._host = host
+        self._max_steps = max_steps
+
+    def validate(self, workflow: Mapping[str, Any]) -> Sequence[Problem]:
+        """Return every problem of a workflow, whatever JSON value it is; nothing runs."""
+        return check_workflow(workflow, self._host.registry).problems
+
+    def compile(
+        self, workflow: Mapping[str, Any], name: str = "", inputs: Mapping[str, Any] | None = None
+    ) -> Compiled:
+        """Return the plan of a workflow, checked against a run's inputs if they are given.
+
+        Raises:
+            PflowError: Kind `validation` or `not_found`, with every problem; kind `config` when a
+                plugin fails to set up a node.
+        """
+        return compile_workflow(workflow, name, self._host.registry, self._host.plugins, inputs)
+
+    def run(self, workflow: Mapping[str, Any], inputs: Mapping[str, Any], *, name: str = "") -> Outcome:
+        """Run a workflow to its end and write its trace.
+
+        Args:
+            workflow: The workflow as loaded; it is not changed.
+            inputs: Typed values by input name.
+            name: The workflow's name or file, for messages.
+
+        Raises:
+            PflowError: See `compile`; nothing has run.
+        """
+        compiled = self.compile(workflow, name or "workflow", inputs)
+        for warning in compiled.warnings:
+            self._host.report(warning)
+        run = CurrentRun(self._host, compiled.workflow)
+        values, _ = bind_inputs(compiled.document, inputs)
+        steps = Steps(run, Values(compiled.document, {**values, "__run__": run}))
+        outputs, error = self._attempt(compiled, run, steps)
+        return self._outcome(run, outputs, error)
+
+    def _attempt(
+        self, compiled: Compiled, run: CurrentRun, steps: Steps
+    ) -> tuple[Mapping[str, Any], PflowError | None]:
+        try:
+            with run_contexts(run, self._host.plugins):
+                return self._run_flow(compiled, run, steps)
+        except PflowError as error:  # a context could not be entered
+            return {}, error
+        except KeyboardInterrupt:
+            return {}, _interrupted(run)
+
+    def _run_flow(
+        self, compiled: Compiled, run: CurrentRun, steps: Steps
+    ) -> tuple[Mapping[str, Any], PflowError | None]:
+        try:
+            # Only now: plugins have started what takes time, and pocketflow imports asyncio.
+            from pflow_mcp_plugin.host.running.flow import build_flow
+
+            build_flow(compiled, steps, self._max_steps).run(steps.values.root)
+            return collect_outputs(steps), None
+        except PflowError as error:
+            return {}, error
+        except KeyboardInterrupt:
+            # Told here as well, so that plugins know it when they clean up.
+            run.cancel()
+            return {}, _interrupted(run)
+
+    def _outcome(self, run: CurrentRun, outputs: Mapping[str, Any], error: PflowError | None) -> Outcome:
+        if error is not None:
+            redacted(error, run.redactor)
+        recorder = run.recorder
+        trace_path = None
+        try:
+            trace_path = recorder.write(self._host.paths.state / "traces", error)
+        except StoreError as failure:
+            message = f"The trace was not written: {failure.message}"
+            self._host.report(Problem(message=message, severity="warning", kind="config"))
+        return Outcome(
+            success=error is None,
+            outputs=outputs,
+            run_id=run.run_id,
+            trace_path=trace_path,
+            error=error,
+            steps=len(recorder.steps),
+            exit_code=_exit_code(error, completed=recorder.completed),
+        )
+
+
+def _interrupted(run: CurrentRun) -> Interrupted:
+    run.cancel()
+    count = len(run.recorder.steps)
+    where = f" at node {run.recorder.steps[-1].node.id}" if count else " before its first node"
+    return Interrupted(f"The run was interrupted{where}", details={"steps": count})
+
+
+def _exit_code(error: PflowError | None, *, completed: bool) -> int:
+    if error is None:
+        return 0
+    # What a server or its config lacks counts as found before the run as long as no node has run.
+    if error.kind == "interrupted" or (error.kind in ("connection", "config") and not completed):
+        return EXIT_CODES[error.kind]
+    return EXIT_CODES["execution"]
+
+
+def collect_outputs(steps: Steps) -> dict[str, Any]:
+    """Return a run's outputs: those the workflow declares, else what its last node wrote.
+
+    A declared output of a node that the run did not come to is None.
+
+    Raises:
+        PflowError: A node ran and did not write what an output names.
+    """
+    declared = steps.values.document.outputs
+    if declared:
+        return {name: _output(steps, output) for name, output in declared.items()}
+    recorded = steps.run.recorder.steps
+    last = steps.values.written[recorded[-1].node.id] if recorded else {}
+    return {key: value for key, value in last.items() if not (key == "error" and value is None)}
+
+
+def _output(steps: Steps, output: OutputSpec) -> Any:
+    parts = [part for part in parse(output.source) if isinstance(part, Reference)]
+    if any(steps.values.names_unvisited(part) for part in parts):
+        return None
+    return steps.resolve(output.source, f"output {output.name}")

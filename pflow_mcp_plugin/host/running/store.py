@@ -1,0 +1,91 @@
+"""A node's view of the shared store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from typing import Any
+
+
+class NodeAwareSharedStore(MutableMapping[str, Any]):
+    """The shared store as one node sees it during one execution.
+
+    A node reads what it has written itself, then the root of the store, then what it wrote when it
+    last ran. It reads and writes under its own names; mappings translate them.
+
+    Args:
+        shared: The root of the store.
+        input_mappings: Own name to the name it is read from.
+        output_mappings: Own name to the name that it is also written to, at the root.
+        namespaced: Keep what is written out of the root, except under mapped names.
+        before: What the node wrote when it last ran.
+        lookup: Finds the value for a mapped name; raises LookupError. The root's keys by default.
+
+    Attributes:
+        written: What the node has written so far, under its own names.
+    """
+
+    def __init__(
+        self,
+        shared: MutableMapping[str, Any],
+        input_mappings: Mapping[str, str] | None = None,
+        output_mappings: Mapping[str, str] | None = None,
+        *,
+        namespaced: bool = False,
+        before: Mapping[str, Any] | None = None,
+        lookup: Callable[[str], Any] | None = None,
+    ) -> None:
+        self.written: dict[str, Any] = {}
+        self._shared = shared
+        self._inputs = input_mappings or {}
+        self._outputs = output_mappings or {}
+        self._namespaced = namespaced
+        self._before = before or {}
+        self._lookup = lookup or shared.__getitem__
+
+    def __getitem__(self, key: str) -> Any:
+        if key in self.written:
+            return self.written[key]
+        if key in self._inputs:
+            return self._mapped(key)
+        return self._shared[key] if key in self._shared else self._before[key]
+
+    def _mapped(self, key: str) -> Any:
+        try:
+            return self._lookup(self._inputs[key])
+        except LookupError as error:
+            raise KeyError(key) from error
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        if is_reserved(key):
+            self._shared[key] = value
+            return
+        self.written[key] = value
+        if key in self._outputs:
+            self._shared[self._outputs[key]] = value
+        elif not self._namespaced:
+            self._shared[key] = value
+
+    def __delitem__(self, key: str) -> None:
+        removed = self.written.pop(key, self) is not self
+        name = self._outputs.get(key, key)
+        shares = is_reserved(key) or key in self._outputs or not self._namespaced
+        if shares and name in self._shared:
+            del self._shared[name]
+        elif not removed:
+            raise KeyError(key)
+
+    def __iter__(self) -> Iterator[str]:
+        names = dict.fromkeys([*self.written, *self._inputs, *self._shared, *self._before])
+        # A mapped name is there only if what it stands for is.
+        return (name for name in names if name not in self._inputs or name in self)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({dict(self)!r})"
+
+
+def is_reserved(key: object) -> bool:
+    """Return whether a key is one of the host's and plugins' own, which every node sees."""
+    return isinstance(key, str) and key.startswith("__") and key.endswith("__")

@@ -1,0 +1,70 @@
+"""What a run has to offer to templates: inputs, and what nodes have written so far."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+
+from pflow_mcp_plugin.host.running.store import is_reserved
+from pflow_mcp_plugin.host.workflow.document import Document
+from pflow_mcp_plugin.host.workflow.templates import MissingValue, Reference, follow, lone, parse_path
+
+
+@attrs.frozen
+class Values:
+    """The values of one run.
+
+    Attributes:
+        document: The workflow.
+        root: The root of the shared store.
+        written: What each node wrote when it last ran, by node id.
+    """
+
+    document: Document
+    root: dict[str, Any]
+    written: dict[str, dict[str, Any]] = attrs.field(factory=dict)
+
+    def lookup(self, reference: Reference) -> Any:
+        """Return what a template stands for.
+
+        Raises:
+            MissingValue: Nothing is there; says what is.
+        """
+        name = reference.root
+        if name in self.root and not is_reserved(name):
+            return follow(self.root[name], reference.path[1:], name)
+        if name in self.written:
+            return follow(self.written[name], reference.path[1:], name)
+        raise MissingValue("", self.names())
+
+    def find(self, name: str) -> Any:
+        """Return what a mapped name stands for: a key of the root, or else a path.
+
+        Raises:
+            LookupError: Nothing is there.
+        """
+        if name in self.root:
+            return self.root[name]
+        path = parse_path(name)
+        if path is None:
+            raise MissingValue("", self.names())
+        return self.lookup(Reference(name, path))
+
+    def names(self) -> list[str]:
+        """Return every name that a template can begin with by now."""
+        return [*(name for name in self.root if not is_reserved(name)), *self.written]
+
+    def is_left_out(self, value: Any) -> bool:
+        """Return whether a param is nothing but an optional input that was not given."""
+        reference = lone(value)
+        if reference is None or len(reference.path) > 1:
+            return False
+        spec = self.document.inputs.get(reference.root)
+        return spec is not None and not spec.required and reference.root not in self.root
+
+    def names_unvisited(self, reference: Reference) -> bool:
+        """Return whether a template names a node that did not run."""
+        name = reference.root
+        is_node = any(node.id == name for node in self.document.nodes)
+        return is_node and name not in self.written and name not in self.root

@@ -1,0 +1,30 @@
+"""Workflows as JSON: reading, checking and compiling them. Nothing here runs a node.
+
+- `loading`: text to JSON, with line and column where it is not.
+- `normal`, `reading`, `document`: JSON to its normal form and to typed parts.
+- `graph`, `scope`: what runs before what, and what a node can therefore refer to.
+- `checking`, `references`: every problem at once, as `findings`.
+- `templates`, `coercion`: `${...}` and declared types, when checking and when running.
+- `inputs`: what a run is given.
+- `compilation`: the plan of a run, as pure data. Start reading here.
+"""
+
+from pflow_mcp_plugin.host.workflow.checking import Checked, NodeTypes, check_workflow
+from pflow_mcp_plugin.host.workflow.compilation import Compiled, PlannedNode, compile_workflow
+from pflow_mcp_plugin.host.workflow.inputs import bind_inputs, parse_inputs, stdin_input
+from pflow_mcp_plugin.host.workflow.loading import load_workflow
+from pflow_mcp_plugin.host.workflow.normal import normalise
+
+__all__ = [
+    "Checked",
+    "Compiled",
+    "NodeTypes",
+    "PlannedNode",
+    "bind_inputs",
+    "check_workflow",
+    "compile_workflow",
+    "load_workflow",
+    "normalise",
+    "parse_inputs",
+    "stdin_input",
+]

@@ -1,0 +1,301 @@
+"""Checking a workflow: every problem at once, before anything runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Protocol
+
+import attrs
+
+from pflow_mcp_plugin.contract import Entry, Field, Problem
+from pflow_mcp_plugin.host.workflow.coercion import TypeMismatch, coerce
+from pflow_mcp_plugin.host.workflow.document import Document, NodeSpec
+from pflow_mcp_plugin.host.workflow.findings import Findings, at, did_you_mean, listing
+from pflow_mcp_plugin.host.workflow.graph import Graph
+from pflow_mcp_plugin.host.workflow.normal import normalise
+from pflow_mcp_plugin.host.workflow.reading import read_document
+from pflow_mcp_plugin.host.workflow.references import ReferenceCheck
+from pflow_mcp_plugin.host.workflow.scope import Scope, output_field, scope_of
+from pflow_mcp_plugin.host.workflow.templates import Reference, has_template, parse_path, references
+
+
+class NodeTypes(Protocol):
+    """What a check asks the registry."""
+
+    def find(self, node_type: str) -> Entry | None:
+        """Return the entry of a node type or alias, None if there is none."""
+        ...
+
+    def missing(self, node_type: str) -> Problem:
+        """Explain why a node type is not there."""
+        ...
+
+    def upgrade(self, node: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """Return a workflow node rewritten from an older shape, or None."""
+        ...
+
+
+@attrs.frozen(kw_only=True)
+class Checked:
+    """A workflow that was read and checked.
+
+    Attributes:
+        document: What it says, in normal form.
+        entries: The entry of each node type it uses, None for an unknown one.
+        graph: Its edges.
+        problems: Everything found, errors and warnings, in the order of the workflow's parts.
+    """
+
+    document: Document
+    entries: Mapping[str, Entry | None]
+    graph: Graph
+    problems: tuple[Problem, ...]
+
+
+def check_workflow(workflow: Any, types: NodeTypes, given: frozenset[str] | None = None) -> Checked:
+    """Read and check a workflow.
+
+    Args:
+        workflow: Any JSON value; it is not changed.
+        types: The registry.
+        given: The names of the inputs of a run; None when the workflow is checked by itself.
+    """
+    findings = Findings()
+    document = read_document(normalise(workflow, types.upgrade), findings)
+    graph = Graph.of(document)
+    entries = {node.type: types.find(node.type) for node in document.nodes}
+    _Check(document, graph, entries, types, given, findings).run()
+    problems = tuple(dict.fromkeys(findings.problems))
+    return Checked(document=document, entries=entries, graph=graph, problems=problems)
+
+
+@attrs.define
+class _Check:
+    document: Document
+    graph: Graph
+    entries: Mapping[str, Entry | None]
+    types: NodeTypes
+    given: frozenset[str] | None
+    findings: Findings
+    nodes: dict[str, NodeSpec] = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        # Of two nodes with one id the first counts; the second is reported.
+        self.nodes = {node.id: node for node in reversed(self.document.nodes)}
+
+    def run(self) -> None:
+        self.check_ids()
+        for node in self.document.nodes:
+            self.check_node(node)
+        self.check_edges()
+        self.check_flow()
+        self.check_mappings()
+        self.check_outputs()
+        self.check_inputs_are_used()
+
+    @property
+    def lenient(self) -> bool:
+        """Whether a run could still put anything at the root of the shared store."""
+        return self.given is None and not self.document.namespaced
+
+    def scope(self, node_id: str) -> Scope:
+        before = self.graph.before(node_id)
+        return self.scope_after({other: node for other, node in self.nodes.items() if other in before})
+
+    def scope_after(self, earlier: Mapping[str, NodeSpec]) -> Scope:
+        extra = frozenset() if self.document.namespaced else self.given or frozenset()
+        return scope_of(self.document, earlier, self.entries, extra)
+
+    def reference_check(self, scope: Scope, user: str) -> ReferenceCheck:
+        return ReferenceCheck(
+            scope=scope,
+            node_ids=frozenset(self.nodes),
+            user=user,
+            severity="warning" if self.document.permissive else "error",
+            findings=self.findings,
+        )
+
+    def check_ids(self) -> None:
+        for node in self.document.nodes:
+            first = self.nodes[node.id]
+            if first is not node:
+                self.findings.error(
+                    f"{node.path}.id", f"Node id {node.id} is taken by {first.path}", "Rename one"
+                )
+            if self.document.namespaced and node.id in self.document.inputs:
+                message = f"Node id {node.id} is also the name of an input"
+                self.findings.error(
+                    f"{node.path}.id", message, "Rename one, so that templates can tell them apart"
+                )
+
+    def check_node(self, node: NodeSpec) -> None:
+        scope = self.scope(node.id)
+        entry = self.entries[node.type]
+        if entry is None:
+            missing = self.types.missing(node.type)
+            self.findings.problems.append(attrs.evolve(missing, path=f"{node.path}.type"))
+        else:
+            self.check_params(node, entry)
+            self.check_required(node, entry, scope)
+        checker = self.reference_check(scope, f"node {node.id}")
+        for key, value in node.params.items():
+            checker.check(value, at(f"{node.path}.params", str(key)))
+
+    def check_params(self, node: NodeSpec, entry: Entry) -> None:
+        fields = {field.key: field for field in entry.interface.params}
+        for key, value in node.params.items():
+            path = at(f"{node.path}.params", str(key))
+            if str(key).startswith("__"):
+                self.findings.error(path, f"Parameter {key} of node {node.id} is reserved", "Remove it")
+            elif key in fields:
+                self.check_constant(node, fields[key], value, path)
+            elif not entry.interface.open:
+                hint = did_you_mean(str(key), fields, f"It takes {listing(fields)}")
+                self.findings.error(path, f"Node {node.id} ({node.type}) has no parameter {key}", hint)
+
+    def check_constant(self, node: NodeSpec, field: Field, value: Any, path: str) -> None:
+        if has_template(value):
+            return
+        try:
+            coerce(value, field)
+        except TypeMismatch as error:
+            message = f"Parameter {field.key} of node {node.id} must be {error.expected}, got {error.given}"
+            self.findings.error(path, message)
+
+    def check_required(self, node: NodeSpec, entry: Entry, scope: Scope) -> None:
+        there = {*node.params, *self.document.mapping(node.id).inputs, *scope.roots}
+        for field in entry.interface.params:
+            if not field.required or field.has_default or field.key in there or scope.uncertain:
+                continue
+            self.findings.add(
+                f"{node.path}.params",
+                f"Node {node.id} ({node.type}) needs parameter {field.key}",
+                f"Set it in params, or declare an input {field.key}",
+                severity="warning" if self.lenient else "error",
+            )
+
+    def check_edges(self) -> None:
+        taken: dict[tuple[str, str], str] = {}
+        for edge in self.document.edges:
+            for key, node_id in (("from", edge.source), ("to", edge.target)):
+                if node_id not in self.nodes:
+                    self.unknown_node(f"{edge.path}.{key}", f"Edge {key} unknown node {node_id}", node_id)
+            other = taken.setdefault((edge.source, edge.action), edge.path)
+            if other != edge.path:
+                message = f"Node {edge.source} already has an edge for action {edge.action}, {other}"
+                self.findings.error(edge.path, message, "Remove one, or give it another action")
+
+    def unknown_node(self, path: str, message: str, node_id: str) -> None:
+        hint = did_you_mean(node_id, self.nodes, f"The nodes are {listing(self.nodes)}")
+        self.findings.error(path, message, hint)
+
+    def check_flow(self) -> None:
+        start = self.document.start
+        if start and start not in self.nodes:
+            self.unknown_node("$.start_node", f"start_node names unknown node {start}", start)
+            return
+        reachable = self.graph.reachable()
+        for node in self.nodes.values():
+            if node.id not in reachable:
+                message = f"Node {node.id} is never reached from {self.graph.start}"
+                self.findings.warning(node.path, message, "Add an edge to it, or remove it")
+        self.check_loops()
+
+    def check_loops(self) -> None:
+        trapped = self.graph.trapped()
+        loops = {frozenset(loop): loop for loop in map(self.graph.default_loop, sorted(trapped)) if loop}
+        for loop in loops.values():
+            self.findings.add(
+                self.nodes[loop[0]].path,
+                f"The loop {' -> '.join((*loop, loop[0]))} has no way out",
+                "Add an edge that leaves it",
+                severity="warning" if self.may_leave(loop) else "error",
+            )
+
+    def may_leave(self, loop: tuple[str, ...]) -> bool:
+        """Return whether a node of the loop may end the flow by an action of its own."""
+        entries = ((node_id, self.entries[self.nodes[node_id].type]) for node_id in loop)
+        actions = (
+            (node_id, entry.interface.actions if entry else ("unknown",)) for node_id, entry in entries
+        )
+        ordinary = {"default", "error"}
+        return any(set(own) - ordinary - set(self.graph.successors[node_id]) for node_id, own in actions)
+
+    def check_mappings(self) -> None:
+        for node_id in self.document.mappings:
+            path = at("$.mappings", node_id)
+            if node_id not in self.nodes:
+                self.unknown_node(path, f"Mapping of unknown node {node_id}", node_id)
+                continue
+            self.check_input_mappings(self.nodes[node_id], f"{path}.input_mappings")
+            self.check_output_mappings(self.nodes[node_id], f"{path}.output_mappings")
+
+    def check_input_mappings(self, node: NodeSpec, path: str) -> None:
+        entry = self.entries[node.type]
+        scope = self.scope(node.id)
+        checker = self.reference_check(scope, f"node {node.id}")
+        if self.lenient:
+            checker = attrs.evolve(checker, severity="warning")
+        known = (
+            {*entry.interface.inputs, *(field.key for field in entry.interface.params)} if entry else set()
+        )
+        for key, source in self.document.mapping(node.id).inputs.items():
+            where = at(path, key)
+            if entry and not entry.interface.open and key not in known:
+                hint = did_you_mean(key, known, f"It reads {listing(sorted(known))}")
+                self.findings.warning(where, f"Node {node.id} ({node.type}) reads no {key}", hint)
+            if source not in scope.roots:
+                spelled = Reference(source, parse_path(source) or (source,))
+                checker.check_reference(spelled, where)
+
+    def check_output_mappings(self, node: NodeSpec, path: str) -> None:
+        entry = self.entries[node.type]
+        for key, target in self.document.mapping(node.id).outputs.items():
+            where = at(path, key)
+            if target.startswith("__") or not target:
+                self.findings.error(where, f"The name {target!r} is reserved", "Choose another name")
+            if entry and not output_field(entry, key):
+                outputs = [field.key for field in entry.interface.outputs]
+                hint = did_you_mean(key, outputs, f"It has {listing(outputs)}")
+                self.findings.warning(where, f"Node {node.id} ({node.type}) has no output {key}", hint)
+
+    def check_outputs(self) -> None:
+        reachable = self.graph.reachable()
+        scope = self.scope_after({key: node for key, node in self.nodes.items() if key in reachable})
+        for output in self.document.outputs.values():
+            if not has_template(output.source):
+                hint = f"Write ${{{output.source}}}" if parse_path(output.source) else "Write ${node.key}"
+                self.findings.error(output.path, f"Output {output.name} names no value", hint)
+            self.reference_check(scope, f"output {output.name}").check(output.source, output.path)
+
+    def check_inputs_are_used(self) -> None:
+        used = set(self.used_names())
+        if any(self.reads_anything(node) for node in self.document.nodes):
+            return
+        for spec in self.document.inputs.values():
+            if spec.name not in used:
+                self.findings.warning(spec.path, f"Input {spec.name} is not used", "Refer to it or remove it")
+
+    def reads_anything(self, node: NodeSpec) -> bool:
+        entry = self.entries[node.type]
+        return entry is None or entry.interface.open
+
+    def used_names(self) -> Iterator[str]:
+        """Yield the names at the root that templates, mappings and arguments take values from."""
+        texts = [
+            *(node.params for node in self.document.nodes),
+            *(o.source for o in self.document.outputs.values()),
+        ]
+        for text in texts:
+            yield from (part.root for _, part in references(text) if isinstance(part, Reference))
+        for mapping in self.document.mappings.values():
+            for source in mapping.inputs.values():
+                yield from (source, str((parse_path(source) or (source,))[0]))
+        for node in self.document.nodes:
+            yield from self.natural_keys(node)
+
+    def natural_keys(self, node: NodeSpec) -> Iterator[str]:
+        entry = self.entries[node.type]
+        if entry:
+            keys = {*entry.interface.inputs, *(field.key for field in entry.interface.params)}
+            yield from keys - {*node.params, *self.document.mapping(node.id).inputs}

@@ -1,0 +1,187 @@
+"""Making a value fit its declared type, where nothing is lost by it."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, NoReturn
+
+from pflow_mcp_plugin.contract import Field
+
+FRIENDLY: Mapping[str, str] = {
+    "string": "str",
+    "integer": "int",
+    "number": "float",
+    "boolean": "bool",
+    "array": "list",
+    "object": "dict",
+    "null": "None",
+}
+"""The type names of JSON Schema and what they are called here."""
+
+_NUMBER = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d{1,4})?", re.ASCII)
+_MISFIT = object()
+"""Returned by a conversion that would lose something."""
+
+
+class TypeMismatch(ValueError):
+    """A value does not fit the declared type and cannot be made to without loss.
+
+    Attributes:
+        expected: The declared type, or the allowed values.
+        given: The value's type and the value, shortened.
+    """
+
+    def __init__(self, expected: str, value: Any) -> None:
+        self.expected = expected
+        self.given = described(value)
+        super().__init__(f"expected {expected}, got {self.given}")
+
+
+def type_name(name: str) -> str:
+    """Return the friendly name of a type; names that are not JSON Schema's stay as they are."""
+    return FRIENDLY.get(name, name)
+
+
+def is_type(name: str) -> bool:
+    """Return whether every alternative of `name` is a type."""
+    return all(type_name(part.strip()) in _TYPES for part in name.split("|"))
+
+
+def described(value: Any) -> str:
+    """Return a value's type and the value itself, for messages."""
+    text = repr(value) if not isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return f"{type(value).__name__} {text if len(text) <= 60 else text[:57] + '...'}"
+
+
+def coerce(value: Any, field: Field) -> Any:
+    """Return `value` in the type that `field` declares.
+
+    A value that fits one of the alternatives is returned as it is. Otherwise the first alternative
+    it can be converted to without loss decides: `"3"` and `3.0` to int, `"true"` to bool, JSON text
+    to list or dict, a number to str.
+
+    Raises:
+        TypeMismatch: It fits none of them.
+    """
+    alternatives = [type_name(name) for name in field.types]
+    choices = _choices(field)
+    if choices is not None:
+        return _choose(value, alternatives, choices)
+    if any(_fits(value, name) for name in alternatives):
+        return value
+    for name in alternatives:
+        converted = _CONVERSIONS.get(name, _no_conversion)(value)
+        if converted is not _MISFIT:
+            return converted
+    raise TypeMismatch(field.type, value)
+
+
+def _choices(field: Field) -> list[Any] | None:
+    allowed = field.schema.get("enum") if isinstance(field.schema, Mapping) else None
+    return allowed if isinstance(allowed, list) and allowed else None
+
+
+def _choose(value: Any, alternatives: list[str], choices: list[Any]) -> Any:
+    candidates = [value] + [_CONVERSIONS.get(name, _no_conversion)(value) for name in alternatives]
+    for candidate in candidates:
+        # 1 == True in Python, not in JSON.
+        if any(candidate == choice and type(candidate) is type(choice) for choice in choices):
+            return candidate
+    raise TypeMismatch(f"one of {', '.join(json.dumps(choice, default=str) for choice in choices)}", value)
+
+
+def _fits(value: Any, name: str) -> bool:
+    kind = _TYPES.get(name)
+    if kind is None:
+        return True  # "any", and names we do not know: the node itself decides
+    if isinstance(value, bool):
+        return kind is bool
+    return isinstance(value, kind)
+
+
+def _to_int(value: Any) -> Any:
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, str) and len(value) <= 4000 and _NUMBER.fullmatch(value) and _is_canonical(value):
+        return int(value)
+    return _MISFIT
+
+
+def _is_canonical(text: str) -> bool:
+    return text.removeprefix("-").isdecimal() and text != "-0"
+
+
+def _to_float(value: Any) -> Any:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return _float_of_int(value)
+    if isinstance(value, str) and len(value) <= 400 and _NUMBER.fullmatch(value):
+        return _float_of_text(value)
+    return _MISFIT
+
+
+def _float_of_int(value: int) -> float | int:
+    # Beyond 2**53 a float may not hold it; an integer is a number as it stands.
+    if abs(value) > 2**53:
+        return value
+    return float(value)
+
+
+def _float_of_text(text: str) -> Any:
+    from decimal import Decimal
+
+    number = float(text)
+    return number if math.isfinite(number) and Decimal(repr(number)) == Decimal(text) else _MISFIT
+
+
+def _to_bool(value: Any) -> Any:
+    return {"true": True, "false": False}.get(value, _MISFIT) if isinstance(value, str) else _MISFIT
+
+
+def _to_str(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return _MISFIT
+    return json.dumps(value) if isinstance(value, (bool, int, float)) else _MISFIT
+
+
+def _from_json(kind: type) -> Callable[[Any], Any]:
+    def convert(value: Any) -> Any:
+        if not isinstance(value, str):
+            return _MISFIT
+        try:
+            parsed = json.loads(value, parse_constant=_refuse_constant)
+        except (ValueError, RecursionError):
+            return _MISFIT
+        return parsed if isinstance(parsed, kind) else _MISFIT
+
+    return convert
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(name)
+
+
+def _no_conversion(_: Any) -> Any:
+    return _MISFIT
+
+
+_TYPES: Mapping[str, type | tuple[type, ...] | None] = {
+    "any": None,
+    "str": str,
+    "int": int,
+    "float": float,
+    "bool": bool,
+    "list": (list, tuple),
+    "dict": dict,
+    "None": type(None),
+}
+_CONVERSIONS: Mapping[str, Callable[[Any], Any]] = {
+    "str": _to_str,
+    "int": _to_int,
+    "float": _to_float,
+    "bool": _to_bool,
+    "list": _from_json(list),
+    "dict": _from_json(dict),
+}

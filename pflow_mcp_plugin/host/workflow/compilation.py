@@ -1,0 +1,162 @@
+"""From a checked workflow to a plan: pure data that a run is built from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar
+
+import attrs
+
+from pflow_mcp_plugin.contract import Kind, NodeRef, PflowError, Problem, Workflow
+from pflow_mcp_plugin.host.plugins import Plugins
+from pflow_mcp_plugin.host.workflow.checking import Checked, NodeTypes, check_workflow
+from pflow_mcp_plugin.host.workflow.document import Document, NodeMapping, NodeSpec
+from pflow_mcp_plugin.host.workflow.findings import errors_in, refusal
+from pflow_mcp_plugin.host.workflow.graph import Graph
+from pflow_mcp_plugin.host.workflow.inputs import bind_inputs
+
+
+class InjectionFailed(PflowError):
+    """A plugin could not, or may not, give a node its special parameters."""
+
+    kind: ClassVar[Kind] = "config"
+
+
+@attrs.frozen(kw_only=True)
+class PlannedNode:
+    """A node that is ready to be built.
+
+    Attributes:
+        ref: Id, type, entry and params as written.
+        special: The `__dunder__` parameters that plugins gave it.
+        mapping: Its names at the root of the shared store.
+        successors: The next node's id by action.
+    """
+
+    ref: NodeRef
+    special: Mapping[str, Any]
+    mapping: NodeMapping
+    successors: Mapping[str, str]
+
+
+@attrs.frozen(kw_only=True)
+class Compiled:
+    """A workflow that can run.
+
+    Attributes:
+        name: For messages.
+        document: The workflow in normal form.
+        graph: Its edges.
+        nodes: The plan of each node.
+        warnings: What was found on the way and does not keep it from running.
+    """
+
+    name: str
+    document: Document
+    graph: Graph
+    nodes: tuple[PlannedNode, ...]
+    warnings: tuple[Problem, ...] = ()
+
+    @property
+    def workflow(self) -> Workflow:
+        """The workflow as a run shows it to plugins."""
+        refs = tuple(node.ref for node in self.nodes)
+        return Workflow(name=self.name, nodes=refs, certain=self.graph.certain())
+
+
+def compile_workflow(
+    workflow: Any,
+    name: str,
+    types: NodeTypes,
+    plugins: Plugins,
+    inputs: Mapping[str, Any] | None = None,
+) -> Compiled:
+    """Check a workflow and return its plan.
+
+    Args:
+        workflow: The workflow as loaded; it is not changed.
+        name: Its name or file, for messages.
+        types: The registry.
+        plugins: Those asked for special parameters.
+        inputs: What a run is given; None when there is no run yet.
+
+    Raises:
+        PflowError: Kind `validation` or `not_found`, with every problem; kind `config` when a
+            plugin fails to give its parameters.
+    """
+    checked = check_workflow(workflow, types, None if inputs is None else frozenset(inputs))
+    unbound = [] if inputs is None else bind_inputs(checked.document, inputs)[1]
+    errors = errors_in([*checked.problems, *unbound])
+    if errors:
+        raise refusal(name, errors)
+    nodes = tuple(_plan(node, checked, plugins) for node in checked.document.nodes)
+    return Compiled(
+        name=name,
+        document=checked.document,
+        graph=checked.graph,
+        nodes=nodes,
+        warnings=checked.problems,
+    )
+
+
+def _plan(node: NodeSpec, checked: Checked, plugins: Plugins) -> PlannedNode:
+    entry = checked.entries[node.type]
+    if entry is None:  # an unknown type is an error that has been raised
+        message = f"Node type {node.type} is not there"
+        raise LookupError(message)
+    ref = NodeRef(id=node.id, type=node.type, entry=entry, params=node.params)
+    return PlannedNode(
+        ref=ref,
+        special=inject_params(ref, plugins),
+        mapping=checked.document.mapping(node.id),
+        successors=checked.graph.successors[node.id],
+    )
+
+
+def inject_params(node: NodeRef, plugins: Plugins) -> dict[str, Any]:
+    """Return the special parameters that plugins give a node.
+
+    Raises:
+        InjectionFailed: A plugin raises, gives anything but `__dunder__` names, or sets one that
+            another has set; names the plugins.
+    """
+    injected: dict[str, Any] = {}
+    givers: dict[str, str] = {}
+    for plugin, params in _contributions(node, plugins):
+        for key, value in params.items():
+            _check_special(key, node, plugin, givers.get(key))
+            injected[key] = value
+            givers[key] = plugin
+    return injected
+
+
+def _contributions(node: NodeRef, plugins: Plugins) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    for implementer, call in plugins.implementations("pflow_inject_params"):
+        plugin = implementer.label
+        try:
+            params = call(node)
+        except Exception as error:  # whatever a plugin raises stops the compilation, told by name
+            message = f"Plugin {plugin} failed to set up node {node.id} ({node.type}): {error}"
+            raise InjectionFailed(message, **_carried(error)) from error
+        if params is not None and not isinstance(params, Mapping):
+            message = (
+                f"Plugin {plugin} gave node {node.id} ({node.type}) a {type(params).__name__} as parameters"
+            )
+            raise InjectionFailed(message)
+        yield plugin, params or {}
+
+
+def _carried(error: Exception) -> dict[str, Any]:
+    if not isinstance(error, PflowError):
+        return {}
+    return {"details": error.details, "suggestions": error.suggestions, "problems": error.problems}
+
+
+def _check_special(key: Any, node: NodeRef, plugin: str, other: str | None) -> None:
+    if not (isinstance(key, str) and len(key) > 4 and key.startswith("__") and key.endswith("__")):
+        message = (
+            f"Plugin {plugin} may not set parameter {key} of node {node.id}: only __dunder__ names are its"
+        )
+        raise InjectionFailed(message)
+    if other is not None:
+        raise InjectionFailed(f"Plugins {other} and {plugin} both set {key} of node {node.id} ({node.type})")

@@ -1,0 +1,102 @@
+"""A workflow as the host reads it: the parts of its JSON, each with the place it came from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+
+from pflow_mcp_plugin.contract import Field
+from pflow_mcp_plugin.host.workflow.findings import at
+
+IR_VERSION = "1.0"
+
+
+@attrs.frozen(kw_only=True)
+class NodeSpec:
+    """A node as written; `raw` keeps every key, ours and others'."""
+
+    index: int
+    id: str
+    type: str
+    params: Mapping[str, Any]
+    raw: Mapping[str, Any]
+
+    @property
+    def path(self) -> str:
+        """Its JSON path."""
+        return f"$.nodes[{self.index}]"
+
+
+@attrs.frozen(kw_only=True)
+class EdgeSpec:
+    """From one node to another when the first returns `action`."""
+
+    index: int
+    source: str
+    target: str
+    action: str = "default"
+
+    @property
+    def path(self) -> str:
+        """Its JSON path."""
+        return f"$.edges[{self.index}]"
+
+
+@attrs.frozen(kw_only=True)
+class InputSpec:
+    """A declared input; it is required unless it has a default or says otherwise."""
+
+    name: str
+    type: str = "any"
+    required: bool = True
+    default: Any = None
+    has_default: bool = False
+    description: str = ""
+    stdin: bool = False
+
+    @property
+    def path(self) -> str:
+        """Its JSON path."""
+        return at("$.inputs", self.name)
+
+    @property
+    def field(self) -> Field:
+        """Its declaration in the form that values are coerced to."""
+        return Field(key=self.name, type=self.type, required=self.required, description=self.description)
+
+
+@attrs.frozen(kw_only=True)
+class OutputSpec:
+    """A declared output and the template it is made from."""
+
+    name: str
+    source: str
+    path: str
+
+
+@attrs.frozen(kw_only=True)
+class NodeMapping:
+    """Other names, at the root of the shared store, for what a node reads and writes."""
+
+    inputs: Mapping[str, str] = attrs.field(factory=dict)
+    outputs: Mapping[str, str] = attrs.field(factory=dict)
+
+
+@attrs.frozen(kw_only=True)
+class Document:
+    """A whole workflow; what was malformed is left out and has been reported."""
+
+    nodes: tuple[NodeSpec, ...] = ()
+    edges: tuple[EdgeSpec, ...] = ()
+    start: str = ""
+    inputs: Mapping[str, InputSpec] = attrs.field(factory=dict)
+    outputs: Mapping[str, OutputSpec] = attrs.field(factory=dict)
+    mappings: Mapping[str, NodeMapping] = attrs.field(factory=dict)
+    namespaced: bool = True
+    permissive: bool = False
+
+    def mapping(self, node_id: str) -> NodeMapping:
+        """Return a node's mapping, an empty one if it has none."""
+        return self.mappings.get(node_id, NodeMapping())

@@ -1,0 +1,105 @@
+"""What is found wrong with a workflow, and the errors that refuse it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, ClassVar, Literal
+
+from pflow_mcp_plugin.contract import Kind, PflowError, Problem
+
+_SHOWN = 20
+"""Problems that an error's message spells out; all of them are in `error.problems`."""
+
+
+class WorkflowInvalid(PflowError):
+    """A workflow cannot run as it is written; nothing has run."""
+
+    kind: ClassVar[Kind] = "validation"
+
+
+class NodeTypeMissing(PflowError):
+    """All that a workflow lacks is node types that are not there; nothing has run."""
+
+    kind: ClassVar[Kind] = "not_found"
+
+
+class Findings:
+    """Collects problems, so that one check reports all of them."""
+
+    def __init__(self) -> None:
+        self.problems: list[Problem] = []
+
+    def error(self, path: str, message: str, suggestion: str = "") -> None:
+        """Add a problem that keeps the workflow from running."""
+        self.problems.append(Problem(message=message, path=path, suggestion=suggestion))
+
+    def warning(self, path: str, message: str, suggestion: str = "") -> None:
+        """Add a problem that does not keep the workflow from running."""
+        self.add(path, message, suggestion, severity="warning")
+
+    def add(self, path: str, message: str, suggestion: str, *, severity: Literal["error", "warning"]) -> None:
+        """Add a problem of either severity."""
+        self.problems.append(Problem(message=message, path=path, suggestion=suggestion, severity=severity))
+
+
+def at(path: str, key: str) -> str:
+    """Return the JSON path of `key` in the object at `path`."""
+    plain = key.replace("_", "a").replace("-", "a")
+    return f"{path}.{key}" if plain.isalnum() else f'{path}["{key}"]'
+
+
+def shown(value: Any) -> str:
+    """Name a JSON value's type in the words of JSON, for messages."""
+    if value is None:
+        return "null"
+    names = {bool: "true or false", str: "a text", dict: "an object", list: "a list"}
+    if type(value) in (int, float):
+        return "a number"
+    return names.get(type(value), f"a {type(value).__name__}")
+
+
+def did_you_mean(name: str, known: Iterable[str], otherwise: str = "") -> str:
+    """Return a suggestion that names what comes closest to `name`, else `otherwise`."""
+    from difflib import get_close_matches
+
+    close = get_close_matches(name, list(known), n=3, cutoff=0.6)
+    return f"Did you mean {' or '.join(close)}?" if close else otherwise
+
+
+def listing(names: Iterable[str], limit: int = 12) -> str:
+    """Return names as one readable text, cut after `limit` of them."""
+    every = list(names)
+    rest = f" and {len(every) - limit} more" if len(every) > limit else ""
+    return ", ".join(every[:limit]) + rest if every else "none"
+
+
+def errors_in(problems: Sequence[Problem]) -> tuple[Problem, ...]:
+    """Return the problems that keep a workflow from running."""
+    return tuple(problem for problem in problems if problem.severity == "error")
+
+
+def refusal(name: str, problems: Sequence[Problem]) -> PflowError:
+    """Return the error that tells these problems of the workflow `name`.
+
+    It is a `NodeTypeMissing` when missing node types are all that is wrong.
+    """
+    if all(problem.kind == "not_found" for problem in problems):
+        return NodeTypeMissing(_told(name, problems), problems=tuple(problems), suggestions=_steps(problems))
+    return WorkflowInvalid(_told(name, problems), problems=tuple(problems), suggestions=_steps(problems))
+
+
+def _told(name: str, problems: Sequence[Problem]) -> str:
+    if len(problems) == 1:
+        problem = problems[0]
+        where = f" ({problem.path})" if problem.path else ""
+        return f"Workflow {name}: {problem.message}{where}"
+    lines = [f"Workflow {name} has {len(problems)} problems:"]
+    lines += [f"  {problem}" for problem in problems[:_SHOWN]]
+    if len(problems) > _SHOWN:
+        lines.append(f"  and {len(problems) - _SHOWN} more")
+    return "\n".join(lines)
+
+
+def _steps(problems: Sequence[Problem]) -> tuple[str, ...]:
+    # Several problems carry their suggestions beside them in the message.
+    return (problems[0].suggestion,) if len(problems) == 1 and problems[0].suggestion else ()

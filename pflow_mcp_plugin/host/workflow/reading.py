@@ -1,0 +1,251 @@
+"""Reading a workflow's JSON into a `Document`, and finding what is malformed on the way."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+from pflow_mcp_plugin.host.workflow.coercion import FRIENDLY, TypeMismatch, coerce, is_type
+from pflow_mcp_plugin.host.workflow.document import (
+    Document,
+    EdgeSpec,
+    InputSpec,
+    NodeMapping,
+    NodeSpec,
+    OutputSpec,
+)
+from pflow_mcp_plugin.host.workflow.findings import Findings, at, did_you_mean, shown
+
+T = TypeVar("T")
+
+_KEYS = frozenset(
+    {
+        "ir_version",
+        "nodes",
+        "edges",
+        "start_node",
+        "inputs",
+        "outputs",
+        "mappings",
+        "enable_namespacing",
+        "template_resolution_mode",
+        "metadata",
+        "name",
+        "description",
+    }
+)
+_TYPES = ("any", *FRIENDLY.values())
+_NAME = re.compile(r"\w[\w-]*")
+_DEEPEST = 100
+_WORDS: Mapping[type, str] = {dict: "an object", list: "a list", str: "a text", bool: "true or false"}
+
+
+def read_document(workflow: Any, findings: Findings) -> Document:
+    """Return what is well-formed in a workflow; the rest goes to `findings`.
+
+    Args:
+        workflow: Any JSON value, in normal form.
+        findings: Where problems of structure are put.
+    """
+    reader = _Reader(findings)
+    if not reader.expect(workflow, dict, "$") or not _shallow_enough(workflow, findings):
+        return Document()
+    reader.check_keys(workflow)
+    return Document(
+        nodes=reader.nodes(workflow),
+        edges=reader.edges(workflow),
+        start=reader.get(workflow, "start_node", str, "$", "") or "",
+        inputs=reader.inputs(workflow),
+        outputs=reader.outputs(workflow),
+        mappings=reader.mappings(workflow),
+        namespaced=reader.get(workflow, "enable_namespacing", bool, "$", True),
+        permissive=reader.permissive(workflow),
+    )
+
+
+def _shallow_enough(workflow: Any, findings: Findings) -> bool:
+    """Check the depth level by level: everything after this may recurse."""
+    level = [workflow]
+    for _ in range(_DEEPEST):
+        level = [item for value in level for item in _children(value)]
+        if not level:
+            return True
+    findings.error("$", f"The workflow is nested deeper than {_DEEPEST} levels", "Flatten it")
+    return False
+
+
+def _children(value: Any) -> list[Any]:
+    items = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return [item for item in items if isinstance(item, (dict, list))]
+
+
+class _Reader:
+    """Reads one section after another; each method reports what it leaves out."""
+
+    def __init__(self, findings: Findings) -> None:
+        self.findings = findings
+
+    def expect(self, value: Any, kind: type, path: str) -> bool:
+        """Return whether a value has the JSON type; report it if not."""
+        if isinstance(value, kind):
+            return True
+        self.findings.error(path, f"Expected {_WORDS[kind]}, found {shown(value)}")
+        return False
+
+    def get(self, holder: Mapping[str, Any], key: str, kind: type[T], path: str, default: T) -> T:
+        """Return an optional member, `default` when it is absent, null or of another type."""
+        value = holder.get(key)
+        if value is None or not self.expect(value, kind, at(path, key)):
+            return default
+        return value  # type: ignore[no-any-return]  # `expect` has just checked it
+
+    def check_keys(self, workflow: Mapping[str, Any]) -> None:
+        for key in workflow:
+            if not isinstance(key, str):
+                self.findings.error("$", f"The key {key!r} is not a text")
+            elif key not in _KEYS:
+                hint = did_you_mean(key, _KEYS, "Put what is yours under metadata")
+                self.findings.warning(at("$", key), f"Unknown key {key}", hint)
+
+    def permissive(self, workflow: Mapping[str, Any]) -> bool:
+        mode = self.get(workflow, "template_resolution_mode", str, "$", "strict")
+        if mode not in ("strict", "permissive"):
+            path = "$.template_resolution_mode"
+            hint = did_you_mean(mode, ("strict", "permissive"), "Use strict or permissive")
+            self.findings.error(path, f"Unknown template resolution mode {mode}", hint)
+        return mode == "permissive"
+
+    def nodes(self, workflow: Mapping[str, Any]) -> tuple[NodeSpec, ...]:
+        items = self.get(workflow, "nodes", list, "$", [])
+        if not items and workflow.get("nodes") in (None, []):
+            self.findings.error("$.nodes", "The workflow has no nodes", "Add at least one node")
+        read = (self.node(index, item) for index, item in enumerate(items))
+        return tuple(node for node in read if node)
+
+    def node(self, index: int, item: Any) -> NodeSpec | None:
+        path = f"$.nodes[{index}]"
+        if not self.expect(item, dict, path):
+            return None
+        named = self.name_at(item, "id", path)
+        typed = self.name_at(item, "type", path) if "id" in item or "type" in item else ""
+        params = self.get(item, "params", dict, path, {})
+        if item.get("batch") is not None:
+            self.findings.error(f"{path}.batch", "Batches are not available in this version", "Remove batch")
+        if not named or not typed or not self.is_name(named, f"{path}.id", "node id"):
+            return None
+        return NodeSpec(index=index, id=named, type=typed, params=params, raw=item)
+
+    def name_at(self, item: Mapping[str, Any], key: str, path: str) -> str:
+        """Return a member that must be there as a non-empty text, or ""."""
+        if key not in item:
+            self.findings.error(path, f"{key} is missing", f"Add {key}")
+        elif self.expect(item[key], str, at(path, key)):
+            if not item[key]:
+                self.findings.error(at(path, key), f"{key} is empty")
+            return str(item[key])
+        return ""
+
+    def is_name(self, name: str, path: str, what: str) -> bool:
+        """Report a name that templates could not spell or that the host keeps for itself."""
+        if name.startswith("__") and name.endswith("__"):
+            self.findings.error(path, f"The {what} {name} is reserved", "Drop the double underscores")
+        elif not _NAME.fullmatch(name):
+            self.findings.error(
+                path, f"The {what} {name!r} may hold letters, digits, _ and - only", "Rename it"
+            )
+        else:
+            return True
+        return False
+
+    def edges(self, workflow: Mapping[str, Any]) -> tuple[EdgeSpec, ...]:
+        items = self.get(workflow, "edges", list, "$", [])
+        read = (self.edge(index, item) for index, item in enumerate(items))
+        return tuple(edge for edge in read if edge)
+
+    def edge(self, index: int, item: Any) -> EdgeSpec | None:
+        path = f"$.edges[{index}]"
+        if not self.expect(item, dict, path):
+            return None
+        source, target = self.name_at(item, "from", path), self.name_at(item, "to", path)
+        action = self.get(item, "action", str, path, "default") or "default"
+        return (
+            EdgeSpec(index=index, source=source, target=target, action=action) if source and target else None
+        )
+
+    def inputs(self, workflow: Mapping[str, Any]) -> dict[str, InputSpec]:
+        items = self.get(workflow, "inputs", dict, "$", {})
+        read = (self.input(name, item) for name, item in items.items())
+        inputs = {spec.name: spec for spec in read if spec}
+        streams = [name for name, spec in inputs.items() if spec.stdin]
+        for name in streams[1:]:
+            self.findings.error(
+                f"{inputs[name].path}.stdin", f"Only one input can take stdin; {streams[0]} does"
+            )
+        return inputs
+
+    def input(self, name: str, item: Any) -> InputSpec | None:
+        path = at("$.inputs", str(name))
+        if not self.is_name(str(name), path, "input name") or not self.expect(item, dict, path):
+            return None
+        kind = self.get(item, "type", str, path, "any")
+        if not is_type(kind):
+            hint = did_you_mean(kind, _TYPES, f"Use one of {', '.join(_TYPES)}")
+            self.findings.error(f"{path}.type", f"Unknown type {kind}", hint)
+            kind = "any"
+        spec = InputSpec(
+            name=name,
+            type=kind,
+            required=self.get(item, "required", bool, path, "default" not in item),
+            default=item.get("default"),
+            has_default="default" in item,
+            description=self.get(item, "description", str, path, ""),
+            stdin=self.get(item, "stdin", bool, path, False),
+        )
+        self.check_default(spec)
+        return spec
+
+    def check_default(self, spec: InputSpec) -> None:
+        if not spec.has_default or spec.default is None:
+            return
+        try:
+            coerce(spec.default, spec.field)
+        except TypeMismatch as error:
+            message = f"The default of input {spec.name} must be {error.expected}, got {error.given}"
+            self.findings.error(f"{spec.path}.default", message)
+
+    def outputs(self, workflow: Mapping[str, Any]) -> dict[str, OutputSpec]:
+        items = self.get(workflow, "outputs", dict, "$", {})
+        read = (self.output(str(name), item) for name, item in items.items())
+        return {spec.name: spec for spec in read if spec}
+
+    def output(self, name: str, item: Any) -> OutputSpec | None:
+        path = at("$.outputs", name)
+        if isinstance(item, str):
+            return OutputSpec(name=name, source=item, path=path)
+        if not isinstance(item, dict):
+            self.findings.error(path, f"Expected a template or an object with a source, found {shown(item)}")
+            return None
+        source = self.name_at(item, "source", path)
+        return OutputSpec(name=name, source=source, path=f"{path}.source") if source else None
+
+    def mappings(self, workflow: Mapping[str, Any]) -> dict[str, NodeMapping]:
+        items = self.get(workflow, "mappings", dict, "$", {})
+        return {str(node): self.mapping(at("$.mappings", str(node)), item) for node, item in items.items()}
+
+    def mapping(self, path: str, item: Any) -> NodeMapping:
+        if not self.expect(item, dict, path):
+            return NodeMapping()
+        for key in item:
+            if key not in ("input_mappings", "output_mappings"):
+                hint = did_you_mean(str(key), ("input_mappings", "output_mappings"))
+                self.findings.warning(at(path, str(key)), f"Unknown key {key}", hint)
+        return NodeMapping(
+            inputs=self.names(item, "input_mappings", path),
+            outputs=self.names(item, "output_mappings", path),
+        )
+
+    def names(self, item: Mapping[str, Any], key: str, path: str) -> dict[str, str]:
+        pairs = self.get(item, key, dict, path, {})
+        where = at(path, key)
+        return {own: other for own, other in pairs.items() if self.expect(other, str, at(where, str(own)))}

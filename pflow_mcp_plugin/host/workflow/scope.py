@@ -1,0 +1,68 @@
+"""What a place in a workflow can refer to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import attrs
+
+from pflow_mcp_plugin.contract import Entry, Field
+from pflow_mcp_plugin.host.workflow.document import Document, NodeSpec
+
+
+@attrs.frozen(kw_only=True)
+class Scope:
+    """The names that a node's templates and arguments can take values from.
+
+    Attributes:
+        roots: Names at the root of the shared store, with what is known of each value.
+        earlier: For each node that can have run, its entry; None if its type is unknown.
+        uncertain: Whether the root may hold more than `roots`, because a node that writes there is
+            unknown.
+    """
+
+    roots: Mapping[str, Field]
+    earlier: Mapping[str, Entry | None]
+    uncertain: bool
+
+    def holders(self, key: str) -> list[str]:
+        """Return the earlier nodes that have an output of that name."""
+        known = ((node_id, entry) for node_id, entry in self.earlier.items() if entry)
+        return [node_id for node_id, entry in known if output_field(entry, key)]
+
+
+def output_field(entry: Entry, key: str) -> Field | None:
+    """Return what is declared of an output; every node has `error`."""
+    declared = next((field for field in entry.interface.outputs if field.key == key), None)
+    return declared or (Field(key="error") if key == "error" else None)
+
+
+def scope_of(
+    document: Document,
+    earlier: Mapping[str, NodeSpec],
+    entries: Mapping[str, Entry | None],
+    given: frozenset[str],
+) -> Scope:
+    """Return what can be referred to after some nodes have run.
+
+    Args:
+        document: The workflow.
+        earlier: The nodes that can have run, by id.
+        entries: The entry of each node type.
+        given: Names that a run is given beyond the declared inputs.
+    """
+    roots = {name: Field(key=name) for name in given}
+    roots |= {name: spec.field for name, spec in document.inputs.items()}
+    before = {node_id: entries.get(node.type) for node_id, node in earlier.items()}
+    for node_id, entry in before.items():
+        roots.update(_written(document, node_id, entry))
+    unknown = any(entry is None for entry in before.values())
+    return Scope(roots=roots, earlier=before, uncertain=unknown and not document.namespaced)
+
+
+def _written(document: Document, node_id: str, entry: Entry | None) -> Iterator[tuple[str, Field]]:
+    """Yield what a node writes to the root: what is mapped there, and all of it without namespacing."""
+    for key, name in document.mapping(node_id).outputs.items():
+        yield name, (entry and output_field(entry, key)) or Field(key=key)
+    if entry and not document.namespaced:
+        yield from ((field.key, field) for field in entry.interface.outputs)

@@ -1,0 +1,218 @@
+r"""Templates: `${path.to[0].value}` in the params and outputs of a workflow.
+
+A text that is one template and nothing else takes the value with its type; a template inside other
+text becomes text. `$${` stands for a literal `${`. A path is a name, then `.name`, `[0]` or
+`["any key"]` as often as needed.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import attrs
+
+from pflow_mcp_plugin.host.workflow.findings import at, listing
+
+# Each "${" reaches at most to the next brace, so the scan is linear in the text.
+_PARTS = re.compile(r"\$\$\{|\$\{([^{}]*)\}|\$\{")
+_HEAD = re.compile(r"[\w-]+")
+_STEP = re.compile(r"""\.([\w-]+)|\[(-?\d{1,9})\]|\["([^"]*)"\]|\['([^']*)'\]""")
+
+
+@attrs.frozen
+class Reference:
+    """A template: its text as written and the path it names."""
+
+    text: str
+    path: tuple[str | int, ...]
+
+    @property
+    def root(self) -> str:
+        """The first name of the path."""
+        return str(self.path[0])
+
+
+@attrs.frozen
+class Malformed:
+    """A `${` that begins no template."""
+
+    text: str
+
+
+class MissingValue(LookupError):
+    """A path leads nowhere.
+
+    Args:
+        reached: The part of the path that is there, as text.
+        available: What could have followed it.
+    """
+
+    def __init__(self, reached: str, available: Sequence[str]) -> None:
+        self.reached = reached
+        self.available = tuple(available)
+        super().__init__(f"{reached} has {listing(self.available)}" if reached else listing(self.available))
+
+
+Lookup = Callable[[Reference], Any]
+"""Returns the value of a reference or raises `MissingValue`."""
+
+
+def parse(text: str) -> list[str | Reference | Malformed]:
+    """Return the parts of a text in order: literals (with `$${` unescaped), templates, mistakes."""
+    parts: list[str | Reference | Malformed] = []
+    end = 0
+    for match in _PARTS.finditer(text):
+        if match.start() > end:
+            parts.append(text[end : match.start()])
+        parts.append(_part(match))
+        end = match.end()
+    if end < len(text):
+        parts.append(text[end:])
+    return parts
+
+
+def _part(match: re.Match[str]) -> str | Reference | Malformed:
+    if match[0] == "$${":
+        return "${"
+    path = parse_path(match[1]) if match[1] is not None else None
+    return Malformed(match[0]) if path is None else Reference(match[0], path)
+
+
+def parse_path(text: str) -> tuple[str | int, ...] | None:
+    """Return the steps of a path, None if it is not one."""
+    text = text.strip()
+    head = _HEAD.match(text)
+    if not head:
+        return None
+    path: list[str | int] = [head[0]]
+    end = head.end()
+    while end < len(text):
+        step = _STEP.match(text, end)
+        if not step:
+            return None
+        name, index, *quoted = step.groups()
+        path.append(int(index) if index is not None else next(p for p in (name, *quoted) if p is not None))
+        end = step.end()
+    return tuple(path)
+
+
+def lone(value: Any) -> Reference | None:
+    """Return the template that a value consists of, None if it is anything else."""
+    if not isinstance(value, str) or not value.startswith("${"):
+        return None
+    match parse(value):
+        case [Reference() as reference]:
+            return reference
+    return None
+
+
+def has_template(value: Any) -> bool:
+    """Return whether a value holds templates, well-formed or not, at any depth."""
+    return any(True for _ in references(value))
+
+
+def references(value: Any, path: str = "$") -> Iterator[tuple[str, Reference | Malformed]]:
+    """Yield every template in a value with the JSON path of the text that holds it."""
+    if isinstance(value, str):
+        yield from ((path, part) for part in parse(value) if not isinstance(part, str))
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield from references(item, at(path, str(key)))
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from references(item, f"{path}[{index}]")
+
+
+def resolve(value: Any, lookup: Lookup, *, keep_missing: bool = False) -> Any:
+    """Return a value with its templates replaced, at any depth; the original stays as it is.
+
+    Args:
+        value: A JSON value; keys of objects are not templates.
+        lookup: Finds the value of a reference.
+        keep_missing: Leave a template as text when its value is missing, instead of raising.
+
+    Raises:
+        MissingValue: From `lookup`, unless `keep_missing`.
+    """
+    if isinstance(value, str):
+        return _resolve_text(value, lookup, keep_missing=keep_missing)
+    if isinstance(value, dict):
+        return {key: resolve(item, lookup, keep_missing=keep_missing) for key, item in value.items()}
+    if isinstance(value, list):
+        return [resolve(item, lookup, keep_missing=keep_missing) for item in value]
+    return value
+
+
+def _resolve_text(text: str, lookup: Lookup, *, keep_missing: bool) -> Any:
+    if "${" not in text:
+        return text
+    parts = [_resolve_part(part, lookup, keep_missing=keep_missing) for part in parse(text)]
+    if lone(text):
+        return parts[0]
+    return "".join(as_text(part) for part in parts)
+
+
+def _resolve_part(part: str | Reference | Malformed, lookup: Lookup, *, keep_missing: bool) -> Any:
+    if isinstance(part, str):
+        return part
+    if isinstance(part, Malformed):
+        return part.text
+    try:
+        return lookup(part)
+    except MissingValue:
+        if keep_missing:
+            return part.text
+        raise
+
+
+def follow(value: Any, path: Sequence[str | int], reached: str = "") -> Any:
+    """Return what a path leads to inside a value.
+
+    Args:
+        value: Where the path starts.
+        path: Keys of objects and indexes of lists (a name of digits is an index there, too).
+        reached: How the start is called in the error.
+
+    Raises:
+        MissingValue: A step is not there; says what is.
+    """
+    for step in path:
+        found, value = _step(value, step)
+        if not found:
+            raise MissingValue(reached, _steps_of(value))
+        reached = _joined(reached, step)
+    return value
+
+
+def _step(value: Any, step: str | int) -> tuple[bool, Any]:
+    """Return whether the step is there, with what it leads to (or else where it was tried)."""
+    if isinstance(value, dict):
+        return (True, value[step]) if step in value else (False, value)
+    if isinstance(value, (list, tuple)):
+        index = int(step) if str(step).removeprefix("-").isdecimal() else len(value)
+        return (True, value[index]) if -len(value) <= index < len(value) else (False, value)
+    return False, value
+
+
+def _steps_of(value: Any) -> list[str]:
+    if isinstance(value, dict):
+        return [str(key) for key in value]
+    if isinstance(value, (list, tuple)):
+        return [f"[{index}]" for index in range(len(value))]
+    return []
+
+
+def _joined(reached: str, step: str | int) -> str:
+    if isinstance(step, int):
+        return f"{reached}[{step}]"
+    return f"{reached}.{step}" if reached else step
+
+
+def as_text(value: Any) -> str:
+    """Return a value as it appears inside text: texts as they are, the rest as JSON."""
+    if isinstance(value, str):
+        return value
+    return json.dumps(value, ensure_ascii=False, default=str)

@@ -1,0 +1,99 @@
+"""A host whose only plugins are what a test puts on its bench."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+
+from pflow_mcp_plugin.contract import Entry, Field, Interface, Outcome, Problem, hookimpl
+from pflow_mcp_plugin.host.app import EmbeddedHost, open_host
+from pflow_mcp_plugin.host.hooks import create_manager
+
+MODULE = "nodes_on_the_bench"
+
+
+class Bench:
+    """Node types for a test, and the host that runs them."""
+
+    name = "bench"
+    prefixes = ("t-",)
+
+    def __init__(self, module: ModuleType) -> None:
+        self.module = module
+        self.known: dict[str, Entry] = {}
+        self.upgrades: Callable[[Mapping[str, Any]], Mapping[str, Any] | None] = lambda node: None
+        self.warnings: list[Problem] = []
+        self.host: EmbeddedHost
+
+    def fingerprint(self) -> str:
+        return str(sorted(self.known))
+
+    def get(self, node_type: str) -> Entry | None:
+        return self.known.get(node_type)
+
+    def entries(self) -> Iterator[Entry]:
+        yield from self.known.values()
+
+    def missing(self, node_type: str) -> Problem | None:
+        return None
+
+    def upgrade(self, node: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        return self.upgrades(node)
+
+    def declare(self, node_type: str, params: Any = (), outputs: Any = (), **interface: Any) -> Entry:
+        """Add a node type; fields are written `count: int!` (required) or given as `Field`."""
+        made = Interface(params=_fields(params), outputs=_fields(outputs), **interface)
+        entry = Entry(node=node_type, class_name=node_type, module=MODULE, interface=made)
+        self.known[node_type] = entry
+        return entry
+
+    def node(
+        self, node_type: str, params: Any = (), outputs: Any = (), **interface: Any
+    ) -> Callable[[type], type]:
+        """Add a class as a node type."""
+
+        def add(node_class: type) -> type:
+            self.declare(node_type, params, outputs, **interface)
+            setattr(self.module, node_type, node_class)
+            return node_class
+
+        return add
+
+    def run(self, workflow: Mapping[str, Any], **inputs: Any) -> Outcome:
+        return self.host.runner.run(workflow, inputs, name="wf")
+
+    def plug(self, **hooks: Callable[..., Any]) -> None:
+        """Register hook implementations as one plugin, named after the first of them."""
+        plugin = SimpleNamespace(**{name: hookimpl(function) for name, function in hooks.items()})
+        name = next(iter(hooks.values())).__name__
+        self.host.plugins.manager.register(plugin, name)
+
+    @hookimpl
+    def pflow_register_nodes(self, host: object) -> list[Bench]:
+        return [self]
+
+
+def _fields(fields: Any) -> tuple[Field, ...]:
+    return tuple(field if isinstance(field, Field) else _field(field) for field in fields)
+
+
+def _field(text: str) -> Field:
+    key, _, kind = text.partition(":")
+    return Field(key=key, type=kind.strip(" !") or "any", required=text.endswith("!"))
+
+
+@pytest.fixture
+def bench(pflow_home, monkeypatch) -> Iterator[Bench]:
+    module = ModuleType(MODULE)
+    monkeypatch.setitem(sys.modules, MODULE, module)
+    made = Bench(module)
+    manager = create_manager()
+    manager.register(made, "bench")
+    with open_host(manager, show=made.warnings.append) as host:
+        made.host = host
+        yield made
+        host.registry.close()

@@ -1,0 +1,648 @@
+from __future__ import annotations
+
+import asyncio
+import json
+import warnings
+from contextlib import contextmanager
+from pathlib import Path
+
+import pocketflow
+import pytest
+
+from pflow_mcp_plugin.contract import PflowError
+from pflow_mcp_plugin.host.running import Runner
+
+
+class Unreachable(PflowError):
+    kind = "connection"
+
+
+class Misconfigured(PflowError):
+    kind = "config"
+
+
+@pytest.fixture
+def give(bench):
+    """A node that writes its param `value` as `value`."""
+
+    @bench.node("t-give", ["value"], ["value"])
+    class Give(pocketflow.Node):
+        def post(self, shared, prep_res, exec_res):
+            shared["value"] = self.params.get("value", shared.get("value"))
+
+
+@pytest.fixture
+def fail(bench):
+    """A node that fails with the error in `raising`."""
+    raising = [ValueError("out of paper")]
+
+    @bench.node("t-fail")
+    class Fail(pocketflow.Node):
+        def exec(self, prep_res):
+            raise raising[0]
+
+    return raising
+
+
+def trace_of(outcome):
+    return json.loads(outcome.trace_path.read_text())
+
+
+def test_a_chain_runs_in_order_and_hands_values_on_with_their_types(bench, give):
+    outcome = bench.run(
+        {
+            "nodes": [
+                {"id": "one", "type": "t-give", "params": {"value": {"n": [1, 2.5, None]}}},
+                {
+                    "id": "two",
+                    "type": "t-give",
+                    "params": {"value": ["${one.value.n[1]}", "n is ${one.value.n}"]},
+                },
+            ],
+            "outputs": {"all": "${two.value}", "first": {"source": "${one.value.n[0]}"}},
+        }
+    )
+    assert outcome.success
+    assert outcome.outputs == {"all": [2.5, "n is [1, 2.5, null]"], "first": 1}
+    assert (outcome.steps, outcome.exit_code, outcome.error) == (2, 0, None)
+
+
+def test_without_declared_outputs_the_last_nodes_outputs_are_the_runs(bench):
+    @bench.node("t-end", outputs=["a"])
+    class End(pocketflow.Node):
+        def post(self, shared, prep_res, exec_res):
+            shared["a"] = 1
+            shared["error"] = None
+
+    assert bench.run({"nodes": [{"id": "end", "type": "t-end"}]}).outputs == {"a": 1}
+
+
+def test_the_workflow_and_its_params_are_left_as_they_were(bench):
+    @bench.node("t-spoil", ["items"], ["items"])
+    class Spoil(pocketflow.Node):
+        def post(self, shared, prep_res, exec_res):
+            self.params["items"].append("spoiled")
+            shared["items"] = self.params["items"]
+
+    workflow = {"nodes": [{"id": "a", "type": "t-spoil", "params": {"items": ["x"]}}]}
+    assert bench.run(workflow).outputs == {"items": ["x", "spoiled"]}
+    assert workflow == {"nodes": [{"id": "a", "type": "t-spoil", "params": {"items": ["x"]}}]}
+
+
+def test_compiled_params_survive_the_flow_for_nodes_of_any_class(bench):
+    @bench.node("t-plain", ["word"], ["word"])
+    class Plain:
+        def set_params(self, params):
+            self.mine = params
+
+        def run(self, shared):
+            shared["word"] = (self.mine["word"], self.mine["__node_id__"])
+
+    assert bench.run({"nodes": [{"id": "p", "type": "t-plain", "params": {"word": "hi"}}]}).outputs == {
+        "word": ("hi", "p")
+    }
+
+
+def test_an_async_node_runs_too(bench):
+    @bench.node("t-later", outputs=["done"])
+    class Later(pocketflow.AsyncNode):
+        async def exec_async(self, prep_res):
+            await asyncio.sleep(0)
+            return True
+
+        async def post_async(self, shared, prep_res, exec_res):
+            shared["done"] = exec_res
+
+    assert bench.run({"nodes": [{"id": "l", "type": "t-later"}]}).outputs == {"done": True}
+
+
+@pytest.mark.parametrize("retries", [0, 1, 5])
+def test_a_node_is_attempted_once_whatever_it_asks_for(bench, retries):
+    calls = []
+
+    @bench.node("t-again")
+    class Again(pocketflow.Node):
+        def __init__(self):
+            super().__init__(max_retries=retries)
+
+        def exec(self, prep_res):
+            calls.append(1)
+            raise OSError("no")
+
+    assert not bench.run({"nodes": [{"id": "a", "type": "t-again"}]}).success
+    assert calls == [1]
+
+
+def test_a_node_reads_params_and_inputs_at_the_root_but_no_other_nodes_outputs(bench, give):
+    seen = {}
+
+    @bench.node("t-look", open=True)
+    class Look(pocketflow.Node):
+        def prep(self, shared):
+            seen.update({key: shared.get(key) for key in ("value", "city", "first")}, keys=sorted(shared))
+
+    workflow = {
+        "inputs": {"city": {"type": "str"}},
+        "nodes": [
+            {"id": "first", "type": "t-give", "params": {"value": 7}},
+            {"id": "look", "type": "t-look"},
+        ],
+    }
+    assert bench.run(workflow, city="Oslo").success
+    assert seen == {"value": None, "city": "Oslo", "first": None, "keys": ["__run__", "city"]}
+
+
+def test_without_namespacing_nodes_share_the_root(bench, give):
+    workflow = {
+        "enable_namespacing": False,
+        "nodes": [{"id": "a", "type": "t-give", "params": {"value": 7}}, {"id": "b", "type": "t-give"}],
+        "outputs": {"b": "${b.value}", "root": "${value}"},
+    }
+    assert bench.run(workflow).outputs == {"b": 7, "root": 7}
+
+
+def test_mappings_translate_what_a_node_reads_and_writes(bench, give):
+    workflow = {
+        "inputs": {"start": {}},
+        "nodes": [
+            {"id": "a", "type": "t-give"},
+            {"id": "b", "type": "t-give"},
+            {"id": "c", "type": "t-give"},
+        ],
+        "mappings": {
+            "a": {"input_mappings": {"value": "start"}, "output_mappings": {"value": "middle"}},
+            "b": {"input_mappings": {"value": "middle"}},
+            "c": {"input_mappings": {"value": "b.value"}},
+        },
+        "outputs": {"all": "${start}${a.value}${middle}${b.value}${c.value}"},
+    }
+    assert bench.run(workflow, start=1).outputs == {"all": "11111"}
+
+
+def test_params_are_coerced_to_their_declared_types_after_templates(bench, give):
+    @bench.node("t-typed", ["n: int", "ratio: float", "yes: bool", "tags: list"], ["got"])
+    class Typed(pocketflow.Node):
+        def post(self, shared, prep_res, exec_res):
+            shared["got"] = [self.params[key] for key in ("n", "ratio", "yes", "tags")]
+
+    params = {"n": "${a.value.n}", "ratio": 3, "yes": "true", "tags": "${a.value.tags}"}
+    workflow = {
+        "nodes": [
+            {"id": "a", "type": "t-give", "params": {"value": {"n": "3", "tags": '["x"]'}}},
+            {"id": "b", "type": "t-typed", "params": params},
+        ]
+    }
+    got = bench.run(workflow).outputs["got"]
+    assert got == [3, 3.0, True, ["x"]]
+    assert [type(value) for value in got] == [int, float, bool, list]
+
+
+def test_a_value_that_does_not_fit_names_node_parameter_expected_and_given(bench, give):
+    bench.node("t-typed", ["n: int"])(pocketflow.Node)
+    workflow = {
+        "nodes": [
+            {"id": "a", "type": "t-give", "params": {"value": "many"}},
+            {"id": "b", "type": "t-typed", "params": {"n": "${a.value}"}},
+        ]
+    }
+    outcome = bench.run(workflow)
+    assert outcome.error.message == 'Node b (t-typed) failed: parameter n must be int, got str "many"'
+    assert outcome.exit_code == 1
+
+
+def test_a_missing_value_names_node_parameter_template_and_what_is_there(bench, give):
+    bench.declare("t-give", ["value"], ["value", "extra"])
+    workflow = {
+        "nodes": [
+            {"id": "a", "type": "t-give", "params": {"value": 1}},
+            {"id": "b", "type": "t-give", "params": {"value": "${a.extra}"}},
+        ]
+    }
+    error = bench.run(workflow).error
+    assert error.message == "Node b (t-give) failed: parameter value needs ${a.extra}, but a has value"
+    bench.run({**workflow, "template_resolution_mode": "permissive"})
+    permissive = bench.run({**workflow, "template_resolution_mode": "permissive"})
+    assert permissive.outputs == {"value": "${a.extra}"}
+
+
+def test_a_param_that_is_an_optional_input_not_given_is_left_out(bench):
+    @bench.node("t-keys", ["a: str", "b: str"], ["keys"])
+    class Keys(pocketflow.Node):
+        def post(self, shared, prep_res, exec_res):
+            shared["keys"] = sorted(key for key in self.params if not key.startswith("__"))
+
+    workflow = {
+        "inputs": {"x": {"type": "str", "required": False}},
+        "nodes": [{"id": "k", "type": "t-keys", "params": {"a": "${x}", "b": "b"}}],
+    }
+    assert bench.run(workflow).outputs == {"keys": ["b"]}
+    assert bench.run(workflow, x="1").outputs == {"keys": ["a", "b"]}
+
+
+def test_a_raised_error_fails_the_run_under_the_nodes_name(bench, fail):
+    outcome = bench.run({"nodes": [{"id": "f", "type": "t-fail"}]})
+    assert outcome.error.message == "Node f (t-fail) failed: ValueError: out of paper"
+    assert outcome.error.details == {"node": "f", "node_type": "t-fail"}
+    assert (outcome.success, outcome.exit_code, outcome.error.kind) == (False, 1, "execution")
+
+
+def test_a_pflow_error_keeps_kind_details_and_suggestions(bench, fail):
+    fail[0] = Unreachable("no route", details={"server": "s"}, suggestions=("start it",))
+    outcome = bench.run({"nodes": [{"id": "f", "type": "t-fail"}]})
+    assert outcome.error.kind == "connection"
+    assert outcome.error.details["server"] == "s"
+    assert outcome.error.suggestions == ("start it",)
+    assert outcome.error.__cause__ is fail[0]
+    assert outcome.error.message == "Node f (t-fail) failed: no route"
+
+
+def test_a_connection_failure_exits_3_only_before_any_node_has_run(bench, give, fail):
+    fail[0] = Unreachable("no route")
+    assert bench.run({"nodes": [{"id": "f", "type": "t-fail"}]}).exit_code == 3
+    later = {"nodes": [{"id": "a", "type": "t-give", "params": {"value": 1}}, {"id": "f", "type": "t-fail"}]}
+    assert bench.run(later).exit_code == 1
+    fail[0] = Misconfigured("no token")
+    assert bench.run({"nodes": [{"id": "f", "type": "t-fail"}]}).exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("action", "edge"), [("timeout", "timeout"), ("timeout", "error"), ("error", "error")]
+)
+def test_a_raised_error_takes_the_edge_of_its_action_or_else_of_error(bench, give, fail, action, edge):
+    fail[0] = PflowError("too slow")
+    fail[0].action = action
+    workflow = {
+        "nodes": [
+            {"id": "f", "type": "t-fail"},
+            {"id": "rescue", "type": "t-give", "params": {"value": "after: ${f.error}"}},
+        ],
+        "edges": [{"from": "f", "to": "rescue", "action": edge}],
+    }
+    outcome = bench.run(workflow)
+    assert outcome.success
+    assert outcome.outputs == {"value": "after: too slow"}
+    assert trace_of(outcome)["steps"][0] | {"milliseconds": 0} == {
+        "id": "f",
+        "type": "t-fail",
+        "action": edge,
+        "milliseconds": 0,
+        "params": {},
+        "outputs": {"error": "too slow"},
+        "error": "too slow",
+        "details": {},
+    }
+
+
+@pytest.fixture
+def act(bench):
+    """A node that returns the action in its params, with an error if it is given one."""
+
+    @bench.node("t-act", ["action", "error", "raises"], ["value"])
+    class Act(pocketflow.Node):
+        def post(self, shared, prep_res, exec_res):
+            shared["error"] = self.params.get("error")
+            if "raises" in self.params:
+                shared["__error__"] = Unreachable(self.params["raises"], suggestions=("start it",))
+            return self.params.get("action")
+
+
+def test_a_returned_failure_that_nothing_routes_fails_the_run(bench, act):
+    outcome = bench.run(
+        {"nodes": [{"id": "a", "type": "t-act", "params": {"action": "auth", "error": "no key"}}]}
+    )
+    assert outcome.error.message == "Node a (t-act) failed: no key"
+
+
+def test_the_exception_a_failing_node_leaves_behind_is_what_is_shown(bench, act):
+    params = {"action": "auth", "error": "no key", "raises": "server is down"}
+    outcome = bench.run({"nodes": [{"id": "a", "type": "t-act", "params": params}]})
+    assert outcome.error.message == "Node a (t-act) failed: server is down"
+    assert (outcome.error.kind, outcome.error.suggestions, outcome.exit_code) == (
+        "connection",
+        ("start it",),
+        3,
+    )
+
+
+def test_an_action_without_edge_and_error_ends_the_flow(bench, act, give):
+    workflow = {
+        "nodes": [{"id": "a", "type": "t-act", "params": {"action": "done"}}, {"id": "b", "type": "t-give"}],
+        "edges": [{"from": "a", "to": "b"}],
+    }
+    outcome = bench.run(workflow)
+    assert (outcome.success, outcome.steps) == (True, 1)
+
+
+def test_an_error_action_without_a_reason_still_fails(bench, act):
+    outcome = bench.run({"nodes": [{"id": "a", "type": "t-act", "params": {"action": "error"}}]})
+    assert outcome.error.message == "Node a (t-act) failed: it took its error action and gave no reason"
+
+
+def test_an_action_that_is_no_text_is_the_nodes_mistake(bench, act):
+    outcome = bench.run({"nodes": [{"id": "a", "type": "t-act", "params": {"action": ["x"]}}]})
+    assert "its action must be a text, it returned list" in outcome.error.message
+
+
+def test_a_declared_output_of_a_node_that_did_not_run_is_none(bench, act, give):
+    workflow = {
+        "nodes": [{"id": "a", "type": "t-act", "params": {"action": "done"}}, {"id": "b", "type": "t-give"}],
+        "edges": [{"from": "a", "to": "b"}],
+        "outputs": {"b": "${b.value}"},
+    }
+    assert bench.run(workflow).outputs == {"b": None}
+
+
+def test_a_loop_runs_until_it_is_left_and_a_node_sees_its_last_outputs(bench):
+    @bench.node("t-count", outputs=["count: int"])
+    class Count(pocketflow.Node):
+        def post(self, shared, prep_res, exec_res):
+            shared["count"] = shared.get("count", 0) + 1
+            return "again" if shared["count"] < 5 else "default"
+
+    workflow = {
+        "nodes": [{"id": "c", "type": "t-count"}],
+        "edges": [{"from": "c", "to": "c", "action": "again"}],
+    }
+    assert bench.run(workflow).outputs == {"count": 5}
+
+
+def test_an_endless_loop_is_stopped_and_named(bench, act):
+    workflow = {
+        "nodes": [
+            {"id": "in", "type": "t-act"},
+            {"id": "a", "type": "t-act", "params": {"action": "go"}},
+            {"id": "b", "type": "t-act"},
+        ],
+        "edges": [
+            {"from": "in", "to": "a"},
+            {"from": "a", "to": "b", "action": "go"},
+            {"from": "b", "to": "a"},
+        ],
+    }
+    outcome = Runner(bench.host, max_steps=20).run(workflow, {})
+    assert outcome.steps == 20
+    assert outcome.error.message == "The run was stopped after 20 steps in the loop b -> a -> b"
+    assert outcome.error.details["loop"] == ["b", "a"]
+
+
+def test_the_default_bound_is_a_thousand_steps(bench, act):
+    workflow = {
+        "nodes": [{"id": "a", "type": "t-act", "params": {"action": "go"}}],
+        "edges": [{"from": "a", "to": "a", "action": "go"}],
+    }
+    assert bench.run(workflow).steps == 1000
+
+
+def test_run_contexts_are_entered_in_order_and_left_in_reverse_whatever_happens(bench, fail):
+    events = []
+
+    def holding(name):
+        @contextmanager
+        def hold(run):
+            events.append(f"{name} in")
+            run.resources[name] = run.workflow.certain
+            yield
+            events.append(f"{name} out")
+
+        def offer(run):
+            return hold(run)
+
+        offer.__name__ = name
+        return offer
+
+    bench.plug(pflow_run_context=holding("a"))
+    bench.plug(pflow_run_context=holding("b"))
+    bench.plug(pflow_run_context=lambda run: None)
+    assert not bench.run({"nodes": [{"id": "f", "type": "t-fail"}]}).success
+    assert events == ["a in", "b in", "b out", "a out"]
+
+
+def test_a_context_that_cannot_be_entered_fails_the_run_and_leaves_the_others(bench, give):
+    events = []
+
+    @contextmanager
+    def good(run):
+        events.append("in")
+        yield
+        events.append("out")
+
+    @contextmanager
+    def bad(run):
+        raise Unreachable("no server")
+        yield
+
+    bench.plug(pflow_run_context=good)
+    bench.plug(pflow_run_context=bad)
+    outcome = bench.run({"nodes": [{"id": "a", "type": "t-give", "params": {"value": 1}}]})
+    assert (outcome.steps, outcome.exit_code, outcome.error.message) == (0, 3, "no server")
+    assert events == ["in", "out"]
+
+
+def test_other_exceptions_on_entering_name_the_plugin(bench, give):
+    @contextmanager
+    def bad(run):
+        raise KeyError("x")
+        yield
+
+    bench.plug(pflow_run_context=bad)
+    outcome = bench.run({"nodes": [{"id": "a", "type": "t-give", "params": {"value": 1}}]})
+    assert outcome.error.message.startswith("Plugin bad could not prepare the run: KeyError")
+
+
+def test_plugins_that_fail_to_offer_or_to_clean_up_are_reported_and_the_run_stands(bench, give):
+    @contextmanager
+    def messy(run):
+        yield
+        raise OSError("stuck")
+
+    def broken(run):
+        raise OSError("broken")
+
+    bench.plug(pflow_run_context=messy)
+    bench.plug(pflow_run_context=broken)
+    assert bench.run({"nodes": [{"id": "a", "type": "t-give", "params": {"value": 1}}]}).success
+    told = " ".join(problem.message for problem in bench.warnings)
+    assert "Plugin messy failed to clean up after the run: OSError: stuck" in told
+    assert "Plugin broken could not take part in the run" in told
+
+
+@pytest.mark.parametrize("where", ["enter", "node", "exit"])
+def test_an_interrupt_ends_the_run_cleanly(bench, where):
+    events = []
+
+    @contextmanager
+    def hold(run):
+        if where == "enter":
+            raise KeyboardInterrupt
+        yield
+        events.append(run.cancelled())
+        if where == "exit":
+            raise KeyboardInterrupt
+
+    @bench.node("t-stop")
+    class Stop(pocketflow.Node):
+        def exec(self, prep_res):
+            if where == "node":
+                raise KeyboardInterrupt
+
+    bench.plug(pflow_run_context=hold)
+    outcome = bench.run({"nodes": [{"id": "s", "type": "t-stop"}]})
+    assert (outcome.success, outcome.exit_code, outcome.error.kind) == (False, 130, "interrupted")
+    assert events == {"enter": [], "node": [True], "exit": [False]}[where]
+    assert trace_of(outcome)["error"]["type"] == "interrupted"
+    if where == "node":
+        assert trace_of(outcome)["steps"][0]["error"] == "interrupted"
+
+
+def test_special_parameters_reach_the_node_and_collisions_name_both_plugins(bench):
+    @bench.node("t-see", outputs=["seen"])
+    class See(pocketflow.Node):
+        def post(self, shared, prep_res, exec_res):
+            shared["seen"] = self.params["__volume__"]
+
+    def loud(node):
+        return {"__volume__": 11} if node.type == "t-see" else None
+
+    def louder(node):
+        return {"__volume__": 12}
+
+    workflow = {"nodes": [{"id": "s", "type": "t-see"}]}
+    bench.plug(pflow_inject_params=loud)
+    assert bench.run(workflow).outputs == {"seen": 11}
+    bench.plug(pflow_inject_params=louder)
+    with pytest.raises(PflowError, match="Plugins loud and louder both set __volume__ of node s"):
+        bench.run(workflow)
+
+
+@pytest.mark.parametrize("params", [{"volume": 1}, {"____": 1}, {3: 1}, ["__a__"]])
+def test_a_plugin_may_set_dunder_parameters_only(bench, give, params):
+    def pushy(node):
+        return params
+
+    bench.plug(pflow_inject_params=pushy)
+    with pytest.raises(PflowError, match="Plugin pushy"):
+        bench.run({"nodes": [{"id": "a", "type": "t-give", "params": {"value": 1}}]})
+
+
+def test_a_plugin_that_raises_stops_the_compilation_by_name(bench, give):
+    def broken(node):
+        raise Unreachable("no idea", suggestions=("sync",))
+
+    bench.plug(pflow_inject_params=broken)
+    with pytest.raises(
+        PflowError, match=r"Plugin broken failed to set up node a \(t-give\): no idea"
+    ) as caught:
+        bench.run({"nodes": [{"id": "a", "type": "t-give", "params": {"value": 1}}]})
+    assert caught.value.suggestions == ("sync",)
+
+
+def test_a_node_class_that_cannot_be_loaded_is_told_before_any_node_runs(bench, give):
+    bench.declare("t-gone")
+    outcome = bench.run(
+        {"nodes": [{"id": "a", "type": "t-give", "params": {"value": 1}}, {"id": "g", "type": "t-gone"}]}
+    )
+    assert (outcome.steps, outcome.exit_code, outcome.error.kind) == (0, 2, "config")
+    assert outcome.error.message.startswith("Node g (t-gone) cannot be loaded from nodes_on_the_bench:t-gone")
+
+
+def test_a_workflow_with_problems_is_refused_with_all_of_them(bench, give):
+    workflow = {"inputs": {"n": {}}, "nodes": [{"id": "a", "type": "t-give", "params": {"valu": "${m}"}}]}
+    with pytest.raises(PflowError) as caught:
+        bench.run(workflow, mm=1)
+    assert caught.value.kind == "validation"
+    paths = [problem.path for problem in caught.value.problems]
+    assert paths == ["$.nodes[0].params.valu", "$.nodes[0].params.valu", "$.inputs.mm", "$.inputs.n"]
+
+
+def test_missing_node_types_alone_are_not_found(bench):
+    with pytest.raises(PflowError) as caught:
+        bench.run({"nodes": [{"id": "a", "type": "ecko"}]})
+    assert caught.value.kind == "not_found"
+    assert "echo" in caught.value.suggestions[0]
+
+
+def test_the_trace_holds_each_step_without_secrets_and_at_bounded_size(bench):
+    @bench.node("t-leak", ["text", "items"], ["text", "items", "thing"])
+    class Leak(pocketflow.Node):
+        def post(self, shared, prep_res, exec_res):
+            run = shared["__run__"]
+            run.add_secrets(["hunter2hunter2"])
+            run.annotate(self.params["__node_id__"], {"server": "s", "token": "hunter2hunter2"})
+            shared["text"] = "x" * 1990 + "hunter2hunter2" + "x" * 9000
+            shared["items"] = list(range(1_000_000))
+            shared["thing"] = Path("/tmp")
+
+    params = {"text": "hunter2hunter2", "items": [1, 2]}
+    outcome = bench.run({"nodes": [{"id": "a", "type": "t-leak", "params": params}]})
+    text = outcome.trace_path.read_text()
+    assert "hunter" not in text
+    assert len(text) < 300_000
+    trace = json.loads(text)
+    assert set(trace) == {"run_id", "workflow", "started", "milliseconds", "success", "error", "steps"}
+    step = trace["steps"][0]
+    assert step["details"] == {"server": "s", "token": "***"}
+    assert step["params"] == {"text": "***", "items": [1, 2]}
+    assert "(11,004 characters)" in step["outputs"]["text"]
+    assert step["outputs"]["items"][-1].endswith("more items")
+    assert outcome.trace_path.stat().st_mode & 0o777 == 0o600
+    assert outcome.trace_path.name == f"{outcome.run_id}.json"
+
+
+def test_secrets_are_taken_out_of_the_runs_error(bench):
+    @bench.node("t-tell")
+    class Tell(pocketflow.Node):
+        def prep(self, shared):
+            shared["__run__"].add_secrets(["hunter2hunter2"])
+            raise PflowError("bad key hunter2hunter2", details={"key": "hunter2hunter2"})
+
+    outcome = bench.run({"nodes": [{"id": "a", "type": "t-tell"}]})
+    assert outcome.error.message.endswith("bad key ***")
+    assert outcome.error.details["key"] == "***"
+
+
+def test_a_trace_that_cannot_be_written_is_a_warning(bench, give):
+    bench.host.paths.state.mkdir(parents=True, exist_ok=True)
+    (bench.host.paths.state / "traces").write_text("a file where the folder should be")
+    outcome = bench.run({"nodes": [{"id": "a", "type": "t-give", "params": {"value": 1}}]})
+    assert outcome.success
+    assert outcome.trace_path is None
+    assert any("The trace was not written" in problem.message for problem in bench.warnings)
+
+
+def test_pocketflow_is_imported_only_after_the_contexts_were_entered(pflow):
+    script = """
+import sys
+from contextlib import contextmanager
+from types import SimpleNamespace
+from pflow_mcp_plugin.contract import hookimpl
+from pflow_mcp_plugin.host.app import open_host
+from pflow_mcp_plugin.host.hooks import create_manager
+seen = []
+@contextmanager
+def hold(run):
+    seen.append({"pocketflow", "asyncio"} & set(sys.modules))
+    yield
+    seen.append({"pocketflow", "asyncio"} & set(sys.modules))
+manager = create_manager()
+manager.register(SimpleNamespace(pflow_run_context=hookimpl(lambda run: hold(run))), "hold")
+with open_host(manager) as host:
+    outcome = host.runner.run({"nodes": [{"id": "echo", "params": {"message": 1}}]}, {})
+assert outcome.success, outcome.error
+assert seen == [set(), {"pocketflow", "asyncio"}], seen
+"""
+    import os
+    import subprocess
+    import sys
+
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=60, env=dict(os.environ))
+
+
+def test_no_warning_of_pocketflow_reaches_the_user(bench, act, give):
+    workflow = {
+        "nodes": [{"id": "a", "type": "t-act", "params": {"action": "done"}}, {"id": "b", "type": "t-give"}],
+        "edges": [{"from": "a", "to": "b", "action": "other"}],
+    }
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        assert bench.run(workflow).success
+    assert caught == []
