@@ -1,0 +1,108 @@
+"""The entry point of the plugin: thin hook implementations that import what they need when called."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from typing import TYPE_CHECKING
+
+import pluggy
+
+from pflow_mcp_plugin.contract import Command, Host, NodeRef, NodeSource, Problem, Run, hookimpl
+
+if TYPE_CHECKING:
+    from pflow_mcp_plugin.execution.runtime import Notices
+
+SOURCE = "mcp"
+"""Name of our node source; also the key of our `Runtime` among a run's resources."""
+
+_COMMANDS = {
+    "add": "Add servers: a file, JSON, or NAME with a command or a URL.",
+    "list": "List the configured servers.",
+    "remove": "Remove a server and what was synced from it.",
+    "sync": "Ask servers for their tools and register them as nodes.",
+    "tools": "List the tools that became nodes.",
+    "info": "Describe a node: what it takes and gives.",
+    "test": "Connect to a server and time each phase.",
+    "demo": "Add the bundled server and run a workflow on it.",
+}
+
+
+@hookimpl
+def pflow_addhooks(manager: pluggy.PluginManager) -> None:
+    """Offer the hooks around a call."""
+    from pflow_mcp_plugin import hookspecs
+
+    manager.add_hookspecs(hookspecs)
+
+
+@hookimpl
+def pflow_register_nodes(host: Host) -> Iterable[NodeSource]:
+    """Contribute the tools of all synced servers."""
+    from pflow_mcp_plugin.cli.compose import catalog, server_store
+    from pflow_mcp_plugin.registration.source import ToolSource
+
+    return [ToolSource(catalog(host), server_store(host))]
+
+
+@hookimpl
+def pflow_inject_params(node: NodeRef) -> Mapping[str, object] | None:
+    """Tell a node which server and tool it stands for."""
+    from pflow_mcp_plugin.injection import inject
+
+    return inject(node)
+
+
+@hookimpl
+def pflow_register_commands(host: Host) -> Iterable[Command]:
+    """Contribute `pflow mcp ...`."""
+    return [
+        Command(path=("mcp", name), help=text, load=f"pflow_mcp_plugin.cli.{name}:{name}")
+        for name, text in _COMMANDS.items()
+    ]
+
+
+@hookimpl
+def pflow_validate_config(host: Host) -> Iterable[Problem]:
+    """Check the server config."""
+    from pflow_mcp_plugin.cli.compose import server_store
+
+    return server_store(host).check()
+
+
+@hookimpl
+def pflow_run_context(run: Run) -> AbstractContextManager[object] | None:
+    """Hold the connections of a run that uses tools."""
+    return _connections(run) if any(_server(node) for node in run.workflow.nodes) else None
+
+
+@contextmanager
+def _connections(run: Run) -> Iterator[None]:
+    """Put a `Runtime` into the run, and start at once the servers that are certain to be needed."""
+    from pflow_mcp_plugin.cli.compose import catalog, lookup, server_store
+    from pflow_mcp_plugin.client import Pool
+    from pflow_mcp_plugin.execution.runtime import Runtime
+
+    host, notices = run.host, _notices(run)
+    with Pool(notices.warn) as pool:
+        runtime = Runtime(server_store(host), catalog(host), lookup(host), pool, host.hook, notices)
+        for server in dict.fromkeys(_server(node) for node in run.workflow.nodes if node.id in run.workflow.certain):
+            if server:
+                runtime.prepare(server)
+        run.resources[SOURCE] = runtime
+        yield
+
+
+def _notices(run: Run) -> Notices:
+    from pflow_mcp_plugin.execution.runtime import Notices
+
+    def warn(line: str) -> None:
+        run.host.report(Problem(message=line, severity="warning", kind="connection", source=SOURCE))
+
+    return Notices(warn=warn, add_secrets=run.add_secrets)
+
+
+def _server(node: NodeRef) -> str:
+    from pflow_mcp_plugin.injection import inject
+
+    return str((inject(node) or {}).get("__mcp_server__", ""))
