@@ -164,10 +164,11 @@ class Node(Protocol):
     """What the class of an `Entry` makes. A `pocketflow.Node` is one.
 
     A host instantiates the class without arguments, hands it its params (as the workflow gives
-    them, templates resolved, and what plugins injected) and runs it once. A node writes what it
-    puts out, and `error`, into `shared` under the keys of its `Interface`. It fails by raising, or
-    by returning an action other than `default` with the reason in `shared["error"]`; a failure
-    that the workflow routes nowhere fails the run.
+    them, templates resolved, what plugins injected, and its own id as `__node_id__`) and runs it
+    once. A node writes what it puts out, and `error`, into `shared` under the keys of its
+    `Interface`. It fails by raising, or by returning an action other than `default` with the
+    reason in `shared["error"]` (and, if it likes, the `PflowError` in `shared["__error__"]`); a
+    failure that the workflow routes nowhere fails the run.
     """
 
     def set_params(self, params: Mapping[str, Any]) -> None:

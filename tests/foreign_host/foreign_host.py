@@ -149,7 +149,7 @@ class ForeignHost:
         self, ref: contract.NodeRef, injected: Mapping[str, Any], store: dict[str, Any]
     ) -> dict[str, Any]:
         made: contract.Node = getattr(import_module(ref.entry.module), ref.entry.class_name)()
-        made.set_params({**_resolve(ref.params, store), **injected})
+        made.set_params({**_resolve(ref.params, store), **injected, "__node_id__": ref.id})
         own: dict[str, Any] = {}
         action = made.run(ChainMap(own, store)) or "default"
         if action != "default":
