@@ -18,6 +18,7 @@ from pflow_mcp_plugin.trust import egress
 from pflow_mcp_plugin.types import Server
 
 _METAVAR = "NAME -- COMMAND [ARGS]... | NAME URL | FILE | JSON"
+_EXAMPLES = "\b\n" + "\n".join(("Examples:", *intake.FORMS))  # \b: click leaves the lines as they are
 
 
 class _AddCommand(click.Command):
@@ -35,7 +36,7 @@ class _AddCommand(click.Command):
             ) from error
 
 
-@click.command(cls=_AddCommand)
+@click.command(cls=_AddCommand, epilog=_EXAMPLES)
 @click.argument("words", nargs=-1, required=True, metavar=_METAVAR)
 @click.option("--env", "-e", multiple=True, metavar="NAME=VALUE", help="A variable for the server.")
 @click.option(
@@ -45,22 +46,16 @@ class _AddCommand(click.Command):
     "--header", "-H", "headers", multiple=True, metavar="'NAME: VALUE'", help="An HTTP header of its URL."
 )
 @click.option("--bearer", default="", metavar="'${TOKEN}'", help="Token for its URL, best as a reference.")
-@click.option("--type", type=click.Choice(["http", "sse"]), default="", help="Transport of its URL.")
+@click.option("--type", type=click.Choice(["http", "sse"]), help="Transport of its URL.")
 @click.option("--insecure", is_flag=True, help="Allow plain http to another machine.")
 @click.option("--trust-readonly", is_flag=True, help="Believe the server which of its tools only read.")
 @json_option
 @click.pass_obj
-def add(host: Host, words: tuple[str, ...], **options: Any) -> Report:
+def add(host: Host, /, words: tuple[str, ...], **options: Any) -> Report:
     """Add a server, or replace the one of that name.
 
     Nothing is started. Values may refer to variables: ${NAME} or ${NAME:-default}; put them in
     single quotes, or the shell fills them in and the secret ends up in the file.
-
-    \b
-    pflow mcp add time -- uvx mcp-server-time
-    pflow mcp add slack https://mcp.example.com/slack --bearer '${SLACK_TOKEN}'
-    pflow mcp add ./github.mcp.json
-    pflow mcp add '{"github": {"command": "npx", "args": ["-y", "@modelcontextprotocol/server-github"]}}'
     """
     return add_servers(host, intake.read(words, intake.Flags(**options)))
 

@@ -126,8 +126,10 @@ class _Expansion:
             secret = guarded or _SECRET_NAME.search(ref.name) is not None
             return self._noted(ref, found or "", secret=secret)
 
+        before = len(self.problems)
         expanded = references.substitute(text, value)
-        self.problems += self._unusable(field, expanded)
+        if len(self.problems) == before:
+            self.problems += self._unusable(field, expanded)
         return expanded
 
     def reach(self) -> dict[str, Any]:

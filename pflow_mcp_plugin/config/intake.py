@@ -55,7 +55,7 @@ class Flags:
         headers: `NAME: VALUE` each.
         bearer: A token or a reference to one.
         cwd: Working folder of a command.
-        type: `http` or `sse`.
+        type: `http` or `sse`; None is http.
         insecure: Allows plain http to other machines.
         trust_readonly: Believes the server's `readOnlyHint`.
     """
@@ -64,7 +64,7 @@ class Flags:
     headers: Sequence[str] = ()
     bearer: str = ""
     cwd: str = ""
-    type: str = ""
+    type: str | None = None
     insecure: bool = False
     trust_readonly: bool = False
 

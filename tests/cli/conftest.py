@@ -1,0 +1,56 @@
+"""A desk to run commands at: real files, and a host that only takes notes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+
+from pflow_mcp_plugin.contract import CommandLike, Paths, Problem, Report
+
+
+@attrs.define
+class Desk:
+    """Stands in for a host: what these commands use of one, and a record of what it was told."""
+
+    paths: Paths
+    features: frozenset[str] = frozenset()
+    problems: list[Problem] = attrs.field(factory=list)
+    refreshed: list[str] = attrs.field(factory=list)
+
+    def report(self, problem: Problem) -> None:
+        self.problems.append(problem)
+
+    def refresh(self, source: str) -> None:
+        self.refreshed.append(source)
+
+    def run(self, command: CommandLike, *arguments: str) -> Report:
+        """Run a command as a host does."""
+        report: Report = command.main(list(arguments), "pflow", obj=self, standalone_mode=False)
+        return report
+
+    def warnings(self) -> str:
+        """Return what the user was warned of."""
+        return "\n".join(str(problem) for problem in self.problems)
+
+    def write(self, text: str) -> Path:
+        """Write the config of the servers."""
+        path = self.paths.config / "mcp-servers.toml"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+        return path
+
+    def raw(self) -> dict[str, Any]:
+        """Return the config of the servers as it stands in the file."""
+        import tomllib
+
+        return tomllib.loads((self.paths.config / "mcp-servers.toml").read_text(encoding="utf-8"))
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Desk:
+    """A desk whose folders do not exist yet."""
+    folders = ("config", "data", "state", "cache")
+    return Desk(Paths(**{name: tmp_path / "pflow" / name for name in folders}))

@@ -1,0 +1,184 @@
+"""`pflow mcp add`, run as a host runs it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import click
+import pytest
+
+from pflow_mcp_plugin.cli.add import add
+from pflow_mcp_plugin.contract import PflowError
+from pflow_mcp_plugin.errors import ConfigError
+
+
+def test_a_command_after_two_hyphens_is_added_with_its_own_options(desk):
+    report = desk.run(add, "clock", "--", sys.executable, "-m", "clock", "--json")
+    assert desk.raw() == {
+        "mcpServers": {"clock": {"command": sys.executable, "args": ["-m", "clock", "--json"]}}
+    }
+    assert report.data["added"] == ["clock"]
+    assert report.data["servers"][0]["runs"] == f"{sys.executable} -m clock --json"
+
+
+def test_the_text_shows_the_command_that_will_run_and_the_next_step(desk):
+    text = desk.run(add, "clock", "--env", "ZONE=secret-zone", "--", sys.executable, "two words").render()
+    assert f"{sys.executable} 'two words'" in text
+    assert "ZONE=****" in text
+    assert "secret-zone" not in text
+    assert "pflow mcp sync clock" in text
+
+
+def test_a_url_is_added_with_its_type_written_out(desk):
+    desk.run(
+        add,
+        "slack",
+        "https://mcp.example.com/slack",
+        "--bearer",
+        "${SLACK_TOKEN}",
+        "--header",
+        "X-Team: blue",
+    )
+    assert desk.raw()["mcpServers"]["slack"] == {
+        "type": "http",
+        "url": "https://mcp.example.com/slack",
+        "headers": {"X-Team": "blue"},
+        "auth": {"type": "bearer", "token": "${SLACK_TOKEN}"},
+    }
+    assert desk.problems == []
+
+
+def test_a_url_can_be_an_event_stream(desk):
+    desk.run(add, "old", "https://mcp.example.com/sse", "--type", "sse")
+    assert desk.raw()["mcpServers"]["old"]["type"] == "sse"
+
+
+def test_references_are_shown_and_other_secrets_are_not(desk):
+    tables = {
+        "slack": {
+            "type": "http",
+            "url": "https://u:pass-word@example.com/mcp?api_key=query-secret&team=blue",
+            "headers": {"X-One": "${ONE}", "X-Two": "header-secret"},
+            "auth": {"type": "basic", "username": "user-name", "password": "literal-secret"},
+        }
+    }
+    report = desk.run(add, json.dumps(tables))
+    shown = report.render() + json.dumps(report.data)
+    for secret in ("pass-word", "query-secret", "header-secret", "user-name", "literal-secret"):
+        assert secret not in shown
+    assert "${ONE}" in shown
+    assert "team=blue" in shown
+    assert "https://u:pass-word@example.com" in desk.raw()["mcpServers"]["slack"]["url"]
+
+
+def test_a_secret_written_out_is_advised_against(desk):
+    desk.run(add, "slack", "https://mcp.example.com", "--bearer", "xoxb-literal")
+    assert "mcpServers.slack.auth.token" in desk.warnings()
+    assert "xoxb-literal" not in desk.warnings()
+
+
+def test_a_file_is_added(desk, tmp_path):
+    file = tmp_path / "github.mcp.json"
+    file.write_text('{"mcpServers": {"github": {"command": "${RUNNER}", "type": "stdio", "cwd": null}}}')
+    desk.run(add, str(file))
+    assert desk.raw() == {"mcpServers": {"github": {"command": "${RUNNER}"}}}
+
+
+def test_replacing_says_so_and_repeating_changes_nothing(desk):
+    desk.run(add, "clock", "--", sys.executable)
+    report = desk.run(add, "clock", "--", sys.executable, "-V")
+    assert (report.data["added"], report.data["replaced"]) == ([], ["clock"])
+    assert report.render().startswith("Replaced server clock")
+    report = desk.run(add, "clock", "--", sys.executable, "-V")
+    assert (report.data["added"], report.data["replaced"]) == ([], [])
+    assert report.render().startswith("Unchanged: server clock")
+
+
+def test_one_mistake_keeps_every_server_out_and_all_mistakes_are_told(desk):
+    tables = {
+        "good": {"command": "x"},
+        "Bad Name": {"command": "x", "args": "text"},
+        "web": {"url": "https://example.com"},
+    }
+    with pytest.raises(ConfigError) as caught:
+        desk.run(add, json.dumps(tables))
+    paths = {problem.path for problem in caught.value.problems}
+    assert paths == {'mcpServers."Bad Name"', 'mcpServers."Bad Name".args', "mcpServers.web.type"}
+    assert '"type": "http"' in caught.value.message
+    assert "bad-name" in caught.value.message
+    assert not (desk.paths.config / "mcp-servers.toml").exists()
+
+
+def test_json_that_is_none_names_line_and_column_and_the_remedy(desk):
+    with pytest.raises(PflowError) as caught:
+        desk.run(add, '{"github": {\n"command": "npx",}}')
+    assert caught.value.exit_code == 2
+    assert "line 2, column 1" in caught.value.message
+    assert "comma" in caught.value.suggestions[0]
+
+
+def test_a_bare_word_is_answered_with_the_accepted_forms(desk):
+    with pytest.raises(PflowError) as caught:
+        desk.run(add, "github")
+    assert caught.value.kind == "usage"
+    assert len(caught.value.suggestions) == 4
+
+
+def test_an_option_of_the_command_without_two_hyphens_is_explained(desk):
+    with pytest.raises(click.UsageError, match="go after --"):
+        desk.run(add, "github", "npx", "--yes", "package")
+
+
+def test_a_command_that_is_not_there_is_a_warning_with_the_nearest_one(desk, tmp_path, monkeypatch):
+    program = tmp_path / "mcp-server-clock"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    desk.run(add, "clock", "--", "mcp-server-clocks")
+    assert "Command not found: mcp-server-clocks" in desk.warnings()
+    assert "Did you mean mcp-server-clock?" in desk.warnings()
+    assert "clock" in desk.raw()["mcpServers"]
+
+
+def test_a_whole_command_line_as_command_is_explained(desk):
+    report = desk.run(add, json.dumps({"clock": {"command": "npx -y clock"}}))
+    assert 'command = "npx"' in report.data["warnings"][0]["suggestion"]
+
+
+def test_plain_http_to_another_machine_is_a_warning_unless_allowed(desk):
+    desk.run(add, "web", "http://192.168.1.5/mcp")
+    assert "192.168.1.5" in desk.warnings()
+    desk.problems.clear()
+    desk.run(add, "web", "http://192.168.1.5/mcp", "--insecure")
+    desk.run(add, "here", "http://localhost:8000/mcp")
+    assert desk.problems == []
+
+
+def test_an_unknown_field_is_kept_with_a_warning(desk):
+    desk.run(add, '{"clock": {"command": "${RUNNER}", "autoApprove": ["x"], "arg": []}}')
+    assert desk.raw()["mcpServers"]["clock"]["autoApprove"] == ["x"]
+    assert "Did you mean args?" in desk.warnings()
+
+
+def test_comments_are_kept_in_a_copy_and_it_is_said_so(desk):
+    path = desk.write('# mine\n[mcpServers.a]\ncommand = "a"\n')
+    report = desk.run(add, "clock", "--", sys.executable)
+    assert path.with_name("mcp-servers.toml.bak").read_text(encoding="utf-8").startswith("# mine")
+    assert [w["message"] for w in report.data["warnings"] if ".bak" in w["message"]]
+
+
+def test_the_registry_is_told(desk):
+    desk.run(add, "clock", "--", sys.executable)
+    assert desk.refreshed == ["mcp"]
+
+
+def test_adding_and_listing_load_nothing_heavy():
+    code = (
+        "import sys, pflow_mcp_plugin.cli.list, pflow_mcp_plugin.cli.add, pflow_mcp_plugin.cli.remove;"
+        "heavy = {'asyncio', 'pocketflow', 'jsonschema', 'filelock', 'rich', 'mcp', 'tomli_w', 'sqlite3'};"
+        "sys.exit(' '.join(heavy & sys.modules.keys()) or 0)"
+    )
+    finished = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert finished.returncode == 0, finished.stderr

@@ -1,0 +1,109 @@
+"""`pflow mcp list`, run as a host runs it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+from pflow_mcp_plugin.cli.compose import catalog, server_store
+from pflow_mcp_plugin.cli.list import list_
+from pflow_mcp_plugin.types import Listing, ServerInfo, Tool
+
+CLOCK = '[mcpServers.clock]\ncommand = "python"\nargs = ["-m", "clock"]\n'
+
+
+def sync(desk, name, *tools):
+    listing = Listing(info=ServerInfo(name=name), tools=tuple(Tool(name=tool) for tool in tools))
+    catalog(desk).save(name, listing, server_store(desk).fingerprint(name))
+
+
+def test_without_servers_the_way_to_the_first_is_shown(desk):
+    report = desk.run(list_)
+    assert report.data == []
+    assert "pflow mcp add" in report.render()
+
+
+def test_a_server_that_was_never_synced_is_due(desk):
+    desk.write(CLOCK)
+    report = desk.run(list_)
+    assert report.data[0] == {
+        "name": "clock",
+        "transport": "stdio",
+        "command": "python",
+        "args": ["-m", "clock"],
+        "runs": "python -m clock",
+        "disabled": False,
+        "tools": None,
+        "synced_at": None,
+        "sync_due": True,
+        "problems": [],
+    }
+    assert "never synced" in report.render()
+    assert "pflow mcp sync clock" in report.render()
+
+
+def test_a_synced_server_shows_its_tools_until_its_config_changes(desk):
+    desk.write(CLOCK)
+    sync(desk, "clock", "now", "zones")
+    row = desk.run(list_).data[0]
+    assert (row["tools"], row["sync_due"]) == (2, False)
+    assert row["synced_at"]
+    desk.write(CLOCK + "call_timeout = 5\n")
+    assert not desk.run(list_).data[0]["sync_due"]
+    desk.write(CLOCK + 'env = { ZONE = "UTC" }\n')
+    assert desk.run(list_).data[0]["sync_due"]
+
+
+def test_tools_that_the_config_leaves_out_are_not_counted(desk):
+    desk.write(CLOCK)
+    sync(desk, "clock", "now", "zones")
+    desk.write(CLOCK + 'tools = { deny = ["zon*"] }\n')
+    row = desk.run(list_).data[0]
+    assert (row["tools"], row["sync_due"]) == (1, False)
+
+
+def test_a_disabled_server_is_not_due(desk):
+    desk.write(CLOCK + "disabled = true\n")
+    report = desk.run(list_)
+    assert report.data[0]["disabled"]
+    assert not report.data[0]["sync_due"]
+    assert "disabled" in report.render()
+
+
+def test_a_server_with_mistakes_is_listed_with_them_beside_the_others(desk):
+    desk.write(CLOCK + '[mcpServers.web]\nurl = "https://example.com"\n[mcpServers.odd]\ncommand = 3\n')
+    report = desk.run(list_)
+    assert [row["name"] for row in report.data] == ["clock", "web", "odd"]
+    assert report.data[1]["problems"][0]["path"] == "mcpServers.web.type"
+    assert 'Add "type": "http"' in report.render()
+
+
+def test_mistakes_in_the_defaults_are_told_once_and_fail_nothing(desk):
+    desk.write(CLOCK + "[defaults]\ntools = 3\n")
+    assert desk.run(list_).data[0]["problems"] == []
+    assert [problem.path for problem in desk.problems] == ["defaults.tools"]
+    assert desk.problems[0].severity == "warning"
+
+
+def test_values_are_masked(desk):
+    desk.write(CLOCK + 'env = { TOKEN = "hidden-value", OTHER = "${OTHER}" }\n')
+    report = desk.run(list_)
+    assert report.data[0]["env"] == {"TOKEN": "****", "OTHER": "${OTHER}"}
+
+
+def test_listing_servers_loads_nothing_heavy(desk):
+    desk.write(CLOCK)
+    sync(desk, "clock", "now")
+    code = (
+        "import sys; from pathlib import Path; from types import SimpleNamespace as N;"
+        "from pflow_mcp_plugin.cli.list import list_;"
+        "root = Path(sys.argv[1]);"
+        "host = N(paths=N(config=root / 'config', data=root / 'data'), report=print);"
+        "report = list_.main([], 'pflow', obj=host, standalone_mode=False); report.render();"
+        "assert report.data[0]['tools'] == 1;"
+        "heavy = {'asyncio', 'pocketflow', 'jsonschema', 'filelock', 'rich', 'mcp', 'tomli_w', 'sqlite3'};"
+        "sys.exit(' '.join(heavy & sys.modules.keys()) or 0)"
+    )
+    arguments = [sys.executable, "-c", code, str(desk.paths.config.parent)]
+    finished = subprocess.run(arguments, capture_output=True, text=True, check=False)
+    assert finished.returncode == 0, finished.stderr

@@ -1,0 +1,182 @@
+"""References become values when a server is started, and never before."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pflow_mcp_plugin.config.expansion import environment_lookup, expand
+from pflow_mcp_plugin.config.references import Reference
+from pflow_mcp_plugin.config.references import references as found_in
+from pflow_mcp_plugin.errors import ConfigError
+from pflow_mcp_plugin.types import Server
+
+names = st.sampled_from(["A", "TOKEN", "HOME", "UNSET"])
+plain = st.text(alphabet=st.characters(codec="utf-8", exclude_characters="${}\0"), max_size=8)
+references = st.one_of(names.map("${{{}}}".format), st.builds("${{{}:-{}}}".format, names, plain))
+pieces = st.lists(st.one_of(plain, references), max_size=4).map("".join)
+
+
+def stdio(**fields):
+    return Server(name="git", command="git-server", **fields)
+
+
+def http(**fields):
+    return Server(name="web", transport="http", **{"url": "https://example.com", **fields})
+
+
+def test_an_unset_variable_in_env_becomes_empty_and_is_listed():
+    launch = expand(stdio(env={"A": "${GONE}", "B": "x-${GONE}-${HERE}"}), {"HERE": "here"}.get)
+    assert launch.server.env == {"A": "", "B": "x--here"}
+    assert launch.unset == ("GONE",)
+
+
+@pytest.mark.parametrize(
+    ("server", "place"),
+    [
+        (Server(name="s", command="${GONE}"), "mcpServers.s.command"),
+        (Server(name="s", command="x", args=("a", "--k=${GONE}")), "mcpServers.s.args[1]"),
+        (Server(name="s", command="x", cwd="${GONE}"), "mcpServers.s.cwd"),
+        (Server(name="s", transport="uds", path="${GONE}"), "mcpServers.s.path"),
+        (Server(name="s", transport="http", url="https://${GONE}/x"), "mcpServers.s.url"),
+        (http(headers={"X-A": "${GONE}"}), "mcpServers.web.headers.X-A"),
+        (http(auth={"type": "bearer", "token": "${GONE}"}), "mcpServers.web.auth.token"),
+        (http(auth={"token_env": "GONE"}), "mcpServers.web.auth.token_env"),
+    ],
+)
+def test_an_unset_variable_elsewhere_is_an_error_that_names_server_field_and_variable(server, place):
+    with pytest.raises(ConfigError) as caught:
+        expand(server, {}.get)
+    (problem,) = caught.value.problems
+    assert problem.path == place
+    assert "GONE" in caught.value.message
+    assert f"Server {server.name}" in caught.value.message
+    assert "export GONE=" in caught.value.suggestions[0]
+
+
+def test_every_unset_variable_is_named_at_once():
+    with pytest.raises(ConfigError) as caught:
+        expand(stdio(args=("${ONE}", "${TWO}"), cwd="${THREE}"), {}.get)
+    assert [problem.message.split()[1] for problem in caught.value.problems] == ["ONE", "TWO", "THREE"]
+
+
+def test_an_empty_token_is_never_sent():
+    for auth in (
+        {"type": "bearer", "token": "${T}"},
+        {"token_env": "T"},
+        {"type": "bearer", "token": "${X:-}"},
+    ):
+        with pytest.raises(ConfigError, match="empty"):
+            expand(http(auth=auth), {"T": ""}.get)
+    with pytest.raises(ConfigError, match="empty"):
+        expand(http(headers={"Authorization": "Bearer ${T}"}), {"T": ""}.get)
+
+
+def test_a_default_stands_for_what_is_unset_or_empty_everywhere():
+    server = stdio(args=("${A:-one}", "${B:-two}", "${C:-}"), env={"D": "${A:-three}"})
+    launch = expand(server, {"B": ""}.get)
+    assert launch.server.args == ("one", "two", "")
+    assert launch.server.env == {"D": "three"}
+    assert launch.unset == ()
+
+
+def test_two_dollars_are_a_literal_and_values_are_never_expanded_again():
+    launch = expand(stdio(args=("$${A}", "${A}", "$A", "$$")), {"A": "${B}", "B": "no"}.get)
+    assert launch.server.args == ("${A}", "${B}", "$A", "$$")
+
+
+def test_the_environment_comes_before_the_settings(monkeypatch):
+    class Settings:
+        def get(self, key):
+            return {"PFLOW_T_ONE": "settings", "PFLOW_T_TWO": "settings"}.get(key)
+
+    monkeypatch.setenv("PFLOW_T_ONE", "environment")
+    lookup = environment_lookup(Settings())
+    assert [lookup(f"PFLOW_T_{name}") for name in ("ONE", "TWO", "THREE")] == [
+        "environment",
+        "settings",
+        None,
+    ]
+    assert environment_lookup()("PFLOW_T_TWO") is None
+
+
+def test_an_http_servers_env_is_looked_at_before_the_environment():
+    server = http(
+        url="https://${HOST}/mcp",
+        env={"HOST": "${REGION}.example.com", "TOKEN": "${TOKEN}"},
+        auth={"type": "bearer", "token": "${TOKEN}"},
+    )
+    launch = expand(server, {"REGION": "eu", "HOST": "wrong", "TOKEN": "from-outside"}.get)
+    assert launch.server.url == "https://eu.example.com/mcp"
+    assert launch.server.auth["token"] == "from-outside"
+
+
+def test_behind_an_http_servers_env_the_variable_that_is_unset_is_named():
+    with pytest.raises(ConfigError, match="variable SLACK_TOKEN is not set"):
+        expand(http(env={"T": "${SLACK_TOKEN}"}, auth={"type": "bearer", "token": "${T}"}), {}.get)
+    assert expand(http(env={"T": "${SLACK_TOKEN}"}), {}.get).unset == ()
+
+
+def test_token_env_becomes_a_bearer_token():
+    launch = expand(http(auth={"token_env": "T", "scopes": ["repo"]}), {"T": "tttt"}.get)
+    assert launch.server.auth == {"type": "bearer", "token": "tttt", "token_env": "T", "scopes": ["repo"]}
+    assert "tttt" in launch.secrets
+
+
+def test_a_line_break_in_a_token_is_refused_without_showing_it():
+    with pytest.raises(ConfigError) as caught:
+        expand(http(auth={"type": "bearer", "token": "${T}"}), {"T": "secret\n"}.get)
+    assert "line break" in caught.value.message
+    assert "secret" not in caught.value.message
+
+
+def test_an_expanded_url_must_still_be_one():
+    with pytest.raises(ConfigError, match="no http or https address"):
+        expand(http(url="${BASE}/mcp"), {"BASE": "file:///etc"}.get)
+
+
+def test_secrets_are_what_came_from_variables_and_what_looks_like_one():
+    server = http(
+        url="https://example.com/?k=${API_KEY}&r=${REGION}",
+        headers={"Authorization": "Token literal-token", "X-Team": "blue-team", "X-From": "${SOME}"},
+        auth={"type": "basic", "username": "user", "password": "pass-word"},
+    )
+    secrets = expand(server, {"API_KEY": "key-value", "REGION": "europe", "SOME": "some-value"}.get).secrets
+    assert {"literal-token", "Token literal-token", "some-value", "key-value", "pass-word"} <= set(secrets)
+    assert "dXNlcjpwYXNzLXdvcmQ=" in secrets
+    assert not {"blue-team", "europe"} & set(secrets)
+
+
+def test_ordinary_words_of_the_session_are_no_secrets():
+    env = {
+        "HOME": "${HOME}",
+        "LOG": "info",
+        "GITHUB_TOKEN": "abc",
+        "LEVEL": "${LEVEL:-debug}",
+        "API_KEY": "12345",
+    }
+    launch = expand(stdio(env=env), {"HOME": "/home/me"}.get)
+    assert launch.secrets == ("12345",)
+
+
+def test_a_password_in_a_literal_url_is_a_secret():
+    launch = expand(stdio(env={"DATABASE": "postgres://me:pass-word@host/db"}), {}.get)
+    assert launch.secrets == ("pass-word",)
+
+
+def test_what_is_known_of_the_server_is_passed_on():
+    launch = expand(stdio(), {}.get, fingerprint="sha256:1", era="modern")
+    assert (launch.fingerprint, launch.era) == ("sha256:1", "modern")
+
+
+@given(texts=st.lists(pieces, max_size=3), env=st.dictionaries(names, pieces, max_size=3), value=plain)
+def test_no_reference_survives_expansion(texts, env, value):
+    values = {"A": value, "TOKEN": value, "HOME": value}
+    server = stdio(args=tuple(texts), env=env)
+    if any(reference == Reference("UNSET") for text in texts for reference in found_in(text)):
+        with pytest.raises(ConfigError, match="UNSET"):
+            expand(server, values.get)
+        return
+    launch = expand(server, values.get)
+    assert "${" not in "".join([*launch.server.args, *launch.server.env.values()])

@@ -1,0 +1,145 @@
+"""The JSON Schema for editors and the check come to the same verdict on every table."""
+
+from __future__ import annotations
+
+import json
+
+import jsonschema
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pflow_mcp_plugin.config import auth, schema
+from pflow_mcp_plugin.config.where import SCHEMA_FILE
+
+SCHEMA = json.loads(SCHEMA_FILE.read_text(encoding="utf-8"))
+VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
+
+HTTP = {"type": "http", "url": "https://example.com"}
+
+texts = st.one_of(
+    st.sampled_from(["npx", "", " ", "${A}", "${A:-b c}", "$${A}", "${", "$", "a\nb", "\x00", "a b", "auto"]),
+    st.sampled_from(["2025-11-25", "http://a", "https://", "https://${A}", "${A}/x", "https://a b", "X-Key"]),
+    st.text(alphabet="${}:-A1 \n=\\", max_size=8),
+)
+numbers = st.one_of(st.integers(-1, 700), st.floats(allow_nan=False), st.sampled_from([86_400, 86_401, 4096]))
+kinds = st.sampled_from([*schema.SPELLINGS, "", "ws", "HTTP"])
+auth_values = st.one_of(
+    texts, st.sampled_from(["bearer", "api_key", "basic", "oauth"]), st.lists(texts, max_size=2)
+)
+auths = st.one_of(
+    st.dictionaries(st.sampled_from([*auth.FIELDS, "scope"]), auth_values, max_size=4),
+    st.fixed_dictionaries({"type": st.just("bearer"), "token": texts}),
+    st.fixed_dictionaries({"token_env": texts}),
+)
+anything = st.one_of(
+    texts, numbers, st.booleans(), st.lists(texts, max_size=2), st.dictionaries(texts, texts)
+)
+fitting = {
+    **dict.fromkeys(("command", "cwd", "path", "url", "protocol"), texts),
+    "type": kinds,
+    "args": st.lists(texts, max_size=3),
+    "env": st.dictionaries(texts, texts, max_size=2),
+    "headers": st.dictionaries(texts, texts, max_size=2),
+    "rename": st.dictionaries(texts, texts, max_size=2),
+    "tools": st.dictionaries(st.sampled_from(["allow", "deny", "alow"]), st.lists(texts, max_size=2)),
+    "auth": auths,
+    **dict.fromkeys(("trust_readonly", "trust_idempotent", "disabled", "insecure"), st.booleans()),
+}
+fields = [*schema.FIELDS, "unknown"]
+
+
+@st.composite
+def tables(draw, keys=tuple(fields), base=({}, {"command": "npx"}, HTTP, {"type": "uds", "path": "/a"})):
+    """A server's table: a good one, with some fields changed for fitting or for any values."""
+    table = dict(draw(st.sampled_from(base)))
+    for key in draw(st.lists(st.sampled_from(keys), max_size=3)):
+        table[key] = draw(st.one_of(fitting.get(key, numbers), anything))
+    return table
+
+
+def accepts(document):
+    """Return the check's verdict, once the JSON Schema's is the same."""
+    errors = [problem for problem in schema.check_document(document) if problem.severity == "error"]
+    judged = next(VALIDATOR.iter_errors(document), None)
+    assert (judged is None) == (not errors), (judged and judged.message, [str(error) for error in errors])
+    return not errors
+
+
+@given(table=tables())
+def test_on_generated_servers(table):
+    accepts({"mcpServers": {"x": table}})
+
+
+@given(table=tables(keys=[*fields], base=({},)))
+def test_on_generated_defaults(table):
+    accepts({"defaults": table})
+
+
+@given(name=st.text(alphabet="a-0A \n.", max_size=4))
+def test_on_generated_names(name):
+    accepts({"mcpServers": {name: {"command": "npx"}}})
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        {"command": "npx", "args": ["-y", "@modelcontextprotocol/server-github"], "env": {"A": "${A}"}},
+        {"command": "npx", "timeout": 60, "autoApprove": []},
+        {"type": "stdio", "command": "npx"},
+        {**HTTP, "auth": {"type": "bearer", "token": "${SLACK_TOKEN}"}, "timeout": 60},
+        {**HTTP, "auth": {"type": "api_key", "key": "x"}},
+        {**HTTP, "auth": {"type": "basic", "username": "u", "password": ""}},
+        {**HTTP, "auth": {"token_env": "A", "scopes": ["a"]}},
+        {**HTTP, "headers": {"Authorization": "Bearer ${A}"}, "env": {"A": "b"}},
+        {"type": "streamable-http", "url": "HTTPS://example.com"},
+        {"type": "pipe", "path": "\\\\.\\pipe\\a", "command": "a", "args": ["b"]},
+        {
+            "command": "npx",
+            "tools": {"allow": ["a*"], "deny": []},
+            "rename": {"a": "b"},
+            "inline_limit_kb": 0,
+        },
+    ],
+)
+def test_on_good_servers(table):
+    assert accepts({"mcpServers": {"x": table}, "other": {"a": 1}})
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        {},
+        {"url": "https://example.com"},
+        {"type": "http"},
+        {"type": "ws", "url": "wss://example.com"},
+        {"type": 3},
+        {**HTTP, "command": "npx"},
+        {**HTTP, "timeout": 0},
+        {**HTTP, "timeout": 601},
+        {**HTTP, "timeout": True},
+        {**HTTP, "auth": {"type": "bearer", "token": "a", "token_env": "A"}},
+        {**HTTP, "auth": {"token_env": "A\n"}},
+        {**HTTP, "headers": {"X-A": "a\r\nX-B: b"}},
+        {**HTTP, "url": "https://a\\@b"},
+        {"command": "npx", "args": "text"},
+        {"command": "npx", "env": {"A": 1}},
+        {"command": "npx", "env": {"A=B": "1"}},
+        {"command": "npx", "protocol": "auto\n"},
+        {"command": "npx", "cwd": "${A:-${B}}"},
+        {"command": "npx", "max_line_mb": 0},
+        {"type": "uds", "url": "https://example.com"},
+    ],
+)
+def test_on_bad_servers(table):
+    assert not accepts({"mcpServers": {"x": table}})
+
+
+def test_the_schema_is_one_and_describes_every_field():
+    jsonschema.Draft202012Validator.check_schema(SCHEMA)
+    assert set(SCHEMA["$defs"]["server"]["properties"]) == set(schema.FIELDS)
+    described = {
+        name for name, rule in SCHEMA["$defs"]["defaults"]["properties"].items() if rule is not False
+    }
+    assert described == set(schema.DEFAULTABLE)
+    assert set(SCHEMA["$defs"]["auth"]["properties"]) == set(auth.FIELDS)
