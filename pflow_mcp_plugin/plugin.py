@@ -86,7 +86,9 @@ def _connections(run: Run) -> Iterator[None]:
     host, notices = run.host, _notices(run)
     with Pool(notices.warn) as pool:
         runtime = Runtime(server_store(host), catalog(host), lookup(host), pool, host.hook, notices)
-        for server in dict.fromkeys(_server(node) for node in run.workflow.nodes if node.id in run.workflow.certain):
+        for server in dict.fromkeys(
+            _server(node) for node in run.workflow.nodes if node.id in run.workflow.certain
+        ):
             if server:
                 runtime.prepare(server)
         run.resources[SOURCE] = runtime

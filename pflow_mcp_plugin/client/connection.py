@@ -97,10 +97,13 @@ class Connection:
         Raises:
             CallFailed: See `failures`.
         """
-        from pflow_mcp_plugin.client.session import request_tool  # noqa: PLC0415 - the SDK
+        from pflow_mcp_plugin.client.session import request_tool
 
         started = time.perf_counter()
-        async with self._exchange("call", call.tool) as exchange, self._call_deadlines(exchange, call.tool) as extend:
+        async with (
+            self._exchange("call", call.tool) as exchange,
+            self._call_deadlines(exchange, call.tool) as extend,
+        ):
 
             async def progressed(progress: float, total: float | None, message: str | None) -> None:
                 extend()
@@ -118,7 +121,10 @@ class Connection:
             ConnectionFailed: It took too long, or the server failed.
         """
         started = time.perf_counter()
-        async with self._exchange("list") as exchange, self._deadline(exchange, self._server.list_timeout, "list_timeout"):
+        async with (
+            self._exchange("list") as exchange,
+            self._deadline(exchange, self._server.list_timeout, "list_timeout"),
+        ):
             raw, notes = await self._pages(exchange)
         self.timings["list"] = _since(started)
         tools, doubled = _without_doubles(raw)
@@ -133,7 +139,7 @@ class Connection:
         )
 
     async def _pages(self, exchange: Exchange) -> tuple[list[Mapping[str, Any]], list[str]]:
-        from pflow_mcp_plugin.client.session import request_page  # noqa: PLC0415 - the SDK
+        from pflow_mcp_plugin.client.session import request_page
 
         raw: list[Mapping[str, Any]] = []
         cursor, seen = None, set()
@@ -160,7 +166,7 @@ class Connection:
         exchange = Exchange()
         current.set(exchange)
         seconds: float | None = self._server.startup_timeout
-        from pflow_mcp_plugin.client import session  # noqa: F401, PLC0415 - loads the SDK before the clock starts
+        from pflow_mcp_plugin.client import session  # noqa: F401 - loads the SDK before the clock starts
 
         try:
             async with asyncio.timeout(seconds) as deadline, self._connected():
@@ -173,7 +179,11 @@ class Connection:
                 return  # calls under way are told by the session; later ones find `alive` false
             timed_out = isinstance(error, TimeoutError) and deadline.expired()
             failure = await self._explained(
-                error, exchange, self._phase, seconds=seconds if timed_out else None, deadline="startup_timeout"
+                error,
+                exchange,
+                self._phase,
+                seconds=seconds if timed_out else None,
+                deadline="startup_timeout",
             )
             self._ready.set_exception(failure)
         finally:
@@ -181,7 +191,7 @@ class Connection:
 
     @asynccontextmanager
     async def _connected(self) -> AsyncIterator[None]:
-        from pflow_mcp_plugin.client.session import describe, negotiate, open_session  # noqa: PLC0415 - the SDK
+        from pflow_mcp_plugin.client.session import describe, negotiate, open_session
 
         started = self._process.started if self._process is not None else time.perf_counter()
         async with self._streams() as streams:
@@ -199,12 +209,12 @@ class Connection:
     @asynccontextmanager
     async def _streams(self) -> AsyncIterator[tuple[Any, Any]]:
         if self._process is None:
-            from pflow_mcp_plugin.client.http import open_http  # noqa: PLC0415 - the SDK
+            from pflow_mcp_plugin.client.http import open_http
 
             async with open_http(self._server) as streams:
                 yield streams
             return
-        from pflow_mcp_plugin.client.stdio import StdioTransport  # noqa: PLC0415 - asyncio
+        from pflow_mcp_plugin.client.stdio import StdioTransport
 
         self._stdio = StdioTransport(
             self._process,
@@ -224,7 +234,7 @@ class Connection:
             yield exchange
         except McpError:
             raise
-        except Exception as error:  # noqa: BLE001 - the client session's door
+        except Exception as error:
             raise await self._explained(error, exchange, phase, tool=tool) from error
         finally:
             current.reset(token)
@@ -242,7 +252,11 @@ class Connection:
     @asynccontextmanager
     async def _call_deadlines(self, exchange: Exchange, tool: str) -> AsyncIterator[Callable[[], None]]:
         """Bound a call by its idle deadline, which the yielded function starts anew, and the whole one."""
-        loop, idle, whole = asyncio.get_running_loop(), self._server.call_timeout, self._server.call_timeout_max
+        loop, idle, whole = (
+            asyncio.get_running_loop(),
+            self._server.call_timeout,
+            self._server.call_timeout_max,
+        )
         end = loop.time() + whole
         try:
             async with asyncio.timeout_at(min(loop.time() + idle, end)) as deadline:
@@ -251,7 +265,9 @@ class Connection:
             if not deadline.expired():
                 raise
             seconds, name = (whole, "call_timeout_max") if loop.time() >= end else (idle, "call_timeout")
-            raise await self._explained(error, exchange, "call", tool=tool, seconds=seconds, deadline=name) from error
+            raise await self._explained(
+                error, exchange, "call", tool=tool, seconds=seconds, deadline=name
+            ) from error
 
     async def _explained(
         self,

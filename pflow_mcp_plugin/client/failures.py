@@ -105,7 +105,13 @@ def leaves(error: BaseException) -> Iterator[BaseException]:
 
 
 def _failure(
-    message: str, evidence: Evidence, *, ran: Ran = "unknown", retryable: bool = False, next_step: str = "", **facts: Any
+    message: str,
+    evidence: Evidence,
+    *,
+    ran: Ran = "unknown",
+    retryable: bool = False,
+    next_step: str = "",
+    **facts: Any,
 ) -> McpError:
     kind = CallFailed if evidence.calling else ConnectionFailed
     if not evidence.calling or not evidence.exchange.sent:
@@ -215,11 +221,17 @@ def _from_network(evidence: Evidence) -> McpError | None:
     causes = list(_causes(error))
     if any(isinstance(cause, socket.gaierror) for cause in causes):
         step = "check the host name in its url, and the network"
-        return _failure(f"Server {name}: the host of {url} was not found", evidence, ran="not ran", next_step=step)
+        return _failure(
+            f"Server {name}: the host of {url} was not found", evidence, ran="not ran", next_step=step
+        )
     if any(isinstance(cause, ConnectionRefusedError) for cause in causes):
         step = "check that the server runs, and the port in its url"
         return _failure(
-            f"Server {name}: connection refused by {url}", evidence, ran="not ran", retryable=True, next_step=step
+            f"Server {name}: connection refused by {url}",
+            evidence,
+            ran="not ran",
+            retryable=True,
+            next_step=step,
         )
     verification = next((cause for cause in causes if isinstance(cause, ssl.SSLCertVerificationError)), None)
     if verification is not None:
@@ -282,21 +294,27 @@ def _status_text(status: int, evidence: Evidence) -> tuple[str, str]:
     url, name = evidence.server.url, evidence.server.name
     if status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
         what = "not logged in" if status == HTTPStatus.UNAUTHORIZED else "access denied"
-        return f"{what} at {url} (HTTP {status})", f"check auth and headers of server {name}, and the token behind them"
+        return (
+            f"{what} at {url} (HTTP {status})",
+            f"check auth and headers of server {name}, and the token behind them",
+        )
     if status in (HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED):
         return f"no MCP endpoint at {url} (HTTP {status})", "check the path of its url; it often ends in /mcp"
     if status == HTTPStatus.TOO_MANY_REQUESTS:
         after = evidence.exchange.headers.get("retry-after")
-        return f"too many requests (HTTP {status})", f"try again after {after} s" if after else "try again later"
+        return (
+            f"too many requests (HTTP {status})",
+            f"try again after {after} s" if after else "try again later",
+        )
     snippet = evidence.exchange.body.strip()[:200]
     return f"HTTP {status} from {url}" + (f": {snippet}" if snippet else ""), "look at the server's own log"
 
 
 def _from_error(error: BaseException, evidence: Evidence) -> McpError:
-    from mcp.shared.exceptions import MCPError  # noqa: PLC0415 - the SDK is loaded when there is a failure
-    from pydantic import ValidationError  # noqa: PLC0415
+    from mcp.shared.exceptions import MCPError
+    from pydantic import ValidationError
 
-    from pflow_mcp_plugin.client.session import InputRequired, VersionConflict  # noqa: PLC0415
+    from pflow_mcp_plugin.client.session import InputRequired, VersionConflict
 
     leaf = next(leaves(error))
     name = evidence.server.name
@@ -305,7 +323,7 @@ def _from_error(error: BaseException, evidence: Evidence) -> McpError:
         return _failure(
             f"MCP protocol version not supported: server {name} offers {offered}, pflow wants {leaf.wanted}",
             evidence,
-            next_step=f"update the server, or set protocol of server {name}",
+            next_step=f"bring the server up to date, or set protocol of server {name}",
         )
     if isinstance(leaf, InputRequired):
         return _failure(
@@ -324,7 +342,7 @@ def _not_protocol(error: Any, evidence: Evidence) -> McpError:
     first = error.errors()[0]
     place = ".".join(str(part) for part in first["loc"])
     return _failure(
-        f"Server {evidence.server.name} answered with what is no result of the protocol: {place}: {first['msg']}",
+        f"Server {evidence.server.name} gave what is no result of the protocol: {place}: {first['msg']}",
         evidence,
         ran="ran",
         next_step="report it to the server's author",
@@ -344,7 +362,9 @@ def _from_rpc(error: Any, evidence: Evidence) -> McpError:
         f"{known}: {place}: {text}" if known else f"Server {name} answered with error {code}: {text}",
         evidence,
         ran="not ran" if known else "unknown",
-        next_step="check the arguments: pflow mcp info shows what the tool takes" if code == _INVALID_PARAMS else "",
+        next_step="check the arguments: pflow mcp info shows what the tool takes"
+        if code == _INVALID_PARAMS
+        else "",
         code=code,
         data=error.data,
     )

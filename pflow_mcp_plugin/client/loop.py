@@ -40,7 +40,7 @@ class BackgroundLoop:
             self._loop, self._thread = None, None
 
     def _start(self) -> None:
-        import asyncio  # noqa: PLC0415 - heavy
+        import asyncio
 
         self._loop = asyncio.new_event_loop()
         self._users, self._owner = 0, os.getpid()

@@ -156,17 +156,19 @@ class Pool:
             if slot.opening is None:
                 slot.opening = self._submit(self._opened(slot))
             opening = slot.opening
-            import asyncio  # noqa: PLC0415 - we are on the loop
+            import asyncio
 
             await asyncio.shield(asyncio.wrap_future(opening))
         return slot.connection
 
     async def _opened(self, slot: _Slot) -> None:
-        from pflow_mcp_plugin.client.connection import Connection  # noqa: PLC0415 - asyncio and the SDK
+        from pflow_mcp_plugin.client.connection import Connection
 
         try:
             if slot.connection is not None:
-                self._warn(f"server {slot.launch.server.name} had ended; it is started again, its state is lost")
+                self._warn(
+                    f"server {slot.launch.server.name} had ended; it is started again, its state is lost"
+                )
                 await slot.connection.close()
                 slot.connection = None
             slot.connection = await self._open(slot, Connection)
@@ -203,7 +205,7 @@ class Pool:
         return spawn(launch.server, f"{reaper.marker}.{self._number}", reaper)
 
     def _submit(self, work: Coroutine[Any, Any, T]) -> Future[T]:
-        import asyncio  # noqa: PLC0415 - heavy
+        import asyncio
 
         with self._lock:
             if self._loop is None:
@@ -211,9 +213,11 @@ class Pool:
         return asyncio.run_coroutine_threadsafe(work, self._loop)
 
     async def _close_all(self) -> None:
-        import asyncio  # noqa: PLC0415 - we are on the loop
+        import asyncio
 
-        openings = [asyncio.wrap_future(slot.opening) for slot in self._slots.values() if slot.opening is not None]
+        openings = [
+            asyncio.wrap_future(slot.opening) for slot in self._slots.values() if slot.opening is not None
+        ]
         await asyncio.gather(*openings, return_exceptions=True)
         connections = [slot.connection for slot in self._slots.values() if slot.connection is not None]
         await asyncio.gather(*(connection.close() for connection in connections))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 _STATE_FIELDS_BEFORE_GROUP = 2
 
@@ -10,7 +11,7 @@ _STATE_FIELDS_BEFORE_GROUP = 2
 def group_memory_mb(group: int) -> float | None:
     """Return the resident memory of a process group in MiB, None where it cannot be told."""
     try:
-        pids = [name for name in os.listdir("/proc") if name.isdecimal()]
+        pids = [path.name for path in Path("/proc").iterdir() if path.name.isdecimal()]
     except OSError:
         return None
     pages = sum(_resident_pages(pid) for pid in pids if _group(pid) == group)
@@ -30,7 +31,6 @@ def _resident_pages(pid: str) -> int:
 
 def _read(path: str) -> str:
     try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            return file.read()
+        return Path(path).read_text(encoding="utf-8", errors="replace")
     except OSError:
         return ""

@@ -142,7 +142,9 @@ async def _initialize(session: ClientSession) -> None:
     except RuntimeError as error:
         exchange = current.get()
         raw = exchange.raw if exchange is not None and exchange.raw is not None else {}
-        raise VersionConflict(wanted=HANDSHAKE_PROTOCOL_VERSIONS[-1], offered=[str(raw.get("protocolVersion"))]) from error
+        raise VersionConflict(
+            wanted=HANDSHAKE_PROTOCOL_VERSIONS[-1], offered=[str(raw.get("protocolVersion"))]
+        ) from error
 
 
 class VersionConflict(Exception):
@@ -179,11 +181,15 @@ def describe(session: ClientSession) -> ServerInfo:
         protocol=session.protocol_version or "",
         era="modern" if session.discover_result is not None else "handshake",
         instructions=session.instructions or "",
-        capabilities=capabilities.model_dump(by_alias=True, mode="json", exclude_none=True) if capabilities else {},
+        capabilities=capabilities.model_dump(by_alias=True, mode="json", exclude_none=True)
+        if capabilities
+        else {},
     )
 
 
-async def request_tool(session: ClientSession, name: str, arguments: Mapping[str, Any], on_progress: Any) -> None:
+async def request_tool(
+    session: ClientSession, name: str, arguments: Mapping[str, Any], on_progress: Any
+) -> None:
     """Call a tool once; the raw result is left in the current `Exchange`.
 
     Raises:
@@ -192,7 +198,9 @@ async def request_tool(session: ClientSession, name: str, arguments: Mapping[str
         pydantic.ValidationError: The answer is no tool result.
     """
     params = CallToolRequestParams(name=name, arguments=dict(arguments))
-    answer = await session.send_request(CallToolRequest(params=params), _ANSWERS, progress_callback=on_progress)
+    answer = await session.send_request(
+        CallToolRequest(params=params), _ANSWERS, progress_callback=on_progress
+    )
     if isinstance(answer, InputRequiredResult):
         raise InputRequired
 

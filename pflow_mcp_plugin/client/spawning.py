@@ -146,7 +146,7 @@ def _programs(path: str) -> Iterable[str]:
     names: set[str] = set()
     for folder in path.split(os.pathsep):
         try:
-            names.update(os.listdir(folder))
+            names.update(path.name for path in Path(folder).iterdir())
         except OSError:
             continue
     return sorted(names)
@@ -155,7 +155,7 @@ def _programs(path: str) -> Iterable[str]:
 def _widen(popen: subprocess.Popen[bytes]) -> None:
     """Enlarge the pipe for answers, where the system allows it."""
     try:
-        import fcntl  # noqa: PLC0415 - not on every platform
+        import fcntl
 
         fcntl.fcntl(popen.stdout, fcntl.F_SETPIPE_SZ, _PIPE_SIZE)  # type: ignore[arg-type]
     except (ImportError, AttributeError, OSError):

@@ -144,13 +144,15 @@ class StdioTransport:
         return True
 
     async def _send(self, message: SessionMessage) -> None:
-        from anyio import BrokenResourceError  # noqa: PLC0415 - with the SDK
+        from anyio import BrokenResourceError
 
         body = message.message
         request_id = getattr(body, "id", None)
         if request_id is not None and hasattr(body, "method"):
             self._waiting.add(request_id)
-        data = body.model_dump_json(by_alias=True, exclude_unset=True).encode("utf-8", "surrogatepass") + b"\n"
+        data = (
+            body.model_dump_json(by_alias=True, exclude_unset=True).encode("utf-8", "surrogatepass") + b"\n"
+        )
         try:
             await self._writer.write(data)
         except TimeoutError as error:
@@ -169,8 +171,8 @@ class StdioTransport:
             self._break_off()
 
     def _on_line(self, line: bytes) -> None:
-        from mcp.shared.message import SessionMessage  # noqa: PLC0415 - loaded by the session already
-        from mcp_types import jsonrpc_message_adapter  # noqa: PLC0415
+        from mcp.shared.message import SessionMessage
+        from mcp_types import jsonrpc_message_adapter
 
         text = line.strip()
         if not text:
@@ -258,7 +260,7 @@ class MessageQueue:
         """
         while not self._messages:
             if self._ended:
-                from anyio import EndOfStream  # noqa: PLC0415 - with the SDK
+                from anyio import EndOfStream
 
                 raise EndOfStream
             self._waiter = asyncio.get_running_loop().create_future()
@@ -272,7 +274,7 @@ class MessageQueue:
         return self
 
     async def __anext__(self) -> SessionMessage:
-        from anyio import EndOfStream  # noqa: PLC0415 - with the SDK
+        from anyio import EndOfStream
 
         try:
             return await self.receive()
@@ -334,7 +336,7 @@ def _is_utf8(line: bytes) -> bool:
 
 
 def _is_json(line: bytes) -> bool:
-    import json  # noqa: PLC0415 - rarely needed
+    import json
 
     try:
         json.loads(line)
@@ -344,7 +346,7 @@ def _is_json(line: bytes) -> bool:
 
 
 def _is_message(line: bytes) -> bool:
-    from mcp_types import jsonrpc_message_adapter  # noqa: PLC0415 - loaded by the session already
+    from mcp_types import jsonrpc_message_adapter
 
     try:
         jsonrpc_message_adapter.validate_json(line, by_name=False)

@@ -31,7 +31,9 @@ def pool(warnings_seen: list[str]) -> Iterator[Pool]:
 @pytest.fixture
 def demo() -> Launch:
     """The bundled server."""
-    return Launch(server=Server(name="demo", command=sys.executable, args=("-m", "pflow_mcp_plugin.server.demo")))
+    return Launch(
+        server=Server(name="demo", command=sys.executable, args=("-m", "pflow_mcp_plugin.server.demo"))
+    )
 
 
 @pytest.fixture

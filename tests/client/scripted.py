@@ -27,10 +27,22 @@ def raw(text: str) -> None:
     sys.stdout.flush()
 
 
+def notify(what: str, params: object) -> None:
+    raw(json.dumps({"jsonrpc": "2.0", "method": f"notifications/{what}", "params": params}) + "\n")
+
+
 def main() -> None:
     script = compile(sys.argv[1], "script", "exec")
     state: dict[str, object] = {"tools": [_TOOL], "initialize": _INITIALIZE}
-    names = {"state": state, "raw": raw, "os": os, "sys": sys, "signal": signal, "subprocess": subprocess, "time": time}
+    names = {
+        "state": state,
+        "raw": raw,
+        "os": os,
+        "sys": sys,
+        "signal": signal,
+        "subprocess": subprocess,
+        "time": time,
+    }
     exec(compile(os.environ.get("AT_START", ""), "start", "exec"), names)
     for line in sys.stdin:
         request = json.loads(line)
@@ -41,11 +53,18 @@ def main() -> None:
             raw(json.dumps({"jsonrpc": "2.0", "id": request["id"], "result": result}) + "\n")
 
         def fail(code: int, message: str, request: dict[str, object] = request) -> None:
-            raw(json.dumps({"jsonrpc": "2.0", "id": request["id"], "error": {"code": code, "message": message}}) + "\n")
+            raw(
+                json.dumps(
+                    {"jsonrpc": "2.0", "id": request["id"], "error": {"code": code, "message": message}}
+                )
+                + "\n"
+            )
 
-        names |= {"request": request, "reply": reply, "fail": fail, "json": json}
+        names |= {"request": request, "reply": reply, "fail": fail}
         match request["method"]:
             case "server/discover":
+                if "dies on probe" in state:
+                    sys.exit(1)
                 fail(-32601, "Method not found")
             case "initialize":
                 reply(state["initialize"])
