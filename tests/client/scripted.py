@@ -34,15 +34,8 @@ def notify(what: str, params: object) -> None:
 def main() -> None:
     script = compile(sys.argv[1], "script", "exec")
     state: dict[str, object] = {"tools": [_TOOL], "initialize": _INITIALIZE}
-    names = {
-        "state": state,
-        "raw": raw,
-        "os": os,
-        "sys": sys,
-        "signal": signal,
-        "subprocess": subprocess,
-        "time": time,
-    }
+    modules = {"json": json, "os": os, "signal": signal, "subprocess": subprocess, "sys": sys, "time": time}
+    names = {"state": state, "raw": raw, "notify": notify, **modules}
     exec(compile(os.environ.get("AT_START", ""), "start", "exec"), names)
     for line in sys.stdin:
         request = json.loads(line)
