@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
+import attrs
 import click
 
 from pflow_mcp_plugin.cli.compose import server_store
@@ -49,15 +51,17 @@ class _AddCommand(click.Command):
 @click.option("--type", type=click.Choice(["http", "sse"]), help="Transport of its URL.")
 @click.option("--insecure", is_flag=True, help="Allow plain http to another machine.")
 @click.option("--trust-readonly", is_flag=True, help="Believe the server which of its tools only read.")
+@click.option("--sync", "sync_too", is_flag=True, help="Start it and sync its tools at once.")
 @json_option
 @click.pass_obj
-def add(host: Host, /, words: tuple[str, ...], **options: Any) -> Report:
+def add(host: Host, /, words: tuple[str, ...], *, sync_too: bool, **options: Any) -> Report:
     """Add a server, or replace the one of that name.
 
     Nothing is started. Values may refer to variables: ${NAME} or ${NAME:-default}; put them in
     single quotes, or the shell fills them in and the secret ends up in the file.
     """
-    return add_servers(host, intake.read(words, intake.Flags(**options)))
+    added = _store(host, intake.read(words, intake.Flags(**options)))
+    return _synced(host, added) if sync_too else added.report()
 
 
 def add_servers(host: Host, tables: Mapping[str, Any]) -> Report:
@@ -70,22 +74,71 @@ def add_servers(host: Host, tables: Mapping[str, Any]) -> Report:
     Raises:
         ConfigError: A table has mistakes; nothing was stored.
     """
+    return _store(host, tables).report()
+
+
+@attrs.frozen(kw_only=True)
+class Added:
+    """Servers that were stored.
+
+    Attributes:
+        file: The config file.
+        change: What is different in it.
+        servers: The servers as they are now.
+        warnings: What is worth saying about them.
+    """
+
+    file: Path
+    change: Change
+    servers: tuple[Server, ...]
+    warnings: tuple[Problem, ...]
+
+    @property
+    def next(self) -> str:
+        """The command to run next."""
+        return f"pflow mcp sync {self.servers[0].name if len(self.servers) == 1 else '--all'}"
+
+    def report(self) -> Report:
+        """Return what the command says."""
+        text = [*self.lines(), f"Next: {self.next}"]
+        return Report(data={**self.to_dict(), "next": self.next}, text="\n".join(text))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON form."""
+        return {
+            "file": str(self.file),
+            "added": [*self.change.added],
+            "replaced": [*self.change.replaced],
+            "servers": [showing.shown(server) for server in self.servers],
+            "warnings": [warning.to_dict() for warning in self.warnings],
+        }
+
+    def lines(self) -> Iterator[str]:
+        """Yield the lines for people: what was done, and what will run."""
+        for server in self.servers:
+            yield from _server_lines(_verb(self.change, server.name), server)
+
+
+def _store(host: Host, tables: Mapping[str, Any]) -> Added:
     store = server_store(host)
     change = store.add(tables)
-    servers = [store.get(name) for name in tables]
-    warnings = [*change.warnings, *(found for server in servers for found in _advice(server))]
+    servers = tuple(store.get(name) for name in tables)
+    warnings = (*change.warnings, *(found for server in servers for found in _advice(server)))
     for warning in warnings:
         host.report(warning)
     host.refresh("mcp")
-    data = {
-        "file": str(store.path),
-        "added": list(change.added),
-        "replaced": list(change.replaced),
-        "servers": [showing.shown(server) for server in servers],
-        "warnings": [warning.to_dict() for warning in warnings],
-        "next": f"pflow mcp sync {_sync_target(servers)}",
-    }
-    return Report(data=data, text=lambda: _lines(change, servers))
+    return Added(file=store.path, change=change, servers=servers, warnings=warnings)
+
+
+def _synced(host: Host, added: Added) -> Report:
+    from pflow_mcp_plugin.cli.sync import sync_servers
+
+    synced = sync_servers(host, [server.name for server in added.servers])
+    return Report(
+        data={**added.to_dict(), "sync": synced.data},
+        text=lambda: "\n".join([*added.lines(), synced.render()]),
+        error=synced.error,
+    )
 
 
 def _advice(server: Server) -> Iterator[Problem]:
@@ -137,11 +190,6 @@ def _warning(server: Server, field: str, message: str, suggestion: str) -> Probl
     )
 
 
-def _lines(change: Change, servers: list[Server]) -> str:
-    lines = [line for server in servers for line in _server_lines(_verb(change, server.name), server)]
-    return "\n".join([*lines, f"Next: pflow mcp sync {_sync_target(servers)}"])
-
-
 def _server_lines(verb: str, server: Server) -> Iterator[str]:
     yield f"{verb} server {server.name} ({server.transport})"
     if server.command:
@@ -161,7 +209,3 @@ def _verb(change: Change, name: str) -> str:
     if name in change.added:
         return "Added"
     return "Replaced" if name in change.replaced else "Unchanged:"
-
-
-def _sync_target(servers: list[Server]) -> str:
-    return servers[0].name if len(servers) == 1 else "--all"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -52,9 +52,9 @@ class Row:
 @click.command(name="list")
 @json_option
 @click.pass_obj
-def list_(host: Host) -> Report:
+def list(host: Host) -> Report:  # noqa: A001 - each command bears its own name
     """List the configured servers, their tools as of the last sync, and whether a sync is due."""
-    rows = list(_rows(host))
+    rows = [*_rows(host)]
     return Report(data=[row.to_dict() for row in rows], text=lambda: _table(rows) if rows else _EMPTY)
 
 
@@ -97,7 +97,7 @@ def _row(name: str, table: Any, defaults: Mapping[str, Any], known: Catalog) -> 
     )
 
 
-def _table(rows: list[Row]) -> str:
+def _table(rows: Sequence[Row]) -> str:
     cells = [(row.name, _transport(row), _state(row), _note(row)) for row in rows]
     widths = [max(len(line[column]) for line in cells) for column in range(3)]
     lines = []

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import re
-from base64 import b64encode
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
@@ -216,5 +215,7 @@ def _sent_secrets(expanded: Server) -> Sequence[str]:
     """Return the credentials in the form in which they are sent."""
     if expanded.auth.get("type") != "basic":
         return ()
+    from base64 import b64encode
+
     pair = f"{expanded.auth['username']}:{expanded.auth['password']}"
     return (b64encode(pair.encode("utf-8", "surrogatepass")).decode(),)

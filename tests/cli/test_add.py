@@ -10,6 +10,7 @@ import click
 import pytest
 
 from pflow_mcp_plugin.cli.add import add
+from pflow_mcp_plugin.cli.compose import catalog
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.errors import ConfigError
 
@@ -182,3 +183,11 @@ def test_adding_and_listing_load_nothing_heavy():
     )
     finished = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert finished.returncode == 0, finished.stderr
+
+
+def test_with_sync_the_server_is_started_and_its_tools_are_there(desk):
+    report = desk.run(add, "demo", "--sync", "--", sys.executable, "-P", "-m", "pflow_mcp_plugin.server.demo")
+    assert report.error is None
+    assert report.data["sync"][0]["tools_discovered"] > 0
+    assert report.render().startswith("Added server demo")
+    assert catalog(desk).servers() == ("demo",)

@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 from pflow_mcp_plugin.cli.compose import catalog, server_store
-from pflow_mcp_plugin.cli.list import list_
+from pflow_mcp_plugin.cli.list import list as list_
 from pflow_mcp_plugin.types import Listing, ServerInfo, Tool
 
 CLOCK = '[mcpServers.clock]\ncommand = "python"\nargs = ["-m", "clock"]\n'
@@ -96,7 +96,7 @@ def test_listing_servers_loads_nothing_heavy(desk):
     sync(desk, "clock", "now")
     code = (
         "import sys; from pathlib import Path; from types import SimpleNamespace as N;"
-        "from pflow_mcp_plugin.cli.list import list_;"
+        "from pflow_mcp_plugin.cli.list import list as list_;"
         "root = Path(sys.argv[1]);"
         "host = N(paths=N(config=root / 'config', data=root / 'data'), report=print);"
         "report = list_.main([], 'pflow', obj=host, standalone_mode=False); report.render();"
