@@ -12,7 +12,7 @@ pytest.importorskip("mcp")
 def test_the_demo_runs_and_says_what_to_try_next(pflow, no_leftovers):
     ran = pflow("mcp", "demo")
     assert ran.exit_code == 0, ran.stderr
-    assert "11 words + 2 lines = 13" in ran.stdout
+    assert "10 words + 2 lines = 12" in ran.stdout
     assert "pflow mcp tools demo" in ran.stdout
 
 
@@ -21,8 +21,8 @@ def test_the_demo_may_run_again(pflow):
     assert [first.exit_code, second.exit_code] == [0, 0]
     outputs = [ran.envelope["data"]["outputs"] for ran in (first, second)]
     assert outputs[0] == outputs[1]
-    assert outputs[0]["count"]["words"] == 11
-    assert outputs[0]["sum"] == 13
+    assert outputs[0]["count"]["words"] == 10
+    assert outputs[0]["sum"] == 12
 
 
 def test_what_the_demo_prints_is_a_workflow_that_runs(pflow, tmp_path):
@@ -30,7 +30,7 @@ def test_what_the_demo_prints_is_a_workflow_that_runs(pflow, tmp_path):
     (tmp_path / "demo.json").write_text(json.dumps(workflow), encoding="utf-8")
     ran = pflow("run", "demo.json", "--json")
     assert ran.exit_code == 0, ran.stderr
-    assert ran.envelope["data"]["outputs"]["say"] == "11 words + 2 lines = 13"
+    assert ran.envelope["data"]["outputs"]["say"] == "10 words + 2 lines = 12"
 
 
 def test_a_file_in_the_current_folder_does_not_disturb_the_demo(pflow, tmp_path):

@@ -30,9 +30,9 @@ WORKFLOW: Mapping[str, Any] = {
             "params": {"value": "${count.words} words + ${count.lines} lines = ${sum.result}"},
         },
     ],
-    "outputs": {"count": "${count.result}", "sum": "${sum.result}", "say": "${say.result}"},
+    "outputs": {"count": "${count.result}", "sum": "${sum.result}", "say": "${say.value}"},
 }
-"""Three steps, each fed by those before it; every step's result is an output of its name."""
+"""Three steps, each fed by those before it; each gives an output of its name."""
 
 
 @click.command()
