@@ -16,8 +16,6 @@ from itertools import count
 from pathlib import Path
 from typing import Any, ClassVar
 
-import attrs
-
 from pflow_mcp_plugin.contract import Kind, Paths, PflowError, Problem
 
 LOCK_WAIT = 10.0
@@ -176,11 +174,10 @@ def sweep(folder: Path) -> None:
                     Path(item.path).unlink()
 
 
-@attrs.frozen(kw_only=True)
 class JsonStore:
     """A JSON object in a file, changed under a lock.
 
-    Attributes:
+    Args:
         path: The file.
         schema_version: What this program writes; a file of a newer version is refused.
         what: What the file holds, for messages: "settings", "registry".
@@ -188,11 +185,20 @@ class JsonStore:
         report: Told about a file that was moved aside.
     """
 
-    path: Path
-    schema_version: int
-    what: str
-    rebuildable: bool = False
-    report: Callable[[Problem], None] = attrs.field(default=lambda _: None, repr=False, eq=False)
+    def __init__(
+        self,
+        *,
+        path: Path,
+        schema_version: int,
+        what: str,
+        rebuildable: bool = False,
+        report: Callable[[Problem], None] = lambda _: None,
+    ) -> None:
+        self.path = path
+        self.schema_version = schema_version
+        self.what = what
+        self.rebuildable = rebuildable
+        self.report = report
 
     def read(self) -> dict[str, Any]:
         """Return the object, `{}` when there is no file.

@@ -3,7 +3,8 @@
 Where to start reading:
 
 - `app`: `open_host` and `EmbeddedHost`, the handle that plugins are given
-- `plugins`: how plugins are found, loaded and called, one bad one never sinking the rest
+- `plugins`, `entrypoints`, `hooks`: how plugins are found, loaded and called, one bad one never
+  sinking the rest
 - `registry`: which node types there are
 - `workflow`: a workflow's JSON, normalised, checked and compiled
 - `running`: a compiled workflow runs and is traced

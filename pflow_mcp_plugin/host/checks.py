@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pflow_mcp_plugin.contract import Paths, PflowError, Problem
+from pflow_mcp_plugin.host.entrypoints import entry_points
 from pflow_mcp_plugin.host.plugins import is_own_script, own_distribution
 from pflow_mcp_plugin.host.registry.saved import SavedEntries
 from pflow_mcp_plugin.host.settings import Settings
@@ -25,16 +26,14 @@ def check_own_config(paths: Paths) -> list[Problem]:
 
 def _script_clashes() -> Iterator[Problem]:
     """Yield a warning for each other distribution that installs a script of our name."""
-    from importlib.metadata import entry_points
-
     mine = own_distribution()
-    for script in entry_points(group="console_scripts", name=_SCRIPT):
-        if not is_own_script(script) and script.dist and mine:
-            other = f"{script.dist.name} {script.dist.version}"
+    for script in entry_points("console_scripts"):
+        if script.name == _SCRIPT and mine and not is_own_script(script):
+            other = f"{script.distribution.name} {script.distribution.version}"
             yield Problem(
                 message=f"{other} and {mine.name} {mine.version} both install a script `{_SCRIPT}`",
                 suggestion=f"Use an environment of its own, or start this one as `{mine.name}`",
                 severity="warning",
                 kind="config",
-                source=script.dist.name,
+                source=script.distribution.name,
             )

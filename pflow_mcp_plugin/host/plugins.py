@@ -12,16 +12,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache, partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
-import attrs
 import pluggy
 
 from pflow_mcp_plugin.contract import ENTRY_POINT_GROUP, Host, Kind, PflowError, Problem
+from pflow_mcp_plugin.host.entrypoints import Distribution, EntryPoint, entry_points
 from pflow_mcp_plugin.host.hooks import create_manager, uncalled_hooks
-
-if TYPE_CHECKING:
-    from importlib.metadata import Distribution, EntryPoint
 
 DISABLE_VARIABLE = "PFLOW_DISABLE_PLUGINS"
 _PACKAGE = __name__.partition(".")[0]
@@ -31,35 +28,40 @@ _OWN = (
 )
 
 
-@attrs.define(kw_only=True, eq=False)
 class Plugin:
     """A plugin and what became of it.
 
-    Attributes:
+    Args:
         name: The name of its entry point.
         own: Whether it is part of the host.
-        status: `disabled` by the user, `skipped` for the `reason` given, else `loaded`.
         module: What the entry point names, once it is imported.
+        metadata: The distribution that brings it; None when it was registered by hand.
+
+    Attributes:
+        status: `disabled` by the user, `skipped` for the `reason` given, else `loaded`.
     """
 
-    name: str
-    own: bool = False
-    status: Literal["loaded", "disabled", "skipped"] = "loaded"
-    reason: str = ""
-    module: Any = None
-    metadata: Distribution | None = None
+    def __init__(
+        self, name: str, *, own: bool = False, module: Any = None, metadata: Distribution | None = None
+    ) -> None:
+        self.name = name
+        self.own = own
+        self.module = module
+        self.metadata = metadata
+        self.status: Literal["loaded", "disabled", "skipped"] = "loaded"
+        self.reason = ""
 
     @property
     def distribution(self) -> str:
         """The distribution that brings it, empty when it was registered by hand."""
         metadata = self._read_metadata()
-        return str(metadata.name) if metadata else ""
+        return metadata.name if metadata else ""
 
     @property
     def version(self) -> str:
         """The version of that distribution."""
         metadata = self._read_metadata()
-        return str(metadata.version) if metadata else ""
+        return metadata.version if metadata else ""
 
     @property
     def label(self) -> str:
@@ -139,13 +141,11 @@ class Plugins:
         """Register the host's own plugins, then the installed ones in the order of their names."""
         registered = self.manager.list_name_plugin()
         for name, module in _OWN:
-            self._add(Plugin(name=name, own=True), partial(import_module, module))
+            self._add(Plugin(name, own=True), partial(import_module, module))
         if self.scan:
             self._load_installed()
         else:
-            self.all += [
-                Plugin(name=name, module=module) for name, module in registered if module is not None
-            ]
+            self.all += [Plugin(name, module=module) for name, module in registered if module is not None]
         for plugin in self.loaded:
             self._check_names(plugin)
 
@@ -189,7 +189,7 @@ class Plugins:
     def of(self, module: object) -> Plugin:
         """Return the plugin that a registered object is."""
         known = (plugin for plugin in self.all if plugin.module is module)
-        return next(known, None) or Plugin(name=self.manager.get_name(module) or repr(module), module=module)
+        return next(known, None) or Plugin(self.manager.get_name(module) or repr(module), module=module)
 
     @contextmanager
     def reporting(self, plugin: Plugin, doing: str) -> Iterator[None]:
@@ -201,12 +201,10 @@ class Plugins:
             self.report(failed.as_warning())
 
     def _load_installed(self) -> None:
-        from importlib.metadata import entry_points
-
         disabled = disabled_names()
         taken: dict[str, Plugin] = {}
-        for point in sorted(entry_points(group=ENTRY_POINT_GROUP), key=lambda point: point.name):
-            plugin = Plugin(name=point.name, metadata=point.dist)
+        for point in sorted(entry_points(ENTRY_POINT_GROUP), key=lambda point: point.name):
+            plugin = Plugin(point.name, metadata=point.distribution)
             if point.name in disabled:
                 plugin.status, plugin.reason = "disabled", f"by {DISABLE_VARIABLE}"
                 self.all.append(plugin)
@@ -269,15 +267,13 @@ def disabled_names() -> frozenset[str]:
 @cache
 def own_distribution() -> Distribution | None:
     """Return the distribution that this package came with, if it was installed."""
-    from importlib.metadata import entry_points
-
-    scripts = entry_points(group="console_scripts")
-    return next((script.dist for script in scripts if is_own_script(script)), None)
+    scripts = entry_points("console_scripts")
+    return next((script.distribution for script in scripts if is_own_script(script)), None)
 
 
 def is_own_script(script: EntryPoint) -> bool:
     """Whether a console script starts this program."""
-    return script.value.partition(":")[0].partition(".")[0] == _PACKAGE
+    return script.module.partition(".")[0] == _PACKAGE
 
 
 def _caller(implementation: pluggy.HookImpl) -> Callable[[Any], Any]:

@@ -31,7 +31,7 @@ def main(argv: Sequence[str] | None = None, manager: pluggy.PluginManager | None
     """
     prepare_streams()
     arguments = list(sys.argv[1:] if argv is None else argv)
-    output = Output(wants_json(arguments))
+    output = Output(as_json=wants_json(arguments))
     try:
         with open_host(manager) as host:
             result = build_cli(host).main(arguments, prog_name=PROGRAM, obj=host, standalone_mode=False)

@@ -9,8 +9,6 @@ import sys
 from collections.abc import Mapping
 from typing import IO, Any
 
-import attrs
-
 from pflow_mcp_plugin.contract import PflowError, Problem, Report
 
 SCHEMA = 1
@@ -31,15 +29,15 @@ def wants_json(arguments: list[str]) -> bool:
     return "--json" in arguments[:end]
 
 
-@attrs.frozen
 class Output:
     """Prints reports and failures.
 
-    Attributes:
+    Args:
         as_json: Whether standard output gets the JSON envelope, and nothing else.
     """
 
-    as_json: bool
+    def __init__(self, *, as_json: bool) -> None:
+        self.as_json = as_json
 
     def report(self, report: Report) -> int:
         """Print a report and return the exit code."""

@@ -13,9 +13,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-import attrs
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pflow_mcp_plugin.contract import Entry
 from pflow_mcp_plugin.storage import StoreError, write_atomic
@@ -42,8 +40,7 @@ FROM words JOIN node ON node.id = words.rowid WHERE words MATCH ? ORDER BY score
 """
 
 
-@attrs.frozen(kw_only=True)
-class Row:
+class Row(NamedTuple):
     """What a list shows of an entry.
 
     Attributes:

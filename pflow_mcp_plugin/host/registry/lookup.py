@@ -44,7 +44,7 @@ class Registry:
     @cached_property
     def sources(self) -> list[Origin]:
         """Every source, in the order of precedence."""
-        saved = Origin(self._saved, Plugin(name=SAVED, own=True))
+        saved = Origin(self._saved, Plugin(SAVED, own=True))
         origins = collect_sources(self._host.plugins, self._host, saved)
         self._memory.note(origins)
         return origins

@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-import attrs
-
 from pflow_mcp_plugin.contract import Problem
 from pflow_mcp_plugin.host.plugins import DISABLE_VARIABLE, Plugin
 from pflow_mcp_plugin.host.registry.sources import Origin
 from pflow_mcp_plugin.storage import JsonStore, StoreError, encode_json, write_atomic
 
 
-@attrs.frozen
 class Memory:
     """A file of every source that was seen: `{"sources": {name: {plugin, distribution, prefixes}}}`.
 
@@ -21,8 +18,9 @@ class Memory:
     taking the lock would cost every first listing more than it is worth.
     """
 
-    path: Path
-    report: Callable[[Problem], None]
+    def __init__(self, path: Path, report: Callable[[Problem], None]) -> None:
+        self.path = path
+        self.report = report
 
     def note(self, origins: Iterable[Origin]) -> None:
         """Remember the sources of plugins that came from a distribution."""

@@ -14,25 +14,21 @@ from pflow_mcp_plugin.host.plugins import Plugin, PluginFailed, Plugins, door
 T = TypeVar("T")
 
 
-@attrs.frozen(eq=False)
 class Origin:
     """A node source and the plugin it comes from.
 
     A source is a plugin's code: what it raises names the plugin.
+
+    Attributes:
+        name: The name of the source.
+        prefixes: The prefixes of its node types.
     """
 
-    source: NodeSource
-    plugin: Plugin
-
-    @property
-    def name(self) -> str:
-        """The name of the source."""
-        return self.source.name
-
-    @property
-    def prefixes(self) -> tuple[str, ...]:
-        """The prefixes of its node types."""
-        return tuple(self.source.prefixes)
+    def __init__(self, source: NodeSource, plugin: Plugin) -> None:
+        self.source = source
+        self.plugin = plugin
+        self.name = source.name
+        self.prefixes = tuple(source.prefixes)
 
     def fits(self, node_type: str) -> bool:
         """Whether the source answers for node types of this name."""

@@ -1,0 +1,137 @@
+"""The entry points of installed distributions.
+
+`importlib.metadata` finds them too, but importing it (it brings email, zipfile, socket) costs as
+much as everything else a short command does. So folders are read here, and it is asked only where
+`sys.path` holds something else than folders.
+"""
+
+# pathlib would take three times as long over some hundred folders.
+# ruff: noqa: PTH113, PTH118, PTH119, PTH123, PTH208
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Iterator
+from importlib import import_module
+from typing import Any, NamedTuple
+
+_METADATA_FOLDER = re.compile(r"(?P<name>.+?)(-.*)?\.(dist-info|egg-info)")
+
+
+class Distribution:
+    """An installed distribution.
+
+    Args:
+        folder: Its `.dist-info` folder, empty where it has none.
+        entry_points: The text of its `entry_points.txt`.
+        headers: The header lines of its metadata, read when they are not given.
+    """
+
+    def __init__(self, folder: str, entry_points: str, headers: str = "") -> None:
+        self.folder = folder
+        self.entry_points = entry_points
+        self._headers = headers
+
+    @property
+    def name(self) -> str:
+        """Its name, as its metadata write it."""
+        return self._header("Name") or os.path.basename(self.folder).partition("-")[0]
+
+    @property
+    def version(self) -> str:
+        """Its version."""
+        return self._header("Version")
+
+    def _header(self, name: str) -> str:
+        self._headers = self._headers or self._read_headers()
+        found = re.search(rf"^{name}:(.*)$", self._headers, re.MULTILINE)
+        return found[1].strip() if found else ""
+
+    def _read_headers(self) -> str:
+        text = _read(os.path.join(self.folder, "METADATA")) or _read(os.path.join(self.folder, "PKG-INFO"))
+        return text.partition("\n\n")[0]
+
+
+class EntryPoint(NamedTuple):
+    """A line of `entry_points.txt`: a name, what it stands for (`module:attribute`), whose it is."""
+
+    name: str
+    value: str
+    distribution: Distribution
+
+    @property
+    def module(self) -> str:
+        """The module that is named."""
+        return self.value.partition(":")[0].strip()
+
+    def load(self) -> Any:
+        """Import what is named; raises whatever that raises."""
+        found: Any = import_module(self.module)
+        attributes = self.value.partition(":")[2].partition("[")[0].strip()
+        for attribute in filter(None, attributes.split(".")):
+            found = getattr(found, attribute)
+        return found
+
+
+def entry_points(group: str) -> list[EntryPoint]:
+    """Return the entry points of a group, in the order in which `sys.path` has them."""
+    return [
+        EntryPoint(name, value, distribution)
+        for distribution in _distributions()
+        if f"[{group}]" in distribution.entry_points
+        for name, value in _section(distribution.entry_points, group)
+    ]
+
+
+def _distributions() -> Iterator[Distribution]:
+    """Yield each distribution once: the first that `sys.path` has under a name."""
+    if any(os.path.isfile(place) or place.endswith(".egg") for place in sys.path):
+        yield from _from_importlib()
+        return
+    seen: set[str] = set()
+    for place in sys.path:
+        for name in _listed(place or "."):
+            match = _METADATA_FOLDER.fullmatch(name)
+            project = re.sub(r"[-_.]+", "-", match["name"]).lower() if match else ""
+            if project and project not in seen:
+                seen.add(project)
+                folder = os.path.join(place or ".", name)
+                yield Distribution(folder, _read(os.path.join(folder, "entry_points.txt")))
+
+
+def _from_importlib() -> Iterator[Distribution]:
+    from importlib import metadata
+
+    seen: set[str] = set()
+    for found in metadata.distributions():
+        if found.name not in seen:
+            seen.add(found.name)
+            headers = f"Name: {found.name}\nVersion: {found.version}"
+            yield Distribution("", found.read_text("entry_points.txt") or "", headers)
+
+
+def _section(text: str, group: str) -> Iterator[tuple[str, str]]:
+    inside = False
+    for line in map(str.strip, text.splitlines()):
+        if line.startswith("["):
+            inside = line == f"[{group}]"
+        elif inside and "=" in line and not line.startswith(("#", ";")):
+            name, _, value = line.partition("=")
+            yield name.strip(), value.strip()
+
+
+def _listed(folder: str) -> list[str]:
+    try:
+        return os.listdir(folder)
+    except OSError:  # sys.path may name what is not there
+        return []
+
+
+def _read(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read()
+    except OSError:
+        return ""
