@@ -29,7 +29,7 @@ class ToolSource:
     """
 
     name = SOURCE
-    prefixes = (naming.PREFIX,)
+    prefixes: tuple[str, ...] = (naming.PREFIX,)
 
     def __init__(self, catalog: Catalog, store: ServerStore) -> None:
         self._store = store
@@ -66,7 +66,23 @@ class ToolSource:
         if found is None:
             return self._not_configured(node_type)
         server, tool = found
-        return self._unusable(server) or self._unsynced(server) or self._no_node(node_type, server, tool)
+        return self._unusable(server) or self.unsynced(server) or self._no_node(node_type, server, tool)
+
+    def unsynced(self, server: str) -> Problem | None:
+        """Say that a configured server has no tool file, None if it has one."""
+        if self._catalog.file(server) is not None:
+            return None
+        corrupt = self._catalog.set_aside(server)
+        why = f"; its tool file was corrupt and is kept as {corrupt}" if corrupt else ""
+        return _problem(f"Server {server} is not synced{why}", f"Run: pflow mcp sync {server}")
+
+    def clashes(self) -> Iterator[Problem]:
+        """Yield a warning for each node type that several tools lay claim to."""
+        for claimed, records in self._catalog.clashes().items():
+            tools = ", ".join(f"{record.tool.name} of {record.server} ({record.node})" for record in records)
+            message = f"Several tools lay claim to {claimed}, so each got a suffix: {tools}"
+            step = f"To choose the names yourself, set `rename` in {self._store.path}"
+            yield _problem(message, step, severity="warning")
 
     def upgrade(self, node: Mapping[str, Any]) -> Mapping[str, Any] | None:
         """Give a node of the older shape, `mcp_wrapper` with `mcp_metadata`, its node type."""
@@ -103,15 +119,14 @@ class ToolSource:
 
     def _not_configured(self, node_type: str) -> Problem:
         rest = node_type.removeprefix(naming.PREFIX)
-        synced = next(iter(self._catalog.fitting(node_type)), None)
-        if synced is None:
-            near = _nearest_server(rest, self._store.names())
-            segments = near.count("-") + 1 if near else 1
-            synced = "-".join(rest.split("-")[:segments])
-            if near:
-                meant = f"{naming.PREFIX}{near}-{'-'.join(rest.split('-')[segments:])}"
-                return _problem(f"Server {synced} not configured", f"Did you mean {meant}?")
-        return _problem(f"Server {synced} not configured", f"Run: pflow mcp add {synced} ...")
+        synced = next(iter(self._catalog.fitting(node_type)), "")
+        near = "" if synced else _nearest_server(rest, self._store.names())
+        words = rest.split("-")
+        length = near.count("-") + 1
+        name = synced or "-".join(words[:length])
+        meant = "-".join((naming.PREFIX + near, *words[length:]))
+        step = f"Did you mean {meant}?" if near else f"Run: pflow mcp add {name} ..."
+        return _problem(f"Server {name} not configured", step)
 
     def _unusable(self, server: str) -> Problem | None:
         try:
@@ -122,13 +137,6 @@ class ToolSource:
             return None
         step = f"Take `disabled` out of [mcpServers.{server}] in {self._store.path}"
         return _problem(f"Server {server} is disabled", step)
-
-    def _unsynced(self, server: str) -> Problem | None:
-        if self._catalog.file(server) is not None:
-            return None
-        corrupt = self._catalog.set_aside(server)
-        why = f"; its tool file was corrupt and is kept as {corrupt}" if corrupt else ""
-        return _problem(f"Server {server} is not synced{why}", f"Run: pflow mcp sync {server}")
 
     def _no_node(self, node_type: str, server: str, tool: str) -> Problem:
         record = self._catalog.find(node_type)
@@ -180,5 +188,7 @@ def _nearest_server(rest: str, names: Iterable[str]) -> str:
     return ""
 
 
-def _problem(message: str, suggestion: str, kind: Any = "not_found") -> Problem:
-    return Problem(message=message, suggestion=suggestion, kind=kind, source=SOURCE)
+def _problem(message: str, suggestion: str, **others: Any) -> Problem:
+    return Problem(
+        **{"kind": "not_found", "source": SOURCE, **others}, message=message, suggestion=suggestion
+    )

@@ -1,0 +1,148 @@
+"""`pflow mcp sync`: ask servers for their tools."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import ClassVar
+
+import click
+
+from pflow_mcp_plugin.cli.compose import catalog, lookup, server_store
+from pflow_mcp_plugin.cli.options import json_option
+from pflow_mcp_plugin.client import Pool
+from pflow_mcp_plugin.config.store import ServerStore
+from pflow_mcp_plugin.contract import Host, Kind, PflowError, Problem, Report
+from pflow_mcp_plugin.discovery.changes import Changes
+from pflow_mcp_plugin.discovery.sync import Synced
+from pflow_mcp_plugin.discovery.sync import sync as sync_all
+from pflow_mcp_plugin.registration.source import ToolSource
+
+_NAMED = 10
+_NOTHING = "No MCP server is configured. Add one: pflow mcp add NAME -- COMMAND ARGS..."
+
+
+class SyncFailed(PflowError):
+    """Some servers could not be synced; what was known of them still is."""
+
+    kind: ClassVar[Kind] = "connection"
+
+
+@click.command()
+@click.argument("name", required=False)
+@click.option("--all", "all_servers", is_flag=True, help="Sync every server; so does giving no name.")
+@json_option
+@click.pass_obj
+def sync(host: Host, name: str | None, *, all_servers: bool) -> Report:
+    """Ask servers for their tools and keep them, so that they are nodes.
+
+    Shows what changed since the last sync. A server that fails keeps the tools it had.
+    """
+    if name and all_servers:
+        message = "Give a NAME or --all, not both"
+        raise click.UsageError(message)
+    return sync_servers(host, [name] if name else None)
+
+
+def sync_servers(host: Host, names: Sequence[str] | None = None) -> Report:
+    """Sync servers, all that are not disabled if none is named.
+
+    Returns:
+        A result for each; `error` is set when any failed.
+
+    Raises:
+        ServerNotConfigured: A named server does not exist; nothing was started.
+    """
+    store, known = server_store(host), catalog(host)
+    wanted = _checked(store, names) if names else _enabled(store)
+    with _progress(wanted) as on_done, Pool(lambda line: host.report(_warning(line))) as pool:
+        results = sync_all(wanted, store, known, pool, lookup(host), on_done=on_done)
+    host.refresh("mcp")
+    for problem in ToolSource(known, store).clashes():
+        host.report(problem)
+    return Report(
+        data=[synced.to_dict() for synced in results],
+        text=lambda: "\n".join(line for synced in results for line in _lines(synced)) or _NOTHING,
+        error=_failure(results),
+    )
+
+
+def _checked(store: ServerStore, names: Sequence[str]) -> list[str]:
+    known = store.names()
+    for name in names:
+        if name not in known:
+            store.get(name)  # which says so, with the nearest name
+    return list(names)
+
+
+def _enabled(store: ServerStore) -> list[str]:
+    names = []
+    for name in store.names():
+        try:
+            disabled = store.get(name).disabled
+        except PflowError:
+            disabled = False  # the sync itself says what is wrong with it
+        if not disabled:
+            names.append(name)
+    return names
+
+
+def _failure(results: Sequence[Synced]) -> PflowError | None:
+    failed = [synced for synced in results if synced.error]
+    if len(results) == 1 or not failed:
+        return failed[0].error if failed else None
+    names = ", ".join(synced.server for synced in failed)
+    return SyncFailed(
+        f"{len(failed)} of {len(results)} servers could not be synced: {names}",
+        suggestions=tuple(f"Run: pflow mcp test {synced.server}" for synced in failed),
+    )
+
+
+def _lines(synced: Synced) -> Iterator[str]:
+    if synced.error:
+        yield f"{synced.server}: failed: {synced.error.message}"
+        yield from (f"  {step}" for step in synced.error.suggestions)
+        return
+    nodes = synced.tools_registered
+    count = f"{nodes} tool{'' if nodes == 1 else 's'}"
+    left_out = synced.tools_discovered - nodes
+    without = f" ({left_out} more left out)" if left_out else ""
+    yield f"{synced.server}: {count}{without}, {synced.milliseconds:,.0f} ms"
+    yield from _changes(synced.changes)
+    yield from (f"  ! {name} skipped: {reason}" for name, reason in synced.skipped)
+    yield from (f"  ! {note}" for note in synced.notes)
+
+
+def _changes(changes: Changes) -> Iterator[str]:
+    if not changes:
+        yield "  nothing changed"
+    yield from _some("+", changes.added)
+    yield from _some("-", changes.removed)
+    for change in changes.changed:
+        yield f"  ~ {change.tool}: {change.kind}: {', '.join(change.fields)}"
+
+
+def _some(mark: str, names: Sequence[str]) -> Iterator[str]:
+    yield from (f"  {mark} {name}" for name in names[:_NAMED])
+    if len(names) > _NAMED:
+        yield f"  {mark} and {len(names) - _NAMED} more"
+
+
+@contextmanager
+def _progress(names: Iterable[str]) -> Iterator[Callable[[Synced], None]]:
+    """Show a spinner for each server while it is asked, on a terminal only."""
+    if not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = (SpinnerColumn(finished_text=" "), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        tasks = {name: progress.add_task(name, total=1) for name in names}
+        yield lambda synced: progress.update(tasks[synced.server], completed=1)
+
+
+def _warning(line: str) -> Problem:
+    return Problem(message=line, severity="warning", kind="connection", source="mcp")

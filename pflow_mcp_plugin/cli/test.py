@@ -1,0 +1,90 @@
+"""`pflow mcp test`: does a server start, answer and name its tools?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import click
+
+from pflow_mcp_plugin.cli.compose import catalog, lookup, server_store
+from pflow_mcp_plugin.cli.options import json_option
+from pflow_mcp_plugin.client import Pool
+from pflow_mcp_plugin.contract import Host, Problem, Report
+from pflow_mcp_plugin.discovery import changes
+from pflow_mcp_plugin.discovery.launching import launch
+from pflow_mcp_plugin.errors import ConnectionFailed
+from pflow_mcp_plugin.registration.entry import printable
+from pflow_mcp_plugin.types import Listing
+
+PHASES = ("start", "handshake", "list")
+
+
+@click.command()
+@click.argument("name")
+@json_option
+@click.pass_obj
+def test(host: Host, name: str) -> Report:
+    """Start or reach a server and ask for its tools, timing each phase; nothing is kept."""
+    return test_server(host, name)
+
+
+def test_server(host: Host, name: str) -> Report:
+    """Connect to a server and list its tools.
+
+    Returns:
+        Milliseconds of each phase, what the server says of itself, and whether a sync is due;
+        or `error` with the phase that failed.
+
+    Raises:
+        ServerNotConfigured: There is no such server.
+        ConfigError: Its config does not allow it to be started.
+    """
+    known = catalog(host)
+    ready = launch(name, server_store(host), known, lookup(host))
+    with Pool(lambda line: _warn(host, line)) as pool:
+        try:
+            listing = pool.list_tools(ready)
+        except ConnectionFailed as error:
+            return Report(data={"server": name, "failed": error.where.phase}, error=error)
+    before = known.file(name)
+    due = before is None or bool(changes.compare(before.tools, listing.tools))
+    data = _data(name, listing, sync_due=due)
+    return Report(data=data, text=lambda: "\n".join(_lines(data)))
+
+
+def _data(name: str, listing: Listing, *, sync_due: bool) -> dict[str, Any]:
+    info = listing.info
+    return {
+        "server": name,
+        "milliseconds": {phase: round(value, 1) for phase, value in listing.timings.items()},
+        "protocol": info.protocol,
+        "era": info.era,
+        "server_name": info.name,
+        "server_version": info.version,
+        "tools": len(listing.tools),
+        "skipped": [{"name": tool, "reason": reason} for tool, reason in listing.skipped],
+        "notes": list(listing.notes),
+        "memory_mb": listing.memory_mb if listing.memory_mb is None else round(listing.memory_mb, 1),
+        "sync_due": sync_due,
+    }
+
+
+def _lines(data: Mapping[str, Any]) -> Iterator[str]:
+    says = " ".join(part for part in (data["server_name"], data["server_version"]) if part)
+    yield f"{data['server']}: works" + (f" ({printable(says)})" if says else "")
+    for phase in PHASES:
+        if phase in data["milliseconds"]:
+            yield f"  {phase:10} {data['milliseconds'][phase]:9,.1f} ms"
+    yield f"  {'protocol':10} {data['protocol']} ({data['era']})"
+    yield f"  {'tools':10} {data['tools']}"
+    if data["memory_mb"] is not None:
+        yield f"  {'memory':10} {data['memory_mb']:,.0f} MiB"
+    yield from (f"  ! {item['name']} is malformed: {item['reason']}" for item in data["skipped"])
+    yield from (f"  ! {note}" for note in data["notes"])
+    if data["sync_due"]:
+        yield f"Its tools are not those of the last sync. Run: pflow mcp sync {data['server']}"
+
+
+def _warn(host: Host, line: str) -> None:
+    host.report(Problem(message=line, severity="warning", kind="connection", source="mcp"))

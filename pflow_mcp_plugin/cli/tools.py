@@ -1,0 +1,75 @@
+"""`pflow mcp tools`: the tools of the last syncs, as nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import attrs
+import click
+
+from pflow_mcp_plugin.cli.compose import catalog, server_store
+from pflow_mcp_plugin.cli.options import json_option
+from pflow_mcp_plugin.contract import Host, PflowError, Report
+from pflow_mcp_plugin.registration.entry import printable
+from pflow_mcp_plugin.registration.source import ToolSource
+from pflow_mcp_plugin.types import ToolRecord
+
+_WIDTH = 80
+_NONE = "No tools. See the servers: pflow mcp list"
+
+
+@click.command()
+@click.argument("server", required=False)
+@json_option
+@click.pass_obj
+def tools(host: Host, server: str | None) -> Report:
+    """List the tools of all servers, or of one, with the node each of them is."""
+    return list_tools(host, server)
+
+
+def list_tools(host: Host, server: str | None = None) -> Report:
+    """List tools as of the last syncs; starts no server.
+
+    Raises:
+        ServerNotConfigured: The named server does not exist.
+        ConfigError: Its config has mistakes.
+    """
+    store = server_store(host)
+    source = ToolSource(catalog(host), store)
+    if server:
+        store.get(server)
+    for name in (server,) if server else store.names():
+        problem = source.unsynced(name) if _is_used(host, name) else None
+        if problem:
+            host.report(attrs.evolve(problem, severity="warning"))
+    records = list(source.records(server))
+    return Report(data=[_row(record) for record in records], text=lambda: _table(records))
+
+
+def _is_used(host: Host, name: str) -> bool:
+    try:
+        return not server_store(host).get(name).disabled
+    except PflowError:
+        return False
+
+
+def _row(record: ToolRecord) -> dict[str, str]:
+    description = printable(record.tool.description or record.tool.title)
+    return {
+        "node": record.node,
+        "server": record.server,
+        "tool": record.tool.name,
+        "description": description,
+    }
+
+
+def _table(records: Sequence[ToolRecord]) -> str:
+    rows = [_row(record) for record in records]
+    width = max((len(row["node"]) for row in rows), default=0)
+    lines = (f"{row['node']:{width}}  {_first_line(row['description'])}".rstrip() for row in rows)
+    return "\n".join(lines) or _NONE
+
+
+def _first_line(text: str) -> str:
+    line = text.partition("\n")[0].strip()
+    return line if len(line) <= _WIDTH else line[: _WIDTH - 3] + "..."

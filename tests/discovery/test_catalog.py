@@ -1,0 +1,174 @@
+"""The tool files, and the node types they stand for."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import attrs
+import pytest
+
+from pflow_mcp_plugin import storage
+from pflow_mcp_plugin.discovery.catalog import Catalog
+from pflow_mcp_plugin.types import Listing, ServerInfo, Tool
+
+INFO = ServerInfo(name="Demo", version="1", protocol="2026-07-28", era="modern", instructions="be kind")
+
+
+def listing(*names, **others):
+    return Listing(
+        info=INFO, tools=tuple(Tool(name=name, description=f"does {name}") for name in names), **others
+    )
+
+
+@pytest.fixture
+def catalog(tmp_path):
+    return Catalog(tmp_path / "servers")
+
+
+def test_what_a_sync_found_is_there_for_another_process(catalog):
+    tool = Tool(
+        name="create_issue",
+        title="Create",
+        description="Creates",
+        input_schema={"type": "object", "properties": {"titre\ud800": {"enum": [None, 1.5]}}},
+        output_schema={},
+        annotations={"readOnlyHint": True},
+        meta={"x/y": [1]},
+    )
+    changes = catalog.save("github", Listing(info=INFO, tools=(tool,), skipped=(("bad", "no name"),)), "f1")
+    assert changes.added == ("create_issue",)
+    other = Catalog(catalog.folder)
+    record = other.find("mcp-github-create-issue")
+    assert attrs.evolve(record.tool, hash="") == tool
+    assert record.info == INFO
+    assert record.tool.hash.startswith("sha256:")
+    assert record.manifest_hash.startswith("sha256:")
+    assert other.file("github").skipped == (("bad", "no name"),)
+    data = json.loads((catalog.folder / "github.json").read_text())
+    assert (data["schema_version"], data["config_fingerprint"]) == (1, "f1")
+
+
+def test_an_alias_with_the_raw_name_works_and_a_canonical_name_beats_it(catalog):
+    catalog.save("a", listing("Get_X"), "")
+    assert catalog.find("mcp-a-Get_X").tool.name == "Get_X"
+    assert catalog.find("mcp-a-get-x").tool.name == "Get_X"
+    catalog.save("a", listing("b-c"), "")
+    catalog.save("a-b", listing("C!", "c?"), "")
+    catalog.save("a", listing("b-c", "b_c!"), "")
+    records = {record.tool.name: record.node for record in catalog.records()}
+    assert all(catalog.find(node).tool.name == raw for raw, node in records.items())
+
+
+def test_tools_that_would_share_a_name_both_get_a_suffix_within_and_across_servers(catalog):
+    catalog.save("a", listing("b-c", "d"), "")
+    assert catalog.find("mcp-a-b-c").server == "a"
+    catalog.save("a-b", listing("c"), "")
+    nodes = {(record.server, record.tool.name): record.node for record in catalog.records()}
+    assert nodes["a", "d"] == "mcp-a-d"
+    assert nodes["a", "b-c"].startswith("mcp-a-b-c-")
+    assert nodes["a-b", "c"].startswith("mcp-a-b-c-")
+    assert nodes["a", "b-c"] != nodes["a-b", "c"]
+    for pair, node in nodes.items():
+        found = catalog.find(node)
+        assert (found.server, found.tool.name) == pair
+        assert catalog.tool(*pair).node == node
+    assert set(catalog.clashes()) == {"mcp-a-b-c"}
+
+
+def test_a_renamed_tool_is_found_under_its_new_name_and_counts_in_clashes(tmp_path):
+    catalog = Catalog(
+        tmp_path, lambda server: {"x": "Fresh Name", "y": "fresh_name"} if server == "s" else {}
+    )
+    catalog.save("s", listing("x"), "")
+    assert catalog.find("mcp-s-fresh-name").tool.name == "x"
+    assert catalog.find("mcp-s-x").tool.name == "x"  # as an alias
+    catalog.save("s", listing("x", "y"), "")
+    assert catalog.find("mcp-s-fresh-name") is None
+    assert len({record.node for record in catalog.records()}) == 2
+
+
+def test_a_look_up_reads_only_the_files_of_servers_that_fit(catalog):
+    catalog.save("a", listing("x"), "")
+    (catalog.folder / "zzz.json").write_text("{")
+    assert catalog.find("mcp-a-x")
+    assert (catalog.folder / "zzz.json").exists()
+
+
+def test_a_corrupt_file_is_set_aside_and_means_not_synced(catalog):
+    catalog.save("a", listing("x"), "")
+    for number, text in enumerate(["{", "[]", '{"schema_version": 1}', '{"server": "b"}'], start=1):
+        (catalog.folder / "a.json").write_text(text)
+        assert catalog.find("mcp-a-x") is None
+        assert catalog.file("a") is None
+        assert catalog.set_aside("a").name == f"a.json.corrupt-{number}"
+    assert catalog.save("a", listing("x"), "").added == ("x",)
+    assert catalog.find("mcp-a-x")
+
+
+def test_a_file_under_the_name_of_another_server_is_corrupt(catalog):
+    catalog.save("a", listing("x"), "")
+    os.rename(catalog.folder / "a.json", catalog.folder / "b.json")  # noqa: PTH104
+    assert catalog.file("b") is None
+
+
+def test_a_file_of_a_newer_program_is_refused_and_kept(catalog):
+    catalog.save("a", listing("x"), "")
+    path = catalog.folder / "a.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "schema_version": 2}))
+    before = path.read_bytes()
+    with pytest.raises(storage.StoreError, match="newer"):
+        catalog.find("mcp-a-x")
+    with pytest.raises(storage.StoreError, match="newer"):
+        catalog.save("a", listing("x"), "")
+    assert path.read_bytes() == before
+
+
+def test_a_tool_that_is_gone_is_remembered_until_it_comes_back(catalog):
+    catalog.save("a", listing("x", "y"), "")
+    assert catalog.save("a", listing("y"), "").removed == ("x",)
+    assert catalog.file("a").gone.keys() == {"x"}
+    first = catalog.file("a").gone["x"]
+    catalog.save("a", listing("y", "z"), "")
+    assert catalog.file("a").gone == {"x": first}
+    catalog.save("a", listing("x"), "")
+    assert catalog.file("a").gone.keys() == {"y", "z"}
+
+
+def test_the_era_counts_only_for_the_config_it_was_found_with(catalog):
+    catalog.save("a", listing("x"), "f1")
+    assert catalog.era("a", "f1") == "modern"
+    assert catalog.era("a", "f2") is None
+    assert catalog.era("b", "f1") is None
+    assert catalog.fingerprint_of("a") == "f1"
+    assert catalog.fingerprint_of("b") == ""
+
+
+def test_the_fingerprint_changes_with_every_sync_and_removal(catalog):
+    seen = {catalog.fingerprint()}
+    catalog.save("a", listing("x"), "")
+    seen.add(catalog.fingerprint())
+    catalog.save("b", listing("x"), "")
+    seen.add(catalog.fingerprint())
+    assert len(seen) == 3
+    catalog.forget("b")
+    catalog.forget("b")
+    assert catalog.fingerprint() in seen
+    assert catalog.servers() == ("a",)
+
+
+def test_a_tool_is_found_by_the_spelling_of_its_node_type(catalog):
+    catalog.save("a", listing("Create_Issue", "x.y", "x_y"), "")
+    assert catalog.tool("a", "create-issue").tool.name == "Create_Issue"
+    assert catalog.tool("a", "x-y") is None
+    assert catalog.tool("b", "x") is None
+
+
+def test_several_writers_of_one_file_lose_nothing(catalog):
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(lambda n: catalog.save("a", listing(f"t{n}"), str(n)), range(40)))
+    content = Catalog(catalog.folder).file("a")
+    assert content.tools[0].name == f"t{content.config_fingerprint}"
+    assert len(content.gone) == 39
