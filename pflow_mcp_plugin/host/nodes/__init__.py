@@ -1,1 +1,1 @@
-"""The host's own nodes: their entries in `source`, each class in a module of its own."""
+"""The host's own nodes: their entries in `source`, the classes in `echo` and `files`."""

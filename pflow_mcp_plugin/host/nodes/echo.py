@@ -7,13 +7,15 @@ from typing import Any
 
 import pocketflow  # type: ignore[import-untyped]
 
+from pflow_mcp_plugin.host.nodes.arguments import argument
+
 
 class Echo(pocketflow.Node):  # type: ignore[misc]  # pocketflow ships no types
     """Passes its message on: a constant, or a place to gather values in one text."""
 
     def prep(self, shared: MutableMapping[str, Any]) -> Any:
         """Return `message` from params, else from the shared store."""
-        return self.params["message"] if "message" in self.params else shared["message"]
+        return argument(self.params, shared, "message")
 
     def exec(self, prep_res: Any) -> Any:
         """Return the message as it is."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, MutableMapping
+from collections.abc import MutableMapping
 from pathlib import Path
 from typing import Any
 
 import pocketflow  # type: ignore[import-untyped]
 
 from pflow_mcp_plugin.contract import PflowError
+from pflow_mcp_plugin.host.nodes.arguments import argument
 
 
 class FileProblem(PflowError):
@@ -25,8 +26,8 @@ class ReadFile(pocketflow.Node):  # type: ignore[misc]  # pocketflow ships no ty
 
     def prep(self, shared: MutableMapping[str, Any]) -> tuple[Path, str]:
         """Return the path and the encoding."""
-        path = _argument(self.params, shared, "file_path")
-        return Path(path).expanduser(), _argument(self.params, shared, "encoding", "utf-8")
+        path = argument(self.params, shared, "file_path")
+        return Path(path).expanduser(), argument(self.params, shared, "encoding", "utf-8")
 
     def exec(self, prep_res: tuple[Path, str]) -> str:
         """Return the text, line ends as they are.
@@ -57,9 +58,9 @@ class WriteFile(pocketflow.Node):  # type: ignore[misc]  # pocketflow ships no t
 
     def prep(self, shared: MutableMapping[str, Any]) -> tuple[Path, str, bool]:
         """Return the path, the text and whether it is appended."""
-        path = Path(_argument(self.params, shared, "file_path")).expanduser()
-        content = _argument(self.params, shared, "content")
-        return path, _as_text(content), _argument(self.params, shared, "append", default=False)
+        path = Path(argument(self.params, shared, "file_path")).expanduser()
+        content = argument(self.params, shared, "content")
+        return path, _as_text(content), argument(self.params, shared, "append", default=False)
 
     def exec(self, prep_res: tuple[Path, str, bool]) -> int:
         """Write the file, making its folder if need be, and return its new length in bytes.
@@ -81,16 +82,6 @@ class WriteFile(pocketflow.Node):  # type: ignore[misc]  # pocketflow ships no t
         shared["file_path"] = str(prep_res[0])
         shared["size"] = exec_res
         return "default"
-
-
-def _argument(params: Mapping[str, Any], shared: Mapping[str, Any], key: str, default: Any = None) -> Any:
-    if key in params:
-        return params[key]
-    if key in shared:
-        return shared[key]
-    if default is None:
-        raise PflowError(f"parameter {key} is missing", suggestions=(f"Set {key} in params",))
-    return default
 
 
 def _as_text(content: Any) -> str:

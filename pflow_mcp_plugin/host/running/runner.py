@@ -136,7 +136,8 @@ def _exit_code(error: PflowError | None, *, completed: bool) -> int:
 def collect_outputs(steps: Steps) -> dict[str, Any]:
     """Return a run's outputs: those the workflow declares, else what its last node wrote.
 
-    A declared output of a node that the run did not come to is None.
+    A declared output is None when it names a node that the run did not come to, or recovered from, or
+    an optional input that was not given.
 
     Raises:
         PflowError: A node ran and did not write what an output names.
@@ -151,6 +152,6 @@ def collect_outputs(steps: Steps) -> dict[str, Any]:
 
 def _output(steps: Steps, output: OutputSpec) -> Any:
     parts = [part for part in parse(output.source) if isinstance(part, Reference)]
-    if any(steps.values.names_unvisited(part) for part in parts):
+    if any(steps.values.is_absent(part) for part in parts):
         return None
     return steps.resolve(output.source, f"output {output.name}")

@@ -80,6 +80,7 @@ class Steps:
         self, planned: PlannedNode, execute: Execute, store: NodeAwareSharedStore, step: Step
     ) -> Result:
         node = planned.ref
+        step.params = node.params  # as written, should a template lead nowhere
         try:
             step.params = params = self.params(node)
             action = execute({**params, **planned.special, "__node_id__": node.id}, store)

@@ -20,7 +20,6 @@ LARGEST_STEP = 50_000
 """Characters of the params and of the outputs of one step that are kept, about."""
 _DEEPEST = 20
 _LONGEST_NAME = 200
-_LONGEST_SECRET = 10_000
 
 
 @attrs.define
@@ -145,7 +144,7 @@ class _Excerpt:
 
     def _text(self, text: str) -> str:
         # Redacted before it is cut: half a secret would not be found any more.
-        shown = self._redactor.text(text[: LONGEST_TEXT + _LONGEST_SECRET])
+        shown = self._redactor.text(text)
         kept = shown[: max(0, min(LONGEST_TEXT, self._left))]
         self._left -= len(kept)
         return kept if len(kept) == len(shown) else f"{kept}... ({len(text):,} characters)"

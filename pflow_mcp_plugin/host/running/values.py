@@ -63,8 +63,15 @@ class Values:
         spec = self.document.inputs.get(reference.root)
         return spec is not None and not spec.required and reference.root not in self.root
 
-    def names_unvisited(self, reference: Reference) -> bool:
-        """Return whether a template names a node that did not run."""
+    def is_absent(self, reference: Reference) -> bool:
+        """Return whether a template names what a run may well end without.
+
+        That is a node that the run did not come to, or that failed and was recovered from, or an
+        optional input that was not given.
+        """
         name = reference.root
-        is_node = any(node.id == name for node in self.document.nodes)
-        return is_node and name not in self.written and name not in self.root
+        if name in self.root:
+            return False
+        if name in self.written:
+            return self.written[name].get("error") is not None and reference.path[1:] != ("error",)
+        return name in self.document.inputs or any(node.id == name for node in self.document.nodes)

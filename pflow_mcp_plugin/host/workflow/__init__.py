@@ -3,7 +3,7 @@
 - `loading`: text to JSON, with line and column where it is not.
 - `normal`, `reading`, `document`: JSON to its normal form and to typed parts.
 - `graph`, `scope`: what runs before what, and what a node can therefore refer to.
-- `checking`, `references`: every problem at once, as `findings`.
+- `checking`, with `references`, `routes` and `usage`: every problem at once, as `findings`.
 - `templates`, `coercion`: `${...}` and declared types, when checking and when running.
 - `inputs`: what a run is given.
 - `compilation`: the plan of a run, as pure data. Start reading here.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 import attrs
@@ -15,8 +15,10 @@ from pflow_mcp_plugin.host.workflow.graph import Graph
 from pflow_mcp_plugin.host.workflow.normal import normalise
 from pflow_mcp_plugin.host.workflow.reading import read_document
 from pflow_mcp_plugin.host.workflow.references import ReferenceCheck
+from pflow_mcp_plugin.host.workflow.routes import RouteCheck
 from pflow_mcp_plugin.host.workflow.scope import Scope, output_field, scope_of
-from pflow_mcp_plugin.host.workflow.templates import Reference, has_template, parse_path, references
+from pflow_mcp_plugin.host.workflow.templates import Reference, has_template, parse_path
+from pflow_mcp_plugin.host.workflow.usage import check_inputs_are_used, reads
 
 
 class NodeTypes(Protocol):
@@ -77,21 +79,31 @@ class _Check:
     types: NodeTypes
     given: frozenset[str] | None
     findings: Findings
-    nodes: dict[str, NodeSpec] = attrs.field(init=False)
+    nodes: dict[str, NodeSpec] = attrs.field(init=False, factory=dict)
 
     def __attrs_post_init__(self) -> None:
         # Of two nodes with one id the first counts; the second is reported.
-        self.nodes = {node.id: node for node in reversed(self.document.nodes)}
+        for node in self.document.nodes:
+            self.nodes.setdefault(node.id, node)
 
     def run(self) -> None:
         self.check_ids()
         for node in self.document.nodes:
             self.check_node(node)
-        self.check_edges()
-        self.check_flow()
+        self.routes.run()
         self.check_mappings()
         self.check_outputs()
-        self.check_inputs_are_used()
+        check_inputs_are_used(self.document, self.entries, self.findings)
+
+    @property
+    def routes(self) -> RouteCheck:
+        return RouteCheck(
+            document=self.document,
+            graph=self.graph,
+            nodes=self.nodes,
+            entries=self.entries,
+            findings=self.findings,
+        )
 
     @property
     def lenient(self) -> bool:
@@ -174,58 +186,11 @@ class _Check:
                 severity="warning" if self.lenient else "error",
             )
 
-    def check_edges(self) -> None:
-        taken: dict[tuple[str, str], str] = {}
-        for edge in self.document.edges:
-            for key, node_id in (("from", edge.source), ("to", edge.target)):
-                if node_id not in self.nodes:
-                    self.unknown_node(f"{edge.path}.{key}", f"Edge {key} unknown node {node_id}", node_id)
-            other = taken.setdefault((edge.source, edge.action), edge.path)
-            if other != edge.path:
-                message = f"Node {edge.source} already has an edge for action {edge.action}, {other}"
-                self.findings.error(edge.path, message, "Remove one, or give it another action")
-
-    def unknown_node(self, path: str, message: str, node_id: str) -> None:
-        hint = did_you_mean(node_id, self.nodes, f"The nodes are {listing(self.nodes)}")
-        self.findings.error(path, message, hint)
-
-    def check_flow(self) -> None:
-        start = self.document.start
-        if start and start not in self.nodes:
-            self.unknown_node("$.start_node", f"start_node names unknown node {start}", start)
-            return
-        reachable = self.graph.reachable()
-        for node in self.nodes.values():
-            if node.id not in reachable:
-                message = f"Node {node.id} is never reached from {self.graph.start}"
-                self.findings.warning(node.path, message, "Add an edge to it, or remove it")
-        self.check_loops()
-
-    def check_loops(self) -> None:
-        trapped = self.graph.trapped()
-        loops = {frozenset(loop): loop for loop in map(self.graph.default_loop, sorted(trapped)) if loop}
-        for loop in loops.values():
-            self.findings.add(
-                self.nodes[loop[0]].path,
-                f"The loop {' -> '.join((*loop, loop[0]))} has no way out",
-                "Add an edge that leaves it",
-                severity="warning" if self.may_leave(loop) else "error",
-            )
-
-    def may_leave(self, loop: tuple[str, ...]) -> bool:
-        """Return whether a node of the loop may end the flow by an action of its own."""
-        entries = ((node_id, self.entries[self.nodes[node_id].type]) for node_id in loop)
-        actions = (
-            (node_id, entry.interface.actions if entry else ("unknown",)) for node_id, entry in entries
-        )
-        ordinary = {"default", "error"}
-        return any(set(own) - ordinary - set(self.graph.successors[node_id]) for node_id, own in actions)
-
     def check_mappings(self) -> None:
         for node_id in self.document.mappings:
             path = at("$.mappings", node_id)
             if node_id not in self.nodes:
-                self.unknown_node(path, f"Mapping of unknown node {node_id}", node_id)
+                self.routes.unknown_node(path, f"Mapping of unknown node {node_id}", node_id)
                 continue
             self.check_input_mappings(self.nodes[node_id], f"{path}.input_mappings")
             self.check_output_mappings(self.nodes[node_id], f"{path}.output_mappings")
@@ -236,9 +201,7 @@ class _Check:
         checker = self.reference_check(scope, f"node {node.id}")
         if self.lenient:
             checker = attrs.evolve(checker, severity="warning")
-        known = (
-            {*entry.interface.inputs, *(field.key for field in entry.interface.params)} if entry else set()
-        )
+        known = reads(entry) if entry else set()
         for key, source in self.document.mapping(node.id).inputs.items():
             where = at(path, key)
             if entry and not entry.interface.open and key not in known:
@@ -260,42 +223,10 @@ class _Check:
                 self.findings.warning(where, f"Node {node.id} ({node.type}) has no output {key}", hint)
 
     def check_outputs(self) -> None:
-        reachable = self.graph.reachable()
+        reachable = self.graph.reachable
         scope = self.scope_after({key: node for key, node in self.nodes.items() if key in reachable})
         for output in self.document.outputs.values():
             if not has_template(output.source):
                 hint = f"Write ${{{output.source}}}" if parse_path(output.source) else "Write ${node.key}"
                 self.findings.error(output.path, f"Output {output.name} names no value", hint)
             self.reference_check(scope, f"output {output.name}").check(output.source, output.path)
-
-    def check_inputs_are_used(self) -> None:
-        used = set(self.used_names())
-        if any(self.reads_anything(node) for node in self.document.nodes):
-            return
-        for spec in self.document.inputs.values():
-            if spec.name not in used:
-                self.findings.warning(spec.path, f"Input {spec.name} is not used", "Refer to it or remove it")
-
-    def reads_anything(self, node: NodeSpec) -> bool:
-        entry = self.entries[node.type]
-        return entry is None or entry.interface.open
-
-    def used_names(self) -> Iterator[str]:
-        """Yield the names at the root that templates, mappings and arguments take values from."""
-        texts = [
-            *(node.params for node in self.document.nodes),
-            *(o.source for o in self.document.outputs.values()),
-        ]
-        for text in texts:
-            yield from (part.root for _, part in references(text) if isinstance(part, Reference))
-        for mapping in self.document.mappings.values():
-            for source in mapping.inputs.values():
-                yield from (source, str((parse_path(source) or (source,))[0]))
-        for node in self.document.nodes:
-            yield from self.natural_keys(node)
-
-    def natural_keys(self, node: NodeSpec) -> Iterator[str]:
-        entry = self.entries[node.type]
-        if entry:
-            keys = {*entry.interface.inputs, *(field.key for field in entry.interface.params)}
-            yield from keys - {*node.params, *self.document.mapping(node.id).inputs}

@@ -87,10 +87,14 @@ def _choices(field: Field) -> list[Any] | None:
 def _choose(value: Any, alternatives: list[str], choices: list[Any]) -> Any:
     candidates = [value] + [_CONVERSIONS.get(name, _no_conversion)(value) for name in alternatives]
     for candidate in candidates:
-        # 1 == True in Python, not in JSON.
-        if any(candidate == choice and type(candidate) is type(choice) for choice in choices):
+        if any(_same(candidate, choice) for choice in choices):
             return candidate
     raise TypeMismatch(f"one of {', '.join(json.dumps(choice, default=str) for choice in choices)}", value)
+
+
+def _same(one: Any, other: Any) -> bool:
+    # 1 == True in Python, not in JSON.
+    return isinstance(one, bool) == isinstance(other, bool) and bool(one == other)
 
 
 def _fits(value: Any, name: str) -> bool:

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import attrs
 
-from pflow_mcp_plugin.contract import Kind, NodeRef, PflowError, Problem, Workflow
+from pflow_mcp_plugin.contract import Entry, Kind, NodeRef, PflowError, Problem, Workflow
 from pflow_mcp_plugin.host.plugins import Plugins
 from pflow_mcp_plugin.host.workflow.checking import Checked, NodeTypes, check_workflow
 from pflow_mcp_plugin.host.workflow.document import Document, NodeMapping, NodeSpec
@@ -89,7 +89,8 @@ def compile_workflow(
     errors = errors_in([*checked.problems, *unbound])
     if errors:
         raise refusal(name, errors)
-    nodes = tuple(_plan(node, checked, plugins) for node in checked.document.nodes)
+    pairs = ((node, checked.entries[node.type]) for node in checked.document.nodes)
+    nodes = tuple(_plan(node, entry, checked, plugins) for node, entry in pairs if entry)
     return Compiled(
         name=name,
         document=checked.document,
@@ -99,11 +100,7 @@ def compile_workflow(
     )
 
 
-def _plan(node: NodeSpec, checked: Checked, plugins: Plugins) -> PlannedNode:
-    entry = checked.entries[node.type]
-    if entry is None:  # an unknown type is an error that has been raised
-        message = f"Node type {node.type} is not there"
-        raise LookupError(message)
+def _plan(node: NodeSpec, entry: Entry, checked: Checked, plugins: Plugins) -> PlannedNode:
     ref = NodeRef(id=node.id, type=node.type, entry=entry, params=node.params)
     return PlannedNode(
         ref=ref,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import cached_property
 
 import attrs
 
@@ -31,14 +32,15 @@ class Graph:
         start = document.start or next(iter(successors), "")
         return cls(start=start if start in successors else "", successors=successors)
 
+    @cached_property
     def reachable(self) -> set[str]:
-        """Return the nodes that some way leads to from the start."""
-        return _spread([self.start] if self.start else [], self._targets())
+        """The nodes that some way leads to from the start."""
+        targets = {node_id: list(routes.values()) for node_id, routes in self.successors.items()}
+        return _spread([self.start] if self.start else [], targets)
 
     def before(self, node_id: str) -> set[str]:
         """Return the nodes that can have run when `node_id` runs; in a loop, itself among them."""
-        backwards = self._sources()
-        return _spread(backwards[node_id], backwards) & self.reachable()
+        return _spread(self._sources[node_id], self._sources) & self.reachable
 
     def trapped(self) -> set[str]:
         """Return the reachable nodes from which no way leads to an end.
@@ -46,7 +48,7 @@ class Graph:
         A node without a default edge ends the flow when it takes its default action.
         """
         ends = [node_id for node_id, routes in self.successors.items() if "default" not in routes]
-        return self.reachable() - _spread(ends, self._sources())
+        return self.reachable - _spread(ends, self._sources)
 
     def default_loop(self, node_id: str) -> tuple[str, ...]:
         """Return the loop that default edges lead into from a node; empty if they lead to an end."""
@@ -66,9 +68,7 @@ class Graph:
             following = self.successors[following].get("default")
         return list(walked)
 
-    def _targets(self) -> dict[str, list[str]]:
-        return {node_id: list(routes.values()) for node_id, routes in self.successors.items()}
-
+    @cached_property
     def _sources(self) -> dict[str, list[str]]:
         sources: dict[str, list[str]] = {node_id: [] for node_id in self.successors}
         for node_id, routes in self.successors.items():

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from pflow_mcp_plugin.host.workflow.coercion import FRIENDLY, TypeMismatch, coerce, is_type
 from pflow_mcp_plugin.host.workflow.document import (
+    IR_VERSION,
     Document,
     EdgeSpec,
     InputSpec,
@@ -52,6 +53,7 @@ def read_document(workflow: Any, findings: Findings) -> Document:
     if not reader.expect(workflow, dict, "$") or not _shallow_enough(workflow, findings):
         return Document()
     reader.check_keys(workflow)
+    reader.check_version(workflow)
     return Document(
         nodes=reader.nodes(workflow),
         edges=reader.edges(workflow),
@@ -107,6 +109,13 @@ class _Reader:
             elif key not in _KEYS:
                 hint = did_you_mean(key, _KEYS, "Put what is yours under metadata")
                 self.findings.warning(at("$", key), f"Unknown key {key}", hint)
+
+    def check_version(self, workflow: Mapping[str, Any]) -> None:
+        version = self.get(workflow, "ir_version", str, "$", IR_VERSION)
+        major = version.partition(".")[0]
+        if not (major.isdecimal() and int(major[:9]) <= int(IR_VERSION.partition(".")[0])):
+            message = f"ir_version {version} is not known here, {IR_VERSION} is"
+            self.findings.error("$.ir_version", message, "Upgrade pflow, or write the workflow for it")
 
     def permissive(self, workflow: Mapping[str, Any]) -> bool:
         mode = self.get(workflow, "template_resolution_mode", str, "$", "strict")

@@ -8,6 +8,7 @@ from typing import Any, Literal
 import attrs
 
 from pflow_mcp_plugin.contract import Entry, Field
+from pflow_mcp_plugin.host.workflow.coercion import type_name
 from pflow_mcp_plugin.host.workflow.findings import Findings, did_you_mean, listing
 from pflow_mcp_plugin.host.workflow.scope import Scope, output_field
 from pflow_mcp_plugin.host.workflow.templates import Malformed, Reference, references
@@ -82,7 +83,7 @@ class ReferenceCheck:
         rest = reference.path[used:]
         if not rest:
             return
-        if set(field.types) <= _SCALARS:
+        if {type_name(name) for name in field.types} <= _SCALARS:
             message = f"{reference.text}: {field.key} is {field.type} and holds nothing inside"
             self._add(path, message, "Refer to it as a whole")
             return

@@ -1,0 +1,24 @@
+"""Where a node takes its arguments from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pflow_mcp_plugin.contract import PflowError
+
+_REQUIRED = object()
+
+
+def argument(params: Mapping[str, Any], shared: Mapping[str, Any], key: str, default: Any = _REQUIRED) -> Any:
+    """Return an argument: from the params, else the shared store, else the default.
+
+    Raises:
+        PflowError: It is in neither and has no default.
+    """
+    for place in (params, shared):
+        if key in place:
+            return place[key]
+    if default is _REQUIRED:
+        raise PflowError(f"parameter {key} is missing", suggestions=(f"Set {key} in params",))
+    return default

@@ -1,0 +1,51 @@
+"""Which names at the root of the shared store a workflow takes values from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from pflow_mcp_plugin.contract import Entry
+from pflow_mcp_plugin.host.workflow.document import Document, NodeSpec
+from pflow_mcp_plugin.host.workflow.findings import Findings
+from pflow_mcp_plugin.host.workflow.templates import Reference, parse_path, references
+
+
+def check_inputs_are_used(
+    document: Document, entries: Mapping[str, Entry | None], findings: Findings
+) -> None:
+    """Warn of inputs that nothing refers to; a node that may read anything is taken to use all."""
+    if any(_reads_anything(entries[node.type]) for node in document.nodes):
+        return
+    used = {*_in_templates(document), *_in_mappings(document)}
+    for node in document.nodes:
+        used |= _natural_keys(document, node, entries[node.type])
+    for spec in document.inputs.values():
+        if spec.name not in used:
+            findings.warning(spec.path, f"Input {spec.name} is not used", "Refer to it or remove it")
+
+
+def reads(entry: Entry) -> set[str]:
+    """Return the keys that a node takes from the shared store when no param is set."""
+    return {*entry.interface.inputs, *(field.key for field in entry.interface.params)}
+
+
+def _reads_anything(entry: Entry | None) -> bool:
+    return entry is None or entry.interface.open
+
+
+def _in_templates(document: Document) -> Iterator[str]:
+    texts = [node.params for node in document.nodes]
+    sources = [output.source for output in document.outputs.values()]
+    for text in (*texts, *sources):
+        yield from (part.root for _, part in references(text) if isinstance(part, Reference))
+
+
+def _in_mappings(document: Document) -> Iterator[str]:
+    for mapping in document.mappings.values():
+        for source in mapping.inputs.values():
+            yield from (source, str((parse_path(source) or (source,))[0]))
+
+
+def _natural_keys(document: Document, node: NodeSpec, entry: Entry | None) -> set[str]:
+    own = {*node.params, *document.mapping(node.id).inputs}
+    return reads(entry) - own if entry else set()

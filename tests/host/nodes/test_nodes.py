@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from pflow_mcp_plugin.contract import NodeSource
+from pflow_mcp_plugin.host.nodes.source import OwnNodes
+
+
+def one(node_type, **params):
+    return {"nodes": [{"id": "n", "type": node_type, "params": params}]}
+
+
+def test_echo_passes_its_message_on_with_its_type(bench):
+    assert bench.run(one("echo", message={"a": [1]})).outputs == {"message": {"a": [1]}}
+    from_root = {"inputs": {"message": {}}, "nodes": [{"id": "echo"}]}
+    assert bench.run(from_root, message="hi").outputs == {"message": "hi"}
+
+
+def test_a_file_is_written_and_read_back_byte_for_byte(bench, tmp_path):
+    path = tmp_path / "new" / "a.txt"
+    text = "first\r\nsecond\n\u00e9"
+    assert bench.run(one("write-file", file_path=str(path), content=text)).outputs == {
+        "file_path": str(path),
+        "size": 16,
+    }
+    assert bench.run(one("read-file", file_path=str(path))).outputs == {
+        "content": text,
+        "file_path": str(path),
+    }
+
+
+def test_a_file_can_be_appended_to(bench, tmp_path):
+    path = tmp_path / "a.txt"
+    for line in ("a\n", "b\n"):
+        assert bench.run(one("write-file", file_path=str(path), content=line, append=True)).success
+    assert path.read_text() == "a\nb\n"
+
+
+def test_values_are_written_as_json(bench, tmp_path):
+    path = tmp_path / "a.json"
+    assert bench.run(one("write-file", file_path=str(path), content={"a": [1]})).success
+    assert path.read_text() == '{\n  "a": [\n    1\n  ]\n}\n'
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({"file_path": "{}/missing"}, "Cannot read {}/missing: No such file or directory"),
+        ({"file_path": "{}"}, "Cannot read {}: Is a directory"),
+        ({"file_path": "{}/latin"}, "Cannot read {}/latin: it is not utf-8 text"),
+        ({"file_path": "{}/latin", "encoding": "utf-9"}, "Cannot read {}/latin: there is no encoding utf-9"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_named_with_the_reason(bench, tmp_path, params, message):
+    (tmp_path / "latin").write_bytes(b"\xe9")
+    filled = {key: value.format(tmp_path) for key, value in params.items()}
+    outcome = bench.run(one("read-file", **filled))
+    assert outcome.error.message == f"Node n (read-file) failed: {message.format(tmp_path)}"
+    assert outcome.error.details["file_path"] == filled["file_path"]
+
+
+def test_a_file_that_cannot_be_written_is_named_with_the_reason(bench, tmp_path):
+    (tmp_path / "file").write_text("")
+    outcome = bench.run(one("write-file", file_path=str(tmp_path / "file" / "below"), content="x"))
+    assert "Cannot write" in outcome.error.message
+
+
+def test_every_entry_fits_its_class(bench):
+    source = OwnNodes()
+    assert isinstance(source, NodeSource)
+    for entry in source.entries():
+        assert source.get(entry.node) is entry
+        assert bench.host.registry.get(entry.node) == entry
+        module = __import__(entry.module, fromlist=[entry.class_name])
+        assert getattr(module, entry.class_name)().max_retries == 1
+    assert source.fingerprint() == OwnNodes().fingerprint()
+
+
+def test_listing_the_entries_imports_no_node():
+    script = """
+import sys
+from pflow_mcp_plugin.host.builtin import pflow_register_nodes
+[source] = pflow_register_nodes(None)
+assert [entry.node for entry in source.entries()] == ["echo", "read-file", "write-file"]
+assert not {"pocketflow", "asyncio"} & set(sys.modules)
+"""
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=60)

@@ -1,0 +1,84 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pflow_mcp_plugin.host.running import NodeAwareSharedStore
+
+
+def test_without_mappings_it_is_the_store_itself():
+    shared = {"a": 1}
+    store = NodeAwareSharedStore(shared)
+    store["b"] = 2
+    assert dict(store) == shared == {"a": 1, "b": 2}
+    assert store.written == {"b": 2}
+
+
+def test_mappings_translate_both_ways():
+    shared = {"search_terms": "x", "query": "not this"}
+    store = NodeAwareSharedStore(shared, {"query": "search_terms"}, {"results": "code_matches"})
+    store["results"] = [1]
+    assert store["query"] == "x"
+    assert store["results"] == [1]
+    assert shared == {"search_terms": "x", "query": "not this", "code_matches": [1]}
+
+
+def test_a_mapped_name_without_a_value_is_not_there():
+    store = NodeAwareSharedStore({"query": 1}, {"query": "search_terms"})
+    assert "query" not in store
+    assert list(store) == []
+    with pytest.raises(KeyError):
+        store["query"]
+
+
+def test_with_namespacing_writes_stay_out_of_the_root_but_for_mapped_and_reserved_names():
+    shared = {}
+    store = NodeAwareSharedStore(shared, None, {"b": "there"}, namespaced=True)
+    store.update({"a": 1, "b": 2, "__error__": 3})
+    assert shared == {"there": 2, "__error__": 3}
+    assert store.written == {"a": 1, "b": 2}
+
+
+def test_own_writes_come_first_then_the_root_then_what_was_written_before():
+    store = NodeAwareSharedStore({"a": "root"}, namespaced=True, before={"a": "before", "b": "before"})
+    assert (store["a"], store["b"]) == ("root", "before")
+    store["a"] = "now"
+    assert store["a"] == "now"
+
+
+def test_it_behaves_as_a_dictionary():
+    shared = {"root": 1}
+    store = NodeAwareSharedStore(shared, namespaced=True)
+    store.setdefault("list", []).append(1)
+    assert store["list"] == [1]
+    assert store.pop("list") == [1]
+    assert "list" not in store
+    assert store.get("list", "none") == "none"
+    with pytest.raises(KeyError):
+        del store["root"]
+    assert len(store) == 1
+    assert repr(store) == "NodeAwareSharedStore({'root': 1})"
+
+
+keys = st.sampled_from(["a", "b", "c", "__d__"])
+
+
+@given(
+    st.lists(st.tuples(keys, st.integers())),
+    st.dictionaries(keys, st.integers()),
+    st.dictionaries(st.sampled_from(["a", "b"]), st.sampled_from(["x", "y"])),
+    st.booleans(),
+)
+def test_what_is_written_is_read_back(writes, shared, outputs, namespaced):
+    before = dict(shared)
+    store = NodeAwareSharedStore(shared, None, outputs, namespaced=namespaced)
+    for key, value in writes:
+        store[key] = value
+    for key, value in dict(writes).items():
+        assert store[key] == value
+        assert key in list(store)
+    assert len(store) == len(list(store))
+    if namespaced:
+        for key in before.keys() - {"__d__"}:
+            assert shared[key] == before[key]

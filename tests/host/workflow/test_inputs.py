@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+import pytest
+
+from pflow_mcp_plugin.contract import PflowError
+from pflow_mcp_plugin.host.workflow import bind_inputs, parse_inputs, stdin_input
+from pflow_mcp_plugin.host.workflow.findings import Findings
+from pflow_mcp_plugin.host.workflow.reading import read_document
+
+WORKFLOW = {
+    "inputs": {
+        "text": {"type": "str", "description": "what to say"},
+        "count": {"type": "integer", "default": "3"},
+        "ratio": {"type": "number", "required": False},
+        "loud": {"type": "bool", "required": False},
+        "tags": {"type": "array", "required": False},
+        "more": {"type": "dict", "required": False},
+        "maybe": {"type": "int | None", "default": None},
+        "free": {"required": False, "stdin": True},
+    }
+}
+
+
+def bind(workflow, **given):
+    return bind_inputs(read_document(workflow, Findings()), given)
+
+
+def test_texts_are_read_in_the_declared_types():
+    texts = {
+        "text": "3",
+        "count": "4",
+        "ratio": " 0.5",
+        "loud": "True",
+        "tags": '["a", 1]',
+        "more": '{"a": null}',
+        "maybe": "null",
+        "free": "7",
+        "unknown": "x",
+    }
+    assert parse_inputs(WORKFLOW, texts) == {
+        "text": "3",
+        "count": 4,
+        "ratio": 0.5,
+        "loud": True,
+        "tags": ["a", 1],
+        "more": {"a": None},
+        "maybe": None,
+        "free": "7",
+        "unknown": "x",
+    }
+
+
+def test_every_text_that_does_not_fit_is_named_with_how_to_write_it():
+    with pytest.raises(PflowError) as caught:
+        parse_inputs(WORKFLOW, {"count": "many", "tags": "a,b", "loud": "yes"}, name="wf.json")
+    problems = caught.value.problems
+    assert [problem.path for problem in problems] == ["$.inputs.count", "$.inputs.tags", "$.inputs.loud"]
+    assert problems[0].message == 'Input count must be integer, got "many"'
+    assert problems[1].suggestion == "Write it as JSON, tags='[...]'"
+    assert caught.value.kind == "validation"
+
+
+def test_defaults_are_filled_in_typed_and_given_values_pass_as_they_are():
+    values, problems = bind(WORKFLOW, text=object)
+    assert problems == []
+    assert values == {"text": object, "count": 3, "maybe": None}
+
+
+def test_unknown_and_missing_inputs_are_problems():
+    _, problems = bind(WORKFLOW, txt="x")
+    assert [(problem.message, problem.suggestion) for problem in problems] == [
+        ("The workflow has no input txt", "Did you mean text?"),
+        ("Input text is required (what to say)", "Pass text=..."),
+    ]
+
+
+def test_without_namespacing_what_is_not_declared_may_be_given_but_nothing_reserved():
+    workflow = {"enable_namespacing": False}
+    assert bind(workflow, query="x") == ({"query": "x"}, [])
+    assert len(bind(workflow, __run__="x")[1]) == 1
+
+
+def test_the_input_that_takes_stdin_is_known():
+    assert stdin_input(WORKFLOW) == "free"
+    assert stdin_input({"inputs": 3}) is None

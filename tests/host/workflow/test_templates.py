@@ -1,0 +1,146 @@
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pflow_mcp_plugin.host.workflow.templates import (
+    Malformed,
+    MissingValue,
+    Reference,
+    as_text,
+    follow,
+    lone,
+    parse,
+    parse_path,
+    references,
+    resolve,
+)
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+def looking_in(values):
+    return lambda reference: follow(values, reference.path)
+
+
+@pytest.mark.parametrize(
+    ("text", "path"),
+    [
+        ("a", ("a",)),
+        (" a.b ", ("a", "b")),
+        ("my-node.items[0].value", ("my-node", "items", 0, "value")),
+        ("a[-1]", ("a", -1)),
+        ('a["any.key here"]', ("a", "any.key here")),
+        ("a['x'].y", ("a", "x", "y")),
+        ("a.0", ("a", "0")),
+    ],
+)
+def test_a_path_is_names_and_indexes(text, path):
+    assert parse_path(text) == path
+
+
+@pytest.mark.parametrize("text", ["", " ", ".a", "a.", "a..b", "a[", "a[x]", "a b", "VAR:-x", "a[0]b"])
+def test_what_is_no_path_is_not_taken_for_one(text):
+    assert parse_path(text) is None
+    assert parse(f"${{{text}}}") == [Malformed(f"${{{text}}}")]
+
+
+def test_an_open_brace_is_malformed():
+    assert parse("x ${a") == ["x ", Malformed("${"), "a"]
+
+
+@pytest.mark.parametrize(
+    ("text", "result"),
+    [
+        ("$${a}", "${a}"),
+        ("cost: $5", "cost: $5"),
+        ("$$${a}", "$${a}"),
+        ("$${a} is ${a}", "${a} is 1"),
+        ("${a}${a}", "11"),
+        (" ${a}", " 1"),
+        ("${a.b}", None),
+    ],
+)
+def test_escapes_and_texts(text, result):
+    assert resolve(text, lambda reference: 1 if reference.path == ("a",) else None) == result
+
+
+@given(json_values)
+def test_a_lone_template_keeps_value_and_type(value):
+    resolved = resolve("${a.b}", looking_in({"a": {"b": value}}))
+    assert resolved is value
+
+
+@given(json_values)
+def test_inside_text_a_value_becomes_json_and_texts_stay(value):
+    text = resolve("<${a}>", looking_in({"a": value}))
+    assert text == f"<{as_text(value)}>"
+
+
+@given(st.text())
+def test_any_text_can_be_written_literally(text):
+    assert resolve(text.replace("${", "$${"), looking_in({})) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(True, "true"), (None, "null"), ({"a": [1, "é"]}, '{"a": [1, "é"]}'), (1.5, "1.5"), ("x", "x")],
+)
+def test_values_are_written_as_json_inside_text(value, text):
+    assert as_text(value) == text
+
+
+def test_templates_are_resolved_at_any_depth_and_the_original_stays():
+    params = {"a": [{"b": "${x}"}, "${x}!"], "n": 3}
+    assert resolve(params, looking_in({"x": [1]})) == {"a": [{"b": [1]}, "[1]!"], "n": 3}
+    assert params == {"a": [{"b": "${x}"}, "${x}!"], "n": 3}
+
+
+def test_what_a_template_brings_in_is_not_a_template_again():
+    assert resolve("${x} ${x}", looking_in({"x": "${y}"})) == "${y} ${y}"
+
+
+@pytest.mark.parametrize(
+    ("path", "reached", "available"),
+    [
+        (("b",), "", ("a",)),
+        (("a", "x"), "a", ("items", "text")),
+        (("a", "items", 2), "a.items", ("[0]", "[1]")),
+        (("a", "items", "name"), "a.items", ("[0]", "[1]")),
+        (("a", "text", "x"), "a.text", ()),
+    ],
+)
+def test_a_missing_value_says_how_far_it_came_and_what_is_there(path, reached, available):
+    with pytest.raises(MissingValue) as caught:
+        follow({"a": {"items": [1, 2], "text": "t"}}, path)
+    assert (caught.value.reached, caught.value.available) == (reached, available)
+
+
+def test_a_missing_value_can_be_left_as_text():
+    assert resolve(["${x}", "a ${x} ${y}"], looking_in({"y": 1}), keep_missing=True) == ["${x}", "a ${x} 1"]
+
+
+def test_references_come_with_their_places():
+    found = list(references({"a": ["x", "${b.c}"], "d e": "$${no} ${f}"}, "$.params"))
+    assert found == [
+        ("$.params.a[1]", Reference("${b.c}", ("b", "c"))),
+        ('$.params["d e"]', Reference("${f}", ("f",))),
+    ]
+
+
+def test_only_a_whole_text_is_a_lone_template():
+    assert lone("${a}") == Reference("${a}", ("a",))
+    assert [lone(value) for value in ("${a} ", "$${a}", "${a b}", 3, None)] == [None] * 5
+
+
+def test_a_long_text_of_open_braces_is_scanned_in_linear_time():
+    began = time.perf_counter()
+    parse("${" * 200_000 + "${a" * 100_000)
+    assert time.perf_counter() - began < 10
