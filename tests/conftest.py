@@ -78,7 +78,7 @@ def pflow(pflow_home: Path, tmp_path: Path, hosts: list[int]) -> Callable[..., F
     return run
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def typed_command() -> list[str]:
     """The command of the tests' own server, `typed_server.py`."""
     return [sys.executable, str(real_servers.HERE / "typed_server.py")]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -14,37 +15,48 @@ pytest.importorskip("mcp")
 HERE = Path(__file__).parent
 
 
+def start(home, folder, actions):
+    """Have the foreign host do things, in a process without the embedded one; give process id and results."""
+    with subprocess.Popen(
+        [sys.executable, str(HERE / "drive.py"), str(home)],
+        env={**os.environ, "PFLOW_HOME": str(home)},
+        cwd=folder,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        encoding="utf-8",
+    ) as process:
+        stdout, stderr = process.communicate(json.dumps(actions), timeout=60)
+    assert process.returncode == 0, stderr
+    return process.pid, json.loads(stdout)["results"]
+
+
 @pytest.fixture
 def drive(pflow_home, hosts, tmp_path):
-    """Have the foreign host do things, in a process without the embedded one; give the results."""
+    """Have the foreign host do things in this test's home; give the results."""
 
     def run(*actions):
-        with subprocess.Popen(
-            [sys.executable, str(HERE / "drive.py"), str(pflow_home)],
-            env={**os.environ, "PFLOW_HOME": str(pflow_home)},
-            cwd=tmp_path,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            encoding="utf-8",
-        ) as process:
-            hosts.append(process.pid)
-            stdout, stderr = process.communicate(json.dumps(actions), timeout=60)
-        assert process.returncode == 0, stderr
-        return json.loads(stdout)["results"]
+        pid, results = start(pflow_home, tmp_path, actions)
+        hosts.append(pid)
+        return results
 
     return run
 
 
-@pytest.fixture
-def added(drive, typed_command):
-    """The tests' own server, added and synced through the plugin's commands."""
-    results = drive(
-        ["command", "mcp", "add", "typed", "--", *typed_command],
-        ["command", "mcp", "sync", "typed"],
-    )
+@pytest.fixture(scope="module")
+def home_with_a_server(tmp_path_factory, typed_command):
+    """A home to which the tests' own server was added and synced, by the plugin's commands."""
+    folder = tmp_path_factory.mktemp("foreign")
+    add = ["command", "mcp", "add", "typed", "--", *typed_command]
+    _, results = start(folder / "home", folder, [add, ["command", "mcp", "sync", "typed"]])
     assert [result.get("error") for result in results] == [None, None]
-    return results
+    return folder / "home"
+
+
+@pytest.fixture
+def added(home_with_a_server, pflow_home):
+    """The tests' own server, there in this test's home."""
+    shutil.copytree(home_with_a_server, pflow_home, dirs_exist_ok=True)
 
 
 def test_plugin_commands_run_and_report(drive, added):
