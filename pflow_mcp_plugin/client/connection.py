@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from pflow_mcp_plugin.client.exchange import Exchange, current
 from pflow_mcp_plugin.client.failures import Evidence, explain, leaves
 from pflow_mcp_plugin.client.processes import group_memory_mb
-from pflow_mcp_plugin.errors import ConnectionFailed, McpError, Phase, Where
+from pflow_mcp_plugin.errors import ConnectionFailed, DeadlineExceeded, McpError, Phase, Where
 from pflow_mcp_plugin.redaction import Redactor
 from pflow_mcp_plugin.types import CallResult, Launch, Listing, ServerInfo, Tool, ToolCall
 
@@ -58,18 +58,26 @@ class Connection:
         self._owner: asyncio.Task[None] | None = None
         self._ready: asyncio.Future[None] | None = None
         self._stop = asyncio.Event()
+        self._calls = 0
+        self._retired = False
         self._redactor = Redactor()
         self._redactor.add(launch.secrets)
 
     @property
     def alive(self) -> bool:
-        """Whether calls can be made."""
+        """Whether further calls can be made."""
         return (
             self._owner is not None
             and not self._owner.done()
             and self._dispatcher is not None
             and not self._dispatcher.ended
+            and not self._retired
         )
+
+    @property
+    def busy(self) -> bool:
+        """Whether calls are under way."""
+        return self._calls > 0
 
     async def open(self) -> None:
         """Connect and shake hands.
@@ -97,9 +105,15 @@ class Connection:
         Raises:
             CallFailed: See `failures`.
         """
+        started = time.perf_counter()
+        with self._under_way():
+            exchange = await self._sent(call, on_progress)
+        milliseconds = (time.perf_counter() - started) * 1000
+        return _call_result(exchange.raw or {}, self.info, milliseconds)
+
+    async def _sent(self, call: ToolCall, on_progress: OnProgress | None) -> Exchange:
         from pflow_mcp_plugin.client.session import request_tool
 
-        started = time.perf_counter()
         async with (
             self._exchange("call", call.tool) as exchange,
             self._call_deadlines(exchange, call.tool) as extend,
@@ -111,8 +125,22 @@ class Connection:
                     on_progress(progress, total, message)
 
             await request_tool(self._live_session(), call.tool, call.arguments, progressed)
-        milliseconds = (time.perf_counter() - started) * 1000
-        return _call_result(exchange.raw or {}, self.info, milliseconds)
+        return exchange
+
+    @contextmanager
+    def _under_way(self) -> Iterator[None]:
+        """Count a call; a process that let one pass its deadline gets no more and is then ended."""
+        self._calls += 1
+        try:
+            yield
+        except DeadlineExceeded:
+            self._retired = self._stdio is not None
+            raise
+        finally:
+            self._calls -= 1
+            if self._retired and not self._calls and self._stdio is not None:
+                self._stdio.hung = True
+                self._stop.set()
 
     async def list_tools(self) -> Listing:
         """Ask for every page of tools.

@@ -166,14 +166,18 @@ class Pool:
 
         try:
             if slot.connection is not None:
-                self._warn(
-                    f"server {slot.launch.server.name} had ended; it is started again, its state is lost"
-                )
-                await slot.connection.close()
-                slot.connection = None
+                await self._replace(slot, slot.connection)
             slot.connection = await self._open(slot, Connection)
         finally:
             slot.opening, slot.process = None, None
+
+    async def _replace(self, slot: _Slot, former: Connection) -> None:
+        """Put a connection aside that takes no more calls; those under way keep it until they end."""
+        self._warner(slot.launch)("had ended or hung; it is started again, and its state is lost")
+        slot.connection = None
+        slot.former.append(former)
+        if not former.busy:
+            await former.close()
 
     async def _open(self, slot: _Slot, connect: type[Connection]) -> Connection:
         launch = slot.launch
@@ -219,7 +223,8 @@ class Pool:
             asyncio.wrap_future(slot.opening) for slot in self._slots.values() if slot.opening is not None
         ]
         await asyncio.gather(*openings, return_exceptions=True)
-        connections = [slot.connection for slot in self._slots.values() if slot.connection is not None]
+        slots = self._slots.values()
+        connections = [each for slot in slots for each in (slot.connection, *slot.former) if each is not None]
         await asyncio.gather(*(connection.close() for connection in connections))
 
     def _release(self) -> None:
@@ -239,6 +244,7 @@ class _Slot:
         self.process: ServerProcess | None = None
         self.connection: Connection | None = None
         self.opening: Future[None] | None = None
+        self.former: list[Connection] = []
         self.failure: ConnectionFailed | None = None
 
 

@@ -26,6 +26,8 @@ _READ_AHEAD = 256
 """Messages that may wait to be taken before reading pauses."""
 _EXIT_GRACE = 2.0
 """Seconds a server has to exit after its stdin closed, and again after SIGTERM."""
+_HUNG_GRACE = 0.1
+"""The same after its stdin closed, for one that hung in a call."""
 _LAST_WORDS_SECONDS = 0.3
 """How long to wait for a dying server's exit code, and for the rest of its stderr."""
 _MIB = 1 << 20
@@ -65,6 +67,7 @@ class StdioTransport:
         seen: What was noticed on the way.
         stderr: What the server says there.
         finished: Whether the server closed its stdout.
+        hung: Whether there is no point in waiting for it to end by itself.
         exit_code: How the server ended by itself, None if it did not.
     """
 
@@ -82,6 +85,7 @@ class StdioTransport:
         self._transports: list[asyncio.ReadTransport] = []
         self._closing = False
         self.finished = False
+        self.hung = False
         self.exit_code: int | None = None
 
     async def __aenter__(self) -> tuple[MessageQueue, MessageSink]:
@@ -117,7 +121,7 @@ class StdioTransport:
     async def _stop(self) -> None:
         try:
             await self._writer.close(0.5)
-            if not await self.exited(_EXIT_GRACE):
+            if not await self.exited(_HUNG_GRACE if self.hung else _EXIT_GRACE):
                 self.process.signal_group(signal.SIGTERM)
                 await self.exited(_EXIT_GRACE)
             self.process.signal_group(signal.SIGKILL)

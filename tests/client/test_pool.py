@@ -176,6 +176,37 @@ def test_a_hung_call_ends_at_its_idle_deadline_and_others_go_on(
     assert act(pool, demo, "add", a=1, b=1)
 
 
+def test_a_process_that_hangs_is_ended_with_sigterm(pool: Pool, scripted: Scripted, tmp_path: Path) -> None:
+    """Test criterion 8 of the first stdio specification, with a shorter deadline than its 31 s."""
+    told = tmp_path / "told"
+    start = f"signal.signal(signal.SIGTERM, lambda *_: (open({str(told)!r}, 'w').write('TERM'), os._exit(0)))"
+    with pytest.raises(DeadlineExceeded), Pool(print) as own:
+        act(own, scripted("time.sleep(60)", start=start, call_timeout=0.3))
+    assert told.read_text() == "TERM"
+
+
+_THREADED = """
+import threading
+answer, how = reply, request['params']['arguments']['how']
+how != 'hung' and threading.Timer(how, lambda: answer({'content': []})).start()
+"""
+
+
+def test_a_call_beside_one_that_hangs_gets_its_answer(
+    pool: Pool, scripted: Scripted, warnings_seen: list[str]
+) -> None:
+    launch = scripted(_THREADED, call_timeout=0.8)
+    pool.info(launch)
+    with ThreadPoolExecutor(1) as threads:
+        hung = threads.submit(act, pool, launch, how="hung")
+        while not hung.running():
+            pass
+        assert act(pool, launch, how=0.7)
+        assert isinstance(hung.exception(), DeadlineExceeded)
+    assert act(pool, launch, how=0.01)
+    assert any("started again" in text for text in warnings_seen)
+
+
 _PROGRESS = (
     "token = request['params']['_meta']['progressToken'];"
     "[(time.sleep(0.15), notify('progress', {'progressToken': token, 'progress': n})) for n in range(4)];"
