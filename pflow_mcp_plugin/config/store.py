@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import os
 from collections.abc import Callable, Iterable, Mapping
 from itertools import count
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 import attrs
 
 from pflow_mcp_plugin import storage
-from pflow_mcp_plugin.config import schema, toml
+from pflow_mcp_plugin.config import fields, schema, toml
 from pflow_mcp_plugin.config.refusal import refuse_errors
 from pflow_mcp_plugin.contract import Problem
 from pflow_mcp_plugin.errors import ConfigError, ServerNotConfigured, Where
@@ -88,11 +89,14 @@ class ServerStore:
         return schema.fingerprint(self._table(name), self._defaults())
 
     def check(self) -> list[Problem]:
-        """Return every problem of the file, also that it cannot be read."""
+        """Return every problem of the file: that it cannot be read, what is in it, who may read it."""
         try:
             found = schema.check_document(self._document())
         except (storage.CorruptFile, storage.StoreError) as error:
             found = [Problem(message=error.message, suggestion="".join(error.suggestions), kind="config")]
+        if self._is_open_to_others():
+            message = f"{self.path} may hold secrets and can be read by others"
+            found.append(fields.advice("", message, f"chmod 600 {self.path}"))
         return [attrs.evolve(problem, source=str(self.path)) for problem in found]
 
     def add(self, tables: Mapping[str, Any]) -> Change:
@@ -191,6 +195,12 @@ class ServerStore:
             self._seen = signature, toml.decode(self.path, storage.read_bytes(self.path) or b"")
         return self._seen[1]
 
+    def _is_open_to_others(self) -> bool:
+        try:
+            return os.name == "posix" and bool(self.path.stat().st_mode & 0o077)
+        except OSError:
+            return False
+
     def _servers(self) -> Mapping[str, Any]:
         servers = self._document().get(schema.SERVERS, {})
         if not isinstance(servers, Mapping):
@@ -223,9 +233,10 @@ def not_configured(name: str, known: Iterable[str]) -> ServerNotConfigured:
 def _check_added(servers: Any, added: Mapping[str, Any], defaults: Any) -> list[Problem]:
     if not isinstance(servers, Mapping):
         return schema.check_document({schema.SERVERS: servers})
-    return [
-        problem for name, table in added.items() for problem in schema.check_server(name, table, defaults)
-    ]
+    problems = [problem for problem in schema.check_defaults(defaults) if problem.severity == "error"]
+    for name, table in added.items():
+        problems += schema.check_server(name, table, defaults)
+    return problems
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:

@@ -37,6 +37,7 @@ def store(path):
 def write(path, text):
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    path.chmod(0o600)
 
 
 def test_without_a_file_there_are_no_servers(store):
@@ -123,6 +124,31 @@ def test_mistakes_keep_all_servers_of_an_add_out(store, path):
         store.add({"good": {"command": "a"}, "bad": {"command": 1}, "No": {"command": "a"}})
     assert len(caught.value.problems) == 2
     assert not path.exists()
+
+
+def test_mistakes_in_the_defaults_keep_a_server_out_that_could_not_be_used(store, path):
+    write(path, "[defaults]\ncall_timeout = 0\n")
+    with pytest.raises(ConfigError, match=r"defaults\.call_timeout"):
+        store.add({"a": {"command": "a"}})
+    assert store.names() == ()
+
+
+def test_a_file_that_others_may_read_is_a_warning_until_it_is_written(store, path):
+    write(path, "")
+    path.chmod(0o644)
+    assert [problem.severity for problem in store.check()] == ["warning"]
+    store.add({"a": {"command": "a"}})
+    assert store.check() == []
+
+
+def test_a_symlinked_file_is_written_through(store, path, tmp_path):
+    target = tmp_path / "dotfiles.toml"
+    write(target, '[mcpServers.a]\ncommand = "a"\n')
+    path.parent.mkdir()
+    path.symlink_to(target)
+    store.add({"b": {"command": "b"}})
+    assert path.is_symlink()
+    assert ServerStore(target).names() == ("a", "b")
 
 
 def test_values_that_toml_cannot_hold_are_refused(store, path):
