@@ -69,6 +69,7 @@ class Connection:
         return (
             self._owner is not None
             and not self._owner.done()
+            and self._session is not None
             and self._dispatcher is not None
             and not self._dispatcher.ended
             and not self._retired
@@ -227,11 +228,12 @@ class Connection:
             async with session:
                 self.timings["start"], handshake = _since(started), time.perf_counter()
                 self._phase = "handshake"
-                await negotiate(session, self._server.protocol, self.launch.era)
+                self._dispatcher = dispatcher
+                await negotiate(session, dispatcher, self._server.protocol, self.launch.era)
                 self.timings["handshake"] = _since(handshake)
                 self.info = describe(session)
                 dispatcher.version = self.info.protocol
-                self._session, self._dispatcher, self._phase = session, dispatcher, "call"
+                self._session, self._phase = session, "call"
                 yield
 
     @asynccontextmanager
@@ -317,6 +319,7 @@ class Connection:
             stderr=self._redactor.text(self._stdio.stderr.text) if self._stdio is not None else "",
             seen=self._stdio.seen if self._stdio is not None else None,
             exchange=exchange,
+            closed=self._dispatcher is not None and self._dispatcher.ended,
             unset=self.launch.unset,
         )
         return explain(error, evidence)

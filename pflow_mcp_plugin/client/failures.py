@@ -56,6 +56,7 @@ class Evidence:
         stderr: The end of what the server wrote there, redacted.
         seen: What the stdio transport noticed.
         exchange: What the request saw.
+        closed: Whether the connection is over.
         unset: Variables of `env` that were not set.
     """
 
@@ -68,6 +69,7 @@ class Evidence:
     stderr: str = ""
     seen: Observations | None = None
     exchange: Exchange = attrs.field(factory=Exchange)
+    closed: bool = False
     unset: tuple[str, ...] = ()
 
     @property
@@ -351,7 +353,7 @@ def _not_protocol(error: Any, evidence: Evidence) -> McpError:
 
 def _from_rpc(error: Any, evidence: Evidence) -> McpError:
     code, text, name = error.code, error.message, evidence.server.name
-    if code == _CONNECTION_CLOSED:
+    if code == _CONNECTION_CLOSED and evidence.closed:
         step = "look at its log; check what it had done before you run this again"
         return _failure(f"Server {name} closed the connection", evidence, next_step=step, code=code)
     if evidence.calling and says_tool_is_gone(text, evidence.tool):

@@ -13,7 +13,6 @@ from mcp.client.session import ClientSession
 from mcp.shared.exceptions import MCPError
 from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
 from mcp_types import (
-    CONNECTION_CLOSED,
     UNSUPPORTED_PROTOCOL_VERSION,
     CallToolRequest,
     CallToolRequestParams,
@@ -101,13 +100,14 @@ def open_session(streams: tuple[Any, Any], client_version: str) -> tuple[ClientS
     return ClientSession(dispatcher=dispatcher, client_info=info), dispatcher
 
 
-async def negotiate(session: ClientSession, protocol: str, era: str | None) -> None:
+async def negotiate(session: ClientSession, dispatcher: Dispatcher, protocol: str, era: str | None) -> None:
     """Settle the protocol version.
 
     `server/discover` first; silence or any error but a version conflict means the handshake.
 
     Args:
         session: Entered.
+        dispatcher: The one below it.
         protocol: `auto`, `handshake` or the version to insist on.
         era: What this server spoke last time; `handshake` saves the probe.
     """
@@ -115,21 +115,21 @@ async def negotiate(session: ClientSession, protocol: str, era: str | None) -> N
     if legacy or (protocol == "auto" and era == "handshake"):
         await _initialize(session)
     elif protocol == "auto":
-        await _discover_or_initialize(session)
+        await _discover_or_initialize(session, dispatcher)
     else:
         await session.discover()
     if protocol not in ("auto", "handshake") and session.protocol_version != protocol:
         raise VersionConflict(wanted=protocol, offered=[str(session.protocol_version)])
 
 
-async def _discover_or_initialize(session: ClientSession) -> None:
+async def _discover_or_initialize(session: ClientSession, dispatcher: Dispatcher) -> None:
     try:
         await session.discover()
     except MCPError as error:
         offered = _offered_versions(error)
         if offered and not set(offered) & {*HANDSHAKE_PROTOCOL_VERSIONS, *MODERN_PROTOCOL_VERSIONS}:
             raise VersionConflict(wanted=MODERN_PROTOCOL_VERSIONS[-1], offered=offered) from error
-        if error.code == CONNECTION_CLOSED:
+        if dispatcher.ended:
             raise
         await _initialize(session)
     except (RuntimeError, ValidationError):  # an answer to the probe that names no version we share
