@@ -175,11 +175,12 @@ class Plugins:
     def implementations(self, hook: str) -> Iterator[tuple[Plugin, Callable[[Any], Any]]]:
         """Yield the plugins that implement a hook of one argument, each with its implementation.
 
-        They come in the order of their names, `tryfirst` ones first and `trylast` ones last.
+        The host's own come first, then the others in the order in which they were registered, but
+        for `tryfirst` and `trylast`.
         """
-        found = getattr(self.manager.hook, hook).get_hookimpls()
-        for item in sorted(found, key=lambda item: item.trylast - item.tryfirst):
-            plugin = self.of(item.plugin)
+        found = [(self.of(item.plugin), item) for item in getattr(self.manager.hook, hook).get_hookimpls()]
+        found.sort(key=lambda pair: (not pair[0].own, pair[1].trylast - pair[1].tryfirst))
+        for plugin, item in found:
             if item.hookwrapper or item.wrapper:
                 message = f"Plugin {plugin.label} wraps {hook}, which is called for each plugin on its own"
                 self.report(Problem(message=message, severity="warning", kind="config"))

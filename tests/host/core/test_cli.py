@@ -1,0 +1,355 @@
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import click
+import pytest
+
+from pflow_mcp_plugin.contract import Command, PflowError, Problem, Report, hookimpl
+from pflow_mcp_plugin.host.cli.main import main
+from pflow_mcp_plugin.host.cli.output import to_json
+from pflow_mcp_plugin.host.hooks import create_manager
+
+PROGRAM = (sys.executable, "-m", "pflow_mcp_plugin")
+HEAVY = ("asyncio", "pocketflow", "jsonschema", "filelock", "rich", "mc" + "p", "importlib.metadata")
+
+
+@click.command()
+@click.argument("words", nargs=-1)
+@click.option("--json", is_flag=True, expose_value=False)
+@click.option("--fail", is_flag=True)
+@click.pass_obj
+def shout(host, words, fail):
+    if fail:
+        raise PflowError("hoarse", suggestions=("Rest",), problems=(Problem(message="throat", path="$.x"),))
+    return Report(data={"words": words, "api": host.api}, text=" ".join(words).upper())
+
+
+@click.command()
+def crash():
+    raise KeyError("volume")
+
+
+@click.command()
+def interrupted():
+    raise KeyboardInterrupt
+
+
+def announce(*commands):
+    return SimpleNamespace(pflow_register_commands=hookimpl(lambda host: commands))
+
+
+@pytest.fixture
+def pflow(capsys):
+    """Run a command line with plugins; returns exit code, what it printed, and the errors."""
+
+    def run(*arguments, plugins=()):
+        manager = create_manager()
+        for number, plugin in enumerate(plugins):
+            manager.register(plugin, f"plugin-{number}")
+        code = main(arguments, manager)
+        printed = capsys.readouterr()
+        return code, printed.out, printed.err
+
+    return run
+
+
+def here(path, attribute, **options):
+    return Command(path=path, help=f"Does {path[-1]}.", load=f"{__name__}:{attribute}", **options)
+
+
+@pytest.fixture
+def shouting(monkeypatch):
+    monkeypatch.setitem(sys.modules, __name__, sys.modules.get(__name__) or SimpleNamespace(**globals()))
+    return announce(
+        here(("voice", "shout"), "shout"),
+        here(("voice", "crash"), "crash"),
+        here(("voice", "interrupted"), "interrupted", hidden=True),
+        Command(path=("voice", "broken"), help="Is not there.", load="nowhere_to_be_found:x"),
+    )
+
+
+def envelope(text):
+    """The one JSON object on standard output, and nothing else."""
+    data = json.loads(text)
+    assert data["schema"] == 1
+    return data
+
+
+def test_alone_it_prints_its_help(pflow):
+    code, out, err = pflow()
+    assert (code, err) == (0, "")
+    assert out.startswith("Usage: pflow ")
+    assert "registry" in out
+
+
+def test_a_group_lists_its_commands_without_importing_them(pflow, shouting):
+    code, out, _ = pflow("voice", plugins=[shouting])
+    assert code == 0
+    assert "Does shout." in out
+    assert "Is not there." in out
+    assert "interrupted" not in out
+
+
+def test_the_version_names_the_distribution(pflow):
+    code, out, _ = pflow("--version")
+    assert (code, out[:6]) == (0, "pflow ")
+
+
+def test_a_report_is_printed_for_people_or_as_the_envelope(pflow, shouting):
+    assert pflow("voice", "shout", "hey", plugins=[shouting]) == (0, "HEY\n", "")
+    code, out, err = pflow("voice", "shout", "hey", "--json", plugins=[shouting])
+    assert (code, err) == (0, "")
+    assert envelope(out) == {"schema": 1, "success": True, "data": {"words": ["hey"], "api": [1, 0]}}
+
+
+def test_json_counts_anywhere_before_the_double_dash(pflow, shouting):
+    assert envelope(pflow("--json", "voice", "shout", plugins=[shouting])[1])["success"]
+    assert pflow("voice", "shout", "--", "--json", plugins=[shouting]) == (0, "--JSON\n", "")
+
+
+def test_a_failure_is_told_with_its_problems_and_next_steps(pflow, shouting):
+    code, out, err = pflow("voice", "shout", "--fail", plugins=[shouting])
+    assert (code, out) == (1, "")
+    assert err.splitlines() == ["Error: hoarse", "  - $.x: throat", "  -> Rest"]
+    code, out, err = pflow("voice", "shout", "--fail", "--json", plugins=[shouting])
+    assert (code, err) == (1, "Error: hoarse\n")
+    error = envelope(out)["error"]
+    assert (error["type"], error["message"], error["suggestions"]) == ("execution", "hoarse", ["Rest"])
+    assert error["details"]["problems"][0]["path"] == "$.x"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--json"], "a command is missing"),
+        (["--json", "voice", "shot"], "No such command: pflow voice shot"),
+        (["voice", "shout", "--loud", "--json"], "No such option"),
+        (["registry", "describe", "--json"], "Missing argument"),
+        (["registry", "search", "x", "--limit", "0", "--json"], "Invalid value"),
+        (["run", "w.json", "title", "--json"], "'title' is no input"),
+    ],
+)
+def test_wrong_usage_is_one_object_and_exit_code_2(pflow, shouting, arguments, message):
+    code, out, err = pflow(*arguments, plugins=[shouting])
+    error = envelope(out)["error"]
+    assert (code, error["type"]) == (2, "usage")
+    assert message in error["message"]
+    assert message in err
+
+
+def test_a_misspelt_command_names_the_closest(pflow, shouting):
+    assert "Did you mean pflow voice shout?" in pflow("voice", "shuot", plugins=[shouting])[2]
+
+
+def test_the_command_of_a_disabled_plugin_names_the_plugin(install, monkeypatch, capsys):
+    install("voice", "")
+    monkeypatch.setenv("PFLOW_DISABLE_PLUGINS", "voice")
+    assert main(["voice"]) == 2
+    assert "voice (dist-voice 1.0) is disabled" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("command", "code", "kind", "message"),
+    [
+        ("crash", 1, "execution", "KeyError: 'volume'"),
+        ("broken", 2, "config", "could not load the command `pflow voice broken`: ModuleNotFoundError"),
+        ("interrupted", 130, "interrupted", "interrupted"),
+    ],
+)
+def test_a_command_that_breaks_is_told_without_a_traceback(pflow, shouting, command, code, kind, message):
+    found, out, err = pflow("--json", "voice", command, plugins=[shouting])
+    error = envelope(out)["error"]
+    assert (found, error["type"]) == (code, kind)
+    assert message in error["message"]
+    assert "Traceback" not in err
+
+
+def test_commands_that_clash_are_reported_and_the_first_one_stays(pflow, shouting):
+    clashing = announce(
+        here(("voice", "shout"), "crash"), here(("voice",), "crash"), here(("run", "x"), "crash"), "text"
+    )
+    code, out, err = pflow("voice", "shout", "hey", plugins=[shouting, clashing])
+    assert (code, out) == (0, "HEY\n")
+    assert "`voice shout` is already one of the plugin plugin-0" in err
+    assert "`voice` is already a group" in err
+    assert "`run x` lies below another command" in err
+    assert "'text' is no Command" in err
+
+
+def test_the_registry_is_listed_searched_described_and_exported(pflow):
+    rows = envelope(pflow("registry", "list", "--filter", "file", "--json")[1])["data"]
+    assert [row["node"] for row in rows] == ["read-file", "write-file"]
+    assert "NODE" in pflow("registry", "list")[1]
+    assert "No node type contains 'zz'" in pflow("registry", "list", "--filter", "zz")[1]
+    found = envelope(pflow("registry", "search", "read", "--limit", "1", "--json")[1])["data"]
+    assert (found[0]["node"], found[0]["score"] > 0) == ("read-file", True)
+    described = envelope(pflow("registry", "describe", "echo", "--json")[1])["data"]
+    assert described["interface"]["params"][0]["key"] == "message"
+    assert "Parameters:" in pflow("registry", "describe", "echo")[1]
+    assert "echo" in json.loads(pflow("registry", "export")[1])["nodes"]
+    code, out, _ = pflow("registry", "describe", "ecko", "--json")
+    assert (code, envelope(out)["error"]["type"]) == (2, "not_found")
+
+
+def test_plugins_are_listed_with_what_they_bring(pflow, shouting):
+    rows = {row["name"]: row for row in envelope(pflow("plugins", "--json", plugins=[shouting])[1])["data"]}
+    assert rows["pflow-nodes"]["sources"][0]["name"] == "pflow"
+    assert "voice shout" in rows["plugin-0"]["commands"]
+    assert rows["plugin-0"]["hooks"] == ["pflow_register_commands"]
+    assert "plugin-0  registered by hand  loaded" in pflow("plugins", plugins=[shouting])[1]
+
+
+def test_config_path_names_every_file_with_its_role(pflow, home):
+    (home / "config").mkdir(parents=True)
+    (home / "config" / "voice.toml").touch()
+    rows = {row["path"]: row for row in envelope(pflow("config", "path", "--json")[1])["data"]}
+    assert rows[str(home / "config" / "settings.json")]["role"] == "settings"
+    assert rows[str(home / "config" / "voice.toml")] == {
+        "path": str(home / "config" / "voice.toml"),
+        "role": "config of a plugin",
+        "exists": True,
+    }
+
+
+def test_config_check_asks_every_plugin_and_fails_for_an_error(pflow, home):
+    warning = SimpleNamespace(
+        pflow_validate_config=hookimpl(lambda host: [Problem(message="soft", severity="warning")])
+    )
+    code, out, _ = pflow("config", "check", plugins=[warning])
+    assert code == 0
+    assert "soft" in out
+    (home / "config").mkdir(parents=True)
+    (home / "config" / "settings.json").write_text("{oops")
+    code, out, err = pflow("config", "check", "--json", plugins=[warning])
+    error = envelope(out)["error"]
+    assert (code, error["type"]) == (2, "config")
+    assert [problem["severity"] for problem in error["details"]["problems"]].count("error") == 1
+    assert "soft" in [problem["message"] for problem in error["details"]["data"]]
+
+
+def test_config_check_names_another_distribution_with_our_script(pflow, install, tmp_path):
+    install("other", "", distribution="pflow-other")
+    (points,) = (tmp_path / "site").glob("*/entry_points.txt")
+    points.write_text("[console_scripts]\npflow = other.cli:main\n")
+    assert "pflow-other 1.0 and" in pflow("config", "check")[1]
+
+
+def workflow(tmp_path, **changes):
+    path = tmp_path / "flow.json"
+    node = {"id": "say", "type": "echo", "params": {"message": "${words}"}}
+    outputs = {"said": {"source": "${say.message}"}}
+    path.write_text(
+        json.dumps({"nodes": [node], "inputs": {"words": {"type": "str"}}, "outputs": outputs} | changes)
+    )
+    return str(path)
+
+
+def test_a_workflow_runs_with_inputs_from_the_command_line(pflow, tmp_path):
+    path = workflow(tmp_path)
+    assert pflow("run", path, "words=a=b") == (0, "a=b\n", "")
+    data = envelope(pflow("run", path, "words=ü", "--json")[1])
+    assert data["data"]["outputs"] == {"said": "ü"}
+    assert data["data"]["run_id"] in data["trace_path"]
+
+
+def test_an_unsound_workflow_is_told_problem_by_problem(pflow, tmp_path):
+    path = workflow(tmp_path, nodes=[{"id": "a", "type": "eco"}, {"id": "a", "type": "echo"}])
+    code, out, err = pflow("validate", path)
+    assert (code, out) == (2, "")
+    assert len([line for line in err.splitlines() if line.startswith("  - ")]) >= 2
+    code, out, _ = pflow("validate", path, "--json")
+    error = envelope(out)["error"]
+    assert (code, error["type"], error["details"]["data"]["valid"]) == (2, "validation", False)
+    code, out, _ = pflow("run", path, "words=x", "--json")
+    assert (code, envelope(out)["error"]["type"]) == (2, "validation")
+    assert "is valid" in pflow("validate", workflow(tmp_path))[1]
+
+
+def test_a_workflow_file_that_is_not_there_or_not_json_is_named(pflow, tmp_path):
+    workflow(tmp_path)
+    code, _, err = pflow("run", str(tmp_path / "flw.json"))
+    assert code == 2
+    assert "Did you mean" in err
+    (tmp_path / "bad.json").write_text("{\n oops")
+    code, _, err = pflow("run", str(tmp_path / "bad.json"))
+    assert code == 2
+    assert "line 2" in err
+    assert pflow("run", str(tmp_path))[0] == 2
+
+
+def test_an_input_given_twice_is_refused(pflow, tmp_path):
+    assert "given twice" in pflow("run", workflow(tmp_path), "words=a", "words=b")[2]
+
+
+def test_values_that_json_lacks_are_written_as_text():
+    text = to_json({"nan": float("nan"), 1: {2}, "path": os.sep, "bytes": b"x", "list": (1, None, True)})
+    assert json.loads(text) == {
+        "nan": "nan",
+        "1": [2],
+        "path": os.sep,
+        "bytes": "b'x'",
+        "list": [1, None, True],
+    }
+
+
+def run_program(*arguments, **options):
+    return subprocess.run([*PROGRAM, *arguments], capture_output=True, timeout=60, check=False, **options)
+
+
+def test_standard_input_is_read_only_for_the_input_that_declares_it(tmp_path):
+    piped = workflow(tmp_path, inputs={"words": {"type": "str", "stdin": True}})
+    assert run_program("run", piped, input="ü".encode()).stdout.decode() == "ü\n"
+    plain = workflow(tmp_path)
+    reading, writing = os.pipe()  # never written to: reading it would wait for ever
+    assert run_program("run", plain, "words=x", stdin=reading).stdout == b"x\n"
+    os.close(writing)
+    os.close(reading)
+
+
+def test_any_text_is_printed_in_any_locale(tmp_path):
+    path = workflow(tmp_path)
+    environment = {**os.environ, "LC_ALL": "C", "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
+    done = run_program("run", path, b"words=\xc3\xbc\xff", "--json", env=environment)
+    assert done.stderr == b""
+    assert json.loads(done.stdout)["success"]
+
+
+def test_a_closed_pipe_ends_silently(tmp_path):
+    for arguments in (["registry", "list"], ["--help"], ["registry", "list", "--json"]):
+        reading, writing = os.pipe()
+        os.close(reading)
+        done = subprocess.run(
+            [*PROGRAM, *arguments], stdout=writing, stderr=subprocess.PIPE, timeout=60, check=False
+        )
+        os.close(writing)
+        assert done.stderr == b""
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")  # noqa: PTH110
+def test_output_that_cannot_be_written_is_a_failure():
+    with open("/dev/full", "wb") as full:  # noqa: PTH123
+        done = subprocess.run(
+            [*PROGRAM, "registry", "list"], stdout=full, stderr=subprocess.PIPE, timeout=60, check=False
+        )
+    assert done.returncode == 1
+    assert b"could not be written" in done.stderr
+    assert b"Traceback" not in done.stderr
+
+
+def test_a_listing_imports_nothing_heavy():
+    code = f"""
+import sys
+from pflow_mcp_plugin.__main__ import main
+sys.argv = ["pflow", "registry", "list"]
+main()
+sys.stderr.write(" ".join(set({HEAVY!r}) & set(sys.modules)))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")

@@ -1,0 +1,41 @@
+from __future__ import annotations
+
+import sys
+import zipfile
+from importlib import metadata
+
+from pflow_mcp_plugin.host.entrypoints import entry_points
+
+
+def facts(points):
+    return sorted((point.name, point.value) for point in points)
+
+
+def test_the_same_is_found_as_by_the_standard_library():
+    for group in ("console_scripts", "pflow", "pytest11"):
+        assert facts(entry_points(group)) == facts(metadata.entry_points(group=group))
+
+
+def test_a_zip_on_the_path_is_looked_into(monkeypatch, tmp_path):
+    archive = tmp_path / "lib.zip"
+    with zipfile.ZipFile(archive, "w") as file:
+        file.writestr("zipped-1.dist-info/METADATA", "Name: zipped\nVersion: 1\n")
+        file.writestr("zipped-1.dist-info/entry_points.txt", "[pflow]\nzipped = json:dumps\n")
+    monkeypatch.syspath_prepend(str(archive))
+    (found,) = (point for point in entry_points("pflow") if point.name == "zipped")
+    assert (found.distribution.name, found.distribution.version) == ("zipped", "1")
+    assert found.load()(1) == "1"
+
+
+def test_the_first_of_two_versions_on_the_path_counts(monkeypatch, tmp_path):
+    for version in ("1", "2"):
+        info = tmp_path / version / f"My.Dist-{version}.dist-info"
+        info.mkdir(parents=True)
+        (info / "entry_points.txt").write_text(
+            "# comment\n[other]\na = b\n[pflow]\nmine = os.path:join [extra]\n"
+        )
+        (info / "METADATA").write_text(f"Name: My.Dist\nVersion: {version}\n")
+        monkeypatch.syspath_prepend(str(info.parent))
+    (found,) = (point for point in entry_points("pflow") if point.name == "mine")
+    assert (found.distribution.name, found.distribution.version) == ("My.Dist", "2")
+    assert found.load() is sys.modules["os.path"].join

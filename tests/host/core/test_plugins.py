@@ -1,0 +1,155 @@
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from pflow_mcp_plugin.contract import hookimpl
+from pflow_mcp_plugin.host.hooks import create_manager
+
+GOOD = """
+from pflow_mcp_plugin.contract import hookimpl
+calls = []
+@hookimpl
+def pflow_configure(host): calls.append("configure")
+@hookimpl
+def pflow_unconfigure(host): calls.append("unconfigure")
+"""
+HEAD = "from pflow_mcp_plugin.contract import hookimpl\n"
+
+
+def status(opened, name):
+    return next(plugin for plugin in opened.host.plugins.all if plugin.name == name)
+
+
+def test_an_installed_plugin_is_found_with_its_distribution(install, open_with):
+    install("good", GOOD, distribution="pflow-good", version="2.5")
+    with open_with(scan=True) as opened:
+        plugin = status(opened, "good")
+        assert (plugin.status, plugin.label) == ("loaded", "good (pflow-good 2.5)")
+        module = plugin.module
+    assert module.calls == ["configure", "unconfigure"]
+
+
+@pytest.mark.parametrize(
+    ("source", "told"),
+    [
+        ("import nowhere_to_be_found", "could not be loaded: ModuleNotFoundError"),
+        ("import sys; sys.exit(3)", "could not be loaded: SystemExit: 3"),
+        (HEAD + "@hookimpl\ndef pflow_addhooks(manager): 1/0", "could not be loaded: ZeroDivisionError"),
+        (HEAD + "@hookimpl\ndef pflow_configure(host): 1/0", "could not be configured: ZeroDivisionError"),
+        (
+            HEAD + "@hookimpl\ndef pflow_configure(host, more): 1",
+            "could not be loaded: PluginValidationError",
+        ),
+    ],
+)
+def test_a_bad_plugin_is_named_and_skipped_and_the_next_one_works(install, open_with, source, told):
+    install("bad", source, version="0.3")
+    install("good", GOOD)
+    with open_with(scan=True) as opened:
+        assert status(opened, "bad").status == "skipped"
+        assert status(opened, "good").status == "loaded"
+        assert f"Plugin bad (dist-bad 0.3) {told}" in opened.messages
+        assert not opened.host.plugins.manager.has_plugin("bad")
+        assert "echo" in [entry.node for entry in opened.host.registry.entries()]
+
+
+def test_a_plugin_that_failed_to_configure_is_not_unconfigured(install, open_with):
+    raising = GOOD.replace('calls.append("configure")', "calls[0]")
+    install("bad", raising)
+    with open_with(scan=True) as opened:
+        module = status(opened, "bad").module
+    assert module.calls == []
+
+
+def test_a_failing_implementation_is_named_once_and_the_others_are_heard(install, open_with):
+    install("bad", HEAD + "@hookimpl\ndef pflow_register_nodes(host):\n    yield 1\n    1/0")
+    with open_with(scan=True) as opened:
+        assert [entry.node for entry in opened.host.registry.entries()]
+        opened.host.refresh("any")
+        list(opened.host.registry.entries())
+        assert opened.messages.count("Plugin bad (dist-bad 1.0) failed in pflow_register_nodes") == 1
+
+
+def test_two_plugins_of_one_name_are_both_named(install, open_with):
+    install("twin", GOOD, distribution="first")
+    install("twin", GOOD, distribution="second")
+    with open_with(scan=True) as opened:
+        assert sorted(p.status for p in opened.host.plugins.all if p.name == "twin") == ["loaded", "skipped"]
+        assert "twin (first 1.0)" in opened.messages
+        assert "twin (second 1.0)" in opened.messages
+
+
+def test_a_disabled_plugin_is_not_imported(install, open_with, monkeypatch):
+    install("off", "raise AssertionError")
+    monkeypatch.setenv("PFLOW_DISABLE_PLUGINS", "other, off")
+    with open_with(scan=True) as opened:
+        assert status(opened, "off").status == "disabled"
+        assert "off" not in opened.messages
+
+
+def test_a_misspelt_hook_is_reported_with_the_closest(open_with):
+    @hookimpl
+    def marked(host):
+        return ()
+
+    plugin = SimpleNamespace(pflow_register_node=marked, pflow_confgure=lambda host: None)
+    with open_with(plugin) as opened:
+        assert "pflow_register_node is no hook; the closest is pflow_register_nodes" in opened.messages
+        assert "pflow_confgure is no hook; the closest is pflow_configure" in opened.messages
+
+
+def test_a_hook_without_its_mark_is_reported(open_with):
+    with open_with(SimpleNamespace(pflow_configure=lambda host: None)) as opened:
+        assert "pflow_configure is not marked and never called" in opened.messages
+
+
+def test_hooks_with_the_prefix_of_an_absent_plugin_are_ignored(open_with):
+    @hookimpl
+    def marked(host):
+        return ()
+
+    plugin = SimpleNamespace(pflow_shout_presets=marked, pflow_shout_configure=marked)
+    with open_with(plugin) as opened:
+        assert opened.messages == ""
+
+
+def test_the_plugin_that_brings_specs_does_not_fail_for_one_that_misfits_them(install, open_with):
+    install("a-user", HEAD + "@hookimpl\ndef pflow_shout_volume(loudness): return 1")
+    install(
+        "shout",
+        HEAD
+        + """
+import types, pluggy
+specs = types.ModuleType("specs")
+def pflow_shout_volume(call): "A hook of its own."
+specs.pflow_shout_volume = pluggy.HookspecMarker("pflow")(pflow_shout_volume)
+@hookimpl
+def pflow_addhooks(manager): manager.add_hookspecs(specs)
+""",
+    )
+    with open_with(scan=True) as opened:
+        assert status(opened, "shout").status == "loaded"
+        assert status(opened, "a-user").status == "skipped"
+        assert "asks in pflow_shout_volume for loudness" in opened.messages
+
+
+def test_a_wrapper_around_a_collecting_hook_is_reported_not_called(open_with):
+    @hookimpl(wrapper=True)
+    def wrapping(host):
+        yield
+
+    with open_with(SimpleNamespace(pflow_configure=wrapping)) as opened:
+        assert "wraps pflow_configure" in opened.messages
+
+
+def test_implementations_come_in_the_order_of_their_plugins_but_for_first_and_last():
+    from pflow_mcp_plugin.host.plugins import Plugins  # noqa: PLC0415
+
+    manager = create_manager()
+    for name, options in (("a", {}), ("b", {"trylast": True}), ("c", {}), ("d", {"tryfirst": True})):
+        plugin = SimpleNamespace(pflow_configure=hookimpl(**options)(lambda host, name=name: name))
+        manager.register(plugin, name)
+    found = Plugins(print, manager).implementations("pflow_configure")
+    assert [plugin.name for plugin, _ in found] == ["d", "a", "c", "b"]

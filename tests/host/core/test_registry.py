@@ -1,0 +1,260 @@
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+
+import pytest
+
+from pflow_mcp_plugin.contract import Entry, Field, Interface, PflowError, Problem, hookimpl
+from pflow_mcp_plugin.host.registry.index import open_index
+
+
+class Source:
+    """A node source over a list of entries."""
+
+    def __init__(self, name, *entries, prefixes=("shout-",), aliases=()):
+        self.name = name
+        self.prefixes = prefixes
+        self.found = list(entries)
+        self.aliases = dict(aliases)
+
+    def fingerprint(self):
+        return "-".join(entry.node for entry in self.found)
+
+    def get(self, node_type):
+        wanted = self.aliases.get(node_type, node_type)
+        return next((entry for entry in self.found if entry.node == wanted), None)
+
+    def entries(self):
+        yield from self.found
+
+    def missing(self, node_type):
+        return None
+
+    def upgrade(self, node):
+        return {**node, "type": "shout-loud"} if node.get("type") == "old" else None
+
+
+def entry(node, description="", **options):
+    return Entry(node=node, class_name="Node", module="somewhere", description=description, **options)
+
+
+def plugin(*sources, name="shout"):
+    return SimpleNamespace(plugin_name=name, pflow_register_nodes=hookimpl(lambda host: sources))
+
+
+def test_a_node_is_found_by_the_source_whose_prefix_fits(open_with):
+    other = Source("other", entry("shout-loud", "never asked"), prefixes=("whisper-",))
+    with open_with(plugin(other, Source("shout", entry("shout-loud", "right")))) as opened:
+        assert opened.host.registry.get("shout-loud").description == "right"
+        assert opened.host.registry.get("shout-loud").source == "shout"
+
+
+def test_an_alias_is_found_but_a_name_beats_it(open_with):
+    first = Source("a", entry("shout-a"), aliases={"shout-B": "shout-a", "shout-b": "shout-a"})
+    second = Source("b", entry("shout-b"))
+    with open_with(plugin(first, second)) as opened:
+        assert opened.host.registry.get("shout-B").node == "shout-a"
+        assert opened.host.registry.get("shout-b").node == "shout-b"
+        assert opened.messages == ""
+
+
+def test_precedence_is_own_then_saved_then_sources_by_name_and_an_overwrite_is_told_once(open_with):
+    sources = [Source("b", entry("shout-x", "b")), Source("a", entry("shout-x", "a"))]
+    greedy = Source("greedy", entry("echo", "not the host's"), prefixes=("echo",))
+    with open_with(plugin(*sources, greedy)) as opened:
+        registry = opened.host.registry
+        assert registry.get("shout-x").description == "a"
+        assert registry.get("echo").source == "pflow"
+        registry.save({"shout-x": {"class_name": "Mine", "module": "mine"}})
+        assert registry.get("shout-x").class_name == "Mine"
+        assert [found.class_name for found in registry.entries("shout")] == ["Mine"]
+        registry.get("shout-x")
+        assert opened.messages.count("of a is overwritten by that of b") == 0
+        assert opened.messages.count("Node type shout-x of b is overwritten by that of a") == 1
+        assert opened.messages.count("Node type shout-x of a is overwritten by that of registry.json") == 1
+        assert "Node type echo of greedy is overwritten by that of pflow" in opened.messages
+
+
+def test_a_saved_entry_of_the_older_shape_is_read(open_with, home):
+    (home / "data").mkdir(parents=True)
+    interface = {"description": "Makes an issue", "params": [{"name": "title", "type": "str"}]}
+    node = {"class_name": "N", "module": "m", "interface": interface, "extra": {"a": 1}}
+    (home / "data" / "registry.json").write_text(
+        json.dumps({"nodes": {"make-issue": node, "bad": {}}, "later": 1})
+    )
+    with open_with() as opened:
+        found = opened.host.registry.get("make-issue")
+        assert (found.description, found.interface.params[0].key) == ("Makes an issue", "title")
+        assert found.extra == {"extra": {"a": 1}}
+        assert "bad is left out" in opened.messages
+        opened.host.registry.save({"more": {"class_name": "N", "module": "m"}})
+    written = json.loads((home / "data" / "registry.json").read_text())
+    assert written["later"] == 1
+    assert sorted(written["nodes"]) == ["bad", "make-issue", "more"]
+
+
+def test_what_is_exported_can_be_saved_again(open_with):
+    params = (Field(key="words", type="str", required=True),)
+    source = Source(
+        "shout", entry("shout-loud", "Say it", interface=Interface(params=params), extra={"own": 1})
+    )
+    with open_with(plugin(source)) as opened:
+        exported = opened.host.registry.export()
+    assert exported["nodes"]["shout-loud"]["interface"]["description"] == "Say it"
+    with open_with() as opened:
+        opened.host.registry.save(exported["nodes"])
+        again = opened.host.registry.get("shout-loud")
+        assert (again.interface.params, again.extra, again.description) == (params, {"own": 1}, "Say it")
+
+
+def test_a_corrupt_saved_registry_is_backed_up_and_named(open_with, home):
+    (home / "data").mkdir(parents=True)
+    (home / "data" / "registry.json").write_text("oops")
+    with open_with() as opened:
+        assert opened.host.registry.get("echo")
+        assert "registry.json" in opened.messages
+    assert (home / "data" / "registry.json.corrupt-1").read_text() == "oops"
+
+
+@pytest.mark.parametrize("method", ["fingerprint", "get", "entries", "missing", "upgrade"])
+def test_a_broken_source_is_named_and_the_others_answer(open_with, method):
+    broken = Source("broken", entry("echo-broken"), prefixes=("",))
+    setattr(broken, method, lambda *args: 1 / 0)
+    with open_with(plugin(broken)) as opened:
+        registry = opened.host.registry
+        assert registry.get("echo").source == "pflow"
+        assert "echo" in [found.node for found in registry.entries()]
+        registry.missing("nowhere")
+        registry.upgrade({"type": "x"})
+        assert "Plugin shout (node source broken)" in opened.messages
+
+
+def test_what_is_no_source_and_a_second_source_of_a_name_are_reported(open_with):
+    with open_with(plugin(Source("same"), Source("same"), 7)) as opened:
+        names = [origin.name for origin in opened.host.registry.sources]
+        assert names.count("same") == 1
+        assert "registers 7, which is no node source" in opened.messages
+        assert "both register a node source named same" in opened.messages
+
+
+def test_an_entry_outside_its_sources_prefixes_is_left_out_and_named(open_with):
+    with open_with(plugin(Source("shout", entry("whisper-low")))) as opened:
+        assert not list(opened.host.registry.entries("whisper"))
+        assert "begins with none of shout-" in opened.messages
+
+
+def test_an_unknown_node_names_the_nearest(open_with):
+    with open_with() as opened, pytest.raises(PflowError) as caught:
+        opened.host.registry.get("read-fil")
+    assert caught.value.kind == "not_found"
+    assert "read-file" in caught.value.suggestions[0]
+
+
+def test_the_source_itself_explains_what_is_missing(open_with):
+    source = Source("shout")
+    source.missing = lambda node_type: Problem(message=f"{node_type} is hoarse", suggestion="Rest")
+    with open_with(plugin(source)) as opened:
+        assert opened.host.registry.missing("shout-loud").message == "shout-loud is hoarse"
+
+
+NODES = """
+from pflow_mcp_plugin.contract import hookimpl
+class Source:
+    name = "shout"
+    prefixes = ("shout-", "yell-")
+    def fingerprint(self): return ""
+    def get(self, node_type): return None
+    def entries(self): return iter(())
+    def missing(self, node_type): return None
+    def upgrade(self, node): return None
+@hookimpl
+def pflow_register_nodes(host): return [Source()]
+"""
+
+
+def test_a_node_of_an_absent_plugin_names_what_to_enable_or_install(
+    install, open_with, monkeypatch, tmp_path
+):
+    install("loud", NODES, distribution="pflow-loud")
+    with open_with(scan=True) as opened:
+        list(opened.host.registry.rows())
+    monkeypatch.setenv("PFLOW_DISABLE_PLUGINS", "loud")
+    with open_with(scan=True) as opened:
+        assert "PFLOW_DISABLE_PLUGINS disables" in opened.host.registry.missing("yell-x").message
+    monkeypatch.delenv("PFLOW_DISABLE_PLUGINS")
+    (tmp_path / "site").rename(tmp_path / "gone")
+    with open_with(scan=True) as opened:
+        problem = opened.host.registry.missing("yell-x")
+        assert "pflow-loud, which is not installed" in problem.message
+        assert problem.suggestion == "pip install pflow-loud"
+
+
+def test_a_disabled_plugin_that_was_never_seen_is_guessed_by_its_name(install, open_with, monkeypatch):
+    install("loud", NODES)
+    monkeypatch.setenv("PFLOW_DISABLE_PLUGINS", "loud")
+    with open_with(scan=True) as opened:
+        assert opened.host.registry.missing("loud-x").suggestion == "Take loud out of PFLOW_DISABLE_PLUGINS"
+
+
+def test_an_older_node_is_upgraded_by_the_source_that_knows_it(open_with):
+    with open_with(plugin(Source("shout"))) as opened:
+        assert opened.host.registry.upgrade({"id": "n", "type": "old"}) == {"id": "n", "type": "shout-loud"}
+        assert opened.host.registry.upgrade({"id": "n", "type": "new"}) is None
+
+
+def test_search_ranks_names_over_descriptions_and_finds_parameters(open_with):
+    volume = Interface(params=(Field(key="loudNess", description="how much"),))
+    source = Source(
+        "shout",
+        entry("shout-issue", "make noise"),
+        entry("shout-other", "like an issue"),
+        entry("shout-third", "nothing", interface=volume),
+        extra := entry("shout-label", "tagged", extra={"labels": {"server": "s", "tool": "t"}}),
+    )
+    with open_with(plugin(source)) as opened:
+        registry = opened.host.registry
+        found = registry.search("issues")
+        assert [item.node for item, _ in found] == ["shout-issue", "shout-other"]
+        assert found[0][1] > found[1][1] > 0
+        assert [item.node for item, _ in registry.search("loud ness")] == ["shout-third"]
+        assert registry.search('") * ^ {:-') == registry.search("") == []
+        assert len(registry.search("shout", limit=2)) == 2
+        row = registry.search_rows("tagged")[0].to_dict()
+        assert (row["server"], row["tool"], row["node"]) == ("s", "t", extra.node)
+        assert row["score"] > 0
+
+
+def test_a_change_in_a_source_is_seen_and_the_older_index_is_swept(open_with, home):
+    source = Source("shout", entry("shout-a"))
+    with open_with(plugin(source)) as opened:
+        registry = opened.host.registry
+        assert [item.node for item in registry.entries("SHOUT")] == ["shout-a"]
+        source.found.append(entry("shout-b"))
+        assert [item.node for item in registry.entries("shout")] == ["shout-a", "shout-b"]
+    assert len(list((home / "cache").glob("*.sqlite"))) == 1
+
+
+def test_the_index_is_built_once_and_anew_when_it_is_damaged(tmp_path):
+    built = []
+
+    def entries():
+        built.append(1)
+        return [entry("a")]
+
+    open_index(tmp_path, "1", entries).close()
+    open_index(tmp_path, "1", entries).close()
+    assert len(built) == 1
+    (path,) = tmp_path.glob("*.sqlite")
+    path.write_bytes(path.read_bytes()[:100])
+    index = open_index(tmp_path, "1", entries)
+    assert index.names() == ["a"]
+    index.close()
+    assert len(built) == 2
+
+
+def test_an_unwritable_cache_folder_is_no_obstacle(tmp_path):
+    (tmp_path / "file").touch()
+    index = open_index(tmp_path / "file", "1", lambda: [entry("a")])
+    assert index.names() == ["a"]
+    index.close()
