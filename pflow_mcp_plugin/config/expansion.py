@@ -182,7 +182,9 @@ class _Expansion:
 
     def _unusable(self, field: str, value: str) -> Iterator[Problem]:
         place = self._place(field)
-        if field == "url" and value and not fields.is_url(value):
+        if field in ("command", "path", "url") and not value and getattr(self.server, field):
+            yield fields.fault(place, "Is empty once expanded", "Give its variables a value")
+        elif field == "url" and value and not fields.is_url(value):
             yield fields.fault(place, "Is no http or https address once expanded", "Correct its variables")
         if field.partition(".")[0] in _SENT_EMPTY_NEVER and fields.has_control(value):
             wrong = "Holds a line break or control character once expanded"
@@ -196,12 +198,13 @@ class _Expansion:
 
 def _lacking(path: str, name: str, *, is_set: bool) -> Problem:
     wrong = f"variable {name} is {'empty' if is_set else 'not set'}"
-    return fields.fault(path, wrong, f"Set it: export {name}=..., or pflow settings set {name} ...")
+    step = f'Set it: export {name}=..., or add it to "env" in the settings file (pflow config path shows it)'
+    return fields.fault(path, wrong, step)
 
 
 def _literal_secrets(server: Server) -> Iterator[str]:
     """Yield what looks like a secret among the values that are written out in the config."""
-    for name, value in {**server.env, **server.headers}.items():
+    for name, value in (*server.env.items(), *server.headers.items()):
         if references.references(value):
             continue
         if _SECRET_NAME.search(name):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 
 from pflow_mcp_plugin.contract import Paths
@@ -19,12 +18,3 @@ def server_file(paths: Paths) -> Path:
 def tool_folder(paths: Paths) -> Path:
     """Return the folder of what was learnt from the servers: one JSON file for each."""
     return paths.data / "servers"
-
-
-def roles(paths: Paths) -> Mapping[Path, str]:
-    """Return every place of the MCP side with what it is for."""
-    return {
-        server_file(paths): "MCP servers (add, remove, or edit by hand)",
-        tool_folder(paths): "tools of each MCP server, as of its last sync",
-        SCHEMA_FILE: "JSON Schema of the MCP server file, for editors",
-    }

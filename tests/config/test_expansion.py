@@ -136,6 +136,12 @@ def test_an_expanded_url_must_still_be_one():
         expand(http(url="${BASE}/mcp"), {"BASE": "file:///etc"}.get)
 
 
+def test_what_a_server_is_reached_by_must_not_become_empty():
+    for server in (Server(name="s", command="${A:-}"), http(url="${A:-}")):
+        with pytest.raises(ConfigError, match="empty once expanded"):
+            expand(server, {}.get)
+
+
 def test_secrets_are_what_came_from_variables_and_what_looks_like_one():
     server = http(
         url="https://example.com/?k=${API_KEY}&r=${REGION}",

@@ -6,9 +6,10 @@ from pflow_mcp_plugin.config import where
 from pflow_mcp_plugin.storage import default_paths
 
 
-def test_every_file_has_a_place_and_a_role(pflow_home):
-    places = where.roles(default_paths())
-    assert pflow_home / "config" / "mcp-servers.toml" in places
-    assert pflow_home / "data" / "servers" in places
-    assert where.SCHEMA_FILE in places
+def test_config_and_tools_lie_in_the_users_folders(pflow_home):
+    assert where.server_file(default_paths()) == pflow_home / "config" / "mcp-servers.toml"
+    assert where.tool_folder(default_paths()) == pflow_home / "data" / "servers"
+
+
+def test_the_schema_for_editors_is_shipped():
     assert where.SCHEMA_FILE.is_file()
