@@ -8,7 +8,7 @@ from typing import Any
 import attrs
 
 from pflow_mcp_plugin.contract import PflowError
-from pflow_mcp_plugin.errors import CallFailed, CallRefused, Ran, Where
+from pflow_mcp_plugin.errors import CallFailed, Ran, Where
 from pflow_mcp_plugin.types import CallResult, ToolCall
 
 PREPARE = "pflow_mcp_prepare_call"
@@ -93,8 +93,7 @@ def _checked(answer: Any, implementation: Any, call: ToolCall) -> CallResult:
 
 def _broken(implementation: Any, name: str, call: ToolCall, how: str, *, ran: Ran = "not ran") -> CallFailed:
     plugin = f"Plugin {implementation.plugin_name}" if implementation else "A plugin"
-    kind = CallRefused if ran == "not ran" else CallFailed
-    return kind(
+    return CallFailed(
         f"{plugin}: {name} {how}; tool {call.tool} on server {call.server} "
         + ("was not called" if ran == "not ran" else "may have been called"),
         where=Where(server=call.server, tool=call.tool, phase="call"),

@@ -210,8 +210,9 @@ def test_the_fingerprint_follows_syncs_and_the_config(world):
 
 def test_listing_loads_nothing_heavy():
     code = (
-        "import sys, pflow_mcp_plugin.registration.source, pflow_mcp_plugin.cli.tools, pflow_mcp_plugin.cli.info;"
-        "print([m for m in ('asyncio', 'pocketflow', 'jsonschema', 'filelock', 'rich', 'mcp') if m in sys.modules])"
+        "import sys, pflow_mcp_plugin.cli.tools, pflow_mcp_plugin.cli.info\n"
+        "heavy = {'asyncio', 'pocketflow', 'jsonschema', 'filelock', 'rich', 'mcp'}\n"
+        "print(sorted(heavy & sys.modules.keys()))"
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "[]"

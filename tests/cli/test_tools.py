@@ -1,0 +1,89 @@
+"""`pflow mcp tools` and `pflow mcp info`."""
+
+from __future__ import annotations
+
+import pytest
+
+from pflow_mcp_plugin.cli.compose import catalog, server_store
+from pflow_mcp_plugin.cli.info import info
+from pflow_mcp_plugin.cli.tools import tools
+from pflow_mcp_plugin.errors import ServerNotConfigured, ToolNotFound
+from pflow_mcp_plugin.types import Listing, ServerInfo, Tool
+
+CLOCK = '[mcpServers.clock]\ncommand = "python"\n'
+ZONES = Tool(
+    name="list_zones",
+    description="List zones.\nAll of them.",
+    input_schema={
+        "type": "object",
+        "properties": {
+            "region": {"type": "string", "enum": ["eu", "us"], "default": "eu", "description": "Where"},
+            "limit": {"type": ["integer", "null"]},
+        },
+        "required": ["limit"],
+    },
+    output_schema={"type": "object", "properties": {"zones": {"type": "array"}}},
+)
+
+
+@pytest.fixture
+def clock(desk):
+    desk.write(CLOCK)
+    listing = Listing(
+        info=ServerInfo(name="Clock", version="2.1", protocol="2025-11-25"), tools=(ZONES, Tool(name="now"))
+    )
+    catalog(desk).save("clock", listing, server_store(desk).fingerprint("clock"))
+    return desk
+
+
+def test_tools_are_listed_as_nodes(clock):
+    report = clock.run(tools)
+    assert report.data[0] == {
+        "node": "mcp-clock-list-zones",
+        "server": "clock",
+        "tool": "list_zones",
+        "description": "List zones.\nAll of them.",
+    }
+    assert report.render().splitlines() == ["mcp-clock-list-zones  List zones.", "mcp-clock-now"]
+    assert clock.run(tools, "clock").data == report.data
+
+
+def test_servers_that_are_not_synced_are_pointed_at(clock):
+    clock.write(CLOCK + '[mcpServers.new]\ncommand = "x"\n[mcpServers.off]\ncommand = "x"\ndisabled = true\n')
+    assert len(clock.run(tools).data) == 2
+    assert clock.warnings() == "Server new is not synced (Run: pflow mcp sync new)"
+    assert clock.run(tools, "new").data == []
+    with pytest.raises(ServerNotConfigured):
+        clock.run(tools, "nw")
+
+
+def test_renames_and_filters_show_without_a_sync(clock):
+    clock.write(CLOCK + 'tools = { deny = ["now"] }\nrename = { list_zones = "zones" }\n')
+    assert [row["node"] for row in clock.run(tools).data] == ["mcp-clock-zones"]
+
+
+def test_info_shows_everything_about_a_node(clock):
+    report = clock.run(info, "mcp-clock-list-zones")
+    assert report.data["node"] == "mcp-clock-list-zones"
+    assert report.data["sync"]["server_version"] == "2.1"
+    text = report.render()
+    for part in (
+        "All of them.",
+        "list_zones of server clock",
+        "Clock 2.1, protocol 2025-11-25",
+        'region  str, default "eu", one of "eu", "us"',
+        "limit   int | None, required",
+        "zones   list",
+        "impure",
+        "rate_limited",
+    ):
+        assert part in text
+
+
+def test_info_takes_an_alias_and_explains_what_is_not_there(clock):
+    assert clock.run(info, "mcp-clock-list_zones").data["node"] == "mcp-clock-list-zones"
+    with pytest.raises(ToolNotFound, match="Tool list-zone not found on server clock") as caught:
+        clock.run(info, "mcp-clock-list-zone")
+    assert caught.value.suggestions == ("Did you mean mcp-clock-list-zones?",)
+    with pytest.raises(ToolNotFound, match="begin with mcp-"):
+        clock.run(info, "echo")

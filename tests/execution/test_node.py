@@ -1,0 +1,107 @@
+"""MCPNode."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+from pocketflow import Node
+
+from pflow_mcp_plugin.errors import CallFailed, DeadlineExceeded, ToolFailed, Where
+from pflow_mcp_plugin.execution.node import MCPNode
+from pflow_mcp_plugin.types import CallResult, ServerInfo
+
+WHERE = Where(server="calc", tool="add_up")
+
+
+def node(**params):
+    made = MCPNode()
+    made.set_params({"__mcp_server__": "calc", "__mcp_tool__": "add_up", "__node_id__": "n1", **params})
+    return made
+
+
+def test_arguments_come_from_params_then_the_store_and_results_go_back(bench):
+    bench.add()
+    shared = {"__run__": bench.run, "b": 2, "c": 3}
+    assert node(a=1, timeout=9).run(shared) == "default"
+    assert bench.calls[0].arguments == {"a": 1, "b": 2, "timeout": 9}
+    assert (shared["sum"], shared["result"], shared["error"]) == (3, {"sum": 3}, None)
+    assert bench.notes["n1"]["server"] == "calc"
+    assert bench.notes["n1"].keys() == {"server", "tool", "version", "protocol", "milliseconds"}
+
+
+def test_reserved_keys_of_a_result_stay_inside_it(bench):
+    bench.add()
+    structured = {"error": "no", "result": 1, "__run__": 2, "x": 3}
+    bench.answer = CallResult(structured=structured, has_structured=True)
+    shared = {"__run__": bench.run, "a": 1, "b": 2}
+    assert node().run(shared) == "default"
+    assert (shared["error"], shared["result"], shared["x"]) == (None, structured, 3)
+    assert shared["__run__"] is bench.run
+
+
+@pytest.mark.parametrize(
+    ("failure", "action"),
+    [
+        (CallFailed("no", where=WHERE, status=429), "rate_limited"),
+        (DeadlineExceeded("slow", where=WHERE), "timeout"),
+        (CallFailed("no", where=WHERE), "error"),
+    ],
+)
+def test_a_failure_is_an_action_with_its_error(bench, failure, action):
+    bench.add()
+    bench.answer = failure
+    shared = {"__run__": bench.run, "a": 1, "b": 2}
+    assert node().run(shared) == action
+    assert (shared["error"], shared["__error__"]) == (failure.message, failure)
+    assert len(bench.calls) == 1
+
+
+def test_a_failure_that_the_tool_reports_is_an_action_too(bench):
+    bench.add()
+    bench.answer = CallResult(content=({"type": "text", "text": "429 slow down"},), is_error=True)
+    shared = {"__run__": bench.run, "a": 1, "b": 2}
+    assert node().run(shared) == "rate_limited"
+    assert isinstance(shared["__error__"], ToolFailed)
+
+
+def test_a_specific_failure_takes_the_error_edge_where_that_is_the_only_one(bench):
+    bench.add()
+    bench.answer = DeadlineExceeded("slow", where=WHERE)
+
+    made, shared = node(a=1, b=2), {"__run__": bench.run}
+    made.next(Node(), "error")
+    assert made._run(shared) == "error"
+    made.next(Node(), "timeout")
+    assert made._run(shared) == "timeout"
+
+
+def test_it_never_tries_twice():
+    assert MCPNode().max_retries == 1
+
+
+def test_without_its_special_params_it_says_which_it_needs(bench):
+    made = MCPNode()
+    shared = {"__run__": bench.run}
+    assert made.run(shared) == "error"
+    assert "__mcp_server__" in shared["error"]
+
+
+def test_files_go_to_the_artifacts_of_the_run(bench):
+    bench.add("calc", inline_limit_kb=1)
+    bench.answer = CallResult(content=({"type": "text", "text": "x" * 2000},), info=ServerInfo())
+    shared = {"__run__": bench.run, "a": 1, "b": 2}
+    node().run(shared)
+    assert shared["result"]["path"].startswith(str(bench.run.artifacts_dir))
+
+
+def test_alone_it_opens_and_closes_a_connection_of_its_own(bench, no_leftovers):
+    command = {"command": sys.executable, "args": ["-m", "pflow_mcp_plugin.server.demo"]}
+    bench.store.add({"demo": command})
+    made = MCPNode()
+    made.set_params({"__mcp_server__": "demo", "__mcp_tool__": "add", "a": 1, "b": 2})
+    shared = {}
+    prepared = made.prep(shared)
+    executed = made.exec(prepared)
+    assert made.post(shared, prepared, executed) == "default"
+    assert shared["result"] == 3

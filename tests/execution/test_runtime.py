@@ -1,0 +1,190 @@
+"""What the nodes of a run share."""
+
+from __future__ import annotations
+
+import attrs
+import pluggy
+import pytest
+
+from pflow_mcp_plugin import hookspecs
+from pflow_mcp_plugin.contract import hookimpl
+from pflow_mcp_plugin.errors import (
+    ArgumentsInvalid,
+    CallFailed,
+    CallRefused,
+    ServerNotConfigured,
+    ToolNotFound,
+    Where,
+)
+from pflow_mcp_plugin.types import CallResult, Listing, ServerInfo, Tool
+
+SUM = {"a": 1, "b": 2}
+OTHER = CallResult(content=({"type": "text", "text": "other"},))
+
+
+def hooks(*plugins):
+    manager = pluggy.PluginManager("pflow")
+    manager.add_hookspecs(hookspecs)
+    for number, functions in enumerate(plugins):
+        manager.register(
+            type("Plugin", (), {k: staticmethod(f) for k, f in functions.items()}), name=f"p{number}"
+        )
+    return manager.hook
+
+
+def test_a_call_reaches_its_server_with_secrets_expanded_and_reported(bench):
+    bench.add("calc", env={"KEY": "${TOKEN}"})
+    answer = bench.runtime.call("calc", "add_up", SUM, "n1", "r1")
+    assert answer is bench.answer
+    (call,) = bench.calls
+    assert (call.server, call.tool, call.arguments, call.node_id, call.run_id) == (
+        "calc",
+        "add_up",
+        SUM,
+        "n1",
+        "r1",
+    )
+    assert bench.launches[0].server.env == {"KEY": "s3cret!"}
+    assert "s3cret!" in bench.secrets
+
+
+def test_the_spelling_of_the_node_type_finds_the_raw_name(bench):
+    bench.add()
+    bench.runtime.call("calc", "add-up", SUM)
+    assert bench.calls[0].tool == "add_up"
+
+
+def test_what_is_needed_for_a_call_is_read_once_in_a_run(bench):
+    bench.add()
+    bench.runtime.call("calc", "add_up", SUM)
+    bench.store.path.unlink()
+    bench.catalog.forget("calc")
+    bench.runtime.call("calc", "add_up", SUM)
+    bench.runtime.prepare("calc")
+    assert bench.launches[0] is bench.launches[2]
+
+
+def test_arguments_that_do_not_fit_are_not_sent(bench):
+    bench.add()
+    with pytest.raises(ArgumentsInvalid):
+        bench.runtime.call("calc", "add_up", {"a": "x"})
+    assert bench.calls == []
+
+
+def test_unknown_servers_and_tools_are_told_by_name(bench):
+    bench.add()
+    with pytest.raises(ServerNotConfigured, match="Server clc not configured"):
+        bench.runtime.call("clc", "add_up", {})
+    bench.catalog.save("calc", Listing(info=ServerInfo(), tools=(Tool(name="add_all"),)), "")
+    with pytest.raises(
+        ToolNotFound, match="Tool add_up not found on server calc: it was gone when"
+    ) as caught:
+        bench.runtime.call("calc", "add-up", {})
+    assert "add_all" in caught.value.suggestions[0]
+
+
+def test_a_server_that_was_never_synced_is_called_without_a_check(bench):
+    bench.store.add({"calc": {"command": "x"}})
+    bench.runtime.call("calc", "anything", {"x": 1})
+    assert bench.calls[0].tool == "anything"
+
+
+def test_a_config_or_version_that_changed_since_the_sync_is_said_once(bench):
+    bench.add()
+    bench.store.add({"calc": {"command": "y"}})
+    bench.answer = attrs.evolve(bench.answer, info=ServerInfo(version="2"))
+    bench.runtime.call("calc", "add_up", SUM)
+    bench.runtime.call("calc", "add_up", SUM)
+    assert len(bench.warnings) == 2
+    assert all("pflow mcp sync calc" in line for line in bench.warnings)
+
+
+def test_a_variable_that_is_not_set_is_said(bench):
+    bench.add("calc", env={"KEY": "${NOT_SET}"})
+    bench.runtime.prepare("calc")
+    assert "NOT_SET" in bench.warnings[0]
+
+
+def test_plugins_change_a_call_one_after_the_other(bench):
+    bench.add()
+
+    @hookimpl
+    def pflow_mcp_prepare_call(call):
+        return attrs.evolve(call, arguments={**call.arguments, "b": call.arguments["b"] * 10})
+
+    @hookimpl(specname="pflow_mcp_prepare_call")
+    def leave():
+        return None
+
+    one, two = {"pflow_mcp_prepare_call": pflow_mcp_prepare_call}, {"leave": leave}
+    bench.new_runtime(hooks(one, two, one)).call("calc", "add_up", SUM)
+    assert bench.calls[0].arguments == {"a": 1, "b": 200}
+
+
+def test_a_veto_and_a_failing_plugin_stop_the_call(bench):
+    bench.add()
+
+    @hookimpl
+    def pflow_mcp_prepare_call(call):
+        if call.arguments["a"] == 1:
+            raise CallRefused("not today", where=Where(server=call.server))
+        return 1 / 0 if call.arguments["a"] == 2 else "nonsense"
+
+    runtime = bench.new_runtime(hooks({"pflow_mcp_prepare_call": pflow_mcp_prepare_call}))
+    for a, message in ((1, "not today"), (2, "p0.*ZeroDivisionError"), (3, "p0.*returned str")):
+        with pytest.raises(CallFailed, match=message) as caught:
+            runtime.call("calc", "add_up", {"a": a, "b": 1})
+        assert caught.value.ran == "not ran"
+    assert bench.calls == []
+
+
+def test_a_plugin_answers_in_place_of_the_server_and_ours_comes_last(bench):
+    bench.add()
+    asked = []
+
+    def answering(name, answer, **options):
+        @hookimpl(**options)
+        def pflow_mcp_call_tool(call):
+            asked.append(name)
+            return answer
+
+        return {"pflow_mcp_call_tool": pflow_mcp_call_tool}
+
+    runtime = bench.new_runtime(hooks(answering("a", None), answering("b", None, tryfirst=True)))
+    assert runtime.call("calc", "add_up", SUM) is bench.answer
+    assert asked == ["b", "a"]
+    runtime = bench.new_runtime(hooks(answering("last", OTHER, trylast=True)))
+    assert runtime.call("calc", "add_up", SUM) is OTHER
+    assert len(bench.calls) == 1
+
+
+def test_a_wrapper_sees_and_replaces_the_result_and_the_call_is_never_repeated(bench):
+    bench.add()
+    seen = []
+
+    @hookimpl(wrapper=True)
+    def pflow_mcp_call_tool(call):
+        seen.append((yield))
+        if len(seen) == 2:
+            raise ValueError
+        return OTHER
+
+    runtime = bench.new_runtime(hooks({"pflow_mcp_call_tool": pflow_mcp_call_tool}))
+    assert runtime.call("calc", "add_up", SUM) is OTHER
+    assert seen == [bench.answer]
+    with pytest.raises(CallFailed, match="ValueError") as caught:
+        runtime.call("calc", "add_up", SUM)
+    assert caught.value.ran == "unknown"
+    assert len(bench.calls) == 2
+
+
+def test_a_plugin_may_send_a_call_to_another_server(bench):
+    bench.add()
+    bench.add("calc2")
+
+    @hookimpl
+    def pflow_mcp_prepare_call(call):
+        return attrs.evolve(call, server="calc2")
+
+    bench.new_runtime(hooks({"pflow_mcp_prepare_call": pflow_mcp_prepare_call})).call("calc", "add_up", SUM)
+    assert bench.launches[0].server.name == "calc2"
