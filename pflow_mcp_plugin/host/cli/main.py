@@ -35,7 +35,9 @@ def main(argv: Sequence[str] | None = None, manager: pluggy.PluginManager | None
     try:
         with open_host(manager) as host:
             result = build_cli(host).main(arguments, prog_name=PROGRAM, obj=host, standalone_mode=False)
-            return output.report(result) if isinstance(result, Report) else result or 0
+            if isinstance(result, int):  # help or version were shown
+                return result
+            return output.report(result if isinstance(result, Report) else Report())
     except PflowError as error:
         _debug(error)
         return output.fail(error)

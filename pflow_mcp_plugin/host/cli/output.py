@@ -97,9 +97,9 @@ def _jsonable(value: Any) -> Any:
     return value if value is None or isinstance(value, str | int) else str(value)
 
 
-def _write(stream: IO[str], text: str) -> int:
+def _write(stream: IO[str] | None, text: str) -> int:
     """Write a text and a newline; return 1 if it could not be written, 0 also if nobody reads on."""
-    if not text:
+    if not text or stream is None:  # None: the process was started with it closed
         return 0
     try:
         stream.write(text if text.endswith("\n") else text + "\n")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import click
@@ -10,7 +10,7 @@ import click
 from pflow_mcp_plugin.contract import Report
 from pflow_mcp_plugin.host.app import EmbeddedHost
 from pflow_mcp_plugin.host.cli.options import json_option
-from pflow_mcp_plugin.host.cli.tree import build_cli, leaves
+from pflow_mcp_plugin.host.cli.tree import Leaf, build_cli, leaves
 from pflow_mcp_plugin.host.plugins import Plugin
 
 
@@ -19,14 +19,15 @@ from pflow_mcp_plugin.host.plugins import Plugin
 @click.pass_obj
 def plugins(host: EmbeddedHost) -> Report:
     """List plugins: where each comes from, what it brings, and which were left out and why."""
-    rows = [describe_plugin(host, plugin) for plugin in host.plugins.all]
+    commands = list(leaves(build_cli(host)))
+    rows = [describe_plugin(host, plugin, commands) for plugin in host.plugins.all]
     return Report(data=rows, text=lambda: "\n".join(line for row in rows for line in _lines(row)))
 
 
-def describe_plugin(host: EmbeddedHost, plugin: Plugin) -> dict[str, Any]:
+def describe_plugin(host: EmbeddedHost, plugin: Plugin, commands: Sequence[Leaf]) -> dict[str, Any]:
     """Return what a plugin is and brings: node sources, commands, hooks."""
     sources = (origin for origin in host.registry.sources if origin.plugin is plugin)
-    commands = (leaf.announced.path for leaf in leaves(build_cli(host)) if leaf.plugin is plugin)
+    paths = (leaf.announced.path for leaf in commands if leaf.plugin is plugin)
     callers = host.plugins.manager.get_hookcallers(plugin.module) if plugin.status == "loaded" else None
     return {
         "name": plugin.name,
@@ -36,7 +37,7 @@ def describe_plugin(host: EmbeddedHost, plugin: Plugin) -> dict[str, Any]:
         "status": plugin.status,
         "reason": plugin.reason,
         "sources": [{"name": origin.name, "prefixes": list(origin.prefixes)} for origin in sources],
-        "commands": [" ".join(path) for path in commands],
+        "commands": [" ".join(path) for path in paths],
         "hooks": sorted(caller.name for caller in callers or ()),
     }
 

@@ -6,10 +6,12 @@ command runs is imported when it is called.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from importlib import import_module
 from typing import Any, ClassVar
 
+import attrs
 import click
 
 from pflow_mcp_plugin.contract import Command, Kind, PflowError, Problem, Report
@@ -99,14 +101,22 @@ class Leaf(click.Command):
         Raises:
             PflowError: Its failure, or that it cannot be imported or crashed.
         """
-        with door(self.plugin, f"could not load the command `{ctx.command_path}`"):
+        path = ctx.command_path
+        with door(self.plugin, f"could not load the command `{path}`"):
             module, _, attribute = self.announced.load.partition(":")
             command = getattr(import_module(module), attribute)
+        run = partial(command.main, ctx.args, prog_name=path, obj=ctx.obj, standalone_mode=False)
+        result = self._guarded(path, run)
+        if isinstance(result, Report) and callable(result.text):
+            return attrs.evolve(result, text=partial(self._guarded, path, result.text))
+        return result
+
+    def _guarded(self, path: str, run: Callable[[], Any]) -> Any:
         try:
             with door(self.plugin, "crashed", passing=_PASSING):
-                return command.main(ctx.args, prog_name=ctx.command_path, obj=ctx.obj, standalone_mode=False)
+                return run()
         except PluginFailed as failed:
-            raise _crash(ctx.command_path, self.plugin, failed) from failed.__cause__
+            raise _crash(path, self.plugin, failed) from failed.__cause__
 
 
 def build_cli(host: EmbeddedHost) -> click.Group:

@@ -79,7 +79,11 @@ class Index:
 
     def __init__(self, connection: Connection, fingerprint: str) -> None:
         self._connection = connection
-        self.fingerprint = fingerprint
+        self._fingerprint = fingerprint
+
+    def fits(self, fingerprint: str) -> bool:
+        """Whether the index was built from sources with this fingerprint."""
+        return self._fingerprint == _whole(fingerprint)
 
     def close(self) -> None:
         """Close the database."""
@@ -122,9 +126,13 @@ def open_index(folder: Path, fingerprint: str, entries: Callable[[], Iterable[En
         fingerprint: Changes when any entry does.
         entries: Yields every entry, when the index has to be built.
     """
-    fingerprint = f"{_LAYOUT}\n{fingerprint}"
+    fingerprint = _whole(fingerprint)
     path = folder / f"nodes-{zlib.crc32(fingerprint.encode()):08x}.sqlite"
     return _open(path, fingerprint) or _build(path, fingerprint, entries())
+
+
+def _whole(fingerprint: str) -> str:
+    return f"{_LAYOUT}\n{fingerprint}"
 
 
 def _open(path: Path, fingerprint: str) -> Index | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Mapping
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -39,7 +40,9 @@ class Registry:
         self._report = host.report
         self._saved = SavedEntries(host.paths.data / SAVED, host.report)
         self._memory = Memory(host.paths.state / "sources.json", host.report)
+        self._lock = threading.Lock()
         self._index: Index | None = None
+        self._replaced: list[Index] = []
 
     @cached_property
     def sources(self) -> list[Origin]:
@@ -133,20 +136,30 @@ class Registry:
 
     def refresh(self, source: str) -> None:
         """Forget what was derived from a source; each is asked for its fingerprint again."""
-        self.close()
+        with self._lock:
+            self._replace(None)
 
     def close(self) -> None:
-        """Close the index; it is opened again when it is needed."""
-        if self._index:
-            self._index.close()
-            self._index = None
+        """Close what was opened."""
+        self.refresh("")
+        for index in self._replaced:
+            index.close()
+        self._replaced.clear()
 
     def _opened(self) -> Index:
         fingerprint = "\n".join(self._fingerprint(origin) for origin in self.sources)
-        if self._index is None or not self._index.fingerprint.endswith(f"\n{fingerprint}"):
-            self.close()
-            self._index = open_index(self._host.paths.cache, fingerprint, self._all_entries)
-        return self._index
+        with self._lock:
+            index = self._index
+            if index is None or not index.fits(fingerprint):
+                index = open_index(self._host.paths.cache, fingerprint, self._all_entries)
+                self._replace(index)
+            return index
+
+    def _replace(self, index: Index | None) -> None:
+        # The one before stays open: another thread may be reading from it.
+        if self._index:
+            self._replaced.append(self._index)
+        self._index = index
 
     def _fingerprint(self, origin: Origin) -> str:
         answer = asked(origin.fingerprint, self._report)

@@ -97,12 +97,12 @@ def collect_sources(plugins: Plugins, host: Any, saved: Origin) -> list[Origin]:
         host: Handed to the hooks.
         saved: The source of `registry.json`.
     """
-    found = [
-        Origin(source, plugin)
+    candidates = [
+        _origin(source, plugin, plugins)
         for plugin, sources in plugins.collect("pflow_register_nodes", host)
         for source in sources
-        if _is_source(source, plugin, plugins.report)
     ]
+    found = [origin for origin in candidates if origin is not None]
     own = [origin for origin in found if origin.plugin.own]
     others = sorted((origin for origin in found if not origin.plugin.own), key=lambda origin: origin.name)
     return list(_distinct([*own, saved, *others], plugins.report))
@@ -117,12 +117,15 @@ def asked(attempt: Callable[[], T], report: Callable[[Problem], None]) -> T | No
         return None
 
 
-def _is_source(source: object, plugin: Plugin, report: Callable[[Problem], None]) -> bool:
-    if isinstance(source, NodeSource):
-        return True
-    message = f"Plugin {plugin.label} registers {source!r}, which is no node source"
-    report(Problem(message=message, severity="warning", kind="config", source=plugin.name))
-    return False
+def _origin(source: object, plugin: Plugin, plugins: Plugins) -> Origin | None:
+    with plugins.reporting(plugin, "registers what is no node source"):
+        if not isinstance(source, NodeSource):
+            raise TypeError(repr(source))
+        if isinstance(source.prefixes, str):
+            message = f"prefixes of {source.name} must be a tuple, not a text"
+            raise TypeError(message)
+        return Origin(source, plugin)
+    return None
 
 
 def _distinct(origins: list[Origin], report: Callable[[Problem], None]) -> Iterator[Origin]:

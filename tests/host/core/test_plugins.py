@@ -6,6 +6,7 @@ import pytest
 
 from pflow_mcp_plugin.contract import hookimpl
 from pflow_mcp_plugin.host.hooks import create_manager
+from pflow_mcp_plugin.host.plugins import Plugins
 
 GOOD = """
 from pflow_mcp_plugin.contract import hookimpl
@@ -145,8 +146,6 @@ def test_a_wrapper_around_a_collecting_hook_is_reported_not_called(open_with):
 
 
 def test_implementations_come_in_the_order_of_their_plugins_but_for_first_and_last():
-    from pflow_mcp_plugin.host.plugins import Plugins  # noqa: PLC0415
-
     manager = create_manager()
     for name, options in (("a", {}), ("b", {"trylast": True}), ("c", {}), ("d", {"tryfirst": True})):
         plugin = SimpleNamespace(pflow_configure=hookimpl(**options)(lambda host, name=name: name))

@@ -131,10 +131,11 @@ def test_a_broken_source_is_named_and_the_others_answer(open_with, method):
 
 
 def test_what_is_no_source_and_a_second_source_of_a_name_are_reported(open_with):
-    with open_with(plugin(Source("same"), Source("same"), 7)) as opened:
+    with open_with(plugin(Source("same"), Source("same"), 7, Source("text", prefixes="x-"))) as opened:
         names = [origin.name for origin in opened.host.registry.sources]
         assert names.count("same") == 1
-        assert "registers 7, which is no node source" in opened.messages
+        assert "registers what is no node source: TypeError: 7" in opened.messages
+        assert "prefixes of text must be a tuple" in opened.messages
         assert "both register a node source named same" in opened.messages
 
 
