@@ -11,7 +11,7 @@
 
 from pflow_mcp_plugin.host.workflow.checking import Checked, NodeTypes, check_workflow
 from pflow_mcp_plugin.host.workflow.compilation import Compiled, PlannedNode, compile_workflow
-from pflow_mcp_plugin.host.workflow.inputs import bind_inputs, parse_inputs, stdin_input
+from pflow_mcp_plugin.host.workflow.inputs import bind_inputs
 from pflow_mcp_plugin.host.workflow.loading import load_workflow
 from pflow_mcp_plugin.host.workflow.normal import normalise
 
@@ -25,6 +25,4 @@ __all__ = [
     "compile_workflow",
     "load_workflow",
     "normalise",
-    "parse_inputs",
-    "stdin_input",
 ]

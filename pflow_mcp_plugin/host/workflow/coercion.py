@@ -22,6 +22,8 @@ FRIENDLY: Mapping[str, str] = {
 """The type names of JSON Schema and what they are called here."""
 
 _NUMBER = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d{1,4})?", re.ASCII)
+_EXACT = 2**53
+"""Up to here every integer is a float, and is written alike as either."""
 _MISFIT = object()
 """Returned by a conversion that would lose something."""
 
@@ -107,7 +109,7 @@ def _fits(value: Any, name: str) -> bool:
 
 
 def _to_int(value: Any) -> Any:
-    if isinstance(value, float) and value.is_integer():
+    if isinstance(value, float) and value.is_integer() and abs(value) <= _EXACT:
         return int(value)
     if isinstance(value, str) and len(value) <= 4000 and _NUMBER.fullmatch(value) and _is_canonical(value):
         return int(value)
@@ -127,10 +129,8 @@ def _to_float(value: Any) -> Any:
 
 
 def _float_of_int(value: int) -> float | int:
-    # Beyond 2**53 a float may not hold it; an integer is a number as it stands.
-    if abs(value) > 2**53:
-        return value
-    return float(value)
+    # One that a float may not hold is a number as it stands.
+    return float(value) if abs(value) <= _EXACT else value
 
 
 def _float_of_text(text: str) -> Any:

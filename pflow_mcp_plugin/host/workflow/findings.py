@@ -7,9 +7,6 @@ from typing import Any, ClassVar, Literal
 
 from pflow_mcp_plugin.contract import Kind, PflowError, Problem
 
-_SHOWN = 20
-"""Problems that an error's message spells out; all of them are in `error.problems`."""
-
 
 class WorkflowInvalid(PflowError):
     """A workflow cannot run as it is written; nothing has run."""
@@ -83,23 +80,12 @@ def refusal(name: str, problems: Sequence[Problem]) -> PflowError:
 
     It is a `NodeTypeMissing` when missing node types are all that is wrong.
     """
-    if all(problem.kind == "not_found" for problem in problems):
-        return NodeTypeMissing(_told(name, problems), problems=tuple(problems), suggestions=_steps(problems))
-    return WorkflowInvalid(_told(name, problems), problems=tuple(problems), suggestions=_steps(problems))
-
-
-def _told(name: str, problems: Sequence[Problem]) -> str:
-    if len(problems) == 1:
-        problem = problems[0]
-        where = f" ({problem.path})" if problem.path else ""
-        return f"Workflow {name}: {problem.message}{where}"
-    lines = [f"Workflow {name} has {len(problems)} problems:"]
-    lines += [f"  {problem}" for problem in problems[:_SHOWN]]
-    if len(problems) > _SHOWN:
-        lines.append(f"  and {len(problems) - _SHOWN} more")
-    return "\n".join(lines)
-
-
-def _steps(problems: Sequence[Problem]) -> tuple[str, ...]:
-    # Several problems carry their suggestions beside them in the message.
-    return (problems[0].suggestion,) if len(problems) == 1 and problems[0].suggestion else ()
+    count = len(problems)
+    # One problem is told in the message; who shows several takes them from `problems`.
+    message = (
+        f"Workflow {name}: {problems[0].message}" if count == 1 else f"Workflow {name} has {count} problems"
+    )
+    steps = tuple(dict.fromkeys(problem.suggestion for problem in problems if problem.suggestion))
+    refused = all(problem.kind == "not_found" for problem in problems)
+    kind = NodeTypeMissing if refused else WorkflowInvalid
+    return kind(message, problems=tuple(problems), suggestions=steps if count == 1 else ())

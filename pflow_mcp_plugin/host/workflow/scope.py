@@ -54,8 +54,9 @@ def scope_of(
     roots = {name: Field(key=name) for name in given}
     roots |= {name: spec.field for name, spec in document.inputs.items()}
     before = {node_id: entries.get(node.type) for node_id, node in earlier.items()}
-    for node_id, entry in before.items():
-        roots.update(_written(document, node_id, entry))
+    writers = before if not document.namespaced else [key for key in document.mappings if key in before]
+    for node_id in writers:
+        roots.update(_written(document, node_id, before[node_id]))
     unknown = any(entry is None for entry in before.values())
     return Scope(roots=roots, earlier=before, uncertain=unknown and not document.namespaced)
 

@@ -343,6 +343,18 @@ def test_an_action_that_is_no_text_is_the_nodes_mistake(bench, act):
     assert "its action must be a text, it returned list" in outcome.error.message
 
 
+def test_a_declared_output_of_a_node_that_was_recovered_from_is_none(bench, fail, give):
+    bench.declare("t-fail", outputs=["value"])
+    workflow = {
+        "inputs": {"name": {"required": False}},
+        "nodes": [{"id": "f", "type": "t-fail"}, {"id": "r", "type": "t-give", "params": {"value": 1}}],
+        "edges": [{"from": "f", "to": "r", "action": "error"}],
+        "outputs": {"value": "${f.value}", "why": "${f.error}", "name": "${name}", "r": "${r.value}"},
+    }
+    expected = {"value": None, "why": "ValueError: out of paper", "name": None, "r": 1}
+    assert bench.run(workflow).outputs == expected
+
+
 def test_a_declared_output_of_a_node_that_did_not_run_is_none(bench, act, give):
     workflow = {
         "nodes": [{"id": "a", "type": "t-act", "params": {"action": "done"}}, {"id": "b", "type": "t-give"}],
@@ -551,6 +563,7 @@ def test_a_workflow_with_problems_is_refused_with_all_of_them(bench, give):
         bench.run(workflow, mm=1)
     assert caught.value.kind == "validation"
     paths = [problem.path for problem in caught.value.problems]
+    assert caught.value.message == "Workflow wf has 4 problems"
     assert paths == ["$.nodes[0].params.valu", "$.nodes[0].params.valu", "$.inputs.mm", "$.inputs.n"]
 
 

@@ -84,6 +84,7 @@ def test_a_value_that_already_fits_is_left_alone(kind, value):
         ("int", "٣"),
         ("int", "-0"),
         ("int", 3.5),
+        ("int", 5.213663728292886e16),
         ("int", True),
         ("int", None),
         ("int", "9" * 5000),

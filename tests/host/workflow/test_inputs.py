@@ -1,9 +1,6 @@
 from __future__ import annotations
 
-import pytest
-
-from pflow_mcp_plugin.contract import PflowError
-from pflow_mcp_plugin.host.workflow import bind_inputs, parse_inputs, stdin_input
+from pflow_mcp_plugin.host.workflow import bind_inputs
 from pflow_mcp_plugin.host.workflow.findings import Findings
 from pflow_mcp_plugin.host.workflow.reading import read_document
 
@@ -26,18 +23,19 @@ def bind(workflow, **given):
 
 
 def test_texts_are_read_in_the_declared_types():
-    texts = {
-        "text": "3",
-        "count": "4",
-        "ratio": " 0.5",
-        "loud": "True",
-        "tags": '["a", 1]',
-        "more": '{"a": null}',
-        "maybe": "null",
-        "free": "7",
-        "unknown": "x",
-    }
-    assert parse_inputs(WORKFLOW, texts) == {
+    values, problems = bind(
+        WORKFLOW,
+        text="3",
+        count="4",
+        ratio=" 0.5",
+        loud="True",
+        tags='["a", 1]',
+        more='{"a": null}',
+        maybe="null",
+        free="7",
+    )
+    assert problems == []
+    assert values == {
         "text": "3",
         "count": 4,
         "ratio": 0.5,
@@ -46,18 +44,20 @@ def test_texts_are_read_in_the_declared_types():
         "more": {"a": None},
         "maybe": None,
         "free": "7",
-        "unknown": "x",
     }
 
 
 def test_every_text_that_does_not_fit_is_named_with_how_to_write_it():
-    with pytest.raises(PflowError) as caught:
-        parse_inputs(WORKFLOW, {"count": "many", "tags": "a,b", "loud": "yes"}, name="wf.json")
-    problems = caught.value.problems
-    assert [problem.path for problem in problems] == ["$.inputs.count", "$.inputs.tags", "$.inputs.loud"]
-    assert problems[0].message == 'Input count must be integer, got "many"'
-    assert problems[1].suggestion == "Write it as JSON, tags='[...]'"
-    assert caught.value.kind == "validation"
+    _, problems = bind(WORKFLOW, text="", count="many", tags="a,b", loud="yes")
+    assert [problem.path for problem in problems] == ["$.inputs.count", "$.inputs.loud", "$.inputs.tags"]
+    assert problems[0].message == 'Input count must be integer, got str "many"'
+    assert problems[1].suggestion == "Write true or false"
+    assert problems[2].suggestion == "Write it as JSON, tags='[...]'"
+
+
+def test_a_text_stays_one_where_texts_are_allowed():
+    workflow = {"inputs": {"a": {"type": "bool | str"}, "b": {}}}
+    assert bind(workflow, a="true", b=" 3 ")[0] == {"a": "true", "b": " 3 "}
 
 
 def test_defaults_are_filled_in_typed_and_given_values_pass_as_they_are():
@@ -78,8 +78,3 @@ def test_without_namespacing_what_is_not_declared_may_be_given_but_nothing_reser
     workflow = {"enable_namespacing": False}
     assert bind(workflow, query="x") == ({"query": "x"}, [])
     assert len(bind(workflow, __run__="x")[1]) == 1
-
-
-def test_the_input_that_takes_stdin_is_known():
-    assert stdin_input(WORKFLOW) == "free"
-    assert stdin_input({"inputs": 3}) is None

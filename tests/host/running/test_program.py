@@ -1,0 +1,64 @@
+"""Whole programs: what only shows outside this process."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+START = """
+import runpy, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
+runpy.run_module("pflow_mcp_plugin", run_name="__main__", alter_sys=True)
+"""
+
+
+def test_a_workflow_runs_from_its_file_with_inputs_from_the_command_line(pflow, tmp_path):
+    workflow = {
+        "inputs": {"name": {"type": "str"}, "times": {"type": "int", "default": 1}},
+        "nodes": [
+            {
+                "id": "write",
+                "type": "write-file",
+                "params": {"file_path": "out.txt", "content": "${name}, ${times}"},
+            },
+            {"id": "read", "type": "read-file", "params": {"file_path": "${write.file_path}"}},
+        ],
+        "outputs": {"text": "${read.content}", "times": "${times}"},
+    }
+    (tmp_path / "wf.json").write_text(json.dumps(workflow))
+    finished = pflow("run", "wf.json", "name=Ann", "times=2", "--json")
+    assert finished.envelope["data"]["outputs"] == {"text": "Ann, 2", "times": 2}
+    refused = pflow("run", "wf.json", "nam=Ann", "times=two", "--json")
+    assert refused.exit_code == 2
+    assert [problem["path"] for problem in refused.envelope["error"]["details"]["problems"]] == [
+        "$.inputs.nam",
+        "$.inputs.name",
+        "$.inputs.times",
+    ]
+
+
+def test_ctrl_c_ends_a_run_with_130_and_a_trace(pflow_home, tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    workflow = {"nodes": [{"id": "wait", "type": "read-file", "params": {"file_path": str(pipe)}}]}
+    (tmp_path / "wf.json").write_text(json.dumps(workflow))
+    with subprocess.Popen(
+        [sys.executable, "-c", START, "run", str(tmp_path / "wf.json"), "--json"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as program:
+        writer = os.open(pipe, os.O_WRONLY)  # returns when the node has opened it to read
+        program.send_signal(signal.SIGINT)
+        stdout, stderr = program.communicate(timeout=60)
+        os.close(writer)
+    assert program.returncode == 130
+    envelope = json.loads(stdout)
+    assert envelope["error"]["type"] == "interrupted"
+    assert "Traceback" not in stderr
+    [trace] = (pflow_home / "state" / "traces").glob("*.json")
+    assert str(trace) == envelope["trace_path"]
+    assert json.loads(trace.read_text())["steps"][0]["error"] == "interrupted"
