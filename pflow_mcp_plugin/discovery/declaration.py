@@ -55,7 +55,7 @@ def _gather(document: Document, schema: Any) -> tuple[dict[str, Any], list[str]]
             break
         member, binding = waiting.pop(0)
         member = document.resolve(member)
-        if not isinstance(member, Mapping):
+        if not isinstance(member, dict):
             continue
         for key, raw in _table(member.get("properties")).items():
             properties.setdefault(key, raw)
@@ -68,10 +68,10 @@ def _gather(document: Document, schema: Any) -> tuple[dict[str, Any], list[str]]
 
 def _is_open(resolved: Any) -> bool:
     """Whether a tool takes arguments it does not name: it says so, or says nothing that makes sense."""
-    if not isinstance(resolved, Mapping) or not isinstance(resolved.get("properties", {}), Mapping):
+    if not isinstance(resolved, dict) or not isinstance(resolved.get("properties", {}), dict):
         return True
     others = resolved.get("additionalProperties", False)
-    return bool(resolved.get("patternProperties")) or others is True or isinstance(others, Mapping)
+    return bool(resolved.get("patternProperties")) or others is True or isinstance(others, dict)
 
 
 def _is_reserved(key: object) -> bool:
@@ -79,7 +79,7 @@ def _is_reserved(key: object) -> bool:
 
 
 def _table(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
+    return value if isinstance(value, dict) else {}
 
 
 def _list(value: Any) -> list[Any]:

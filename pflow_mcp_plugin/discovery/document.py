@@ -34,6 +34,7 @@ _OF_PYTHON: Mapping[type, str] = {
     dict: "dict",
     type(None): "None",
 }
+_MORE = frozenset({"$ref", "nullable"})
 _OF_OBJECTS = ("properties", "required", "additionalProperties", "patternProperties")
 _OF_ARRAYS = ("items", "prefixItems")
 
@@ -52,7 +53,7 @@ class Document:
     def resolve(self, schema: Any) -> Any:
         """Return the schema that a chain of local references ends at; True (anything) if it does not."""
         for _ in range(_HOPS):
-            if not (isinstance(schema, Mapping) and "$ref" in schema):
+            if not (isinstance(schema, dict) and "$ref" in schema):
                 return schema
             ref = schema["$ref"]
             schema = self.target(ref) if isinstance(ref, str) else True
@@ -69,13 +70,16 @@ class Document:
 
     def friendly(self, schema: Any) -> str:
         """Return the friendly type of what a schema describes."""
+        plain = schema.get("type") if isinstance(schema, dict) else None
+        if isinstance(plain, str) and not schema.keys() & _MORE:
+            return _NAMES.get(plain, ANY)  # what nearly every schema is, at a glance
         self._steps = _STEPS
         return join(self._types(schema, _DEPTH))
 
     def _types(self, schema: Any, depth: int) -> list[str]:
         schema = self.resolve(schema)
         self._steps -= 1
-        if not isinstance(schema, Mapping) or depth == 0 or self._steps < 0:
+        if not isinstance(schema, dict) or depth == 0 or self._steps < 0:
             return [ANY]
         found = self._stated(schema) or self._chosen(schema, depth - 1) or self._guessed(schema)
         return [*found, "None"] if schema.get("nullable") is True else found
@@ -123,7 +127,7 @@ def _of_value(value: Any) -> str:
 
 
 def _child(value: Any, key: str) -> Any:
-    if isinstance(value, Mapping):
+    if isinstance(value, dict):
         return value.get(key, True)
     if isinstance(value, list) and key.isascii() and key.isdigit() and len(key) < 7 and int(key) < len(value):
         return value[int(key)]

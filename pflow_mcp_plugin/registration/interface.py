@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from pflow_mcp_plugin.contract import Field, Interface
@@ -39,7 +39,7 @@ def _outputs(schema: Any) -> Iterator[Field]:
     for key, raw in declaration(whole, document).properties.items():
         if key not in ("result", "error"):
             yield _field(document, key, raw)
-    described = whole if isinstance(whole, Mapping | bool) else None
+    described = whole if isinstance(whole, dict | bool) else None
     kind = document.friendly(whole)
     yield Field(key="result", type=kind, description="What the tool answers", schema=described)
 
@@ -47,8 +47,8 @@ def _outputs(schema: Any) -> Iterator[Field]:
 def _unwrapped(document: Document, schema: Any) -> Any:
     """Return the schema inside a lone wrapping `{"result": ...}`, which is taken off results too."""
     resolved = document.resolve(schema)
-    properties = resolved.get("properties") if isinstance(resolved, Mapping) else None
-    if isinstance(properties, Mapping) and list(properties) == ["result"]:
+    properties = resolved.get("properties") if isinstance(resolved, dict) else None
+    if isinstance(properties, dict) and list(properties) == ["result"]:
         return properties["result"]
     return schema
 
@@ -59,10 +59,10 @@ def _field(document: Document, key: str, raw: Any, *, required: bool = False) ->
         type=document.friendly(raw),
         required=required,
         description=_description(raw) or _description(document.resolve(raw)),
-        schema=raw if isinstance(raw, Mapping | bool) else None,
+        schema=raw if isinstance(raw, dict | bool) else None,
     )
 
 
 def _description(schema: Any) -> str:
-    text = schema.get("description") if isinstance(schema, Mapping) else None
+    text = schema.get("description") if isinstance(schema, dict) else None
     return text.strip() if isinstance(text, str) else ""
