@@ -22,6 +22,7 @@ from pflow_mcp_plugin.client.reaper import Reaper, shared_reaper
 from pflow_mcp_plugin.client.reaper_process import end_marked
 from pflow_mcp_plugin.client.spawning import ServerProcess, spawn
 from pflow_mcp_plugin.errors import CallFailed, ConnectionFailed, Where
+from pflow_mcp_plugin.trust.egress import require_safe
 from pflow_mcp_plugin.types import CallResult, Launch, Listing, ServerInfo, ToolCall
 
 if TYPE_CHECKING:
@@ -147,6 +148,7 @@ class Pool:
         if os.getpid() != self._pid:
             message = "This process was forked off one that holds connections; it cannot use them"
             raise CallFailed(message, where=where, next_step="make connections after the fork")
+        require_safe(launch.server)
         if self._closed:
             raise CallFailed("The run is over; its connections are closed", where=where)
 

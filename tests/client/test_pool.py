@@ -14,7 +14,7 @@ import pytest
 
 from pflow_mcp_plugin.client import Pool
 from pflow_mcp_plugin.client.reaper_process import marked_processes
-from pflow_mcp_plugin.errors import CallFailed, ConnectionFailed, DeadlineExceeded, ToolNotFound
+from pflow_mcp_plugin.errors import CallFailed, ConfigError, ConnectionFailed, DeadlineExceeded, ToolNotFound
 from pflow_mcp_plugin.types import Launch, Server, ToolCall
 
 Scripted = Callable[..., Launch]
@@ -318,3 +318,22 @@ def test_a_closed_pool_says_that_it_is(demo: Launch) -> None:
     pool.close()
     with pytest.raises(CallFailed, match="closed"):
         pool.info(demo)
+
+
+def test_plain_http_to_another_machine_is_refused_before_anything_is_sent(pool: Pool) -> None:
+    launch = Launch(server=Server(name="far", transport="http", url="http://192.0.2.1/mcp"))
+    with pytest.raises(ConfigError, match="talks plain http to"):
+        pool.info(launch)
+
+
+def test_a_server_that_is_not_there_is_told_with_its_address(pool: Pool) -> None:
+    launch = Launch(server=Server(name="off", transport="http", url="http://127.0.0.1:9/mcp"))
+    with pytest.raises(ConnectionFailed, match=r"connection refused by http://127\.0\.0\.1:9/mcp") as caught:
+        pool.info(launch)
+    assert caught.value.retryable
+
+
+def test_a_host_that_is_not_found_is_told(pool: Pool) -> None:
+    launch = Launch(server=Server(name="lost", transport="http", url="https://no-such-host.invalid/mcp"))
+    with pytest.raises(ConnectionFailed, match="was not found"):
+        pool.info(launch)
