@@ -1,8 +1,8 @@
 """The search index: derived, disposable, never modified.
 
-One SQLite file with every entry and an FTS5 table over names, descriptions and parameters, named
-by the fingerprint of all sources. It is built in memory, and written to the cache folder as a
-whole; where that cannot be written, the one in memory serves.
+One SQLite file with what lists show of every entry, and an FTS5 table over names, descriptions and
+parameters; it is named by the fingerprint of all sources. It is built in memory, and written to the
+cache folder as a whole; where that cannot be written, the one in memory serves.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -23,9 +23,7 @@ if TYPE_CHECKING:
 
 _SCHEMA = """
 CREATE TABLE about (fingerprint TEXT);
-CREATE TABLE node (
-    id INTEGER PRIMARY KEY, node TEXT UNIQUE, source TEXT, description TEXT, labels TEXT, entry TEXT
-);
+CREATE TABLE node (id INTEGER PRIMARY KEY, node TEXT, source TEXT, description TEXT, labels TEXT);
 CREATE VIRTUAL TABLE words USING fts5 (name, description, params, content='', tokenize='porter unicode61');
 """
 _LAYOUT = "1"
@@ -33,11 +31,13 @@ _LAYOUT = "1"
 _ROWS = """
 SELECT node, source, description, labels FROM node WHERE instr(lower(node), lower(?)) ORDER BY node
 """
-_ENTRIES = "SELECT entry FROM node WHERE instr(lower(node), lower(?)) ORDER BY node"
 _SEARCH = """
 SELECT node, source, node.description, labels, -bm25(words, 8.0, 3.0, 1.0) AS score
 FROM words JOIN node ON node.id = words.rowid WHERE words MATCH ? ORDER BY score DESC, node LIMIT ?
 """
+_INSERT_NODE = "INSERT INTO node VALUES (?, ?, ?, ?, ?)"
+_INSERT_WORDS = "INSERT INTO words (rowid, name, description, params) VALUES (?, ?, ?, ?)"
+_BOUNDARY = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[-_]")
 
 
 class Row(NamedTuple):
@@ -91,14 +91,8 @@ class Index:
 
     def rows(self, pattern: str = "") -> list[Row]:
         """Return what a list shows, by name; of names that contain `pattern` if one is given."""
-        found = self._connection.execute(_ROWS, (pattern,))
+        found = self._connection.execute(_ROWS, (_storable(pattern),))
         return [_row(*values) for values in found]
-
-    def entries(self, pattern: str = "") -> Iterator[Entry]:
-        """Yield entries by name, those whose name contains `pattern` if one is given."""
-        found = self._connection.execute(_ENTRIES, (pattern,))
-        for (text,) in found:
-            yield Entry.from_dict(json.loads(text))
 
     def names(self) -> list[str]:
         """Return every node type, sorted."""
@@ -111,11 +105,6 @@ class Index:
             return []
         found = self._connection.execute(_SEARCH, (query, limit))
         return [_row(*values) for values in found]
-
-    def entry(self, node: str) -> Entry:
-        """Return the entry of a node type that is in the index."""
-        (text,) = self._connection.execute("SELECT entry FROM node WHERE node = ?", (node,)).fetchone()
-        return Entry.from_dict(json.loads(text))
 
 
 def open_index(folder: Path, fingerprint: str, entries: Callable[[], Iterable[Entry]]) -> Index:
@@ -170,18 +159,13 @@ def _build(path: Path, fingerprint: str, entries: Iterable[Entry]) -> Index:
 
 def _insert(connection: Connection, number: int, entry: Entry) -> None:
     labels = entry.extra.get("labels")
-    values = (
-        number,
-        entry.node,
-        entry.source,
-        entry.description,
-        json.dumps(labels) if isinstance(labels, dict) else "",
-        json.dumps(entry.to_dict()),
-    )
-    connection.execute("INSERT INTO node VALUES (?, ?, ?, ?, ?, ?)", values)
-    params = " ".join(f"{_split(field.key)} {field.description}" for field in entry.interface.params)
-    words = (number, _split(entry.node), entry.description, params)
-    connection.execute("INSERT INTO words (rowid, name, description, params) VALUES (?, ?, ?, ?)", words)
+    shown = json.dumps(labels) if isinstance(labels, dict) else ""
+    description = _storable(entry.description)
+    connection.execute(_INSERT_NODE, (number, _storable(entry.node), entry.source, description, shown))
+    keys = _split(" ".join(field.key for field in entry.interface.params))
+    params = " ".join([keys, *(field.description for field in entry.interface.params)])
+    words = (number, _storable(_split(entry.node)), description, _storable(params))
+    connection.execute(_INSERT_WORDS, words)
 
 
 def _sweep(current: Path) -> None:
@@ -191,9 +175,14 @@ def _sweep(current: Path) -> None:
                 path.unlink()
 
 
+def _storable(text: str) -> str:
+    """Return a text without lone surrogates, which JSON may hold and SQLite refuses."""
+    return text.encode("utf-8", "replace").decode()
+
+
 def _split(name: str) -> str:
     """Return a name as words: `createIssue`, `create-issue` and `create_issue` are two each."""
-    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|[-_]", " ", name)
+    return _BOUNDARY.sub(" ", name)
 
 
 def _query(words: str) -> str:

@@ -81,16 +81,18 @@ class Registry:
 
     def entries(self, pattern: str = "") -> Iterator[Entry]:
         """Yield entries by name, those whose name contains `pattern` if one is given."""
-        return self._opened().entries(pattern)
+        wanted = pattern.lower()
+        found = (entry for entry in self._all_entries() if wanted in entry.node.lower())
+        yield from sorted(found, key=lambda entry: entry.node)
 
     def rows(self, pattern: str = "") -> list[Row]:
-        """Return what a list shows of `entries`, without reading each entry."""
+        """Return what a list shows of `entries`; it is read from the index, not from the sources."""
         return self._opened().rows(pattern)
 
     def search(self, words: str, limit: int = 20) -> list[tuple[Entry, float]]:
         """Return entries that match, best first, each with its score (higher is better)."""
-        index = self._opened()
-        return [(index.entry(row.node), row.score) for row in index.search(words, limit)]
+        found = ((self.find(row.node), row.score) for row in self.search_rows(words, limit))
+        return [(entry, score) for entry, score in found if entry is not None]
 
     def search_rows(self, words: str, limit: int = 20) -> list[Row]:
         """Return what a list shows of `search`."""

@@ -230,9 +230,10 @@ def test_a_change_in_a_source_is_seen_and_the_older_index_is_swept(open_with, ho
     source = Source("shout", entry("shout-a"))
     with open_with(plugin(source)) as opened:
         registry = opened.host.registry
-        assert [item.node for item in registry.entries("SHOUT")] == ["shout-a"]
+        assert [row.node for row in registry.rows("SHOUT")] == ["shout-a"]
         source.found.append(entry("shout-b"))
-        assert [item.node for item in registry.entries("shout")] == ["shout-a", "shout-b"]
+        assert [row.node for row in registry.rows("shout")] == ["shout-a", "shout-b"]
+        assert [item.node for item in registry.entries("SHOUT")] == ["shout-a", "shout-b"]
     assert len(list((home / "cache").glob("*.sqlite"))) == 1
 
 
@@ -252,6 +253,12 @@ def test_the_index_is_built_once_and_anew_when_it_is_damaged(tmp_path):
     assert index.names() == ["a"]
     index.close()
     assert len(built) == 2
+
+
+def test_a_text_that_is_no_unicode_is_listed_and_searched(open_with):
+    with open_with(plugin(Source("shout", entry("shout-a", "half \ud83d an emoji")))) as opened:
+        assert opened.host.registry.rows("\udcff") == []
+        assert opened.host.registry.search("emoji \udcff")[0][0].description == "half \ud83d an emoji"
 
 
 def test_an_unwritable_cache_folder_is_no_obstacle(tmp_path):
