@@ -38,7 +38,7 @@ class BadParameter(PflowError):
     """A parameter does not fit its declared type, and cannot be made to."""
 
 
-@attrs.frozen
+@attrs.frozen(eq=False, repr=False)
 class Steps:
     """Performs the steps of one run."""
 

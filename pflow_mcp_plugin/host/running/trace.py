@@ -22,7 +22,7 @@ _DEEPEST = 20
 _LONGEST_NAME = 200
 
 
-@attrs.define
+@attrs.define(eq=False, repr=False)
 class Step:
     """One execution of a node, while it runs and after."""
 

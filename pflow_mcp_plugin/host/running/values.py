@@ -11,7 +11,7 @@ from pflow_mcp_plugin.host.workflow.document import Document
 from pflow_mcp_plugin.host.workflow.templates import MissingValue, Reference, follow, lone, parse_path
 
 
-@attrs.frozen
+@attrs.frozen(eq=False, repr=False)
 class Values:
     """The values of one run.
 

@@ -37,7 +37,7 @@ class NodeTypes(Protocol):
         ...
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class Checked:
     """A workflow that was read and checked.
 
@@ -71,7 +71,7 @@ def check_workflow(workflow: Any, types: NodeTypes, given: frozenset[str] | None
     return Checked(document=document, entries=entries, graph=graph, problems=problems)
 
 
-@attrs.define
+@attrs.define(eq=False, repr=False)
 class _Check:
     document: Document
     graph: Graph

@@ -22,7 +22,7 @@ class InjectionFailed(PflowError):
     kind: ClassVar[Kind] = "config"
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class PlannedNode:
     """A node that is ready to be built.
 
@@ -39,7 +39,7 @@ class PlannedNode:
     successors: Mapping[str, str]
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class Compiled:
     """A workflow that can run.
 

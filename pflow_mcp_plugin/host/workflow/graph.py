@@ -10,7 +10,7 @@ import attrs
 from pflow_mcp_plugin.host.workflow.document import Document
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, eq=False, repr=False, slots=False)
 class Graph:
     """Where each node leads.
 

@@ -16,7 +16,7 @@ from pflow_mcp_plugin.host.workflow.templates import Malformed, Reference, refer
 _SCALARS = frozenset({"str", "int", "float", "bool", "None"})
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class ReferenceCheck:
     """Checks the templates of one place.
 

@@ -15,7 +15,7 @@ _ORDINARY = frozenset({"default", "error"})
 """Actions that any node may declare, and that lead nowhere by themselves."""
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class RouteCheck:
     """Checks edges, start and loops of a workflow.
 

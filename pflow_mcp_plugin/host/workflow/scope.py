@@ -10,7 +10,7 @@ from pflow_mcp_plugin.contract import Entry, Field
 from pflow_mcp_plugin.host.workflow.document import Document, NodeSpec
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class Scope:
     """The names that a node's templates and arguments can take values from.
 

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pocketflow
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.host.running import Runner
@@ -659,3 +661,43 @@ def test_no_warning_of_pocketflow_reaches_the_user(bench, act, give):
         warnings.simplefilter("always")
         assert bench.run(workflow).success
     assert caught == []
+
+
+@pytest.fixture
+def any_action(bench):
+    """A node whose actions are taken from a list that the test fills, then it takes the default."""
+    actions = []
+
+    @bench.node("t-any", actions=("default", "error", "x", "y"))
+    class AnyAction(pocketflow.Node):
+        def post(self, shared, prep_res, exec_res):
+            return actions.pop(0) if actions else None
+
+    return actions
+
+
+@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    edges=st.dictionaries(
+        st.tuples(st.sampled_from("abc"), st.sampled_from(["default", "x", "y"])), st.sampled_from("abc")
+    ),
+    taken=st.lists(st.sampled_from(["default", "x", "y"]), max_size=12),
+)
+def test_a_run_takes_exactly_the_way_that_its_actions_say(bench, any_action, edges, taken):
+    # What can only go round for ever is refused before it runs.
+    edges.pop(("c", "default"), None)
+    edges = {
+        (one, action): other for (one, action), other in edges.items() if action != "default" or one < other
+    }
+    workflow = {
+        "nodes": [{"id": node_id, "type": "t-any"} for node_id in "abc"],
+        "edges": [{"from": one, "to": other, "action": action} for (one, action), other in edges.items()]
+        or [{"from": "a", "to": "b", "action": "nobody takes it"}],
+    }
+    way, actions = ["a"], iter(taken)
+    while len(way) < 30 and (following := edges.get((way[-1], next(actions, "default")))):
+        way.append(following)
+    any_action[:] = taken
+    outcome = Runner(bench.host, max_steps=30).run(workflow, {})
+    assert [step["id"] for step in trace_of(outcome)["steps"]] == way
+    assert outcome.success == (len(way) < 30)
