@@ -15,10 +15,20 @@ from typing import Any
 
 import pytest
 import real_servers
+from hypothesis import HealthCheck, settings
 
 _RUN_SECONDS = 90
 _GONE_SECONDS = 5
 _POLL_SECONDS = 0.02
+
+# A property says nothing about speed, and a build that fails must fail for everyone.
+settings.register_profile(
+    "pflow",
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    derandomize=bool(os.environ.get("CI")),
+)
+settings.load_profile("pflow")
 
 
 @dataclass(frozen=True)
