@@ -76,8 +76,8 @@ class Outcome:
         trace_path: The trace file, None when none was written.
         error: The failure, when there is one.
         steps: How many node executions began.
-        exit_code: 0; 3 if a server could not be reached before any node had run; 130 if it was
-            interrupted; 1 for any other failure.
+        exit_code: 0; 3 if a server could not be reached, or 2 if its config does not do, before any
+            node had run; 130 if it was interrupted; 1 for any other failure.
     """
 
     success: bool
