@@ -52,9 +52,7 @@ class ReferenceCheck:
             self._check_output(reference, self.scope.earlier[root], path)
         elif root in self.node_ids:
             message = f"{reference.text} names node {root}, which does not run before {self.user}"
-            self._add(
-                path, message, self._nearest(root) or "Add an edge from it, or refer to an earlier node"
-            )
+            self._add(path, message, "Refer to an earlier node, or add an edge")
         elif not self.scope.uncertain:
             self._add(
                 path, f"{reference.text} in {self.user} names nothing that is there", self._nearest(root)
