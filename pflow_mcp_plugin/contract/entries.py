@@ -193,6 +193,8 @@ class NodeSource(Protocol):
     """Answers for the node types of one plugin.
 
     A source is cheap to make: it reads nothing until it is asked, and it starts no server.
+    It may have one more attribute, `files`: a mapping of the files and folders it reads to what
+    each is for, which `config path` shows.
     """
 
     name: str

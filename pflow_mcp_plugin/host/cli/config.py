@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import ClassVar
 
@@ -13,6 +13,7 @@ from pflow_mcp_plugin.host.app import EmbeddedHost
 from pflow_mcp_plugin.host.cli.options import json_option
 from pflow_mcp_plugin.host.cli.output import problem_lines
 from pflow_mcp_plugin.host.cli.tables import table
+from pflow_mcp_plugin.host.registry.sources import asked
 
 
 class ConfigUnsound(PflowError):
@@ -35,7 +36,7 @@ def check(host: EmbeddedHost) -> Report:
 @click.pass_obj
 def path(host: EmbeddedHost) -> Report:
     """List the files and folders that pflow uses, and what each is for."""
-    rows = list(files(host.paths))
+    rows = list(files(host.paths, files_of_sources(host)))
     data = [{"path": str(place), "role": role, "exists": place.exists()} for place, role in rows]
     cells = [(role, str(place), "" if place.exists() else "not there") for place, role in rows]
     return Report(data=data, text=lambda: table(("ROLE", "PATH", ""), cells))
@@ -51,14 +52,23 @@ def findings_report(problems: list[Problem]) -> Report:
     return Report(data=data, text="\n".join(["The config is sound", *problem_lines(tuple(problems))]))
 
 
-def files(paths: Paths) -> Iterator[tuple[Path, str]]:
-    """Yield every file and folder of pflow with its role, known ones first, then those of plugins."""
+def files_of_sources(host: EmbeddedHost) -> dict[Path, str]:
+    """Return what the node sources of plugins read, each with its role."""
+    found: dict[Path, str] = {}
+    for origin in host.registry.sources:
+        found |= asked(origin.files, host.report) or {}
+    return found
+
+
+def files(paths: Paths, of_sources: Mapping[Path, str]) -> Iterator[tuple[Path, str]]:
+    """Yield every file and folder of pflow with its role, known ones first, then what else is there."""
     known = {
         paths.config / "settings.json": "settings",
         paths.data / "registry.json": "saved nodes",
         paths.data / "workflows": "saved workflows",
         paths.state / "traces": "traces of runs",
         paths.state / "sources.json": "node sources seen",
+        **of_sources,
     }
     yield from known.items()
     folders = {"config": paths.config, "data": paths.data, "state": paths.state, "cache": paths.cache}

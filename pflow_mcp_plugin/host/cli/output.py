@@ -49,7 +49,7 @@ class Output:
             _write(sys.stdout, self._failure(report.error, report))
         else:
             _write(sys.stdout, report.render())
-        self._tell(report.error)
+        self._tell(report.error, report.beside)
         return report.error.exit_code if code is None else code
 
     def fail(self, error: PflowError) -> int:
@@ -66,11 +66,13 @@ class Output:
             data["details"] = {**(details if isinstance(details, Mapping) else {}), "data": report.data}
         return to_json({"schema": SCHEMA, "success": False, "error": data, **report.beside})
 
-    def _tell(self, error: PflowError) -> None:
+    def _tell(self, error: PflowError, beside: Mapping[str, object]) -> None:
         lines = [f"Error: {error.message}"]
         if not self.as_json:
-            lines += problem_lines(error.problems)
+            said = len(error.problems) == 1 and error.problems[0].message in error.message
+            lines += () if said else problem_lines(error.problems)
             lines += [f"  -> {suggestion}" for suggestion in error.suggestions]
+            lines += [f"  {name.replace('_', ' ')}: {value}" for name, value in beside.items() if value]
         _write(sys.stderr, "\n".join(lines))
 
 

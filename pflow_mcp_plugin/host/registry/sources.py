@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import Any, TypeVar
 
 import attrs
@@ -79,6 +80,15 @@ class Origin:
         """
         with self._door("upgrade a node"):
             return self.source.upgrade(node)
+
+    def files(self) -> dict[Path, str]:
+        """Return the files and folders that the source reads, each with its role.
+
+        Raises:
+            PluginFailed: The source is broken.
+        """
+        with self._door("name its files"):
+            return {Path(path): str(role) for path, role in getattr(self.source, "files", {}).items()}
 
     def _signed(self, entry: Entry) -> Entry:
         return entry if entry.source else attrs.evolve(entry, source=self.name)

@@ -239,6 +239,27 @@ def test_config_path_names_every_file_with_its_role(pflow, home):
     }
 
 
+def test_config_path_names_what_a_source_reads_though_it_is_not_there(pflow, tmp_path):
+    source = SimpleNamespace(
+        **dict.fromkeys(("fingerprint", "get", "entries", "missing", "upgrade"), str),
+        name="voice",
+        prefixes=("voice-",),
+        files={tmp_path / "voices": "recorded voices"},
+    )
+    plugin = SimpleNamespace(pflow_register_nodes=hookimpl(lambda host: [source]))
+    rows = envelope(pflow("config", "path", "--json", plugins=[plugin])[1])["data"]
+    assert {"path": str(tmp_path / "voices"), "role": "recorded voices", "exists": False} in rows
+
+
+def test_a_failed_run_names_its_trace(pflow, tmp_path):
+    path = workflow(
+        tmp_path, nodes=[{"id": "a", "type": "read-file", "params": {"file_path": "/no"}}], outputs={}
+    )
+    code, _, err = pflow("run", path, "words=x")
+    assert code == 1
+    assert "  trace path: " in err
+
+
 def test_config_check_asks_every_plugin_and_fails_for_an_error(pflow, home):
     warning = SimpleNamespace(
         pflow_validate_config=hookimpl(lambda host: [Problem(message="soft", severity="warning")])
