@@ -246,7 +246,8 @@ def _missing_type(path: str, inferred: str, field: str) -> Problem:
 def _unknown_transport(path: str, table: Mapping[str, Any]) -> Problem:
     close = nearest(table["type"], tuple(SPELLINGS)) or ("http" if "url" in table else "stdio")
     known = ", ".join(TRANSPORTS)
-    return fault(f"{path}.type", f"Unknown transport; known: {known}", f'Write "type": "{SPELLINGS[close]}"')
+    wrong = f"Unknown transport {table['type']!r}; known: {known}"
+    return fault(f"{path}.type", wrong, f'Write "type": "{SPELLINGS[close]}"')
 
 
 def _check_reach(path: str, transport: Transport, table: Mapping[str, Any]) -> Iterator[Problem]:
