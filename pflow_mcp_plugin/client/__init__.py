@@ -4,7 +4,8 @@
 - `spawning`, `environment`: a server's process and what it may see
 - `reaper`, `reaper_process`: no process outlives pflow, however pflow ends
 - `framing`, `pipes`: lines over pipes, in linear time
-- `stdio`, `http`: the transports
+- `messages`: JSON-RPC messages out of those lines, and back
+- `stdio`, `http`, `sockets`: the transports
 - `connection`: one owner task opens, serves and closes a connection
 - `session`: the SDK's session, with malformed tools screened out and the raw answers kept
 - `loop`: the background event loop

@@ -29,7 +29,7 @@ from pflow_mcp_plugin.errors import (
 from pflow_mcp_plugin.types import Server
 
 if TYPE_CHECKING:
-    from pflow_mcp_plugin.client.stdio import Observations
+    from pflow_mcp_plugin.client.messages import Observations
 
 _TAIL_LINES = 12
 _TAIL_CHARACTERS = 1500

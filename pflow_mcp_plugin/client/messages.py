@@ -1,0 +1,296 @@
+"""Newline-delimited JSON-RPC: messages out of bytes and back, for every transport that has lines.
+
+It gives the SDK's session the two stream objects that it needs, without a task or a queue between
+the session and the transport.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import deque
+from collections.abc import Callable
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from pflow_mcp_plugin.client.framing import LineBuffer, LineTooLong
+from pflow_mcp_plugin.client.pipes import PipeWriter
+
+if TYPE_CHECKING:
+    from mcp.shared.message import SessionMessage
+
+_READ_AHEAD = 256
+"""Messages that may wait to be taken before reading pauses."""
+_MIB = 1 << 20
+
+
+class Observations:
+    """What the transport noticed; failures are explained from it.
+
+    Attributes:
+        invalid_json: The beginning of a line that looked like JSON and did not parse.
+        too_long: Bytes of a line that reached the cap.
+        write_timed_out: Whether the server stopped reading.
+        unfinished: Bytes of a message that broke off when the server closed its stdout.
+        unmatched: Replies whose id nobody waits for.
+        strays: Lines that are no messages.
+    """
+
+    def __init__(self) -> None:
+        self.invalid_json: str | None = None
+        self.too_long: int | None = None
+        self.write_timed_out = False
+        self.unfinished = 0
+        self.unmatched = 0
+        self.strays = 0
+
+
+class MessageStream:
+    """The messages of one connection, between the bytes of a transport and the SDK's session.
+
+    Args:
+        writer: Takes what is sent.
+        line_cap: MiB that one message may have.
+        warn: Told, once, that the server writes lines that are no messages.
+
+    Attributes:
+        seen: What was noticed on the way.
+        incoming: The messages that came.
+    """
+
+    def __init__(self, writer: PipeWriter, line_cap: float, warn: Callable[[str], None]) -> None:
+        self.seen = Observations()
+        self.incoming = MessageQueue()
+        self._writer = writer
+        self._warn = warn
+        self._lines = LineBuffer(int(line_cap * _MIB))
+        self._waiting: set[str | int] = set()
+        self._source: asyncio.ReadTransport | None = None
+
+    @property
+    def streams(self) -> tuple[MessageQueue, MessageSink]:
+        """The read and the write stream of a session."""
+        return self.incoming, MessageSink(self.send)
+
+    def read_from(self, source: asyncio.ReadTransport) -> None:
+        """Name the transport that feeds, to pause it and to end it."""
+        self._source = source
+        self.incoming.throttle(source)
+
+    async def send(self, message: SessionMessage) -> None:
+        """Write one message.
+
+        Raises:
+            anyio.BrokenResourceError: The other side is gone, or does not read.
+        """
+        from anyio import BrokenResourceError
+
+        body = message.message
+        request_id = getattr(body, "id", None)
+        if request_id is not None and hasattr(body, "method"):
+            self._waiting.add(request_id)
+        data = (
+            body.model_dump_json(by_alias=True, exclude_unset=True).encode("utf-8", "surrogatepass") + b"\n"
+        )
+        try:
+            await self._writer.write(data)
+        except TimeoutError as error:
+            self.seen.write_timed_out = True
+            self.incoming.end()
+            raise BrokenResourceError from error
+        except BrokenPipeError as error:
+            raise BrokenResourceError from error
+
+    def feed(self, data: bytes) -> None:
+        """Take bytes as they come."""
+        try:
+            for line in self._lines.feed(data):
+                self._on_line(line)
+        except LineTooLong as error:
+            self.seen.too_long = error.size
+            self._break_off()
+
+    def _on_line(self, line: bytes) -> None:
+        from mcp.shared.message import SessionMessage
+        from mcp_types import jsonrpc_message_adapter
+
+        text = line.strip()
+        if not text:
+            return
+        try:
+            message = jsonrpc_message_adapter.validate_json(text, by_name=False)
+        except ValueError:
+            self._on_stray(text)
+            return
+        self._match(message)
+        self.incoming.put(SessionMessage(message))
+
+    def _on_stray(self, line: bytes) -> None:
+        """A line that is no message: one that looks like JSON and is not ends the connection."""
+        if not _is_utf8(line):
+            self._note_stray("bytes that are not UTF-8")
+            replaced = line.decode("utf-8", "replace").encode()
+            if _is_message(replaced):
+                self._on_line(replaced)
+            return
+        if line[:1] in (b"{", b"[") and not _is_json(line) and self._waiting:
+            self.seen.invalid_json = line[:200].decode("utf-8", "replace")
+            self._break_off()
+            return
+        self._note_stray("lines on stdout that are no messages")
+
+    def _note_stray(self, what: str) -> None:
+        self.seen.strays += 1
+        if self.seen.strays == 1:
+            self._warn(f"writes {what}; they are ignored (a server's log belongs on stderr)")
+
+    def _match(self, message: object) -> None:
+        if hasattr(message, "method"):
+            return
+        reply_to = getattr(message, "id", None)
+        if reply_to in self._waiting:
+            self._waiting.discard(reply_to)
+        else:
+            self.seen.unmatched += 1
+
+    def end(self) -> None:
+        """The other side sends no more."""
+        self.seen.unfinished = self._lines.pending
+        self.incoming.end()
+
+    def _break_off(self) -> None:
+        if self._source is not None:
+            self._source.close()
+        self.incoming.end()
+
+
+class MessageQueue:
+    """The read stream: messages in order, then the end. Reading pauses while many wait."""
+
+    def __init__(self) -> None:
+        self._messages: deque[SessionMessage] = deque()
+        self._ended = False
+        self._waiter: asyncio.Future[None] | None = None
+        self._source: asyncio.ReadTransport | None = None
+        self._paused = False
+
+    def throttle(self, source: asyncio.ReadTransport) -> None:
+        """Name the transport to pause."""
+        self._source = source
+
+    def put(self, message: SessionMessage) -> None:
+        """Add a message; dropped after the end."""
+        if self._ended:
+            return
+        self._messages.append(message)
+        self._wake()
+        if len(self._messages) >= _READ_AHEAD and self._source is not None and not self._paused:
+            self._paused = True
+            self._source.pause_reading()
+
+    def end(self) -> None:
+        """No more will come; what waits can still be taken."""
+        self._ended = True
+        self._wake()
+
+    async def receive(self) -> SessionMessage:
+        """Return the next message.
+
+        Raises:
+            anyio.EndOfStream: There is no more.
+        """
+        while not self._messages:
+            if self._ended:
+                from anyio import EndOfStream
+
+                raise EndOfStream
+            self._waiter = asyncio.get_running_loop().create_future()
+            await self._waiter
+        message = self._messages.popleft()
+        if self._paused and len(self._messages) < _READ_AHEAD // 2:
+            self._resume()
+        return message
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> SessionMessage:
+        from anyio import EndOfStream
+
+        try:
+            return await self.receive()
+        except EndOfStream:
+            raise StopAsyncIteration from None
+
+    async def aclose(self) -> None:
+        """Take no more."""
+        self.end()
+        self._messages.clear()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    def _resume(self) -> None:
+        self._paused = False
+        if self._source is not None and not self._source.is_closing():
+            with contextlib.suppress(RuntimeError):
+                self._source.resume_reading()
+
+
+class MessageSink:
+    """The write stream: each message goes straight to the pipe."""
+
+    def __init__(self, send: Callable[[SessionMessage], object]) -> None:
+        self._send = send
+
+    async def send(self, item: SessionMessage, /) -> None:
+        """Write one message."""
+        await self._send(item)  # type: ignore[misc]
+
+    async def aclose(self) -> None:
+        """Nothing to do: the transport closes the pipe when it ends the server."""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        return None
+
+
+def _is_utf8(line: bytes) -> bool:
+    try:
+        line.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _is_json(line: bytes) -> bool:
+    import json
+
+    try:
+        json.loads(line)
+    except ValueError:
+        return False
+    return True
+
+
+def _is_message(line: bytes) -> bool:
+    from mcp_types import jsonrpc_message_adapter
+
+    try:
+        jsonrpc_message_adapter.validate_json(line, by_name=False)
+    except ValueError:
+        return False
+    return True
