@@ -49,8 +49,8 @@ class Bench:
 
     @property
     def env(self) -> dict[str, str]:
-        """What the measured programs find in their environment."""
-        return {"PFLOW_HOME": str(self.folder / "home"), "PYTHONPATH": ""}
+        """What the measured programs find in their environment; both sides may keep compiled modules."""
+        return {"PFLOW_HOME": str(self.folder / "home"), "PYTHONPATH": "", "PYTHONDONTWRITEBYTECODE": ""}
 
     def pflow(self, *arguments: str) -> list[str]:
         """Return the command of the installed program."""

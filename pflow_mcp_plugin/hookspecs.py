@@ -6,8 +6,12 @@ entry-point group `pflow`, and marks its functions with `pflow_mcp_plugin.contra
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from pflow_mcp_plugin.contract import hookspec
-from pflow_mcp_plugin.types import CallResult, ToolCall
+
+if TYPE_CHECKING:  # every start loads this module, few need the types
+    from pflow_mcp_plugin.types import CallResult, ToolCall
 
 
 @hookspec

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from hashlib import sha256
 
 PREFIX = "mcp-"
 _SERVER = re.compile(r"[a-z0-9-]+")
@@ -78,4 +77,6 @@ def parse_node_type(node_type: str, servers: Iterable[str]) -> tuple[str, str] |
 
 
 def _digest(text: str, digits: int = 6) -> str:
+    from hashlib import sha256
+
     return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:digits]

@@ -39,10 +39,9 @@ def pflow_addhooks(manager: pluggy.PluginManager) -> None:
 @hookimpl
 def pflow_register_nodes(host: Host) -> Iterable[NodeSource]:
     """Contribute the tools of all synced servers."""
-    from pflow_mcp_plugin.cli.compose import catalog, server_store
-    from pflow_mcp_plugin.registration.source import ToolSource
+    from pflow_mcp_plugin.registration.lazy import LazyToolSource
 
-    return [ToolSource(catalog(host), server_store(host))]
+    return [LazyToolSource(host.paths)]
 
 
 @hookimpl

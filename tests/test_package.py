@@ -33,7 +33,7 @@ def test_the_plugin_is_announced_to_hosts():
 def test_both_programs_start_the_same_thing():
     scripts = entry_points(group="console_scripts")
     values = {scripts[name].value for name in ("pflow", "pflow-mcp")}
-    assert values == {"pflow_mcp_plugin.__main__:main"}
+    assert values == {"pflow_mcp_plugin.__main__:program"}
 
 
 def test_types_and_the_config_schema_are_shipped():

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from pflow_mcp_plugin.config.expansion import Lookup, environment_lookup
+from typing import TYPE_CHECKING
+
 from pflow_mcp_plugin.config.store import ServerStore
 from pflow_mcp_plugin.config.where import server_file, tool_folder
 from pflow_mcp_plugin.contract import Host
 from pflow_mcp_plugin.discovery.catalog import Catalog
+
+if TYPE_CHECKING:
+    from pflow_mcp_plugin.config.expansion import Lookup
 
 
 def server_store(host: Host) -> ServerStore:
@@ -21,4 +25,6 @@ def catalog(host: Host) -> Catalog:
 
 def lookup(host: Host) -> Lookup:
     """Return the lookup of variables: the environment, then the settings where the host has some."""
+    from pflow_mcp_plugin.config.expansion import environment_lookup
+
     return environment_lookup(host.settings if "settings" in host.features else None)

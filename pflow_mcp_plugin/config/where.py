@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from pflow_mcp_plugin.contract import Paths
@@ -18,3 +19,22 @@ def server_file(paths: Paths) -> Path:
 def tool_folder(paths: Paths) -> Path:
     """Return the folder of what was learnt from the servers: one JSON file for each."""
     return paths.data / "servers"
+
+
+def stamp(config: Path, folder: Path) -> str:
+    """Return a text that changes when the server config or a tool file does; by stat only."""
+    try:
+        status = config.stat()
+        about_config = f"{status.st_mtime_ns} {status.st_size}"
+    except FileNotFoundError:
+        about_config = ""
+    return f"{about_config} {sorted(_tool_files(folder))}"
+
+
+def _tool_files(folder: Path) -> list[tuple[str, int, int]]:
+    try:
+        with os.scandir(folder) as found:
+            files = [item for item in found if item.name.endswith(".json")]
+            return [(item.name, item.stat().st_mtime_ns, item.stat().st_size) for item in files]
+    except FileNotFoundError:
+        return []

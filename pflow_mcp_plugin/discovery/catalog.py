@@ -11,14 +11,17 @@ import os
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import attrs
 
 from pflow_mcp_plugin import naming, storage
-from pflow_mcp_plugin.discovery import changes, toolfile
+from pflow_mcp_plugin.discovery import toolfile
 from pflow_mcp_plugin.discovery.toolfile import ToolFile
 from pflow_mcp_plugin.types import Listing, Tool, ToolRecord
+
+if TYPE_CHECKING:
+    from pflow_mcp_plugin.discovery.changes import Changes
 
 _Stamp = tuple[int, int, int]
 
@@ -42,17 +45,6 @@ class Catalog:
     folder: Path
     renames: Callable[[str], Mapping[str, str]] = _no_renames
     _read: dict[str, tuple[_Stamp, ToolFile]] = attrs.field(factory=dict, repr=False, eq=False)
-
-    def fingerprint(self) -> str:
-        """Return a text that changes when any file does; by stat only."""
-        try:
-            with os.scandir(self.folder) as found:
-                stamps = sorted(
-                    (item.name, *_stamp(item.stat())) for item in found if item.name.endswith(".json")
-                )
-        except FileNotFoundError:
-            return ""
-        return repr(stamps)
 
     def servers(self) -> tuple[str, ...]:
         """Return the names of the synced servers, sorted."""
@@ -129,7 +121,7 @@ class Catalog:
             claims[self._claimed(record.server, record.tool.name)].append(record)
         return {claimed: records for claimed, records in claims.items() if len(records) > 1}
 
-    def save(self, server: str, listing: Listing, config_fingerprint: str) -> changes.Changes:
+    def save(self, server: str, listing: Listing, config_fingerprint: str) -> Changes:
         """Keep what a sync found.
 
         Returns:
@@ -144,7 +136,9 @@ class Catalog:
             before = self.file(server)
             content = toolfile.from_listing(server, listing, config_fingerprint, before)
             storage.write_atomic(path, toolfile.encode(content))
-        return changes.compare(before.tools if before else (), content.tools)
+        from pflow_mcp_plugin.discovery.changes import compare
+
+        return compare(before.tools if before else (), content.tools)
 
     def forget(self, server: str) -> None:
         """Drop what is known of a server.

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import attrs
 
 from pflow_mcp_plugin import storage
-from pflow_mcp_plugin.discovery import hashes
 from pflow_mcp_plugin.types import Listing, ServerInfo, Tool
 
 SCHEMA_VERSION = 1
@@ -50,6 +48,10 @@ class ToolFile:
 
 def from_listing(server: str, listing: Listing, fingerprint: str, before: ToolFile | None) -> ToolFile:
     """Return the file that a new listing makes, with a note of each tool that is gone since `before`."""
+    from datetime import UTC, datetime
+
+    from pflow_mcp_plugin.discovery import hashes
+
     now = datetime.now(UTC).isoformat(timespec="seconds")
     tools = tuple(attrs.evolve(tool, hash=hashes.tool_hash(tool)) for tool in listing.tools)
     there = {tool.name for tool in tools}

@@ -2,7 +2,7 @@
 
 - `interface`: a tool's two schemas to a node's parameters and outputs
 - `entry`: a tool to its registry entry
-- `source`: the `NodeSource` that answers for all of them
+- `source`: answers for all of them; `lazy`: the `NodeSource` that loads it when it is used
 """
 
 __all__: list[str] = []

@@ -11,6 +11,7 @@ import attrs
 
 from pflow_mcp_plugin import naming
 from pflow_mcp_plugin.config.store import ServerStore
+from pflow_mcp_plugin.config.where import stamp
 from pflow_mcp_plugin.contract import Entry, PflowError, Problem
 from pflow_mcp_plugin.discovery.catalog import Catalog
 from pflow_mcp_plugin.discovery.selection import allows
@@ -37,11 +38,7 @@ class ToolSource:
 
     def fingerprint(self) -> str:
         """Return a text that changes when a tool file or the config does; by stat only."""
-        try:
-            status = self._store.path.stat()
-        except FileNotFoundError:
-            return self._catalog.fingerprint()
-        return f"{status.st_mtime_ns} {status.st_size} {self._catalog.fingerprint()}"
+        return stamp(self._store.path, self._catalog.folder)
 
     def get(self, node_type: str) -> Entry | None:
         """Return the entry of a node type, or of an alias `mcp-{server}-{raw tool}`."""

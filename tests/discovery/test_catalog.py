@@ -144,19 +144,6 @@ def test_the_era_counts_only_for_the_config_it_was_found_with(catalog):
     assert catalog.fingerprint_of("b") == ""
 
 
-def test_the_fingerprint_changes_with_every_sync_and_removal(catalog):
-    seen = {catalog.fingerprint()}
-    catalog.save("a", listing("x"), "")
-    seen.add(catalog.fingerprint())
-    catalog.save("b", listing("x"), "")
-    seen.add(catalog.fingerprint())
-    assert len(seen) == 3
-    catalog.forget("b")
-    catalog.forget("b")
-    assert catalog.fingerprint() in seen
-    assert catalog.servers() == ("a",)
-
-
 def test_a_tool_is_found_by_the_spelling_of_its_node_type(catalog):
     catalog.save("a", listing("Create_Issue", "x.y", "x_y"), "")
     assert catalog.tool("a", "create-issue").tool.name == "Create_Issue"
