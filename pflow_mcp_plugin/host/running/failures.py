@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from pflow_mcp_plugin.contract import EXIT_CODES, Kind, NodeRef, PflowError
+from pflow_mcp_plugin.host.workflow.coercion import described
 from pflow_mcp_plugin.host.workflow.findings import listing
 from pflow_mcp_plugin.host.workflow.templates import MissingValue
 from pflow_mcp_plugin.redaction import Redactor
@@ -37,6 +38,13 @@ class ValueUnavailable(PflowError):
         super().__init__(message, details=details)
 
 
+class BatchUnusable(PflowError):
+    """What a batch is to run over is no list."""
+
+    def __init__(self, items: object) -> None:
+        super().__init__(f"batch.items must be a list, got {described(items)}")
+
+
 class NodeFailed(PflowError):
     """A node failed; kind, details and suggestions are those of its own error, which is the cause."""
 
@@ -48,18 +56,22 @@ _OF_KIND: Mapping[Kind, type[NodeFailed]] = {
 }
 
 
-def node_failure(node: NodeRef, error: BaseException) -> NodeFailed:
-    """Return the error that tells which node failed, and how."""
-    message = f"Node {node.id} ({node.type}) failed: {said(error)}"
+def node_failure(node: NodeRef, error: BaseException, where: str = "") -> NodeFailed:
+    """Return the error that tells which node failed, at which item of its batch, and how."""
+    message = f"Node {node.id} ({node.type}) failed{where}: {said(error)}"
+    details: dict[str, object] = {"node": node.id, "node_type": node.type}
     if not isinstance(error, PflowError):
-        return NodeFailed(message, details={"node": node.id, "node_type": node.type})
+        failure = NodeFailed(message, details=details)
+        failure.__cause__ = error
+        return failure
     failure = _OF_KIND[error.kind](
         message,
-        details={"node": node.id, "node_type": node.type, **error.details},
+        details={**details, **error.details},
         suggestions=error.suggestions,
         problems=error.problems,
     )
     failure.action = error.action
+    failure.__cause__ = error
     return failure
 
 

@@ -10,8 +10,9 @@ from typing import Any
 import pocketflow  # type: ignore[import-untyped]
 
 from pflow_mcp_plugin.contract import Entry, NodeRef
+from pflow_mcp_plugin.host.running.attempts import Result
 from pflow_mcp_plugin.host.running.failures import NodeUnloadable, endless, said
-from pflow_mcp_plugin.host.running.steps import Result, Steps
+from pflow_mcp_plugin.host.running.steps import Steps
 from pflow_mcp_plugin.host.running.store import NodeAwareSharedStore
 from pflow_mcp_plugin.host.workflow.compilation import Compiled, PlannedNode
 

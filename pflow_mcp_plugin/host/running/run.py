@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from pflow_mcp_plugin.contract import Host, Workflow
+from pflow_mcp_plugin.host.running.failures import Interrupted
 from pflow_mcp_plugin.host.running.trace import Recorder
 from pflow_mcp_plugin.redaction import Redactor
 
@@ -39,6 +40,15 @@ class CurrentRun:
     def cancel(self) -> None:
         """Tell nodes and plugins that the run is being stopped."""
         self._cancelled.set()
+
+    def pause(self, seconds: float) -> None:
+        """Wait, but not on when the user stops the run.
+
+        Raises:
+            Interrupted: The user has stopped it.
+        """
+        if self._cancelled.wait(seconds):
+            raise Interrupted("the run was stopped")
 
     def annotate(self, node_id: str, details: Mapping[str, Any]) -> None:
         """Add JSON values to the node's step in the trace."""

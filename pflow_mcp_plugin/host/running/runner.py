@@ -6,10 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pflow_mcp_plugin.contract import EXIT_CODES, Outcome, PflowError, Problem
+from pflow_mcp_plugin.host.running.batch import Engine
 from pflow_mcp_plugin.host.running.contexts import run_contexts
 from pflow_mcp_plugin.host.running.failures import Interrupted, redacted
 from pflow_mcp_plugin.host.running.run import CurrentRun
 from pflow_mcp_plugin.host.running.steps import Steps
+from pflow_mcp_plugin.host.running.threads import Threads
 from pflow_mcp_plugin.host.running.values import Values
 from pflow_mcp_plugin.host.workflow import Compiled, bind_inputs, check_workflow, compile_workflow
 from pflow_mcp_plugin.host.workflow.document import OutputSpec
@@ -28,11 +30,13 @@ class Runner:
     Args:
         host: Its registry and hooks are used when a workflow is checked or run, not before.
         max_steps: How many node executions one run may take.
+        engine: Opens what runs the items of parallel batches; threads by default.
     """
 
-    def __init__(self, host: EmbeddedHost, *, max_steps: int = MOST_STEPS) -> None:
+    def __init__(self, host: EmbeddedHost, *, max_steps: int = MOST_STEPS, engine: Engine = Threads) -> None:
         self._host = host
         self._max_steps = max_steps
+        self._engine = engine
 
     def validate(self, workflow: Mapping[str, Any]) -> Sequence[Problem]:
         """Return every problem of a workflow, whatever JSON value it is; nothing runs."""
@@ -65,7 +69,7 @@ class Runner:
             self._host.report(warning)
         run = CurrentRun(self._host, compiled.workflow)
         values, _ = bind_inputs(compiled.document, inputs)
-        steps = Steps(run, Values(compiled.document, {**values, "__run__": run}))
+        steps = Steps(run, Values(compiled.document, {**values, "__run__": run}), self._engine)
         outputs, error = self._attempt(compiled, run, steps)
         return self._outcome(run, outputs, error)
 
@@ -154,4 +158,4 @@ def _output(steps: Steps, output: OutputSpec) -> Any:
     parts = [part for part in parse(output.source) if isinstance(part, Reference)]
     if any(steps.values.is_absent(part) for part in parts):
         return None
-    return steps.resolve(output.source, f"output {output.name}")
+    return steps.attempts.resolve(output.source, f"output {output.name}")

@@ -74,6 +74,11 @@ class NodeAwareSharedStore(MutableMapping[str, Any]):
         elif not removed:
             raise KeyError(key)
 
+    def take_back(self) -> None:
+        """Remove what the node has written, before it is tried again."""
+        for key in list(self.written):
+            del self[key]
+
     def __iter__(self) -> Iterator[str]:
         names = dict.fromkeys([*self.written, *self._inputs, *self._shared, *self._before])
         # A mapped name is there only if what it stands for is.

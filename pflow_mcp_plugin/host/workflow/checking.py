@@ -15,8 +15,9 @@ from pflow_mcp_plugin.host.workflow.graph import Graph
 from pflow_mcp_plugin.host.workflow.normal import normalise
 from pflow_mcp_plugin.host.workflow.reading import read_document
 from pflow_mcp_plugin.host.workflow.references import ReferenceCheck
+from pflow_mcp_plugin.host.workflow.repetition import Batch
 from pflow_mcp_plugin.host.workflow.routes import RouteCheck
-from pflow_mcp_plugin.host.workflow.scope import Scope, output_field, scope_of
+from pflow_mcp_plugin.host.workflow.scope import Scope, effective_entry, output_field, scope_of
 from pflow_mcp_plugin.host.workflow.templates import Reference, has_template, parse_path
 from pflow_mcp_plugin.host.workflow.usage import check_inputs_are_used, reads
 
@@ -114,6 +115,13 @@ class _Check:
         before = self.graph.before(node_id)
         return self.scope_after({other: node for other, node in self.nodes.items() if other in before})
 
+    def inner_scope(self, node: NodeSpec) -> Scope:
+        """Return what a node can refer to, the item of its batch included."""
+        scope = self.scope(node.id)
+        if node.batch is None:
+            return scope
+        return attrs.evolve(scope, roots={**scope.roots, node.batch.name: Field(key=node.batch.name)})
+
     def scope_after(self, earlier: Mapping[str, NodeSpec]) -> Scope:
         extra = frozenset() if self.document.namespaced else self.given or frozenset()
         return scope_of(self.document, earlier, self.entries, extra)
@@ -140,8 +148,18 @@ class _Check:
                     f"{node.path}.id", message, "Rename one, so that templates can tell them apart"
                 )
 
+    def check_batch(self, node: NodeSpec, batch: Batch) -> None:
+        checker = self.reference_check(self.scope(node.id), f"node {node.id}")
+        checker.check(batch.items, f"{batch.path}.items")
+        if batch.name in self.document.inputs or batch.name in self.nodes:
+            taken = "an input" if batch.name in self.document.inputs else "a node"
+            message = f"The item's name {batch.name} is also that of {taken}"
+            self.findings.error(f"{batch.path}.as", message, "Choose another name")
+
     def check_node(self, node: NodeSpec) -> None:
-        scope = self.scope(node.id)
+        if node.batch:
+            self.check_batch(node, node.batch)
+        scope = self.inner_scope(node)
         entry = self.entries[node.type]
         if entry is None:
             missing = self.types.missing(node.type)
@@ -197,7 +215,7 @@ class _Check:
 
     def check_input_mappings(self, node: NodeSpec, path: str) -> None:
         entry = self.entries[node.type]
-        scope = self.scope(node.id)
+        scope = self.inner_scope(node)
         checker = self.reference_check(scope, f"node {node.id}")
         if self.lenient:
             checker = attrs.evolve(checker, severity="warning")
@@ -212,7 +230,7 @@ class _Check:
                 checker.check_reference(spelled, where)
 
     def check_output_mappings(self, node: NodeSpec, path: str) -> None:
-        entry = self.entries[node.type]
+        entry = effective_entry(node, self.entries)
         for key, target in self.document.mapping(node.id).outputs.items():
             where = at(path, key)
             if target.startswith("__") or not target:

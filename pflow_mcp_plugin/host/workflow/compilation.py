@@ -14,6 +14,7 @@ from pflow_mcp_plugin.host.workflow.document import Document, NodeMapping, NodeS
 from pflow_mcp_plugin.host.workflow.findings import errors_in, refusal
 from pflow_mcp_plugin.host.workflow.graph import Graph
 from pflow_mcp_plugin.host.workflow.inputs import bind_inputs
+from pflow_mcp_plugin.host.workflow.repetition import Batch, Retry
 
 
 class InjectionFailed(PflowError):
@@ -31,12 +32,16 @@ class PlannedNode:
         special: The `__dunder__` parameters that plugins gave it.
         mapping: Its names at the root of the shared store.
         successors: The next node's id by action.
+        batch: The items it runs for, if it does.
+        retry: How its failures are tried again.
     """
 
     ref: NodeRef
     special: Mapping[str, Any]
     mapping: NodeMapping
     successors: Mapping[str, str]
+    batch: Batch | None = None
+    retry: Retry = attrs.field(factory=Retry)
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
@@ -107,6 +112,8 @@ def _plan(node: NodeSpec, entry: Entry, checked: Checked, plugins: Plugins) -> P
         special=inject_params(ref, plugins),
         mapping=checked.document.mapping(node.id),
         successors=checked.graph.successors[node.id],
+        batch=node.batch,
+        retry=node.retry or Retry(),
     )
 
 

@@ -9,6 +9,7 @@ import attrs
 
 from pflow_mcp_plugin.contract import Field
 from pflow_mcp_plugin.host.workflow.findings import at
+from pflow_mcp_plugin.host.workflow.repetition import Batch, Retry
 
 IR_VERSION = "1.0"
 
@@ -22,6 +23,8 @@ class NodeSpec:
     type: str
     params: Mapping[str, Any]
     raw: Mapping[str, Any]
+    batch: Batch | None = None
+    retry: Retry | None = None
 
     @property
     def path(self) -> str:

@@ -17,6 +17,7 @@ from pflow_mcp_plugin.host.workflow.document import (
     OutputSpec,
 )
 from pflow_mcp_plugin.host.workflow.findings import Findings, at, did_you_mean, shown
+from pflow_mcp_plugin.host.workflow.repetition import Batch, Retry, read_batch, read_retry
 
 T = TypeVar("T")
 
@@ -139,11 +140,19 @@ class _Reader:
         named = self.name_at(item, "id", path)
         typed = self.name_at(item, "type", path) if "id" in item or "type" in item else ""
         params = self.get(item, "params", dict, path, {})
-        if item.get("batch") is not None:
-            self.findings.error(f"{path}.batch", "Batches are not available in this version", "Remove batch")
+        batch, retry = self.repetition(item, path)
         if not named or not typed or not self.is_name(named, f"{path}.id", "node id"):
             return None
-        return NodeSpec(index=index, id=named, type=typed, params=params, raw=item)
+        return NodeSpec(index=index, id=named, type=typed, params=params, raw=item, batch=batch, retry=retry)
+
+    def repetition(self, item: Mapping[str, Any], path: str) -> tuple[Batch | None, Retry | None]:
+        """Return how a node is repeated; a batch has retries of its own, for each item."""
+        batch = read_batch(item.get("batch"), f"{path}.batch", self.findings)
+        retry = read_retry(item.get("retry"), f"{path}.retry", self.findings)
+        if batch and retry:
+            message = "A batch is not tried again as a whole"
+            self.findings.error(f"{path}.retry", message, "Set max_retries and retry_wait in batch")
+        return batch, retry
 
     def name_at(self, item: Mapping[str, Any], key: str, path: str) -> str:
         """Return a member that must be there as a non-empty text, or ""."""

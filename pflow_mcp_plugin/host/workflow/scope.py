@@ -37,6 +37,26 @@ def output_field(entry: Entry, key: str) -> Field | None:
     return declared or (Field(key="error") if key == "error" else None)
 
 
+def effective_entry(node: NodeSpec, entries: Mapping[str, Entry | None]) -> Entry | None:
+    """Return the entry of a node; in a batch its outputs are lists and counts."""
+    entry = entries.get(node.type)
+    if entry is None or node.batch is None:
+        return entry
+    return attrs.evolve(entry, interface=attrs.evolve(entry.interface, outputs=_batch_outputs(entry)))
+
+
+def _batch_outputs(entry: Entry) -> tuple[Field, ...]:
+    known = {field.key: field.schema or {} for field in entry.interface.outputs}
+    item = {"properties": known}
+    return (
+        Field(key="results", type="list", description="Outputs by item", schema={"items": item}),
+        Field(key="errors", type="list", description="`{index, item, error}` of each failed item"),
+        Field(key="count", type="int", description="How many items there are"),
+        Field(key="succeeded", type="int", description="How many of them succeeded"),
+        Field(key="failed", type="int", description="How many of them failed"),
+    )
+
+
 def scope_of(
     document: Document,
     earlier: Mapping[str, NodeSpec],
@@ -53,7 +73,7 @@ def scope_of(
     """
     roots = {name: Field(key=name) for name in given}
     roots |= {name: spec.field for name, spec in document.inputs.items()}
-    before = {node_id: entries.get(node.type) for node_id, node in earlier.items()}
+    before = {node_id: effective_entry(node, entries) for node_id, node in earlier.items()}
     writers = before if not document.namespaced else [key for key in document.mappings if key in before]
     for node_id in writers:
         roots.update(_written(document, node_id, before[node_id]))

@@ -35,8 +35,9 @@ def _reads_anything(entry: Entry | None) -> bool:
 
 def _in_templates(document: Document) -> Iterator[str]:
     texts = [node.params for node in document.nodes]
+    lists = [node.batch.items for node in document.nodes if node.batch]
     sources = [output.source for output in document.outputs.values()]
-    for text in (*texts, *sources):
+    for text in (*texts, *lists, *sources):
         yield from (part.root for _, part in references(text) if isinstance(part, Reference))
 
 

@@ -101,7 +101,7 @@ def test_a_good_workflow_has_no_problems():
         ),
         (
             {"nodes": [{"id": "any", "batch": {}}]},
-            ("$.nodes[0].batch", "Batches are not available in this version"),
+            ("$.nodes[0].batch", "items is missing"),
         ),
         ({"nodes": [{"id": "any"}], "edges": [1]}, ("$.edges[0]", "Expected an object, found a number")),
         ({"nodes": [{"id": "any"}], "edges": [{"from": "any"}]}, ("$.edges[0]", "to is missing")),

@@ -1,0 +1,164 @@
+"""Attempts at a node: params in, action out, and again where that is safe."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import attrs
+
+from pflow_mcp_plugin.contract import Field, NodeRef, PflowError
+from pflow_mcp_plugin.host.running.failures import NodeFailed, RunFailed, ValueUnavailable, node_failure, said
+from pflow_mcp_plugin.host.running.repeating import is_safe_to_repeat, waits
+from pflow_mcp_plugin.host.running.run import CurrentRun
+from pflow_mcp_plugin.host.running.store import NodeAwareSharedStore
+from pflow_mcp_plugin.host.running.values import Values
+from pflow_mcp_plugin.host.workflow.coercion import TypeMismatch, coerce
+from pflow_mcp_plugin.host.workflow.compilation import PlannedNode
+from pflow_mcp_plugin.host.workflow.repetition import Retry
+from pflow_mcp_plugin.host.workflow.templates import MissingValue, Reference, resolve
+
+Execute = Callable[[Mapping[str, Any], NodeAwareSharedStore], object]
+"""Runs a node with params and a store and returns its action."""
+
+
+@attrs.frozen
+class Result:
+    """How an execution ended.
+
+    Attributes:
+        action: What the flow routes by; for a failure that no edge takes, what the node meant.
+        failure: Set when the node failed, whether an edge takes it or not.
+        retries: How many attempts came after the first.
+    """
+
+    action: str
+    failure: NodeFailed | None = None
+    retries: int = 0
+
+
+class BadParameter(PflowError):
+    """A parameter does not fit its declared type, and cannot be made to."""
+
+
+@attrs.frozen(eq=False, repr=False)
+class Attempts:
+    """Runs nodes on the values of one run, or of one item of a batch.
+
+    Attributes:
+        run: The run.
+        values: What templates and nodes can read.
+    """
+
+    run: CurrentRun
+    values: Values
+
+    def perform(
+        self,
+        planned: PlannedNode,
+        execute: Execute,
+        store: NodeAwareSharedStore,
+        retry: Retry,
+        note: Callable[[Mapping[str, Any]], None],
+    ) -> Result:
+        """Run a node, and again after a failure that is safe to repeat; what it raises is a failure.
+
+        Args:
+            planned: The node.
+            execute: Runs the real node.
+            store: Its view of the shared store.
+            retry: How often, and how long to wait.
+            note: Is given the params once they are resolved.
+        """
+        try:
+            params = self.params(planned.ref)
+        except PflowError as error:
+            return _failed(planned, error, store)
+        note(params)
+        given = {**params, **planned.special, "__node_id__": planned.ref.id}
+        result = self._attempt(planned, execute, given, store)
+        for count, wait in enumerate(waits(retry), 1):
+            if result.failure is None or not is_safe_to_repeat(result.failure, planned.ref.entry):
+                break
+            self.run.pause(wait)
+            store.take_back()
+            result = attrs.evolve(self._attempt(planned, execute, given, store), retries=count)
+        return result
+
+    def _attempt(
+        self, planned: PlannedNode, execute: Execute, params: Mapping[str, Any], store: NodeAwareSharedStore
+    ) -> Result:
+        self.values.root.pop("__error__", None)
+        try:
+            return self._returned(planned, _checked_action(execute(params, store)), store)
+        except (Exception, SystemExit) as error:  # noqa: BLE001  # nodes are anyone's code: theirs to raise
+            return _failed(planned, error, store)
+
+    def _returned(self, planned: PlannedNode, action: str, store: NodeAwareSharedStore) -> Result:
+        told = store.written.get("error")
+        if action == "default" or (told is None and action != "error"):
+            return Result(action)
+        left = self.values.root.pop("__error__", None)
+        cause = left if isinstance(left, Exception) else RunFailed(_words(told))
+        return Result(routed(planned, action), node_failure(planned.ref, cause))
+
+    def params(self, node: NodeRef) -> dict[str, Any]:
+        """Return a node's params with templates resolved, in their declared types.
+
+        Raises:
+            PflowError: A template names nothing, or a value does not fit; names node and parameter.
+        """
+        fields = {field.key: field for field in node.entry.interface.params}
+        given = {key: value for key, value in node.params.items() if not self.values.is_left_out(value)}
+        resolved = {key: self.resolve(value, f"parameter {key}") for key, value in given.items()}
+        return {key: _coerced(value, fields.get(key)) for key, value in resolved.items()}
+
+    def resolve(self, value: Any, user: str) -> Any:
+        """Return a value with its templates resolved; `user` says in errors what needs them."""
+
+        def lookup(reference: Reference) -> Any:
+            try:
+                return self.values.lookup(reference)
+            except MissingValue as missing:
+                if self.values.document.permissive:
+                    raise
+                raise ValueUnavailable(reference.text, user, missing) from missing
+
+        return resolve(value, lookup, keep_missing=self.values.document.permissive)
+
+
+def routed(planned: PlannedNode, action: str) -> str:
+    """Return the action a failure takes: its own if an edge has it, else `error` if an edge has that."""
+    if action in planned.successors or "error" not in planned.successors:
+        return action
+    return "error"
+
+
+def _failed(planned: PlannedNode, error: BaseException, store: NodeAwareSharedStore) -> Result:
+    store["error"] = said(error)
+    failure = node_failure(planned.ref, error)
+    return Result(routed(planned, failure.action), failure)
+
+
+def _coerced(value: Any, field: Field | None) -> Any:
+    if field is None:
+        return value
+    try:
+        return coerce(value, field)
+    except TypeMismatch as error:
+        details = {"parameter": field.key, "expected": error.expected, "given": error.given}
+        raise BadParameter(
+            f"parameter {field.key} must be {error.expected}, got {error.given}", details=details
+        ) from error
+
+
+def _checked_action(action: object) -> str:
+    if action is None:
+        return "default"
+    if isinstance(action, str):
+        return action or "default"
+    raise RunFailed(f"its action must be a text, it returned {type(action).__name__}")
+
+
+def _words(told: object) -> str:
+    return "it took its error action and gave no reason" if told is None else str(told)

@@ -1,0 +1,196 @@
+"""A node that runs once for each item of a list.
+
+Items that run at the same time each get a view of the shared store of their own: they see what
+the run had written before the batch, and their item; what they write is theirs and becomes their
+entry in `results`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor, Future
+from contextlib import AbstractContextManager
+from functools import partial
+from queue import SimpleQueue
+from typing import Any
+
+import attrs
+
+from pflow_mcp_plugin.contract import PflowError
+from pflow_mcp_plugin.host.running.attempts import Attempts, Execute, Result, routed
+from pflow_mcp_plugin.host.running.failures import BatchUnusable, Interrupted, node_failure, said
+from pflow_mcp_plugin.host.running.progress import progress
+from pflow_mcp_plugin.host.running.store import NodeAwareSharedStore
+from pflow_mcp_plugin.host.workflow.compilation import PlannedNode
+from pflow_mcp_plugin.host.workflow.repetition import Batch
+
+Engine = Callable[[int], AbstractContextManager[Executor]]
+"""Opens an executor for that many items at a time."""
+ERRORS_IN_TRACE = 10
+
+_Item = tuple[int, Any]
+
+
+@attrs.frozen
+class _Done:
+    """What came of one item: its outputs, and its failure if it failed."""
+
+    index: int
+    item: Any
+    outputs: Mapping[str, Any]
+    result: Result
+
+
+def run_batch(
+    attempts: Attempts,
+    planned: PlannedNode,
+    batch: Batch,
+    execute: Execute,
+    store: NodeAwareSharedStore,
+    engine: Engine,
+) -> Result:
+    """Run a node for each item of its batch and write `results`, `errors` and counts.
+
+    Args:
+        attempts: Runs the node on the values of the run.
+        planned: The node.
+        batch: Its batch.
+        execute: Runs the real node.
+        store: The node's view of the shared store.
+        engine: Opens what runs parallel items.
+    """
+    try:
+        items = _items(attempts, batch)
+    except PflowError as error:
+        store["error"] = said(error)
+        failure = node_failure(planned.ref, error)
+        return Result(routed(planned, failure.action), failure)
+    one = partial(_run_item, attempts, planned, batch, execute)
+    tally = _Tally(len(items))
+    with progress(planned.ref.id, len(items)) as advance:
+        for done in _performed(one, items, batch, engine):
+            tally.add(done)
+            advance()
+            if attempts.run.cancelled():
+                raise Interrupted(f"The run was stopped at node {planned.ref.id}")
+    return tally.close(attempts, planned, batch, store)
+
+
+def _items(attempts: Attempts, batch: Batch) -> Sequence[Any]:
+    items = attempts.resolve(batch.items, "batch.items")
+    if isinstance(items, str):
+        import json
+
+        try:
+            items = json.loads(items)
+        except ValueError:
+            raise BatchUnusable(items) from None
+    if not isinstance(items, (list, tuple)):
+        raise BatchUnusable(items)
+    return items
+
+
+def _run_item(
+    attempts: Attempts, planned: PlannedNode, batch: Batch, execute: Execute, numbered: _Item
+) -> _Done:
+    index, item = numbered
+    values = attrs.evolve(attempts.values, root={**attempts.values.root, batch.name: item})
+    # Namespaced whatever the workflow says: an item's outputs are its own until the batch is done.
+    store = NodeAwareSharedStore(values.root, planned.mapping.inputs, namespaced=True, lookup=values.find)
+    mine = attrs.evolve(attempts, values=values)
+    result = mine.perform(planned, execute, store, batch.retry, note=lambda _params: None)
+    return _Done(index, item, store.written, result)
+
+
+def _performed(
+    one: Callable[[_Item], _Done], items: Sequence[Any], batch: Batch, engine: Engine
+) -> Iterator[_Done]:
+    """Yield each item that ran, as it ends; none begins after a failure that ends the batch."""
+    if not batch.parallel:
+        for numbered in enumerate(items):
+            done = one(numbered)
+            yield done
+            if done.result.failure and batch.fail_fast:
+                return
+        return
+    width = max(1, min(batch.max_concurrent, len(items)))
+    with engine(width) as executor:
+        yield from _side_by_side(executor, one, items, batch, width)
+
+
+def _side_by_side(
+    executor: Executor, one: Callable[[_Item], _Done], items: Sequence[Any], batch: Batch, width: int
+) -> Iterator[_Done]:
+    """Keep `width` items in flight; more would only wait, each holding memory."""
+    ended: SimpleQueue[Future[_Done]] = SimpleQueue()
+    waiting = iter(enumerate(items))
+    flying = 0
+    stopped = False
+    while True:
+        while flying < width and not stopped:
+            numbered = next(waiting, None)
+            if numbered is None:
+                break
+            executor.submit(one, numbered).add_done_callback(ended.put)
+            flying += 1
+        if not flying:
+            return
+        done = ended.get().result()
+        flying -= 1
+        stopped = stopped or bool(done.result.failure and batch.fail_fast)
+        yield done
+
+
+@attrs.define(eq=False, repr=False)
+class _Tally:
+    """Gathers what came of the items, in their order."""
+
+    count: int
+    results: list[Any] = attrs.field(init=False)
+    errors: list[dict[str, Any]] = attrs.field(factory=list)
+    succeeded: int = 0
+    retries: int = 0
+    first: _Done | None = None
+
+    def __attrs_post_init__(self) -> None:
+        self.results = [None] * self.count
+
+    def add(self, done: _Done) -> None:
+        """Add one item."""
+        self.retries += done.result.retries
+        if done.result.failure is None:
+            self.succeeded += 1
+            self.results[done.index] = _without_no_error(done.outputs)
+            return
+        cause = done.result.failure.__cause__ or done.result.failure
+        self.errors.append({"index": done.index, "item": done.item, "error": said(cause)})
+        if self.first is None:
+            self.first = done
+
+    def close(
+        self, attempts: Attempts, planned: PlannedNode, batch: Batch, store: NodeAwareSharedStore
+    ) -> Result:
+        """Write the outputs, note the counts in the trace and return how the batch ended."""
+        self.errors.sort(key=lambda error: int(error["index"]))
+        counts = {"count": self.count, "succeeded": self.succeeded, "failed": len(self.errors)}
+        first = {"errors": self.errors[:ERRORS_IN_TRACE]} if self.errors else {}
+        attempts.run.annotate(planned.ref.id, {"batch": {**counts, "retries": self.retries, **first}})
+        for key, value in {"results": self.results, "errors": self.errors, **counts}.items():
+            store[key] = value
+        if self.first is None or not batch.fail_fast:
+            store["error"] = None
+            return Result("default")
+        return self._failure(self.first, planned, store)
+
+    def _failure(self, first: _Done, planned: PlannedNode, store: NodeAwareSharedStore) -> Result:
+        failed = first.result.failure
+        cause = (failed.__cause__ if failed else None) or failed or BatchUnusable(first.item)
+        where = f" at item {first.index + 1} of {self.count}"
+        store["error"] = f"item {first.index + 1} of {self.count}: {said(cause)}"
+        failure = node_failure(planned.ref, cause, where)
+        failure.details["item"] = first.index
+        return Result(first.result.action, failure)
+
+
+def _without_no_error(outputs: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in outputs.items() if not (key == "error" and value is None)}

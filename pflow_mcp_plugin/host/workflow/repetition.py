@@ -1,0 +1,184 @@
+"""What a node says about being run more than once: its tables `batch` and `retry`.
+
+    "batch": {"items": "${list.files}", "as": "file", "parallel": true, "error_handling": "continue"}
+    "retry": {"max": 3, "wait": 1, "backoff": 2}
+
+Only what is safe to repeat is repeated, see `running.repeating`.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import attrs
+
+from pflow_mcp_plugin.host.workflow.findings import Findings, at, did_you_mean, shown
+
+MOST_CONCURRENT = 1_000
+MOST_RETRIES = 100
+LONGEST_WAIT = 3_600
+"""Seconds."""
+_NAME = re.compile(r"[^\W\d][\w-]*")
+
+
+@attrs.frozen(kw_only=True)
+class Retry:
+    """How often and after how long a failure is tried again.
+
+    Attributes:
+        max: How many attempts may follow the first one.
+        wait: Seconds before the second attempt.
+        backoff: What the wait is multiplied by for each further one.
+    """
+
+    max: int = 0
+    wait: float = 1.0
+    backoff: float = 2.0
+
+
+@attrs.frozen(kw_only=True)
+class Batch:
+    """A node that runs once for each item of a list.
+
+    Attributes:
+        items: A list, or a template that stands for one.
+        name: What the node's templates call the item.
+        parallel: Whether items run at the same time.
+        max_concurrent: How many of them do.
+        fail_fast: Whether the first failed item ends the batch; else the rest go on.
+        retry: What happens to an item that failed.
+        path: The table's JSON path.
+    """
+
+    items: Any
+    name: str = "item"
+    parallel: bool = False
+    max_concurrent: int = 10
+    fail_fast: bool = True
+    retry: Retry = attrs.field(factory=Retry)
+    path: str = ""
+
+
+@attrs.frozen
+class _Rule:
+    """What a member has to be."""
+
+    accepts: Callable[[Any], bool]
+    expected: str
+
+
+def read_batch(value: Any, path: str, findings: Findings) -> Batch | None:
+    """Return a node's batch, None if it has none or `items` do not do; problems go to `findings`."""
+    table = _table(value, _BATCH, path, findings)
+    if table is None:
+        return None
+    if "items" not in table:
+        if value.get("items") is None:
+            findings.error(path, "items is missing", 'Add items, such as "${list.files}"')
+        return None
+    return Batch(
+        items=table["items"],
+        name=table.get("as", "item"),
+        parallel=table.get("parallel", False),
+        max_concurrent=int(table.get("max_concurrent", 10)),
+        fail_fast=table.get("error_handling", "fail_fast") == "fail_fast",
+        retry=Retry(max=int(table.get("max_retries", 0)), wait=float(table.get("retry_wait", 1.0))),
+        path=path,
+    )
+
+
+def read_retry(value: Any, path: str, findings: Findings) -> Retry | None:
+    """Return a node's retry, None if it has none; problems go to `findings`."""
+    table = _table(value, _RETRY, path, findings)
+    if table is None:
+        return None
+    if value.get("max") is None:
+        findings.error(path, "max is missing", "Add max, the number of attempts after the first")
+    return Retry(
+        max=int(table.get("max", 0)),
+        wait=float(table.get("wait", 1.0)),
+        backoff=float(table.get("backoff", 2.0)),
+    )
+
+
+def _table(value: Any, rules: Mapping[str, _Rule], path: str, findings: Findings) -> dict[str, Any] | None:
+    """Return the members of a table that do; None if it is no table at all."""
+    if value is None:
+        return None
+    if not isinstance(value, dict):
+        findings.error(path, f"Expected an object, found {shown(value)}")
+        return None
+    members = {}
+    for key, member in value.items():
+        if member is None:  # as good as absent, like everywhere in a workflow
+            continue
+        rule = rules.get(key)
+        if rule is None:
+            hint = did_you_mean(str(key), rules, f"It takes {', '.join(rules)}")
+            findings.error(at(path, str(key)), f"Unknown key {key}", hint)
+        elif rule.accepts(member):
+            members[key] = member
+        else:
+            given = member if isinstance(member, str) or _is_number(member) else shown(member)
+            message = f"{key} must be {rule.expected}, got {given}"
+            findings.error(at(path, key), message, _closest(key, member))
+    return members
+
+
+def _closest(key: str, given: Any) -> str:
+    if key != "error_handling" or not isinstance(given, str):
+        return ""
+    return did_you_mean(given.replace("-", "_"), _HANDLING, "Use fail_fast or continue")
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, list) or (isinstance(value, str) and "${" in value)
+
+
+def _is_name(value: Any) -> bool:
+    return isinstance(value, str) and bool(_NAME.fullmatch(value)) and not value.startswith("__")
+
+
+def _is_flag(value: Any) -> bool:
+    return isinstance(value, bool)
+
+
+def _whole(least: int, most: int) -> Callable[[Any], bool]:
+    def accepts(value: Any) -> bool:
+        return _is_number(value) and least <= value <= most and float(value).is_integer()
+
+    return accepts
+
+
+def _between(least: float, most: float) -> Callable[[Any], bool]:
+    def accepts(value: Any) -> bool:
+        return _is_number(value) and least <= value <= most
+
+    return accepts
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+_HANDLING = ("fail_fast", "continue")
+_FLAG = _Rule(_is_flag, "true or false")
+_RETRIES = _Rule(_whole(0, MOST_RETRIES), f"a whole number from 0 to {MOST_RETRIES}")
+_SECONDS = _Rule(_between(0, LONGEST_WAIT), f"seconds from 0 to {LONGEST_WAIT}")
+_BATCH: Mapping[str, _Rule] = {
+    "items": _Rule(_is_list, 'a list or a template such as "${list.files}"'),
+    "as": _Rule(_is_name, "a name of letters, digits, _ and -"),
+    "parallel": _FLAG,
+    "max_concurrent": _Rule(_whole(1, MOST_CONCURRENT), f"a whole number from 1 to {MOST_CONCURRENT}"),
+    "error_handling": _Rule(lambda value: value in _HANDLING, "fail_fast or continue"),
+    "max_retries": _RETRIES,
+    "retry_wait": _SECONDS,
+}
+_RETRY: Mapping[str, _Rule] = {
+    "max": _RETRIES,
+    "wait": _SECONDS,
+    "backoff": _Rule(_between(1, 10), "a number from 1 to 10"),
+}

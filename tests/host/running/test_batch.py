@@ -1,0 +1,411 @@
+from __future__ import annotations
+
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+import threading
+from concurrent.futures import Executor, Future
+from contextlib import contextmanager
+
+import attrs
+import pocketflow
+import pytest
+
+from pflow_mcp_plugin.contract import PflowError
+from pflow_mcp_plugin.host.running import Runner
+
+
+class Busy(PflowError):
+    """Says that it may be tried again."""
+
+    def __init__(self, message="busy", **details):
+        super().__init__(message, details={"retryable": True, **details})
+
+
+@pytest.fixture
+def double(bench):
+    """A node that doubles `n`; it fails for the numbers in the list returned."""
+    bad = []
+
+    @bench.node("t-double", ["n: int!"], ["n: int"])
+    class Double(pocketflow.Node):
+        def prep(self, shared):
+            return self.params.get("n", shared.get("n"))
+
+        def exec(self, n):
+            if n in bad:
+                raise ValueError(f"{n} is bad")
+            return n * 2
+
+        def post(self, shared, prep_res, exec_res):
+            shared["n"] = exec_res
+            shared["error"] = None
+
+    return bad
+
+
+def batch(items, params=None, **settings):
+    node = {
+        "id": "b",
+        "type": "t-double",
+        "params": {"n": "${item}"} if params is None else params,
+        "batch": {"items": items, **settings},
+    }
+    return {"nodes": [node]}
+
+
+def trace_of(outcome):
+    return json.loads(outcome.trace_path.read_text())
+
+
+@pytest.mark.parametrize("parallel", [False, True])
+def test_a_node_runs_for_each_item_and_keeps_their_order(bench, double, parallel):
+    outcome = bench.run(batch([3, 1, 2], parallel=parallel))
+    assert outcome.outputs == {
+        "results": [{"n": 6}, {"n": 2}, {"n": 4}],
+        "errors": [],
+        "count": 3,
+        "succeeded": 3,
+        "failed": 0,
+    }
+    assert outcome.steps == 1
+
+
+def test_items_come_from_templates_and_have_a_name_of_their_own(bench, double):
+    workflow = batch("${list}", {"n": "${row.deep[0]}"}, **{"as": "row"})
+    workflow["inputs"] = {"list": {"type": "list"}}
+    workflow["outputs"] = {"second": "${b.results[1].n}", "count": "${b.count}"}
+    outcome = bench.run(workflow, list=[{"deep": [1]}, {"deep": ["7"]}])
+    assert outcome.outputs == {"second": 14, "count": 2}
+
+
+def test_an_item_is_found_under_its_name_by_nodes_that_read_the_shared_store(bench, double):
+    workflow = batch([1, 2], {}, **{"as": "n"})
+    assert bench.host.runner.validate(workflow) == ()
+    assert [result["n"] for result in bench.run(workflow).outputs["results"]] == [2, 4]
+
+
+def test_a_list_of_templates_and_a_json_text_are_lists_of_items(bench, double):
+    workflow = batch(["${one}", 5])
+    workflow["inputs"] = {"one": {"type": "int"}}
+    assert bench.run(workflow, one=4).outputs["results"] == [{"n": 8}, {"n": 10}]
+    workflow = batch("${text}")
+    workflow["inputs"] = {"text": {"type": "str"}}
+    assert bench.run(workflow, text="[1]").outputs["results"] == [{"n": 2}]
+
+
+@pytest.mark.parametrize("items", [{"a": 1}, "words", 3, None])
+def test_items_that_are_no_list_fail_the_node(bench, double, items):
+    workflow = batch("${items}")
+    workflow["inputs"] = {"items": {}}
+    outcome = bench.run(workflow, items=items)
+    assert "batch.items must be a list, got" in str(outcome.error)
+
+
+def test_no_items_are_no_failure(bench, double):
+    assert bench.run(batch([], parallel=True)).outputs["results"] == []
+
+
+@pytest.mark.parametrize("parallel", [False, True])
+def test_with_continue_the_others_go_on_and_errors_stand_beside_the_results(bench, double, parallel):
+    double += [2, 4]
+    outcome = bench.run(batch([1, 2, 3, 4], error_handling="continue", parallel=parallel))
+    assert outcome.success
+    assert outcome.outputs["results"] == [{"n": 2}, None, {"n": 6}, None]
+    assert outcome.outputs["errors"] == [
+        {"index": 1, "item": 2, "error": "ValueError: 2 is bad"},
+        {"index": 3, "item": 4, "error": "ValueError: 4 is bad"},
+    ]
+    counts = {key: outcome.outputs[key] for key in ("count", "succeeded", "failed")}
+    assert counts == {"count": 4, "succeeded": 2, "failed": 2}
+
+
+def test_with_fail_fast_no_item_begins_after_a_failure(bench):
+    begun = []
+
+    @bench.node("t-double", ["n"])
+    class Count(pocketflow.Node):
+        def exec(self, prep_res):
+            begun.append(self.params["n"])
+            if self.params["n"] == 2:
+                raise ValueError("2 is bad")
+
+    outcome = bench.run(batch([1, 2, 3]))
+    assert begun == [1, 2]
+    assert outcome.error.message == "Node b (t-double) failed at item 2 of 3: ValueError: 2 is bad"
+    assert outcome.error.details["item"] == 1
+    [step] = trace_of(outcome)["steps"]
+    assert step["outputs"]["results"] == [{}, None, None]
+
+
+def test_a_failed_batch_takes_the_action_of_the_failed_item(bench, double):
+    @bench.node("t-limited", ["n"])
+    class Limited(pocketflow.Node):
+        def post(self, shared, prep_res, exec_res):
+            shared["error"] = "slow down"
+            return "rate_limited"
+
+    workflow = {
+        "nodes": [
+            {"id": "b", "type": "t-limited", "params": {"n": "${item}"}, "batch": {"items": [1]}},
+            {"id": "later", "type": "t-double", "params": {"n": 21}},
+        ],
+        "edges": [{"from": "b", "to": "later", "action": "rate_limited"}],
+    }
+    assert bench.run(workflow).outputs == {"n": 42}
+
+
+def test_items_in_parallel_meet_and_none_sees_what_another_writes(bench):
+    meeting = threading.Barrier(4, timeout=30)
+
+    @bench.node("t-double", ["n"], ["seen"])
+    class Meet(pocketflow.Node):
+        def post(self, shared, prep_res, exec_res):
+            shared["mine"] = self.params["n"]
+            shared["__mark__"] = self.params["n"]
+            meeting.wait()
+            shared["seen"] = [shared["mine"], shared["item"], shared["__mark__"]]
+
+    workflow = batch([1, 2, 3, 4], parallel=True, max_concurrent=4)
+    results = bench.run({**workflow, "enable_namespacing": False}).outputs["results"]
+    assert [result["seen"] for result in results] == [[n, n, n] for n in (1, 2, 3, 4)]
+
+
+@attrs.define
+class Watched(Executor):
+    """Runs what it is given at once, and remembers how much it held."""
+
+    pending: int = 0
+    most: int = 0
+
+    def submit(self, fn, /, *args, **kwargs):
+        self.most = max(self.most, 1)
+        future: Future = Future()
+        future.set_result(fn(*args, **kwargs))
+        return future
+
+
+def test_another_engine_can_stand_in(bench, double):
+    widths = []
+    executor = Watched()
+
+    @contextmanager
+    def engine(width):
+        widths.append(width)
+        yield executor
+
+    outcome = Runner(bench.host, engine=engine).run(batch([1, 2], parallel=True, max_concurrent=7), {})
+    assert outcome.outputs["results"] == [{"n": 2}, {"n": 4}]
+    assert (widths, executor.most) == ([2], 1)
+
+
+def test_no_more_than_max_concurrent_items_are_in_flight(bench):
+    lock = threading.Lock()
+    flying = []
+    most = []
+
+    @bench.node("t-double", ["n"])
+    class Fly(pocketflow.Node):
+        def exec(self, prep_res):
+            with lock:
+                flying.append(1)
+                most.append(len(flying))
+            threading.Event().wait(0.001)
+            with lock:
+                flying.pop()
+
+    assert bench.run(batch(list(range(200)), parallel=True, max_concurrent=3)).success
+    assert max(most) <= 3
+
+
+@pytest.mark.parametrize(
+    ("failure", "purity", "attempts"),
+    [
+        (Busy(), "impure", 3),
+        (ValueError("plain"), "impure", 1),
+        (ValueError("plain"), "flow_safe", 3),
+        (Busy(ran="unknown"), "impure", 1),
+        (Busy(ran="unknown"), "flow_safe", 1),
+        (PflowError("no", details={"retryable": False, "ran": "ran"}), "impure", 1),
+    ],
+)
+@pytest.mark.parametrize("as_batch", [False, True])
+def test_only_what_is_safe_to_repeat_is_tried_again(bench, failure, purity, attempts, as_batch):
+    begun = []
+
+    @bench.node("t-double", ["n"])
+    class Fail(pocketflow.Node):
+        def exec(self, prep_res):
+            begun.append(1)
+            raise failure
+
+    bench.known["t-double"] = attrs.evolve(bench.known["t-double"], purity=purity)
+    node = {"id": "b", "type": "t-double"}
+    if as_batch:
+        node["batch"] = {"items": [1], "max_retries": 2, "retry_wait": 0}
+    else:
+        node["retry"] = {"max": 2, "wait": 0}
+    assert not bench.run({"nodes": [node]}).success
+    assert len(begun) == attempts
+
+
+@pytest.mark.parametrize("namespaced", [True, False])
+def test_a_retry_that_succeeds_leaves_nothing_of_the_failure(bench, namespaced):
+    begun = []
+
+    @bench.node("t-double", ["n"], ["n"])
+    class Second(pocketflow.Node):
+        def post(self, shared, prep_res, exec_res):
+            begun.append(dict(shared))
+            if len(begun) == 1:
+                shared["half"] = 1
+                shared["error"] = "busy"
+                shared["__error__"] = Busy()
+                return "error"
+            shared["n"] = 5
+            return "default"
+
+    node = {"id": "b", "type": "t-double", "retry": {"max": 3, "wait": 0}}
+    outcome = bench.run({"nodes": [node], "enable_namespacing": namespaced})
+    assert outcome.outputs == {"n": 5}
+    assert not {"half", "error", "__error__"} & begun[1].keys()
+    [step] = trace_of(outcome)["steps"]
+    assert (step["details"], step["error"]) == ({"retries": 1}, None)
+
+
+def test_a_wait_grows_by_its_backoff(bench, monkeypatch):
+    waited = []
+    monkeypatch.setattr("pflow_mcp_plugin.host.running.run.CurrentRun.pause", lambda _, s: waited.append(s))
+
+    @bench.node("t-double")
+    class Fail(pocketflow.Node):
+        def exec(self, prep_res):
+            raise Busy
+
+    bench.run({"nodes": [{"id": "b", "type": "t-double", "retry": {"max": 3, "wait": 2, "backoff": 3}}]})
+    assert waited == [2, 6, 18]
+
+
+def test_the_trace_holds_counts_and_the_first_errors_not_every_item(bench, double):
+    double += range(500)
+    outcome = bench.run(batch(list(range(1000)), error_handling="continue", parallel=True))
+    [step] = trace_of(outcome)["steps"]
+    told = step["details"]["batch"]
+    assert (told["count"], told["succeeded"], told["failed"]) == (1000, 500, 500)
+    assert [error["index"] for error in told["errors"]] == list(range(10))
+    assert outcome.trace_path.stat().st_size < 200_000
+
+
+def test_secrets_of_items_stay_out_of_the_trace(bench):
+    @bench.node("t-double", ["n"])
+    class Leak(pocketflow.Node):
+        def exec(self, prep_res):
+            return None
+
+        def post(self, shared, prep_res, exec_res):
+            shared["__run__"].add_secrets(["swordfish"])
+            raise ValueError("swordfish is wrong")
+
+    outcome = bench.run(batch(["swordfish"], error_handling="continue"))
+    assert "swordfish" not in outcome.trace_path.read_text()
+
+
+@pytest.mark.parametrize(
+    ("table", "path", "message", "suggestion"),
+    [
+        ({"items": [1], "paralel": True}, ".paralel", "Unknown key paralel", "Did you mean parallel?"),
+        ({"items": 3}, ".items", "items must be a list", ""),
+        ({"items": "text"}, ".items", "items must be a list", ""),
+        ({}, "", "items is missing", "Add items"),
+        ([1], "", "Expected an object", ""),
+        ({"items": [], "max_concurrent": 0}, ".max_concurrent", "max_concurrent must be a whole number", ""),
+        ({"items": [], "max_concurrent": True}, ".max_concurrent", "max_concurrent must be", ""),
+        ({"items": [], "parallel": "yes"}, ".parallel", "parallel must be true or false, got yes", ""),
+        ({"items": [], "as": "__run__"}, ".as", "as must be a name", ""),
+        ({"items": [], "as": "b"}, ".as", "The item's name b is also that of a node", "Choose another"),
+        ({"items": [], "error_handling": "fail-fast"}, ".error_handling", "error_handling must be", "Did"),
+        ({"items": [], "retry_wait": -1}, ".retry_wait", "retry_wait must be seconds", ""),
+        ({"items": "${nothing.here}"}, ".items", "${nothing.here} in node b names nothing", "There is"),
+        ({"items": "${item}"}, ".items", "${item} in node b names nothing", ""),
+    ],
+)
+def test_a_mistake_in_a_batch_is_found_with_its_place(bench, double, table, path, message, suggestion):
+    node = {"id": "b", "type": "t-double", "params": {"n": 1}, "batch": table}
+    [problem] = bench.host.runner.validate({"nodes": [node]})
+    assert problem.path == f"$.nodes[0].batch{path}"
+    assert problem.message.startswith(message)
+    assert problem.suggestion.startswith(suggestion)
+
+
+def test_a_batch_has_other_outputs_than_its_node(bench, double):
+    workflow = batch([1])
+    workflow["outputs"] = {"a": "${b.n}", "b": "${b.results[0].n}", "c": "${b.results[0].m}"}
+    problems = bench.host.runner.validate(workflow)
+    assert [(problem.path, problem.severity) for problem in problems] == [
+        ("$.outputs.a", "error"),
+        ("$.outputs.c", "warning"),
+    ]
+
+
+def test_a_batch_with_a_retry_of_the_whole_is_refused(bench, double):
+    workflow = batch([1])
+    workflow["nodes"][0]["retry"] = {"max": 1}
+    [problem] = bench.host.runner.validate(workflow)
+    assert problem.path == "$.nodes[0].retry"
+
+
+HANG = """
+import runpy, signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
+runpy.run_module("pflow_mcp_plugin", run_name="__main__", alter_sys=True)
+"""
+
+
+def test_ctrl_c_ends_a_parallel_batch_whose_items_hang(pflow_home, tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    node = {
+        "id": "wait",
+        "type": "read-file",
+        "params": {"file_path": "${item}"},
+        "batch": {"items": [str(pipe)] * 4, "parallel": True, "max_concurrent": 2},
+    }
+    (tmp_path / "wf.json").write_text(json.dumps({"nodes": [node]}))
+    command = [sys.executable, "-c", HANG, "run", str(tmp_path / "wf.json"), "--json"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as program:
+        writer = os.open(pipe, os.O_WRONLY)
+        program.send_signal(signal.SIGINT)
+        stdout, stderr = program.communicate(timeout=60)
+        os.close(writer)
+    assert program.returncode == 130
+    assert json.loads(stdout)["error"]["type"] == "interrupted"
+    assert "Traceback" not in stderr
+
+
+def test_a_terminal_shows_progress_on_standard_error_and_nothing_else_does(pflow, pflow_home, tmp_path):
+    node = {
+        "id": "say",
+        "type": "echo",
+        "params": {"message": "${item}"},
+        "batch": {"items": "${items}", "parallel": True},
+    }
+    workflow = {"inputs": {"items": {"type": "list"}}, "nodes": [node], "outputs": {"n": "${say.count}"}}
+    (tmp_path / "wf.json").write_text(json.dumps(workflow))
+    (tmp_path / "slow.py").write_text(
+        "import pflow_mcp_plugin.host.running.progress as p; p._SOON = 0\n" + HANG
+    )
+    controller, terminal = pty.openpty()
+    command = [sys.executable, str(tmp_path / "slow.py"), "run", str(tmp_path / "wf.json"), "items=[1,2,3]"]
+    env = {**os.environ, "TERM": "xterm"}
+    finished = subprocess.run(
+        command, stdout=subprocess.PIPE, stderr=terminal, env=env, timeout=60, check=True
+    )
+    os.close(terminal)
+    shown = os.read(controller, 100_000)
+    os.close(controller)
+    assert finished.stdout == b"3\n"
+    assert b"say" in shown
+    assert pflow("run", "wf.json", "items=[1]").stderr == ""

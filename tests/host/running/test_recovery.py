@@ -1,0 +1,69 @@
+"""A failure that an edge takes leads through a handler and back, in a workflow and in Python."""
+
+from __future__ import annotations
+
+import pocketflow
+
+
+class Limited(pocketflow.Node):
+    """Is refused twice, then answers."""
+
+    def prep(self, shared):
+        return shared["log"]
+
+    def exec(self, log):
+        log.append("call")
+        return "limited" if log.count("call") < 3 else "answer"
+
+    def post(self, shared, prep_res, exec_res):
+        if exec_res == "limited":
+            shared["error"] = "slow down"
+            return "rate_limited"
+        shared["answer"] = exec_res
+        shared["error"] = None
+        return "default"
+
+
+class BackOff(pocketflow.Node):
+    """Stands for one that waits."""
+
+    def post(self, shared, prep_res, exec_res):
+        shared["log"].append("wait")
+
+
+WAYS = ["call", "wait", "call", "wait", "call"]
+
+
+def test_in_a_workflow_edges_lead_to_the_handler_and_back(bench):
+    bench.node("t-limited", outputs=["answer"], actions=("default", "rate_limited"))(Limited)
+    bench.node("t-back-off")(BackOff)
+    bench.node("t-end")(pocketflow.Node)
+    workflow = {
+        "inputs": {"log": {"type": "list"}},
+        "nodes": [
+            {"id": "search", "type": "t-limited"},
+            {"id": "retry_handler", "type": "t-back-off"},
+            {"id": "end", "type": "t-end"},
+        ],
+        "edges": [
+            {"from": "search", "to": "end"},
+            {"from": "search", "to": "retry_handler", "action": "rate_limited"},
+            {"from": "retry_handler", "to": "search"},
+        ],
+        "outputs": {"answer": "${search.answer}"},
+    }
+    log = []
+    outcome = bench.run(workflow, log=log)
+    assert outcome.outputs == {"answer": "answer"}
+    assert log == WAYS
+    assert outcome.steps == 6
+
+
+def test_in_python_the_same_is_written_with_pocketflow_alone():
+    search, retry_handler, end = Limited(), BackOff(), pocketflow.Node()
+    search >> end
+    search - "rate_limited" >> retry_handler >> search
+    shared = {"log": []}
+    pocketflow.Flow(start=search).run(shared)
+    assert shared["answer"] == "answer"
+    assert shared["log"] == WAYS
