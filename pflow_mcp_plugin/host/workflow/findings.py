@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar, Literal
 
+import attrs
+
 from pflow_mcp_plugin.contract import Kind, PflowError, Problem
 
 
@@ -82,9 +84,8 @@ def refusal(name: str, problems: Sequence[Problem]) -> PflowError:
     """
     count = len(problems)
     # One problem is told in the message; who shows several takes them from `problems`.
-    message = (
-        f"Workflow {name}: {problems[0].message}" if count == 1 else f"Workflow {name} has {count} problems"
-    )
+    only = attrs.evolve(problems[0], suggestion="")
+    message = f"Workflow {name}: {only}" if count == 1 else f"Workflow {name} has {count} problems"
     steps = tuple(dict.fromkeys(problem.suggestion for problem in problems if problem.suggestion))
     refused = all(problem.kind == "not_found" for problem in problems)
     kind = NodeTypeMissing if refused else WorkflowInvalid
