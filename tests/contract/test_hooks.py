@@ -1,0 +1,68 @@
+"""Every hook: its argument is pinned, its example runs, it is documented and it is tested."""
+
+from __future__ import annotations
+
+import doctest
+import inspect
+from pathlib import Path
+from types import FunctionType
+
+import pytest
+
+from pflow_mcp_plugin import hookspecs as ours
+from pflow_mcp_plugin.contract import hookspecs as hosts
+
+ROOT = Path(__file__).resolve().parents[2]
+
+ARGUMENTS = {
+    "pflow_addhooks": ["manager"],
+    "pflow_configure": ["host"],
+    "pflow_unconfigure": ["host"],
+    "pflow_register_nodes": ["host"],
+    "pflow_inject_params": ["node"],
+    "pflow_register_commands": ["host"],
+    "pflow_validate_config": ["host"],
+    "pflow_run_context": ["run"],
+    "pflow_mcp_prepare_call": ["call"],
+    "pflow_mcp_call_tool": ["call"],
+}
+"""A 1.x signature never changes: what is new is an attribute of the one argument."""
+
+HOOKS: dict[str, FunctionType] = {
+    name: hook for module in (hosts, ours) for name, hook in vars(module).items() if name.startswith("pflow_")
+}
+
+
+def test_the_hooks_and_their_arguments_are_these():
+    assert {name: list(inspect.signature(hook).parameters) for name, hook in HOOKS.items()} == ARGUMENTS
+
+
+@pytest.mark.parametrize("name", ARGUMENTS)
+def test_the_example_of_a_hook_runs(name):
+    examples = doctest.DocTestFinder().find(HOOKS[name], name, globs={})
+    assert sum(len(found.examples) for found in examples) >= 2
+    runner = doctest.DocTestRunner(verbose=False)
+    for found in examples:
+        runner.run(found)
+    assert runner.summarize(verbose=False).failed == 0
+
+
+@pytest.mark.parametrize("name", ARGUMENTS)
+def test_a_hook_says_when_it_is_called_and_what_raising_does(name):
+    text = HOOKS[name].__doc__ or ""
+    assert "Called" in text or "They are called" in (ours.__doc__ or "")
+    assert "Example:" in text
+
+
+@pytest.mark.parametrize("name", ARGUMENTS)
+def test_a_hook_is_documented(name):
+    assert f"`{name}({ARGUMENTS[name][0]})`" in (ROOT / "docs" / "plugins.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", ARGUMENTS)
+def test_a_hook_is_tested_beside_this(name):
+    here = Path(__file__)
+    others = (
+        path for path in (ROOT / "tests").rglob("*.py") if path != here and ".installed" not in path.parts
+    )
+    assert any(name in path.read_text(encoding="utf-8") for path in others)
