@@ -4,6 +4,6 @@
 - `tree`: the commands of all plugins as one tree; what a command runs is imported when it runs
 - `output`: a report as text or as the JSON envelope
 - `builtin`: the host's own commands, announced through the same hook as any plugin's
-- `run`, `registry`, `plugins`, `config`: what those do
+- `run`, `registry`, `settings`, `workflow`, `trace`, `plugins`, `config`: what those do
 - `tables`, `options`: what they share
 """

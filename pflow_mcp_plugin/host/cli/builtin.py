@@ -26,6 +26,14 @@ def pflow_register_commands() -> Iterable[Command]:
         Command(
             path=("plugins",), help="List plugins and what each brings.", load=f"{_ROOM}.plugins:plugins"
         ),
+        Command(
+            path=("settings", "set"),
+            help="Keep a value, such as a token.",
+            load=f"{_ROOM}.settings:set_value",
+        ),
+        Command(path=("settings", "get"), help="Show a value, masked.", load=f"{_ROOM}.settings:get"),
+        Command(path=("settings", "list"), help="List what is kept.", load=f"{_ROOM}.settings:list_keys"),
+        Command(path=("settings", "unset"), help="Forget a value.", load=f"{_ROOM}.settings:unset"),
         Command(path=("config", "check"), help="Check every config file.", load=f"{_ROOM}.config:check"),
         Command(path=("config", "path"), help="List the files that pflow uses.", load=f"{_ROOM}.config:path"),
     ]

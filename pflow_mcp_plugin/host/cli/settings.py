@@ -1,0 +1,88 @@
+"""`pflow settings set | get | list | unset`."""
+
+from __future__ import annotations
+
+import sys
+from typing import ClassVar
+
+import click
+
+from pflow_mcp_plugin.contract import Kind, PflowError, Report
+from pflow_mcp_plugin.host.app import EmbeddedHost
+from pflow_mcp_plugin.host.cli.options import json_option
+from pflow_mcp_plugin.host.cli.tables import table
+from pflow_mcp_plugin.redaction import mask
+
+
+class NotSet(PflowError):
+    """The settings have no such key."""
+
+    kind: ClassVar[Kind] = "not_found"
+
+
+@click.command()
+@click.argument("key")
+@click.argument("value")
+@click.option("--keyring", is_flag=True, help="Keep it in the keyring of the operating system.")
+@json_option
+@click.pass_obj
+def set_value(host: EmbeddedHost, key: str, value: str, *, keyring: bool) -> Report:
+    """Keep VALUE under KEY; `-` reads it from standard input, so that no shell history has it."""
+    host.settings.set(key, _piped() if value == "-" else value, keyring=keyring)
+    place = "keyring" if keyring else "file"
+    return Report(data={"key": key, "place": place}, text=f"{key} is kept in the {_named(place)}")
+
+
+@click.command()
+@click.argument("key")
+@click.option("--show", is_flag=True, help="Show the value itself.")
+@json_option
+@click.pass_obj
+def get(host: EmbeddedHost, key: str, *, show: bool) -> Report:
+    """Show what is kept under KEY; a secret is masked without `--show`."""
+    value = host.settings.get(key)
+    if value is None:
+        raise _not_set(host, key)
+    shown = value if show else mask(value)
+    return Report(data={"key": key, "value": shown, "masked": shown != value}, text=shown)
+
+
+@click.command()
+@json_option
+@click.pass_obj
+def list_keys(host: EmbeddedHost) -> Report:
+    """List the keys that are set and where each value is kept; values are masked."""
+    values = host.settings.values()
+    rows = [(key, mask(values.get(key, "****")), place) for key, place in host.settings.names().items()]
+    return Report(
+        data=[{"key": key, "value": value, "place": place} for key, value, place in rows],
+        text=lambda: table(("KEY", "VALUE", "PLACE"), rows) if rows else "Nothing is set",
+    )
+
+
+@click.command()
+@click.argument("key")
+@json_option
+@click.pass_obj
+def unset(host: EmbeddedHost, key: str) -> Report:
+    """Forget what is kept under KEY."""
+    if not host.settings.unset(key):
+        raise _not_set(host, key)
+    return Report(data={"key": key}, text=f"{key} is forgotten")
+
+
+def _piped() -> str:
+    text = "" if sys.stdin is None else sys.stdin.buffer.read().decode("utf-8", "replace")
+    return text.removesuffix("\n").removesuffix("\r")
+
+
+def _named(place: str) -> str:
+    return "keyring" if place == "keyring" else "settings file"
+
+
+def _not_set(host: EmbeddedHost, key: str) -> NotSet:
+    from difflib import get_close_matches
+
+    close = get_close_matches(key, host.settings.names(), 1)
+    hint = f"Did you mean {close[0]}?" if close else f"Set it: pflow settings set {key} VALUE"
+    return NotSet(f"{key} is not set", suggestions=(hint,))

@@ -1,0 +1,60 @@
+"""Secrets in the keyring of the operating system: through `keyring`, the extra `[keyring]`."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from pflow_mcp_plugin.contract import Kind, PflowError
+
+_SERVICE = "pflow"
+
+
+class KeyringUnusable(PflowError):
+    """The keyring is not there, is locked, or refuses."""
+
+    kind: ClassVar[Kind] = "config"
+
+
+def read(key: str) -> str | None:
+    """Return the secret kept under a key, None if there is none.
+
+    Raises:
+        KeyringUnusable: It cannot be asked.
+    """
+    value: str | None = _ask("get_password", key)
+    return value
+
+
+def write(key: str, value: str) -> None:
+    """Keep a secret under a key.
+
+    Raises:
+        KeyringUnusable: It cannot be kept.
+    """
+    _ask("set_password", key, value)
+
+
+def remove(key: str) -> None:
+    """Forget the secret under a key, if there is one.
+
+    Raises:
+        KeyringUnusable: It cannot be removed.
+    """
+    if read(key) is not None:
+        _ask("delete_password", key)
+
+
+def _ask(question: str, key: str, *more: str) -> Any:
+    try:
+        import keyring
+        from keyring.errors import KeyringError
+    except ImportError as error:
+        message = f"{key} is kept in the keyring, and the package keyring is not installed"
+        raise KeyringUnusable(message, suggestions=("pip install 'pflow-mcp[keyring]'",)) from error
+    try:
+        return getattr(keyring, question)(_SERVICE, key, *more)
+    except KeyringError as error:
+        message = f"The keyring refuses {key}: {error or type(error).__name__}"
+        raise KeyringUnusable(
+            message, suggestions=("Unlock it, or keep the value in the settings file",)
+        ) from error

@@ -1,0 +1,104 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+KEYRING = """
+import json, os, pathlib
+
+def _file():
+    return pathlib.Path(os.environ["FAKE_KEYRING"])
+
+def _data():
+    return json.loads(_file().read_text()) if _file().exists() else {}
+
+def get_password(service, key):
+    return _data().get(f"{service}/{key}")
+
+def set_password(service, key, value):
+    _file().write_text(json.dumps({**_data(), f"{service}/{key}": value}))
+
+def delete_password(service, key):
+    data = _data()
+    del data[f"{service}/{key}"]
+    _file().write_text(json.dumps(data))
+"""
+
+
+@pytest.fixture
+def keyring(tmp_path):
+    """A stand-in for the keyring of the system: the environment to run the program in."""
+    room = tmp_path / "site" / "keyring"
+    room.mkdir(parents=True)
+    (room / "__init__.py").write_text(KEYRING)
+    (room / "errors.py").write_text("class KeyringError(Exception): pass\n")
+    return {"PYTHONPATH": str(tmp_path / "site"), "FAKE_KEYRING": str(tmp_path / "keys.json")}
+
+
+def test_a_value_is_kept_where_only_its_owner_reads_it_and_masked_when_shown(pflow, pflow_home):
+    assert pflow("settings", "set", "TOKEN", "swordfish").exit_code == 0
+    path = pflow_home / "config" / "settings.json"
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert pflow("settings", "get", "TOKEN").stdout == "****\n"
+    assert pflow("settings", "get", "TOKEN", "--show").stdout == "swordfish\n"
+    assert "swordfish" not in pflow("settings", "list").stdout
+    data = pflow("settings", "get", "TOKEN", "--json").envelope["data"]
+    assert data == {"key": "TOKEN", "value": "****", "masked": True}
+    assert pflow("settings", "unset", "TOKEN").exit_code == 0
+    assert pflow("settings", "list", "--json").envelope["data"] == []
+
+
+def test_a_value_can_be_piped_in(pflow):
+    pflow("settings", "set", "TOKEN", "-", stdin="sword fish\n")
+    assert pflow("settings", "get", "TOKEN", "--show").stdout == "sword fish\n"
+
+
+def test_a_key_that_is_not_set_is_not_found_and_the_closest_is_named(pflow):
+    pflow("settings", "set", "TOKEN", "a")
+    for command in ("get", "unset"):
+        finished = pflow("settings", command, "TOKN", "--json")
+        assert finished.exit_code == 2
+        assert finished.envelope["error"]["type"] == "not_found"
+        assert finished.envelope["error"]["suggestions"] == ["Did you mean TOKEN?"]
+
+
+def test_a_key_that_no_reference_could_spell_is_refused(pflow, pflow_home):
+    assert pflow("settings", "set", "A B", "x").exit_code == 2
+    assert not (pflow_home / "config" / "settings.json").exists()
+
+
+def test_what_others_put_into_the_file_survives(pflow, pflow_home):
+    path = pflow_home / "config" / "settings.json"
+    path.parent.mkdir()
+    path.write_text('{"env": {"A": "1"}, "theirs": [1]}')
+    path.chmod(0o600)
+    pflow("settings", "set", "B", "2")
+    data = json.loads(path.read_text())
+    assert data["env"] == {"A": "1", "B": "2"}
+    assert data["theirs"] == [1]
+
+
+def test_a_corrupt_file_is_refused_and_left_alone(pflow, pflow_home):
+    path = pflow_home / "config" / "settings.json"
+    path.parent.mkdir()
+    path.write_text("{oops")
+    assert pflow("settings", "set", "B", "2").exit_code == 2
+    assert path.read_text() == "{oops"
+
+
+def test_the_keyring_holds_what_it_is_given_and_the_file_only_the_name(pflow, pflow_home, keyring):
+    pflow("settings", "set", "TOKEN", "old")
+    assert pflow("settings", "set", "TOKEN", "-", "--keyring", stdin="swordfish", env=keyring).exit_code == 0
+    assert "swordfish" not in (pflow_home / "config" / "settings.json").read_text()
+    assert pflow("settings", "get", "TOKEN", "--show", env=keyring).stdout == "swordfish\n"
+    listed = pflow("settings", "list", "--json", env=keyring).envelope["data"]
+    assert listed == [{"key": "TOKEN", "value": "****", "place": "keyring"}]
+    assert pflow("settings", "unset", "TOKEN", env=keyring).exit_code == 0
+    assert pflow("settings", "get", "TOKEN", env=keyring).exit_code == 2
+
+
+def test_without_the_package_the_keyring_says_what_to_install(pflow):
+    finished = pflow("settings", "set", "TOKEN", "a", "--keyring", "--json", env={"PYTHONPATH": ""})
+    assert finished.exit_code == 2
+    assert finished.envelope["error"]["suggestions"] == ["pip install 'pflow-mcp[keyring]'"]
