@@ -1,0 +1,14 @@
+"""What went wrong, translated into our error tree. The one place that does so.
+
+A failure is explained from evidence: what the transport noticed, how the process ended, what the
+HTTP exchange saw; the SDK's own words come last, for they name the least.
+
+- `evidence`: what is known when something fails, and the error made of it
+- `explaining`: which evidence is looked at first; deadlines
+- `process`, `network`, `rpc`: one kind of cause each
+"""
+
+from pflow_mcp_plugin.client.failures.evidence import Evidence, leaves
+from pflow_mcp_plugin.client.failures.explaining import explain
+
+__all__ = ["Evidence", "explain", "leaves"]

@@ -1,0 +1,106 @@
+"""What is known when something fails, and the error made of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from pflow_mcp_plugin.client.exchange import Exchange
+from pflow_mcp_plugin.errors import CallFailed, ConnectionFailed, McpError, Phase, Ran, Where
+from pflow_mcp_plugin.types import Server
+
+if TYPE_CHECKING:
+    from pflow_mcp_plugin.client.messages import Observations
+
+_TAIL_LINES = 12
+_TAIL_CHARACTERS = 1500
+
+
+@attrs.frozen(kw_only=True)
+class Evidence:
+    """What is known at the moment of a failure.
+
+    Attributes:
+        server: The server's config.
+        phase: What was being done.
+        tool: The raw tool name during a call.
+        seconds: The deadline that passed, None if none did.
+        deadline: Which deadline that was.
+        returncode: How the process ended, None if it runs or there is none.
+        stderr: The end of what the server wrote there, redacted.
+        seen: What the stdio transport noticed.
+        exchange: What the request saw.
+        closed: Whether the connection is over.
+        unset: Variables of `env` that were not set.
+    """
+
+    server: Server
+    phase: Phase
+    tool: str = ""
+    seconds: float | None = None
+    deadline: str = ""
+    returncode: int | None = None
+    stderr: str = ""
+    seen: Observations | None = None
+    exchange: Exchange = attrs.field(factory=Exchange)
+    closed: bool = False
+    unset: tuple[str, ...] = ()
+
+    @property
+    def where(self) -> Where:
+        """Server, tool and phase."""
+        return Where(server=self.server.name, tool=self.tool, phase=self.phase)
+
+    @property
+    def calling(self) -> bool:
+        """Whether a call was under way."""
+        return self.phase == "call"
+
+
+def failure(
+    message: str,
+    evidence: Evidence,
+    *,
+    ran: Ran = "unknown",
+    retryable: bool = False,
+    next_step: str = "",
+    **facts: Any,
+) -> McpError:
+    """Return the error; what was never sent did not run, whatever the caller thinks."""
+    kind = CallFailed if evidence.calling else ConnectionFailed
+    if not evidence.calling or not evidence.exchange.sent:
+        ran = "not ran"
+    facts = {"stderr": evidence.stderr, "exit_code": evidence.returncode, **facts}
+    notes = [message, *_unset_note(evidence), *_tail_note(evidence)]
+    return kind(
+        "\n".join(notes), where=evidence.where, ran=ran, retryable=retryable, next_step=next_step, **facts
+    )
+
+
+def _unset_note(evidence: Evidence) -> list[str]:
+    if not evidence.unset:
+        return []
+    return [f"Not set and passed as empty: {', '.join(evidence.unset)}"]
+
+
+def _tail_note(evidence: Evidence) -> list[str]:
+    tail = evidence.stderr.strip()[-_TAIL_CHARACTERS:].splitlines()[-_TAIL_LINES:]
+    return ["Its last words on stderr:", *(f"  {line}" for line in tail)] if tail else []
+
+
+def leaves(error: BaseException) -> Iterator[BaseException]:
+    """Yield the exceptions inside nested exception groups."""
+    if isinstance(error, BaseExceptionGroup):
+        for inner in error.exceptions:
+            yield from leaves(inner)
+    else:
+        yield error
+
+
+def causes(error: BaseException | None) -> Iterator[BaseException]:
+    """Yield an exception and what it came from, down to the first."""
+    while error is not None:
+        yield from leaves(error)
+        error = error.__cause__ or error.__context__

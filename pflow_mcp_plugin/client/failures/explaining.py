@@ -1,0 +1,47 @@
+"""The way from a failure and its evidence to an error of ours."""
+
+from __future__ import annotations
+
+from pflow_mcp_plugin.client.failures.evidence import Evidence, failure
+from pflow_mcp_plugin.client.failures.network import from_network, from_status
+from pflow_mcp_plugin.client.failures.process import from_exit, from_seen
+from pflow_mcp_plugin.client.failures.rpc import from_error
+from pflow_mcp_plugin.errors import DeadlineExceeded, McpError
+
+
+def explain(error: BaseException, evidence: Evidence) -> McpError:
+    """Return the failure in our terms; the cause is kept as `__cause__`."""
+    found = (
+        from_seen(evidence)
+        or _from_deadline(evidence)
+        or from_exit(evidence)
+        or from_network(evidence)
+        or from_status(evidence)
+        or from_error(error, evidence)
+    )
+    found.__cause__ = error
+    return found
+
+
+def _from_deadline(evidence: Evidence) -> McpError | None:
+    if evidence.seconds is None:
+        return None
+    name, seconds = evidence.server.name, f"{evidence.seconds:g} s"
+    unmatched = evidence.seen.unmatched if evidence.seen else 0
+    note = f"; {unmatched} replies came that nobody asked for" if unmatched else ""
+    if not evidence.calling:
+        return failure(
+            f"Server {name} did not finish its {evidence.phase} within {seconds}{note}",
+            evidence,
+            retryable=True,
+            next_step=f"raise {evidence.deadline} of server {name} if it needs longer",
+            seconds=evidence.seconds,
+        )
+    return DeadlineExceeded(
+        f"Tool {evidence.tool} on server {name} gave no answer within {seconds} ({evidence.deadline}){note}",
+        where=evidence.where,
+        ran="unknown" if evidence.exchange.sent else "not ran",
+        next_step=f"raise {evidence.deadline} of server {name} if the tool needs longer",
+        seconds=evidence.seconds,
+        stderr=evidence.stderr,
+    )

@@ -1,0 +1,65 @@
+"""Failures of a server's process and of the lines it writes."""
+
+from __future__ import annotations
+
+import signal
+
+from pflow_mcp_plugin.client.failures.evidence import Evidence, failure
+from pflow_mcp_plugin.errors import McpError
+
+
+def from_seen(evidence: Evidence) -> McpError | None:
+    """Explain what the transport noticed."""
+    seen, name = evidence.seen, evidence.server.name
+    if seen is None:
+        return None
+    if seen.invalid_json is not None:
+        return failure(
+            f"Invalid JSON response from server {name}: {seen.invalid_json}",
+            evidence,
+            next_step="report it to the server's author: stdout is for messages only",
+        )
+    if seen.too_long is not None:
+        cap = evidence.server.max_line_mb
+        return failure(
+            f"Server {name} sent a message of more than {cap:g} MiB ({seen.too_long:,} bytes had come)",
+            evidence,
+            next_step=f"ask for less, or raise max_line_mb of server {name}",
+        )
+    if seen.write_timed_out:
+        return failure(
+            f"Server {name} stopped reading: a message could not be written within its deadline",
+            evidence,
+            ran="not ran",
+            next_step=f"check that server {name} is not stuck",
+        )
+    return None
+
+
+def from_exit(evidence: Evidence) -> McpError | None:
+    """Explain the end of the process."""
+    if evidence.returncode is None:
+        return None
+    name, how = evidence.server.name, ended(evidence.returncode)
+    if not evidence.calling and evidence.phase != "list":
+        return failure(
+            f"Server {name} {how} before the handshake",
+            evidence,
+            next_step=f"run its command by itself to see why: {evidence.server.command}",
+        )
+    middle = " in mid-message" if evidence.seen is not None and evidence.seen.unfinished else ""
+    return failure(
+        f"MCP server process terminated unexpectedly: {name} {how}{middle}",
+        evidence,
+        next_step="look at its last words; check what it had done before you run this again",
+    )
+
+
+def ended(returncode: int) -> str:
+    """Say how a process ended, e.g. `exited 3` or `was ended by SIGKILL`."""
+    if returncode >= 0:
+        return f"exited {returncode}"
+    try:
+        return f"was ended by {signal.Signals(-returncode).name}"
+    except ValueError:
+        return f"was ended by signal {-returncode}"

@@ -1,0 +1,94 @@
+"""What the SDK and the server say themselves: JSON-RPC errors and breaches of the protocol."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pflow_mcp_plugin.client.failures.evidence import Evidence, failure, leaves
+from pflow_mcp_plugin.errors import McpError, ToolNotFound, Where
+
+# JSON-RPC and MCP error codes.
+_CONNECTION_CLOSED = -32000
+_REQUEST_TIMEOUT = -32001
+_RESOURCE_NOT_FOUND = -32002
+_METHOD_NOT_FOUND = -32601
+_INVALID_PARAMS = -32602
+
+
+def from_error(error: BaseException, evidence: Evidence) -> McpError:
+    """Explain what the SDK raised."""
+    from mcp.shared.exceptions import MCPError
+    from pydantic import ValidationError
+
+    from pflow_mcp_plugin.client.session import InputRequired, VersionConflict
+
+    leaf = next(leaves(error))
+    name = evidence.server.name
+    if isinstance(leaf, VersionConflict):
+        offered = ", ".join(leaf.offered)
+        return failure(
+            f"MCP protocol version not supported: server {name} offers {offered}, pflow wants {leaf.wanted}",
+            evidence,
+            next_step=f"bring the server up to date, or set protocol of server {name}",
+        )
+    if isinstance(leaf, InputRequired):
+        return failure(
+            f"Tool {evidence.tool} on server {name} asks a person for input, which a run cannot give",
+            evidence,
+            next_step="pass what it asks for as an argument, if the tool takes it",
+        )
+    if isinstance(leaf, ValidationError):
+        return _not_protocol(leaf, evidence)
+    if isinstance(leaf, MCPError):
+        return _from_rpc(leaf, evidence)
+    return failure(f"Server {name}: {type(leaf).__name__}: {leaf}", evidence)
+
+
+def _not_protocol(error: Any, evidence: Evidence) -> McpError:
+    first = error.errors()[0]
+    place = ".".join(str(part) for part in first["loc"])
+    return failure(
+        f"Server {evidence.server.name} gave what is no result of the protocol: {place}: {first['msg']}",
+        evidence,
+        ran="ran",
+        next_step="report it to the server's author",
+    )
+
+
+def _from_rpc(error: Any, evidence: Evidence) -> McpError:
+    code, text, name = error.code, error.message, evidence.server.name
+    if code == _CONNECTION_CLOSED and evidence.closed:
+        step = "look at its log; check what it had done before you run this again"
+        return failure(f"Server {name} closed the connection", evidence, next_step=step, code=code)
+    if evidence.calling and says_tool_is_gone(text, evidence.tool):
+        return tool_gone(evidence.where, code=code)
+    known = {_METHOD_NOT_FOUND: "Method not found", _INVALID_PARAMS: "Invalid params"}.get(code)
+    place = f"{evidence.tool} on server {name}" if evidence.tool else f"server {name}"
+    failed = failure(
+        f"{known}: {place}: {text}" if known else f"Server {name} answered with error {code}: {text}",
+        evidence,
+        ran="not ran" if known else "unknown",
+        next_step="check the arguments: pflow mcp info shows what the tool takes"
+        if code == _INVALID_PARAMS
+        else "",
+        code=code,
+        data=error.data,
+    )
+    failed.action = {_RESOURCE_NOT_FOUND: "resource_missing", _REQUEST_TIMEOUT: "timeout"}.get(code, "error")
+    return failed
+
+
+def says_tool_is_gone(text: str, tool: str) -> bool:
+    """Whether a server's words mean that it has no such tool."""
+    words = text.lower()
+    return tool.lower() in words and ("unknown tool" in words or ("tool" in words and "not found" in words))
+
+
+def tool_gone(where: Where, **facts: Any) -> ToolNotFound:
+    """Return the failure of a call to a tool that its server no longer has."""
+    return ToolNotFound(
+        f"Tool {where.tool} not found on server {where.server}",
+        where=where,
+        next_step=f"run: pflow mcp sync {where.server}",
+        **facts,
+    )
