@@ -6,10 +6,12 @@ import json
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from statistics import median
+from typing import Any
 
 import attrs
 
-from benchmarks.pairs import compare, run
+from benchmarks.pairs import Comparison, compare, run
 
 _HERE = Path(__file__).resolve().parent
 _STEPS = 10
@@ -110,6 +112,119 @@ def _cold_run(bench: Bench, server: str, command: list[str], call: tuple[str, di
     )
 
 
+def warm_call(bench: Bench) -> Iterator[Line]:
+    """Compare a call through a warm pool with the bare SDK's, one after the other."""
+    found = _calls(bench, calls=100, in_flight=1)
+    yield _ratio("call through a warm pool / `Client.call_tool`", found, 1.10)
+
+
+def parallel_calls(bench: Bench) -> Iterator[Line]:
+    """Compare 1,000 calls with 32 in flight, as throughput."""
+    found = _calls(bench, calls=1000, in_flight=32)
+    ratio = 1 / found.ratio
+    yield Line(
+        name="1,000 calls, 32 in flight: throughput / bare SDK's",
+        measured=f"{ratio:.2f} ×",
+        limit="≥ 0.95 ×",
+        kept=ratio >= 0.95,
+        details=attrs.asdict(found),
+    )
+
+
+def _calls(bench: Bench, *, calls: int, in_flight: int) -> Comparison:
+    command = [sys.executable, str(_HERE / "calls.py"), str(bench.pairs), str(calls), str(in_flight)]
+    times = json.loads(run(command, bench.env, bench.folder)[1])
+    return Comparison(ours=tuple(times["ours"]), theirs=tuple(times["theirs"]))
+
+
+def _ratio(name: str, found: Comparison, limit: float) -> Line:
+    return Line(
+        name=name,
+        measured=f"{found.ratio:.2f} ×",
+        limit=f"≤ {limit:.2f} ×",
+        kept=found.ratio <= limit,
+        details=attrs.asdict(found),
+    )
+
+
+def sync(bench: Bench) -> Iterator[Line]:
+    """Compare a sync of eight servers that each take a second to start with a sync of one."""
+    one, eight = (Bench(folder=bench.folder / name, pairs=bench.pairs) for name in ("one", "eight"))
+    slow = [sys.executable, str(_HERE / "plain_server.py"), "1"]
+    for home, count in ((one, 1), (eight, 8)):
+        home.folder.mkdir()
+        for number in range(count):
+            run(home.pflow("mcp", "add", f"slow-{number}", "--", *slow), home.env, bench.folder)
+    times = [
+        (
+            run(eight.pflow("mcp", "sync"), eight.env, bench.folder)[0],
+            run(one.pflow("mcp", "sync"), one.env, bench.folder)[0],
+        )
+        for _ in range(bench.pairs)
+    ]
+    found = Comparison(ours=tuple(pair[0] for pair in times), theirs=tuple(pair[1] for pair in times))
+    yield _ratio("sync of 8 servers that take 1 s to start / of one", found, 1.5)
+
+
+def long_line(bench: Bench) -> Iterator[Line]:
+    """Read a result of 100 MB in one line, beside one of 10 MB."""
+    small, large = (_long_line(bench, megabytes, 5) for megabytes in (10, 100))
+    ratio = median(large["seconds"]) / median(small["seconds"])
+    yield Line(
+        name="100 MB result line / 10 MB one",
+        measured=f"{ratio:.1f} ×",
+        limit="≤ 12 ×",
+        kept=ratio <= 12,
+        details=[small, large],
+    )
+    memory = _long_line(bench, 100, 1)["peak_mb"] / 100
+    yield Line(name="its memory / its size", measured=f"{memory:.1f} ×", limit="≤ 6 ×", kept=memory <= 6)
+
+
+def _long_line(bench: Bench, megabytes: int, rounds: int) -> Any:
+    command = [sys.executable, str(_HERE / "long_line.py"), str(megabytes), str(rounds)]
+    return json.loads(run(command, bench.env, bench.folder)[1])
+
+
+def large_registry(bench: Bench) -> Iterator[Line]:
+    """Look one of 10,000 tools up, and search them, beside a start with none of them."""
+    many, none = (Bench(folder=bench.folder / name, pairs=bench.pairs) for name in ("many", "none"))
+    for home in (many, none):
+        home.folder.mkdir()
+    for number in range(20):
+        many.add(f"large-{number}", [sys.executable, str(_HERE / "many_tools.py"), "500"])
+    first = run(many.pflow("registry", "search", "department"), many.env, bench.folder)[0]
+    node = ("registry", "describe", "mcp-large-7-tool-250")
+    yield _beyond("one lookup among 10,000 tools", 50, many, none, node, ("registry", "describe", "echo"))
+    words = ("registry", "search", "department 250")
+    yield _beyond("a search among 10,000 tools", 100, many, none, words, words)
+    warm = median(run(many.pflow(*words), many.env, bench.folder)[0] for _ in range(3))
+    extra = (first - warm) * 1000
+    yield Line(
+        name="the first search after a sync, beyond a later one",
+        measured=f"{extra:.0f} ms",
+        limit="≤ 600 ms",
+        kept=extra <= 600,
+    )
+
+
+def _beyond(
+    name: str, limit: int, many: Bench, none: Bench, ours: Sequence[str], theirs: Sequence[str]
+) -> Line:
+    times = [
+        (run(many.pflow(*ours), many.env, many.folder)[0], run(none.pflow(*theirs), none.env, none.folder)[0])
+        for _ in range(many.pairs)
+    ]
+    extra = median(ours - theirs for ours, theirs in times) * 1000
+    return Line(
+        name=f"{name}, beyond a start with none",
+        measured=f"{extra:.0f} ms",
+        limit=f"≤ {limit} ms",
+        kept=extra <= limit,
+        details=times,
+    )
+
+
 def installed(bench: Bench) -> Iterator[Line]:
     """Install the package into an environment of its own and weigh it."""
     python = bench.folder / "venv" / "bin" / "python"
@@ -127,6 +242,11 @@ LINES = {
     "listings": listings,
     "cold-run-demo": cold_run_demo,
     "cold-run-time": cold_run_time,
+    "warm-call": warm_call,
+    "parallel-calls": parallel_calls,
+    "sync": sync,
+    "long-line": long_line,
+    "large-registry": large_registry,
     "installed": installed,
 }
 """What `--only` may name."""

@@ -1,0 +1,29 @@
+"""A stdio server without the SDK: `python benchmarks/plain_server.py SECONDS_TO_START`.
+
+Its tool `text` answers with as many letters as it is asked for, in one line.
+"""
+
+import json
+import sys
+import time
+
+
+def answer(request: dict) -> dict:
+    """Return the result of a request."""
+    if request["method"] == "initialize":
+        info = {"name": "plain", "version": "1"}
+        version = request["params"]["protocolVersion"]
+        return {"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": info}
+    if request["method"] == "tools/list":
+        schema = {"type": "object", "properties": {"length": {"type": "integer"}}}
+        return {"tools": [{"name": "text", "inputSchema": schema}]}
+    return {"content": [{"type": "text", "text": "x" * request["params"]["arguments"]["length"]}]}
+
+
+time.sleep(float(sys.argv[1]))
+for line in sys.stdin:
+    message = json.loads(line)
+    if "id" in message:
+        known = message["method"] in ("initialize", "tools/list", "tools/call")
+        body = {"result": answer(message)} if known else {"error": {"code": -32601, "message": "unknown"}}
+        print(json.dumps({"jsonrpc": "2.0", "id": message["id"], **body}), flush=True)
