@@ -18,6 +18,7 @@ class Exchange:
 
     Attributes:
         sent: Whether the request left the session.
+        unsent: Whether it is certain that the server did not get the whole of it.
         raw: The result as it came, before any model saw it.
         status: HTTP status of the last answer.
         headers: Its headers.
@@ -26,6 +27,7 @@ class Exchange:
     """
 
     sent: bool = False
+    unsent: bool = False
     raw: Mapping[str, Any] | None = None
     status: int | None = None
     headers: Mapping[str, str] = attrs.field(factory=dict)

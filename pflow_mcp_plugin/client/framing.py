@@ -54,4 +54,6 @@ class LineBuffer:
 
     def _check(self) -> None:
         if self._size > self._cap:
-            raise LineTooLong(self._size)
+            size = self._size
+            self._parts, self._size = [], 0  # it may be large, and is of no use any more
+            raise LineTooLong(size)

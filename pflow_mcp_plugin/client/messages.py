@@ -13,6 +13,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
+from pflow_mcp_plugin.client.exchange import current
 from pflow_mcp_plugin.client.framing import LineBuffer, LineTooLong
 from pflow_mcp_plugin.client.pipes import PipeWriter
 
@@ -31,6 +32,7 @@ class Observations:
         invalid_json: The beginning of a line that looked like JSON and did not parse.
         too_long: Bytes of a line that reached the cap.
         write_timed_out: Whether the server stopped reading.
+        broken: Whether nothing more can be sent, or what comes is of no use.
         unfinished: Bytes of a message that broke off when the server closed its stdout.
         unmatched: Replies whose id nobody waits for.
         strays: Lines that are no messages.
@@ -40,6 +42,7 @@ class Observations:
         self.invalid_json: str | None = None
         self.too_long: int | None = None
         self.write_timed_out = False
+        self.broken = False
         self.unfinished = 0
         self.unmatched = 0
         self.strays = 0
@@ -87,18 +90,18 @@ class MessageStream:
 
         body = message.message
         request_id = getattr(body, "id", None)
-        if request_id is not None and hasattr(body, "method"):
+        is_request = request_id is not None and hasattr(body, "method")
+        if request_id is not None and is_request:
             self._waiting.add(request_id)
         data = (
             body.model_dump_json(by_alias=True, exclude_unset=True).encode("utf-8", "surrogatepass") + b"\n"
         )
         try:
-            await self._writer.write(data)
-        except TimeoutError as error:
-            self.seen.write_timed_out = True
+            await self._writer.write(data, _note_unsent if is_request else _nothing_to_note)
+        except (TimeoutError, BrokenPipeError) as error:
+            self.seen.write_timed_out |= isinstance(error, TimeoutError)
+            self.seen.broken = True
             self.incoming.end()
-            raise BrokenResourceError from error
-        except BrokenPipeError as error:
             raise BrokenResourceError from error
 
     def feed(self, data: bytes) -> None:
@@ -129,10 +132,10 @@ class MessageStream:
         """A line that is no message: one that looks like JSON and is not ends the connection."""
         if not _is_utf8(line):
             self._note_stray("bytes that are not UTF-8")
-            replaced = line.decode("utf-8", "replace").encode()
-            if _is_message(replaced):
-                self._on_line(replaced)
-            return
+            line = line.decode("utf-8", "replace").encode()
+            if _is_message(line):
+                self._on_line(line)
+                return
         if line[:1] in (b"{", b"[") and not _is_json(line) and self._waiting:
             self.seen.invalid_json = line[:200].decode("utf-8", "replace")
             self._break_off()
@@ -159,6 +162,7 @@ class MessageStream:
         self.incoming.end()
 
     def _break_off(self) -> None:
+        self.seen.broken = True
         if self._source is not None:
             self._source.close()
         self.incoming.end()
@@ -266,6 +270,17 @@ class MessageSink:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         return None
+
+
+def _note_unsent() -> None:
+    """Mark the request of the current task as one that its server did not get."""
+    exchange = current.get()
+    if exchange is not None:
+        exchange.unsent = True
+
+
+def _nothing_to_note() -> None:
+    """What is no request has nobody who asks how it went."""
 
 
 def _is_utf8(line: bytes) -> bool:

@@ -58,6 +58,7 @@ class PipeWriter(asyncio.BaseProtocol):
         self._transport: asyncio.WriteTransport | None = None
         self._room = asyncio.Event()
         self._room.set()
+        self._given = 0
         self.lost = False
 
     async def connect(self, pipe: IO[bytes]) -> None:
@@ -78,21 +79,60 @@ class PipeWriter(asyncio.BaseProtocol):
         self.lost = True
         self._room.set()
 
-    async def write(self, data: bytes) -> None:
+    async def write(self, data: bytes, on_unsent: Callable[[], None] = lambda: None) -> None:
         """Write one message.
 
+        A message that is given up half-way, at the deadline or because the task is cancelled,
+        closes the pipe: the other side must not come upon the rest of it later.
+
+        Args:
+            data: The message, with its newline.
+            on_unsent: Called when it is certain that the other side did not get all of it.
+
         Raises:
-            BrokenPipeError: The other side is gone.
-            TimeoutError: It did not take the message in time.
+            BrokenPipeError: The other side is gone; it may have got the message first.
+            TimeoutError: It took nothing for too long.
         """
-        if self.lost or self._transport is None:
+        transport = self._transport
+        if transport is None or transport.is_closing():
+            on_unsent()
             raise BrokenPipeError
-        self._transport.write(data)
-        if not self._room.is_set():
-            async with asyncio.timeout(self._seconds):
-                await self._room.wait()
+        transport.write(data)
+        if transport.is_closing():  # how asyncio tells that the other side was gone
+            on_unsent()
+            raise BrokenPipeError
+        self._given += len(data)
+        await self._until_taken(transport, self._given, on_unsent)
         if self.lost:
             raise BrokenPipeError
+
+    async def _until_taken(
+        self, transport: asyncio.WriteTransport, end: int, on_unsent: Callable[[], None]
+    ) -> None:
+        try:
+            while not self._room.is_set():
+                await self._some_taken(transport)
+        except (TimeoutError, asyncio.CancelledError) as error:
+            if self._taken(transport) < end - 1:  # but for the newline, a message is whole
+                transport.abort()
+                on_unsent()
+            elif isinstance(error, TimeoutError):
+                return  # it is a later message that the other side does not take
+            raise
+
+    async def _some_taken(self, transport: asyncio.WriteTransport) -> None:
+        """Wait for room; return after the deadline too if something was taken meanwhile."""
+        taken = self._taken(transport)
+        try:
+            async with asyncio.timeout(self._seconds):
+                await self._room.wait()
+        except TimeoutError:
+            if taken == self._taken(transport):
+                raise
+
+    def _taken(self, transport: asyncio.WriteTransport) -> int:
+        """Return how many bytes have left for the other side."""
+        return self._given - transport.get_write_buffer_size()
 
     async def close(self, seconds: float) -> None:
         """Close the pipe, waiting a little for what is still to be written."""

@@ -87,7 +87,7 @@ class StdioTransport:
     async def _stop(self) -> None:
         try:
             await self._writer.close(0.5)
-            if not await self.exited(_HUNG_GRACE if self.hung else _EXIT_GRACE):
+            if not await self.exited(_HUNG_GRACE if self.hung or self.seen.broken else _EXIT_GRACE):
                 self.process.signal_group(signal.SIGTERM)
                 await self.exited(_EXIT_GRACE)
             self.process.signal_group(signal.SIGKILL)

@@ -58,6 +58,11 @@ class Evidence:
         """Whether a call was under way."""
         return self.phase == "call"
 
+    @property
+    def reached(self) -> bool:
+        """Whether a call may have reached its server."""
+        return self.calling and self.exchange.sent and not self.exchange.unsent
+
 
 def failure(
     message: str,
@@ -70,7 +75,7 @@ def failure(
 ) -> McpError:
     """Return the error; what was never sent did not run, whatever the caller thinks."""
     kind = CallFailed if evidence.calling else ConnectionFailed
-    if not evidence.calling or not evidence.exchange.sent:
+    if not evidence.reached:
         ran = "not ran"
     facts = {"stderr": evidence.stderr, "exit_code": evidence.returncode, **facts}
     notes = [message, *_unset_note(evidence), *_tail_note(evidence)]

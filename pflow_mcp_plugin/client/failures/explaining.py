@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pflow_mcp_plugin.client.failures.evidence import Evidence, failure
 from pflow_mcp_plugin.client.failures.network import from_network, from_status
-from pflow_mcp_plugin.client.failures.process import from_exit, from_seen
+from pflow_mcp_plugin.client.failures.process import from_exit, from_seen, stopped_reading
 from pflow_mcp_plugin.client.failures.rpc import from_error
 from pflow_mcp_plugin.errors import DeadlineExceeded, McpError
 
@@ -26,6 +26,8 @@ def explain(error: BaseException, evidence: Evidence) -> McpError:
 def _from_deadline(evidence: Evidence) -> McpError | None:
     if evidence.seconds is None:
         return None
+    if evidence.exchange.unsent:
+        return stopped_reading(evidence)
     name, seconds = evidence.server.name, f"{evidence.seconds:g} s"
     unmatched = evidence.seen.unmatched if evidence.seen else 0
     note = f"; {unmatched} replies came that nobody asked for" if unmatched else ""
@@ -40,7 +42,7 @@ def _from_deadline(evidence: Evidence) -> McpError | None:
     return DeadlineExceeded(
         f"Tool {evidence.tool} on server {name} gave no answer within {seconds} ({evidence.deadline}){note}",
         where=evidence.where,
-        ran="unknown" if evidence.exchange.sent else "not ran",
+        ran="unknown" if evidence.reached else "not ran",
         next_step=f"raise {evidence.deadline} of server {name} if the tool needs longer",
         seconds=evidence.seconds,
         stderr=evidence.stderr,

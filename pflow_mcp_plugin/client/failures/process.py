@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 
 from pflow_mcp_plugin.client.failures.evidence import Evidence, failure
-from pflow_mcp_plugin.errors import McpError
+from pflow_mcp_plugin.errors import DeadlineExceeded, McpError
 
 
 def from_seen(evidence: Evidence) -> McpError | None:
@@ -26,14 +26,17 @@ def from_seen(evidence: Evidence) -> McpError | None:
             evidence,
             next_step=f"ask for less, or raise max_line_mb of server {name}",
         )
-    if seen.write_timed_out:
-        return failure(
-            f"Server {name} stopped reading: a message could not be written within its deadline",
-            evidence,
-            ran="not ran",
-            next_step=f"check that server {name} is not stuck",
-        )
-    return None
+    return stopped_reading(evidence) if seen.write_timed_out else None
+
+
+def stopped_reading(evidence: Evidence) -> McpError:
+    """Explain a message that a server did not take in time."""
+    name = evidence.server.name
+    message = f"Server {name} stopped reading: a message could not be written within its deadline"
+    step = f"check that server {name} is not stuck; its call_timeout is how long it may refuse to read"
+    if evidence.reached or not evidence.calling:
+        return failure(message, evidence, next_step=step)
+    return DeadlineExceeded(message, where=evidence.where, next_step=step, stderr=evidence.stderr)
 
 
 def from_exit(evidence: Evidence) -> McpError | None:
@@ -51,6 +54,7 @@ def from_exit(evidence: Evidence) -> McpError | None:
     return failure(
         f"MCP server process terminated unexpectedly: {name} {how}{middle}",
         evidence,
+        retryable=evidence.exchange.unsent,
         next_step="look at its last words; check what it had done before you run this again",
     )
 
