@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any, Literal
 
 import attrs
 
 Transport = Literal["stdio", "http", "sse", "uds", "pipe"]
+
 
 @attrs.frozen(kw_only=True)
 class ToolFilter:
@@ -95,6 +97,15 @@ class Launch:
     secrets: tuple[str, ...] = ()
     unset: tuple[str, ...] = ()
     era: Literal["modern", "handshake"] | None = None
+
+    @cached_property
+    def key(self) -> str:
+        """Tells apart what may not share a connection: a hash of the whole expanded config."""
+        import json
+        from hashlib import sha256
+
+        config = json.dumps(attrs.asdict(self.server), sort_keys=True, default=str)
+        return sha256(config.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 @attrs.frozen(kw_only=True)
