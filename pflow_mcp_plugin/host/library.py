@@ -2,17 +2,161 @@
 
 from __future__ import annotations
 
+import re
+import time
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any, ClassVar
 
 import attrs
+
+from pflow_mcp_plugin.contract import Kind, PflowError
+from pflow_mcp_plugin.host.workflow.loading import load_workflow
+from pflow_mcp_plugin.storage import encode_json, locked, read_bytes, write_atomic
+
+_NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
+
+
+class NotAName(PflowError):
+    """A name that no saved workflow can have."""
+
+    kind: ClassVar[Kind] = "usage"
+
+
+class NotSaved(PflowError):
+    """No workflow, or no version of it, is saved under a name."""
+
+    kind: ClassVar[Kind] = "not_found"
+
+
+@attrs.frozen(kw_only=True)
+class Saved:
+    """A saved workflow.
+
+    Attributes:
+        name: Its name in the library.
+        description: What it says of itself.
+        version: Counts how often it was changed, from 1.
+        path: Its file.
+        saved: When, as UTC time.
+    """
+
+    name: str
+    description: str
+    version: int
+    path: Path
+    saved: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON form."""
+        return {**attrs.asdict(self), "path": str(self.path)}
 
 
 @attrs.frozen
 class Library:
-    """A folder with one JSON file for each saved workflow, named after it."""
+    """A folder with one JSON file for each saved workflow, named after it.
+
+    A file holds the workflow itself, so that it can be run, edited and handed on as it is. What it
+    was before a change stays in `versions/NAME/NUMBER.json`.
+    """
 
     folder: Path
 
     def names(self) -> list[str]:
         """Return the names, sorted."""
-        return sorted(path.stem for path in self.folder.glob("*.json"))
+        return sorted(path.stem for path in self.folder.glob("*.json") if is_name(path.stem))
+
+    def path(self, name: str) -> Path:
+        """Return the file of a workflow."""
+        return self.folder / f"{name}.json"
+
+    def get(self, name: str, version: int | None = None) -> dict[str, Any]:
+        """Return a saved workflow, the current version unless another is asked for.
+
+        Raises:
+            PflowError: There is none (kind `not_found`), or its file is not what was saved.
+        """
+        path = self.path(name)
+        content = read_bytes(path) if is_name(name) else None
+        if content is None:
+            raise self._not_saved(name)
+        current = self._version(name)
+        if version not in (None, current):
+            path = self._versions(name) / f"{version}.json"
+            content = read_bytes(path)
+        if content is None:
+            hint = f"There are versions 1 to {current}"
+            raise NotSaved(f"There is no version {version} of {name}", suggestions=(hint,))
+        return load_workflow(content.decode("utf-8", "replace"), str(path))
+
+    def describe(self, name: str) -> Saved:
+        """Return what is known of a saved workflow.
+
+        Raises:
+            PflowError: As for `get`.
+        """
+        description = self.get(name).get("description", "")
+        changed = time.gmtime(self.path(name).stat().st_mtime)
+        return Saved(
+            name=name,
+            description=description if isinstance(description, str) else "",
+            version=self._version(name),
+            path=self.path(name),
+            saved=time.strftime("%Y-%m-%dT%H:%M:%SZ", changed),
+        )
+
+    def save(self, name: str, workflow: Mapping[str, Any], description: str = "") -> Saved:
+        """Save a workflow under a name; what was there before is kept as an older version.
+
+        Raises:
+            PflowError: The name does not do, or the workflow cannot be written.
+        """
+        if not is_name(name):
+            raise NotAName(
+                f"{name!r} is no name for a workflow",
+                suggestions=("Use a-z, 0-9 and single hyphens between them, like daily-report",),
+            )
+        content = encode_json(
+            {**workflow, "name": name, **({"description": description} if description else {})}
+        )
+        with locked(self.folder / "library"):
+            before = read_bytes(self.path(name))
+            if before not in (None, content):
+                write_atomic(self._versions(name) / f"{self._version(name)}.json", before or b"")
+            if before != content:
+                write_atomic(self.path(name), content)
+        return self.describe(name)
+
+    def delete(self, name: str) -> None:
+        """Delete a workflow with every version of it.
+
+        Raises:
+            PflowError: There is none.
+        """
+        with locked(self.folder / "library"):
+            if name not in self.names():
+                raise self._not_saved(name)
+            for older in self._versions(name).glob("*.json"):
+                older.unlink()
+            if self._versions(name).is_dir():
+                self._versions(name).rmdir()
+            self.path(name).unlink()
+
+    def _versions(self, name: str) -> Path:
+        return self.folder / "versions" / name
+
+    def _version(self, name: str) -> int:
+        numbers = [int(path.stem) for path in self._versions(name).glob("*.json") if path.stem.isdecimal()]
+        return max(numbers, default=0) + 1
+
+    def _not_saved(self, name: str) -> NotSaved:
+        from difflib import get_close_matches
+
+        close = get_close_matches(name, self.names(), 1)
+        hint = f"Did you mean {close[0]}?" if close else "See: pflow workflow list"
+        return NotSaved(f"No workflow is saved as {name}", suggestions=(hint,))
+
+
+def is_name(text: str) -> bool:
+    """Return whether a text can be the name of a saved workflow."""
+    return len(text) <= 100 and _NAME.fullmatch(text) is not None

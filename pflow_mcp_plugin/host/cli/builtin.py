@@ -19,10 +19,16 @@ def pflow_register_commands() -> Iterable[Command]:
         Command(
             path=("registry", "search"), help="Search node types by words.", load=f"{_ROOM}.registry:search"
         ),
+        Command(
+            path=("registry", "discover"),
+            help="Find the node types that a task needs.",
+            load=f"{_ROOM}.registry:discover",
+        ),
         Command(path=("registry", "describe"), help="Show a node type.", load=f"{_ROOM}.registry:describe"),
         Command(
             path=("registry", "export"), help="Print the registry as JSON.", load=f"{_ROOM}.registry:export"
         ),
+        *_workflow_commands(),
         Command(
             path=("plugins",), help="List plugins and what each brings.", load=f"{_ROOM}.plugins:plugins"
         ),
@@ -37,6 +43,20 @@ def pflow_register_commands() -> Iterable[Command]:
         Command(path=("config", "check"), help="Check every config file.", load=f"{_ROOM}.config:check"),
         Command(path=("config", "path"), help="List the files that pflow uses.", load=f"{_ROOM}.config:path"),
     ]
+
+
+def _workflow_commands() -> Iterable[Command]:
+    room = f"{_ROOM}.workflow"
+    yield Command(path=("workflow", "save"), help="Save a workflow under a name.", load=f"{room}:save")
+    yield Command(path=("workflow", "list"), help="List saved workflows.", load=f"{room}:list_saved")
+    yield Command(path=("workflow", "show"), help="Show a saved workflow.", load=f"{room}:show")
+    yield Command(path=("workflow", "delete"), help="Delete a saved workflow.", load=f"{room}:delete")
+    yield Command(path=("workflow", "graph"), help="Draw a workflow.", load=f"{room}:graph")
+    yield Command(
+        path=("workflow", "export-python"),
+        help="Write a workflow as a Python program.",
+        load=f"{room}:export_python",
+    )
 
 
 @hookimpl

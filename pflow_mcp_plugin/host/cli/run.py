@@ -14,6 +14,7 @@ from pflow_mcp_plugin.host.app import EmbeddedHost
 from pflow_mcp_plugin.host.cli.options import json_option
 from pflow_mcp_plugin.host.cli.output import problem_lines, to_json
 from pflow_mcp_plugin.host.cli.tree import Misused
+from pflow_mcp_plugin.host.library import is_name
 from pflow_mcp_plugin.host.workflow import load_workflow
 
 
@@ -35,9 +36,9 @@ class WorkflowUnsound(PflowError):
 @json_option
 @click.pass_obj
 def run(host: EmbeddedHost, workflow: str, inputs: tuple[str, ...]) -> Report:
-    """Run the workflow in the JSON file WORKFLOW; give its inputs as NAME=VALUE."""
+    """Run WORKFLOW, a JSON file or a saved name; give its inputs as NAME=VALUE."""
     values: dict[str, Any] = dict(parse_inputs(inputs))
-    document = read_workflow(Path(workflow))
+    document = find_workflow(host, workflow)
     values |= piped_inputs(document, values)
     return outcome_report(host.runner.run(document, values, name=workflow))
 
@@ -47,8 +48,28 @@ def run(host: EmbeddedHost, workflow: str, inputs: tuple[str, ...]) -> Report:
 @json_option
 @click.pass_obj
 def validate(host: EmbeddedHost, workflow: str) -> Report:
-    """Check the workflow in the JSON file WORKFLOW and list every problem; nothing runs."""
-    return findings_report(workflow, host.runner.validate(read_workflow(Path(workflow))))
+    """Check WORKFLOW, a JSON file or a saved name, and list every problem; nothing runs."""
+    return findings_report(workflow, host.runner.validate(find_workflow(host, workflow)))
+
+
+def find_workflow(host: EmbeddedHost, word: str) -> dict[str, Any]:
+    """Return the workflow that is saved under a name or stands in a file.
+
+    A saved name wins over a file of the same name without suffix; `./NAME` is always the file.
+
+    Raises:
+        PflowError: It is neither, or cannot be read.
+    """
+    if is_name(word) and word in host.library.names():
+        return host.library.get(word)
+    if is_name(word) and not Path(word).is_file():
+        from difflib import get_close_matches
+
+        close = get_close_matches(word, host.library.names(), 1)
+        hints = tuple(f"Did you mean {name}?" for name in close) or _similar_files(Path(f"{word}.json"))
+        message = f"{word} is neither a saved workflow nor a file"
+        raise NoSuchWorkflow(message, suggestions=hints or ("See: pflow workflow list",))
+    return read_workflow(Path(word))
 
 
 def read_workflow(path: Path) -> dict[str, Any]:

@@ -7,6 +7,7 @@
 - `steps`: one step, recorded: a node, or all items of its batch.
 - `attempts`, `repeating`: params in, action out, and again where that is safe.
 - `batch`, `threads`, `progress`: a node for each item of a list.
+- `script`: workflows written in Python; importing it imports pocketflow, as `flow` does.
 - `flow`: the workflow as a pocketflow `Flow`; importing it imports pocketflow.
 - `failures`: what stops a run.
 - `trace`: what a run leaves on disk.

@@ -64,7 +64,15 @@ class Runner:
         Raises:
             PflowError: See `compile`; nothing has run.
         """
-        compiled = self.compile(workflow, name or "workflow", inputs)
+        return self.run_compiled(self.compile(workflow, name or "workflow", inputs), inputs)
+
+    def run_compiled(self, compiled: Compiled, inputs: Mapping[str, Any]) -> Outcome:
+        """Run a plan to its end.
+
+        Args:
+            compiled: The plan, checked against these inputs.
+            inputs: Typed values by input name.
+        """
         for warning in compiled.warnings:
             self._host.report(warning)
         run = CurrentRun(self._host, compiled.workflow)

@@ -1,0 +1,131 @@
+"""`pflow workflow save | list | show | delete | graph | export-python`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from pflow_mcp_plugin.contract import Problem, Report
+from pflow_mcp_plugin.host.app import EmbeddedHost
+from pflow_mcp_plugin.host.cli.files import write_text
+from pflow_mcp_plugin.host.cli.options import json_option
+from pflow_mcp_plugin.host.cli.output import problem_lines, to_json
+from pflow_mcp_plugin.host.cli.run import find_workflow, read_workflow
+from pflow_mcp_plugin.host.cli.tables import table
+from pflow_mcp_plugin.host.workflow import normalise
+from pflow_mcp_plugin.host.workflow.document import Document
+from pflow_mcp_plugin.host.workflow.findings import Findings, errors_in, refusal
+from pflow_mcp_plugin.host.workflow.graph import Graph
+from pflow_mcp_plugin.host.workflow.reading import read_document
+
+
+@click.command()
+@click.argument("file")
+@click.option("--name", required=True, help="The name to save it under: a-z, 0-9 and hyphens.")
+@click.option("--description", default="", help="What it is for, in one line.")
+@json_option
+@click.pass_obj
+def save(host: EmbeddedHost, file: str, name: str, description: str) -> Report:
+    """Save the workflow in FILE under a name; what was saved there before is kept as an older version."""
+    workflow = read_workflow(Path(file))
+    problems = host.runner.validate(workflow)
+    # What a node type lacks may be installed or synced later; the rest is a mistake in the file.
+    errors = [problem for problem in errors_in(problems) if problem.kind != "not_found"]
+    if errors:
+        raise refusal(file, errors)
+    saved = host.library.save(name, workflow, description)
+    lines = [f"Saved {name}, version {saved.version}; run it with: pflow run {name}"]
+    rest = tuple(problem for problem in problems if problem.kind == "not_found" or _warns(problem))
+    return Report(data=saved.to_dict(), text="\n".join([*lines, *problem_lines(rest)]))
+
+
+@click.command()
+@json_option
+@click.pass_obj
+def list_saved(host: EmbeddedHost) -> Report:
+    """List saved workflows."""
+    found = [host.library.describe(name) for name in host.library.names()]
+    rows = [(saved.name, str(saved.version), saved.saved, saved.description) for saved in found]
+    return Report(
+        data=[saved.to_dict() for saved in found],
+        text=lambda: table(("NAME", "VERSION", "SAVED", "DESCRIPTION"), rows) if rows else "Nothing is saved",
+    )
+
+
+@click.command()
+@click.argument("name")
+@click.option("--version", type=click.IntRange(min=1), help="An older version.")
+@json_option
+@click.pass_obj
+def show(host: EmbeddedHost, name: str, version: int | None) -> Report:
+    """Show the workflow that is saved under NAME."""
+    workflow = host.library.get(name, version)
+    return Report(data=workflow, text=lambda: to_json(workflow))
+
+
+@click.command()
+@click.argument("name")
+@json_option
+@click.pass_obj
+def delete(host: EmbeddedHost, name: str) -> Report:
+    """Delete the workflow that is saved under NAME, with every version of it."""
+    host.library.delete(name)
+    return Report(data={"name": name}, text=f"{name} is deleted")
+
+
+@click.command()
+@click.argument("workflow")
+@click.option("--html", type=click.Path(path_type=Path), metavar="FILE", help="Write a page with a drawing.")
+@json_option
+@click.pass_obj
+def graph(host: EmbeddedHost, workflow: str, html: Path | None) -> Report:
+    """Print WORKFLOW, a JSON file or a saved name, as a Mermaid flowchart."""
+    from pflow_mcp_plugin.host.showing.drawing import graph_page
+    from pflow_mcp_plugin.host.showing.mermaid import mermaid
+
+    document = read_sound_document(host, workflow)
+    edges = Graph.of(document)
+    text = mermaid(document, edges)
+    if html is None:
+        return Report(data={"mermaid": text}, text=text)
+    write_text(html, graph_page(workflow, document, edges))
+    return Report(data={"mermaid": text, "html": str(html)}, text=f"Wrote {html}")
+
+
+@click.command()
+@click.argument("workflow")
+@click.option("--output", type=click.Path(path_type=Path), metavar="FILE", help="Write it there.")
+@json_option
+@click.pass_obj
+def export_python(host: EmbeddedHost, workflow: str, output: Path | None) -> Report:
+    """Write WORKFLOW, a JSON file or a saved name, as a Python program that needs this package only."""
+    from pflow_mcp_plugin.host.showing.script import python_script
+
+    raw: Mapping[str, Any] = find_workflow(host, workflow)
+    compiled = host.runner.compile(raw, Path(workflow).stem)
+    text = python_script(compiled, normalise(raw, host.registry.upgrade))
+    if output is None:
+        return Report(data={"python": text}, text=text)
+    write_text(output, text)
+    return Report(data={"path": str(output)}, text=f"Wrote {output}")
+
+
+def read_sound_document(host: EmbeddedHost, word: str) -> Document:
+    """Return a workflow that is well-formed, whatever its nodes are.
+
+    Raises:
+        PflowError: It is not there, or malformed.
+    """
+    findings = Findings()
+    document = read_document(normalise(find_workflow(host, word), host.registry.upgrade), findings)
+    errors = errors_in(findings.problems)
+    if errors:
+        raise refusal(word, errors)
+    return document
+
+
+def _warns(problem: Problem) -> bool:
+    return problem.severity == "warning"

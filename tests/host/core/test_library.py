@@ -1,0 +1,195 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from pflow_mcp_plugin.contract import PflowError
+from pflow_mcp_plugin.host.library import Library, is_name
+
+GREET = {
+    "inputs": {"names": {"type": "list"}, "word": {"type": "str", "default": "Hi"}},
+    "nodes": [
+        {
+            "id": "greet-all",
+            "type": "echo",
+            "params": {"message": "${word} ${item}"},
+            "batch": {"items": "${names}"},
+        },
+        {"id": "class", "type": "echo", "params": {"message": "${greet-all.results}"}},
+        {"id": "sorry", "type": "echo", "params": {"message": 'no "greeting"\n<b>'}},
+    ],
+    "edges": [
+        {"from": "greet-all", "to": "class"},
+        {"from": "greet-all", "to": "sorry", "action": "error"},
+    ],
+    "outputs": {"first": "${class.message[0].message}", "count": "${greet-all.count}"},
+}
+
+OUTPUT = {"capture_output": True, "text": True, "timeout": 60}
+
+
+@pytest.fixture
+def greet(tmp_path):
+    (tmp_path / "greet.json").write_text(json.dumps(GREET))
+    return "greet.json"
+
+
+@pytest.fixture
+def library(tmp_path):
+    return Library(tmp_path / "workflows")
+
+
+def workflow(message):
+    return {"nodes": [{"id": "a", "type": "echo", "params": {"message": message}}]}
+
+
+def test_a_saved_workflow_is_listed_shown_run_and_deleted(pflow, greet):
+    saved = pflow("workflow", "save", greet, "--name", "greet-all", "--description", "Greets", "--json")
+    assert (saved.envelope["data"]["name"], saved.envelope["data"]["version"]) == ("greet-all", 1)
+    [listed] = pflow("workflow", "list", "--json").envelope["data"]
+    assert listed == saved.envelope["data"]
+    assert pflow("workflow", "show", "greet-all", "--json").envelope["data"]["description"] == "Greets"
+    ran = pflow("run", "greet-all", 'names=["Ann"]', "word=Hello", "--json")
+    assert ran.envelope["data"]["outputs"] == {"first": "Hello Ann", "count": 1}
+    assert pflow("validate", "greet-all").exit_code == 0
+    assert pflow("workflow", "delete", "greet-all").exit_code == 0
+    assert pflow("workflow", "list", "--json").envelope["data"] == []
+    gone = pflow("run", "greet-all", "--json")
+    assert (gone.exit_code, gone.envelope["error"]["type"]) == (2, "not_found")
+
+
+def test_saving_over_a_workflow_keeps_what_it_was(library):
+    for message in ("one", "two", "two", "three"):
+        last = library.save("a", workflow(message))
+    assert last.version == 3
+    messages = [library.get("a", number)["nodes"][0]["params"]["message"] for number in (1, 2, 3)]
+    assert messages == ["one", "two", "three"]
+    with pytest.raises(PflowError, match="no version 4 of a"):
+        library.get("a", 4)
+    library.delete("a")
+    assert library.save("a", workflow("new")).version == 1
+
+
+@pytest.mark.parametrize(
+    "name", ["", "A", "a b", "../a", "a/b", "-a", "a-", "a--b", "ä", "a.json", "a" * 101]
+)
+def test_a_name_that_does_not_do_is_refused(library, name):
+    with pytest.raises(PflowError) as caught:
+        library.save(name, workflow("x"))
+    assert caught.value.exit_code == 2
+    assert not library.folder.exists()
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(name=st.text(max_size=12))
+def test_no_name_leads_out_of_the_folder(library, name):
+    if is_name(name):
+        assert library.path(name).parent == library.folder
+    else:
+        with pytest.raises(PflowError):
+            library.get(name)
+
+
+def test_a_name_that_is_not_saved_names_the_closest(library):
+    library.save("daily-report", workflow("x"))
+    with pytest.raises(PflowError) as caught:
+        library.get("daily-reprot")
+    assert caught.value.suggestions == ("Did you mean daily-report?",)
+
+
+def test_a_corrupt_workflow_is_refused_with_line_and_column(library):
+    library.save("a", workflow("x"))
+    library.path("a").write_text('{"nodes": [\n  oops')
+    with pytest.raises(PflowError, match="line 2, column 3"):
+        library.get("a")
+
+
+def test_saves_at_the_same_time_lose_no_version(library):
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(lambda number: library.save("a", workflow(number)), range(16)))
+    kept = {library.get("a", number)["nodes"][0]["params"]["message"] for number in range(1, 17)}
+    assert kept == set(range(16))
+
+
+def test_a_workflow_with_a_mistake_is_not_saved_but_one_whose_nodes_are_missing_is(pflow, tmp_path):
+    (tmp_path / "wf.json").write_text(
+        json.dumps({"nodes": [{"id": "a", "type": "echo", "params": {"x": 1}}]})
+    )
+    assert pflow("workflow", "save", "wf.json", "--name", "a").exit_code == 2
+    (tmp_path / "wf.json").write_text(json.dumps({"nodes": [{"id": "a", "type": "yet-to-come"}]}))
+    saved = pflow("workflow", "save", "wf.json", "--name", "a")
+    assert saved.exit_code == 0
+    assert "yet-to-come" in saved.stdout
+
+
+def test_a_workflow_is_drawn_as_mermaid_with_its_actions(pflow, greet):
+    text = pflow("workflow", "graph", greet).stdout
+    assert 'n0[["greet-all<br>echo<br>for each item"]]' in text
+    assert "n0 --> n1" in text
+    assert 'n0 -->|"error"| n2' in text
+
+
+def test_a_page_with_a_drawing_holds_everything_itself(pflow, greet, tmp_path):
+    odd = {**GREET, "edges": [*GREET["edges"], {"from": "class", "to": "sorry", "action": "<script>"}]}
+    (tmp_path / "odd.json").write_text(json.dumps(odd))
+    assert pflow("workflow", "graph", "odd.json", "--html", "graph.html").exit_code == 0
+    page = (tmp_path / "graph.html").read_text()
+    assert page.count("<rect") == 3
+    assert page.count('class="edge') == 3
+    assert "<script>" not in page
+    assert "http" not in page.replace("http://www.w3.org/2000/svg", "").replace("http-equiv", "")
+
+
+def test_a_workflow_without_nodes_is_not_drawn(pflow, tmp_path):
+    (tmp_path / "wf.json").write_text("{}")
+    assert pflow("workflow", "graph", "wf.json").exit_code == 2
+
+
+def test_an_exported_program_gives_what_a_run_gives(pflow, greet, tmp_path):
+    assert pflow("workflow", "export-python", greet, "--output", "greet.py").exit_code == 0
+    program = [sys.executable, str(tmp_path / "greet.py")]
+    finished = subprocess.run([*program, 'names=["Ann"]'], check=False, **OUTPUT)
+    ran = pflow("run", greet, 'names=["Ann"]', "--json").envelope["data"]["outputs"]
+    assert json.loads(finished.stdout) == ran == {"first": "Hi Ann", "count": 1}
+    text = (tmp_path / "greet.py").read_text()
+    assert "greet_all >> node_class\n" in text
+    assert "greet_all - 'error' >> sorry\n" in text
+    refused = subprocess.run(program, check=False, **OUTPUT)
+    assert refused.returncode == 2
+    assert "Input names is required" in refused.stderr
+    assert "Traceback" not in refused.stderr
+
+
+def test_a_program_may_add_a_class_of_its_own_and_its_failure_is_the_programs(pflow_home, tmp_path):
+    source = """
+import pocketflow
+from pflow_mcp_plugin.host.nodes.echo import Echo
+from pflow_mcp_plugin.host.running.script import Script
+
+class Mine(pocketflow.Node):
+    def post(self, shared, prep_res, exec_res):
+        shared["half"] = len(self.params["text"]) / 2
+        if not self.params["text"]:
+            shared["error"] = "nothing to halve"
+            return "empty"
+
+script = Script("halve", inputs={"text": {"type": "str"}})
+say = script.node("say", Echo, "echo", params={"message": "${text}"})
+mine = script.node("mine", Mine, "mine", params={"text": "${say.message}"})
+say >> mine
+if __name__ == "__main__":
+    raise SystemExit(script.main(say))
+"""
+    (tmp_path / "halve.py").write_text(source)
+    program = [sys.executable, str(tmp_path / "halve.py")]
+    finished = subprocess.run([*program, "text=abc"], check=False, **OUTPUT)
+    assert json.loads(finished.stdout) == {"half": 1.5}
+    failed = subprocess.run([*program, "text="], check=False, **OUTPUT)
+    assert (failed.returncode, failed.stdout) == (1, "")
+    assert "Node mine (mine) failed: nothing to halve" in failed.stderr
