@@ -16,14 +16,13 @@ from typing import TYPE_CHECKING, Any
 from pflow_mcp_plugin.client.exchange import Exchange, current
 from pflow_mcp_plugin.client.failures import Evidence, explain, leaves
 from pflow_mcp_plugin.client.processes import group_memory_mb
+from pflow_mcp_plugin.client.questions import Ask, Questions
 from pflow_mcp_plugin.errors import ConnectionFailed, DeadlineExceeded, McpError, Phase, Where
 from pflow_mcp_plugin.redaction import Redactor
 from pflow_mcp_plugin.types import CallResult, Launch, Listing, ServerInfo, Tool, ToolCall
 
 if TYPE_CHECKING:
-    from mcp.client.session import ClientSession
-
-    from pflow_mcp_plugin.client.session import Dispatcher
+    from pflow_mcp_plugin.client.session import Dispatcher, Session
     from pflow_mcp_plugin.client.spawning import ServerProcess
     from pflow_mcp_plugin.client.stdio import StdioTransport
 
@@ -42,18 +41,26 @@ class Connection:
         launch: The server, expanded.
         process: The started process of a stdio server.
         warn: Told what is worth a line to the user.
+        ask: Answers what the server asks, None if there is nobody to do so.
     """
 
-    def __init__(self, launch: Launch, process: ServerProcess | None, warn: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        launch: Launch,
+        process: ServerProcess | None,
+        warn: Callable[[str], None],
+        ask: Ask | None = None,
+    ) -> None:
         self.launch = launch
         self.info = ServerInfo()
         self.timings: dict[str, float] = {}
         self._server = launch.server
         self._process = process
         self._warn = warn
+        self._questions = Questions(ask, warn)
         self._phase: Phase = "start" if process is not None else "connect"
         self._stdio: StdioTransport | None = None
-        self._session: ClientSession | None = None
+        self._session: Session | None = None
         self._dispatcher: Dispatcher | None = None
         self._owner: asyncio.Task[None] | None = None
         self._ready: asyncio.Future[None] | None = None
@@ -88,7 +95,10 @@ class Connection:
         """
         self._ready = asyncio.get_running_loop().create_future()
         self._owner = asyncio.create_task(self._own(), name=f"owner of {self._server.name}")
-        await self._ready
+        await asyncio.wait({self._ready, self._owner}, return_when=asyncio.FIRST_COMPLETED)
+        if not self._ready.done():  # the owner ended without a word: let out what ended it
+            await self._owner
+        self._ready.result()
 
     async def close(self) -> None:
         """Close the connection and end the server."""
@@ -125,7 +135,9 @@ class Connection:
                 if on_progress is not None:
                     on_progress(progress, total, message)
 
-            await request_tool(self._live_session(), call.tool, call.arguments, progressed)
+            await request_tool(
+                self._live_session(), call.tool, call.arguments, on_progress=progressed, on_reply=extend
+            )
         return exchange
 
     @contextmanager
@@ -182,7 +194,7 @@ class Connection:
             seen.add(cursor)
         return raw, [f"its list of tools has more than {_MAX_PAGES} pages; stopped there"]
 
-    def _live_session(self) -> ClientSession:
+    def _live_session(self) -> Session:
         if self._session is None or not self.alive:
             where = Where(server=self._server.name, phase=self._phase)
             message = f"The connection to server {self._server.name} is closed"
@@ -224,7 +236,7 @@ class Connection:
 
         started = self._process.started if self._process is not None else time.perf_counter()
         async with self._streams() as streams:
-            session, dispatcher = open_session(streams, version("pflow-mcp"))
+            session, dispatcher = open_session(streams, version("pflow-mcp"), self._questions)
             async with session:
                 self.timings["start"], handshake = _since(started), time.perf_counter()
                 self._phase = "handshake"

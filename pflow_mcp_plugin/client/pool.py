@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
 
     from pflow_mcp_plugin.client.connection import Connection
+    from pflow_mcp_plugin.client.questions import Ask
 
     OnProgress = Callable[[float, float | None, str | None], None]
 
@@ -41,10 +42,12 @@ class Pool:
 
     Args:
         warn: Told what is worth a line to the user.
+        ask: Answers what servers ask in mid-call; see `questions.Ask`. None declines.
     """
 
-    def __init__(self, warn: Callable[[str], None]) -> None:
+    def __init__(self, warn: Callable[[str], None], ask: Ask | None = None) -> None:
         self._warn = warn
+        self._ask = ask
         self._pid = os.getpid()
         self._number = next(_numbers)
         self._lock = threading.Lock()
@@ -187,14 +190,14 @@ class Pool:
             failure, slot.failure = slot.failure, None
             raise failure
         process = slot.process or self._spawn(launch)
-        connection = connect(launch, process, self._warner(launch))
+        connection = connect(launch, process, self._warner(launch), self._ask)
         try:
             await connection.open()
         except ConnectionFailed as error:
             if not _died_on_probe(launch, error):
                 raise
             second = attrs.evolve(launch, era="handshake")
-            connection = connect(second, self._spawn(launch), self._warner(launch))
+            connection = connect(second, self._spawn(launch), self._warner(launch), self._ask)
             await connection.open()
         return connection
 

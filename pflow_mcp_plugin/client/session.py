@@ -5,31 +5,47 @@ Imported on the event loop's thread only: this is where the SDK is loaded.
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from mcp.client.session import ClientSession
+from mcp.client.session import (
+    DISCOVER_TIMEOUT_SECONDS,
+    ClientRequestContext,
+    ClientSession,
+    IncomingMessage,
+)
 from mcp.shared.exceptions import MCPError
+from mcp.shared.inbound import find_invalid_x_mcp_header
 from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
 from mcp_types import (
     UNSUPPORTED_PROTOCOL_VERSION,
     CallToolRequest,
     CallToolRequestParams,
     CallToolResult,
+    ErrorData,
     Implementation,
+    InputRequest,
     InputRequiredResult,
+    InputResponse,
     PaginatedRequestParams,
+    ToolListChangedNotification,
 )
 from mcp_types.methods import validate_server_result
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
 from pydantic import TypeAdapter, ValidationError
 
 from pflow_mcp_plugin.client.exchange import current
+from pflow_mcp_plugin.client.questions import Questions
 from pflow_mcp_plugin.types import ServerInfo
 
 # The SDK logs tracebacks of what our errors say better; without a handler Python prints them.
 logging.getLogger("mcp").addHandler(logging.NullHandler())
+
+_MAX_ROUNDS = 100
+"""How often a server may answer one call with a request for input, or to be called again."""
+_LONGEST_PAUSE = 1.0
 
 _ANSWERS: TypeAdapter[Any] = TypeAdapter(CallToolResult | InputRequiredResult)
 
@@ -72,11 +88,12 @@ class Dispatcher(JSONRPCDispatcher):
 
     def _screen(self, raw: dict[str, Any]) -> dict[str, Any]:
         tools = raw.get("tools")
-        if not isinstance(tools, list) or self._fault(raw) is None:
+        if not isinstance(tools, list):
             return raw
+        broken = self._fault(raw) is not None
         kept = []
         for tool in tools:
-            fault = self._fault({**raw, "tools": [tool]})
+            fault = (self._fault({**raw, "tools": [tool]}) if broken else None) or self._header_fault(tool)
             if fault is None:
                 kept.append(tool)
             else:
@@ -92,15 +109,70 @@ class Dispatcher(JSONRPCDispatcher):
             return f"{place}: {first['msg']}"
         return None
 
+    def _header_fault(self, tool: Mapping[str, Any]) -> str | None:
+        """Return why a tool's `x-mcp-header` keeps it out, which 2026-07-28 demands."""
+        if self.version not in MODERN_PROTOCOL_VERSIONS:
+            return None
+        return find_invalid_x_mcp_header(tool["inputSchema"])
 
-def open_session(streams: tuple[Any, Any], client_version: str) -> tuple[ClientSession, Dispatcher]:
+
+class Session(ClientSession):
+    """Has a server's questions answered, and tells when its list of tools changed.
+
+    Args:
+        dispatcher: The one below it.
+        client_version: Ours.
+        questions: Answers what the server asks.
+        on_list_changed: Called each time that the server says its tools have changed.
+    """
+
+    def __init__(
+        self,
+        dispatcher: Dispatcher,
+        client_version: str,
+        questions: Questions,
+        on_list_changed: Callable[[], None],
+    ) -> None:
+        super().__init__(
+            dispatcher=dispatcher,
+            client_info=Implementation(name="pflow-mcp", version=client_version),
+            # Given only to say so: a server that is told of elicitation may count on an answer.
+            elicitation_callback=questions.elicit if questions.answered else None,
+            message_handler=self._on_message,
+        )
+        self._questions = questions
+        self._on_list_changed = on_list_changed
+
+    async def dispatch_input_request(
+        self, ctx: ClientRequestContext | None, request: InputRequest
+    ) -> InputResponse | ErrorData:
+        """Answer a question, whether it came as a request or in an `input_required` result."""
+        return await self._questions.answer(request)
+
+    async def _on_message(self, message: IncomingMessage) -> None:
+        if isinstance(message, ToolListChangedNotification):
+            self._on_list_changed()
+
+
+def open_session(
+    streams: tuple[Any, Any],
+    client_version: str,
+    questions: Questions,
+    on_list_changed: Callable[[], None] = lambda: None,
+) -> tuple[Session, Dispatcher]:
     """Return a session over a transport's streams, not entered yet."""
     dispatcher = Dispatcher(*streams)
-    info = Implementation(name="pflow-mcp", version=client_version)
-    return ClientSession(dispatcher=dispatcher, client_info=info), dispatcher
+    return Session(dispatcher, client_version, questions, on_list_changed), dispatcher
 
 
-async def negotiate(session: ClientSession, dispatcher: Dispatcher, protocol: str, era: str | None) -> None:
+async def negotiate(
+    session: ClientSession,
+    dispatcher: Dispatcher,
+    protocol: str,
+    era: str | None,
+    *,
+    patience: float = DISCOVER_TIMEOUT_SECONDS,
+) -> None:
     """Settle the protocol version.
 
     `server/discover` first; silence or any error but a version conflict means the handshake.
@@ -110,21 +182,25 @@ async def negotiate(session: ClientSession, dispatcher: Dispatcher, protocol: st
         dispatcher: The one below it.
         protocol: `auto`, `handshake` or the version to insist on.
         era: What this server spoke last time; `handshake` saves the probe.
+        patience: Seconds that a silent server has to answer the probe; 10 at most.
     """
     legacy = protocol == "handshake" or protocol in HANDSHAKE_PROTOCOL_VERSIONS
     if legacy or (protocol == "auto" and era == "handshake"):
         await _initialize(session)
     elif protocol == "auto":
-        await _discover_or_initialize(session, dispatcher)
+        await _discover_or_initialize(session, dispatcher, patience)
     else:
         await session.discover()
     if protocol not in ("auto", "handshake") and session.protocol_version != protocol:
         raise VersionConflict(wanted=protocol, offered=[str(session.protocol_version)])
 
 
-async def _discover_or_initialize(session: ClientSession, dispatcher: Dispatcher) -> None:
+async def _discover_or_initialize(session: ClientSession, dispatcher: Dispatcher, patience: float) -> None:
     try:
-        await session.discover()
+        async with asyncio.timeout(patience):
+            await session.discover()
+    except TimeoutError:
+        await _initialize(session)
     except MCPError as error:
         offered = _offered_versions(error)
         if offered and not set(offered) & {*HANDSHAKE_PROTOCOL_VERSIONS, *MODERN_PROTOCOL_VERSIONS}:
@@ -162,7 +238,15 @@ class VersionConflict(Exception):
 
 
 class InputRequired(Exception):
-    """The server wants an answer from a person before it goes on."""
+    """The server wants an answer before it goes on, and there is none it would take.
+
+    Attributes:
+        wanted: What it asks for.
+    """
+
+    def __init__(self, wanted: str) -> None:
+        super().__init__(wanted)
+        self.wanted = wanted
 
 
 def _offered_versions(error: MCPError) -> list[str]:
@@ -188,21 +272,59 @@ def describe(session: ClientSession) -> ServerInfo:
 
 
 async def request_tool(
-    session: ClientSession, name: str, arguments: Mapping[str, Any], on_progress: Any
+    session: Session,
+    name: str,
+    arguments: Mapping[str, Any],
+    *,
+    on_progress: Any = None,
+    on_reply: Callable[[], None] = lambda: None,
 ) -> None:
     """Call a tool once; the raw result is left in the current `Exchange`.
 
+    A server may answer that it needs input first. It gets what there is, and its state back, until
+    it has a result.
+
+    Args:
+        session: Entered, with its version settled.
+        name: The raw tool name.
+        arguments: JSON values.
+        on_progress: Awaited with each progress.
+        on_reply: Called when the server answered but is not done.
+
     Raises:
-        InputRequired: The server asks for input, which a run without a person cannot give.
+        InputRequired: The server asks for what a run without a person cannot give.
         MCPError: A JSON-RPC error, or the connection is gone.
         pydantic.ValidationError: The answer is no tool result.
     """
     params = CallToolRequestParams(name=name, arguments=dict(arguments))
-    answer = await session.send_request(
-        CallToolRequest(params=params), _ANSWERS, progress_callback=on_progress
-    )
-    if isinstance(answer, InputRequiredResult):
-        raise InputRequired
+    for pause in _pauses():
+        request = CallToolRequest(params=params)
+        answer = await session.send_request(request, _ANSWERS, progress_callback=on_progress)
+        if not isinstance(answer, InputRequiredResult):
+            return
+        on_reply()
+        responses = await _responses(session, answer.input_requests or {})
+        if not responses:  # only its state: it asks to be called again a little later
+            await asyncio.sleep(pause)
+        update = {"input_responses": responses or None, "request_state": answer.request_state}
+        params = params.model_copy(update=update)
+    raise InputRequired("input again and again")
+
+
+def _pauses() -> Iterator[float]:
+    """Yield as many pauses as there are rounds of a call, in seconds, growing."""
+    for number in range(_MAX_ROUNDS):
+        yield min(0.05 * 2**number, _LONGEST_PAUSE)
+
+
+async def _responses(session: Session, requests: Mapping[str, InputRequest]) -> dict[str, InputResponse]:
+    responses: dict[str, InputResponse] = {}
+    for key, request in requests.items():
+        answer = await session.dispatch_input_request(None, request)
+        if isinstance(answer, ErrorData):
+            raise InputRequired("the use of a language model")
+        responses[key] = answer
+    return responses
 
 
 async def request_page(session: ClientSession, cursor: str | None) -> str | None:

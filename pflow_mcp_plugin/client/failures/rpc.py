@@ -33,7 +33,7 @@ def from_error(error: BaseException, evidence: Evidence) -> McpError:
         )
     if isinstance(leaf, InputRequired):
         return failure(
-            f"Tool {evidence.tool} on server {name} asks a person for input, which a run cannot give",
+            f"Tool {evidence.tool} on server {name} asks for {leaf.wanted}, which a run cannot give",
             evidence,
             next_step="pass what it asks for as an argument, if the tool takes it",
         )
