@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextvars import ContextVar
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
+
+if TYPE_CHECKING:
+    from asyncio import Timeout
 
 
 @attrs.define(kw_only=True)
@@ -23,7 +26,13 @@ class Exchange:
         status: HTTP status of the last answer.
         headers: Its headers.
         body: The beginning of its body, when it was an error or no MCP answer.
-        error: The network error that ended the exchange.
+        error: What ended the exchange: a network error, or one of the errors below.
+        cut: Whether an event stream ended before the answer came.
+        resumes: How often the stream was taken up again.
+        session_lost: Whether the server no longer knows the session of the request.
+        rpc_error: Whether the answer is a JSON-RPC error, whatever its status.
+        replies: Whole JSON answers that came, to this request or to none.
+        deadline: Until when the request may be tried; None is for ever.
     """
 
     sent: bool = False
@@ -33,6 +42,40 @@ class Exchange:
     headers: Mapping[str, str] = attrs.field(factory=dict)
     body: str = ""
     error: Exception | None = None
+    cut: bool = False
+    resumes: int = 0
+    session_lost: bool = False
+    rpc_error: bool = False
+    replies: int = 0
+    deadline: Timeout | None = None
+
+
+class TooLarge(Exception):
+    """A message is larger than the cap.
+
+    Attributes:
+        what: What is too large.
+        limit: Bytes allowed.
+        size: Bytes that had come, decoded.
+    """
+
+    def __init__(self, what: str, limit: int, size: int) -> None:
+        super().__init__(what, limit, size)
+        self.what = what
+        self.limit = limit
+        self.size = size
+
+
+class AnswerTooSlow(Exception):
+    """One HTTP exchange took longer than the server's `timeout`."""
+
+
+class ForeignEndpoint(Exception):
+    """A server sends its messages' way to another host than its own."""
+
+
+class CertificatesUnreadable(Exception):
+    """The file or folder with the certificates to trust cannot be read."""
 
 
 current: ContextVar[Exchange | None] = ContextVar("pflow_mcp_exchange", default=None)

@@ -5,7 +5,7 @@ HTTP exchange saw; the SDK's own words come last, for they name the least.
 
 - `evidence`: what is known when something fails, and the error made of it
 - `explaining`: which evidence is looked at first; deadlines
-- `process`, `network`, `rpc`: one kind of cause each
+- `process`, `network`, `status`, `rpc`: one kind of cause each
 """
 
 from pflow_mcp_plugin.client.failures.evidence import Evidence, leaves

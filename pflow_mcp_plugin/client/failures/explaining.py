@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from pflow_mcp_plugin.client.failures.evidence import Evidence, failure
-from pflow_mcp_plugin.client.failures.network import from_network, from_status
+from pflow_mcp_plugin.client.failures.network import from_network
 from pflow_mcp_plugin.client.failures.process import from_exit, from_seen, stopped_reading
 from pflow_mcp_plugin.client.failures.rpc import from_error
+from pflow_mcp_plugin.client.failures.status import from_status
 from pflow_mcp_plugin.errors import DeadlineExceeded, McpError
 
 
@@ -15,7 +16,7 @@ def explain(error: BaseException, evidence: Evidence) -> McpError:
         from_seen(evidence)
         or _from_deadline(evidence)
         or from_exit(evidence)
-        or from_network(evidence)
+        or from_network(evidence, error)
         or from_status(evidence)
         or from_error(error, evidence)
     )
@@ -29,7 +30,7 @@ def _from_deadline(evidence: Evidence) -> McpError | None:
     if evidence.exchange.unsent:
         return stopped_reading(evidence)
     name, seconds = evidence.server.name, f"{evidence.seconds:g} s"
-    unmatched = evidence.seen.unmatched if evidence.seen else 0
+    unmatched = evidence.seen.unmatched if evidence.seen else evidence.exchange.replies
     note = f"; {unmatched} replies came that nobody asked for" if unmatched else ""
     if not evidence.calling:
         return failure(

@@ -1,42 +1,161 @@
-"""Failures of the network, and answers of an HTTP server that are no answers."""
+"""Failures of the network: no way to the server, or an answer that broke off."""
 
 from __future__ import annotations
 
 import socket
 import ssl
-from http import HTTPStatus
+from typing import Any
+from urllib.parse import urlsplit
 
+from pflow_mcp_plugin.client.exchange import (
+    AnswerTooSlow,
+    CertificatesUnreadable,
+    ForeignEndpoint,
+    TooLarge,
+)
 from pflow_mcp_plugin.client.failures.evidence import Evidence, causes, failure
-from pflow_mcp_plugin.errors import McpError
+from pflow_mcp_plugin.errors import DeadlineExceeded, McpError
+
+_CERTIFICATE_FAULTS = {
+    9: ("is not valid yet", "check this machine's clock, or have the server's certificate mended"),
+    10: ("has expired", "have the server's certificate renewed"),
+    18: ("is self-signed", "put it into a file and name that in SSL_CERT_FILE, if you trust it"),
+    19: ("is signed by a CA that nobody knows", "name that CA's file in SSL_CERT_FILE, if you trust it"),
+    20: ("is signed by a CA that is not trusted here", "name that CA's file in SSL_CERT_FILE"),
+    62: ("is for another host name", "use the name that the certificate is for in its url"),
+    64: ("is not for this address", "use the name that the certificate is for in its url"),
+}
+"""By OpenSSL's code of what is wrong with a certificate: what it is, and what to do."""
 
 
-def from_network(evidence: Evidence) -> McpError | None:
-    """Explain an exchange that the network ended."""
-    error = evidence.exchange.error
-    if error is None:
-        return None
-    url, name = evidence.server.url, evidence.server.name
-    chain = list(causes(error))
-    if any(isinstance(cause, socket.gaierror) for cause in chain):
-        step = "check the host name in its url, and the network"
+def from_network(evidence: Evidence, error: BaseException) -> McpError | None:
+    """Explain an exchange that the network ended, or that we ended for what came."""
+    noted = evidence.exchange.error or (error if isinstance(error, CertificatesUnreadable) else None)
+    if noted is None:
+        return _cut(evidence) if evidence.exchange.cut and evidence.exchange.raw is None else None
+    chain = list(causes(noted))
+    return (
+        _from_ours(noted, evidence)
+        or _unreachable(chain, evidence)
+        or _from_tls(chain, evidence)
+        or _broken_off(noted, evidence)
+    )
+
+
+def _from_ours(error: BaseException, evidence: Evidence) -> McpError | None:
+    name, url = evidence.server.name, evidence.server.url
+    if isinstance(error, AnswerTooSlow):
+        return _too_slow(evidence)
+    if isinstance(error, TooLarge):
         return failure(
-            f"Server {name}: the host of {url} was not found", evidence, ran="not ran", next_step=step
+            f"Server {name} sent {error.what} of more than {error.limit / (1 << 20):g} MiB "
+            f"({error.size:,} bytes had come)",
+            evidence,
+            next_step=f"ask for less, or raise max_line_mb of server {name}",
+            limit_bytes=error.limit,
+            size_bytes=error.size,
+        )
+    if isinstance(error, ForeignEndpoint):
+        return failure(
+            f"Server {name} at {url} wants its messages sent to another host: {error}; refused",
+            evidence,
+            ran="not ran",
+            next_step="correct its url, or the server's public address",
+        )
+    if isinstance(error, CertificatesUnreadable):
+        step = "correct SSL_CERT_FILE, SSL_CERT_DIR or REQUESTS_CA_BUNDLE"
+        return failure(f"Certificates to trust cannot be read: {error}", evidence, next_step=step)
+    return None
+
+
+def _too_slow(evidence: Evidence) -> McpError:
+    name, seconds = evidence.server.name, evidence.server.timeout
+    step = f"raise timeout of server {name} if it needs longer"
+    if not evidence.calling:
+        return failure(
+            f"Server {name} gave no whole answer within {seconds:g} s (timeout)",
+            evidence,
+            retryable=True,
+            next_step=step,
+            seconds=seconds,
+        )
+    return DeadlineExceeded(
+        f"Tool {evidence.tool} on server {name} gave no whole answer within {seconds:g} s (timeout)",
+        where=evidence.where,
+        ran="unknown",
+        next_step=step,
+        seconds=seconds,
+    )
+
+
+def _unreachable(chain: list[BaseException], evidence: Evidence) -> McpError | None:
+    name, url = evidence.server.name, evidence.server.url
+    if any(isinstance(cause, socket.gaierror) for cause in chain):
+        host, port = _host_and_port(url)
+        return failure(
+            f"Server {name}: host {host} was not found (for {host}, port {port})",
+            evidence,
+            ran="not ran",
+            next_step="check the host name in its url, and the network",
+            host=host,
+            port=port,
         )
     if any(isinstance(cause, ConnectionRefusedError) for cause in chain):
-        step = "check that the server runs, and the port in its url"
         return failure(
             f"Server {name}: connection refused by {url}",
             evidence,
             ran="not ran",
             retryable=True,
-            next_step=step,
+            next_step="check that the server runs, and the port in its url",
         )
-    verification = next((cause for cause in chain if isinstance(cause, ssl.SSLCertVerificationError)), None)
-    if verification is not None:
-        return _bad_certificate(verification, evidence)
-    connecting = type(error).__name__.startswith("Connect")
+    return None
+
+
+def _from_tls(chain: list[BaseException], evidence: Evidence) -> McpError | None:
+    host, port = _host_and_port(evidence.server.url)
+    for cause in chain:
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            fault, step = _CERTIFICATE_FAULTS.get(
+                cause.verify_code,
+                (f"is not accepted: {cause.verify_message}", "have the server's certificate mended"),
+            )
+            message = f"Server {evidence.server.name}: the certificate of {host} {fault}"
+            return failure(
+                f"{message}; nothing was sent",
+                evidence,
+                ran="not ran",
+                next_step=step,
+                certificate=cause.verify_message,
+            )
+    if any(isinstance(cause, ssl.SSLError) for cause in chain) and _connecting(chain[0]):
+        return failure(
+            f"Server {evidence.server.name}: {host}, port {port} does not speak TLS as it should: {chain[0]}",
+            evidence,
+            ran="not ran",
+            next_step="check the port in its url, and whether it is https at all",
+        )
+    return None
+
+
+def _broken_off(error: BaseException, evidence: Evidence) -> McpError:
+    url, name = evidence.server.url, evidence.server.name
+    kind = type(error).__name__
+    if kind == "ReadTimeout":
+        return failure(
+            f"Server {name}: its event stream was silent for {evidence.server.sse_timeout:g} s (sse_timeout)",
+            evidence,
+            next_step=f"raise sse_timeout of server {name} if that is usual for it",
+        )
+    if kind == "ProxyError":
+        return failure(
+            f"Server {name}: the proxy on the way to {url} refused: {error}",
+            evidence,
+            ran="not ran",
+            next_step="check HTTP_PROXY, HTTPS_PROXY and NO_PROXY",
+        )
+    connecting = _connecting(error)
     return failure(
-        f"Server {name}: the exchange with {url} broke off: {type(error).__name__} {error}".rstrip(),
+        f"Server {name}: the exchange with {url} broke off: {kind} {error}".rstrip(),
         evidence,
         ran="not ran" if connecting else "unknown",
         retryable=connecting,
@@ -44,60 +163,22 @@ def from_network(evidence: Evidence) -> McpError | None:
     )
 
 
-def _bad_certificate(error: ssl.SSLCertVerificationError, evidence: Evidence) -> McpError:
+def _cut(evidence: Evidence) -> McpError:
+    resumes = evidence.exchange.resumes
+    tried = f", also after it was taken up again {resumes} times" if resumes else ""
     return failure(
-        f"Server {evidence.server.name}: its certificate is not accepted: {error.verify_message}",
+        f"Server {evidence.server.name}: its event stream ended before the answer came{tried}",
         evidence,
-        ran="not ran",
-        next_step="mend the certificate, or name its CA in SSL_CERT_FILE",
+        next_step="look at its log; check what it had done before you run this again",
+        resumes=resumes,
     )
 
 
-def from_status(evidence: Evidence) -> McpError | None:
-    """Explain an HTTP status that is an error."""
-    status = evidence.exchange.status
-    if status is None or status < HTTPStatus.BAD_REQUEST or evidence.exchange.raw is not None:
-        return None
-    text, step = _status_text(status, evidence)
-    failed = failure(
-        f"Server {evidence.server.name}: {text}",
-        evidence,
-        ran="unknown" if status >= HTTPStatus.INTERNAL_SERVER_ERROR else "not ran",
-        retryable=status == HTTPStatus.TOO_MANY_REQUESTS,
-        next_step=step,
-        status=status,
-        retry_after=evidence.exchange.headers.get("retry-after"),
-        body=evidence.exchange.body,
-    )
-    failed.action = _STATUS_ACTIONS.get(status, "error")
-    return failed
+def _connecting(error: Any) -> bool:
+    """Whether the way to the server was not even open."""
+    return type(error).__name__.startswith("Connect")
 
 
-_STATUS_ACTIONS: dict[int, str] = {
-    HTTPStatus.UNAUTHORIZED: "auth_failed",
-    HTTPStatus.FORBIDDEN: "auth_failed",
-    HTTPStatus.NOT_FOUND: "resource_missing",
-    HTTPStatus.TOO_MANY_REQUESTS: "rate_limited",
-    HTTPStatus.REQUEST_TIMEOUT: "timeout",
-    HTTPStatus.GATEWAY_TIMEOUT: "timeout",
-}
-
-
-def _status_text(status: int, evidence: Evidence) -> tuple[str, str]:
-    url, name = evidence.server.url, evidence.server.name
-    if status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
-        what = "not logged in" if status == HTTPStatus.UNAUTHORIZED else "access denied"
-        return (
-            f"{what} at {url} (HTTP {status})",
-            f"check auth and headers of server {name}, and the token behind them",
-        )
-    if status in (HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED):
-        return f"no MCP endpoint at {url} (HTTP {status})", "check the path of its url; it often ends in /mcp"
-    if status == HTTPStatus.TOO_MANY_REQUESTS:
-        after = evidence.exchange.headers.get("retry-after")
-        return (
-            f"too many requests (HTTP {status})",
-            f"try again after {after} s" if after else "try again later",
-        )
-    snippet = evidence.exchange.body.strip()[:200]
-    return f"HTTP {status} from {url}" + (f": {snippet}" if snippet else ""), "look at the server's own log"
+def _host_and_port(url: str) -> tuple[str, int]:
+    parts = urlsplit(url)
+    return parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)

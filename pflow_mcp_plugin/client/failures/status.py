@@ -1,0 +1,174 @@
+"""Answers of an HTTP server that are no answers of an MCP server."""
+
+from __future__ import annotations
+
+import re
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import urljoin, urlsplit
+
+from pflow_mcp_plugin.client.failures.evidence import Evidence, failure
+from pflow_mcp_plugin.errors import McpError
+
+_SNIPPET = 200
+_CHALLENGE = re.compile(r'(\w+)=(?:"([^"]*)"|([^\s,]+))')
+_ACTIONS: dict[int, str] = {
+    HTTPStatus.UNAUTHORIZED: "auth_failed",
+    HTTPStatus.FORBIDDEN: "auth_failed",
+    HTTPStatus.NOT_FOUND: "resource_missing",
+    HTTPStatus.TOO_MANY_REQUESTS: "rate_limited",
+    HTTPStatus.REQUEST_TIMEOUT: "timeout",
+    HTTPStatus.GATEWAY_TIMEOUT: "timeout",
+}
+_OWN_WORDS = {HTTPStatus.BAD_REQUEST, HTTPStatus.NOT_FOUND}
+"""Statuses that go with a JSON-RPC error, which then says more."""
+
+
+def from_status(evidence: Evidence) -> McpError | None:
+    """Explain an HTTP status that is an error, a redirect, or content of the wrong kind."""
+    exchange = evidence.exchange
+    status = exchange.status
+    if status is None or exchange.raw is not None:
+        return None
+    if status < HTTPStatus.MULTIPLE_CHOICES:
+        return _wrong_kind(evidence)
+    if status < HTTPStatus.BAD_REQUEST:
+        return _redirected(evidence)
+    if exchange.session_lost:
+        return _session_lost(evidence)
+    if exchange.rpc_error and status in _OWN_WORDS:
+        return None
+    return _refused(status, evidence)
+
+
+def _refused(status: int, evidence: Evidence) -> McpError:
+    text, step = _text(status, evidence)
+    failed = failure(
+        f"Server {evidence.server.name}: {text}",
+        evidence,
+        ran="unknown" if status >= HTTPStatus.INTERNAL_SERVER_ERROR else "not ran",
+        retryable=status == HTTPStatus.TOO_MANY_REQUESTS,
+        next_step=step,
+        status=status,
+        retry_after=evidence.exchange.headers.get("retry-after"),
+        scope=_challenge(evidence).get("scope"),
+        body=evidence.exchange.body,
+    )
+    failed.action = _ACTIONS.get(status, "error")
+    return failed
+
+
+def _text(status: int, evidence: Evidence) -> tuple[str, str]:
+    """Return what happened and the next step."""
+    url = evidence.server.url
+    if status == HTTPStatus.UNAUTHORIZED:
+        return f"not logged in at {url} (HTTP 401)", _how_to_log_in(evidence)
+    if status == HTTPStatus.FORBIDDEN:
+        return _forbidden(evidence)
+    if status in (HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED):
+        return f"no MCP endpoint at {url} (HTTP {status})", "check the path of its url; it often ends in /mcp"
+    if status == HTTPStatus.TOO_MANY_REQUESTS:
+        after = evidence.exchange.headers.get("retry-after")
+        return (
+            f"too many requests (HTTP {status})",
+            f"try again after {_when(after)}" if after else "try again later",
+        )
+    snippet = " ".join(evidence.exchange.body.split())[:_SNIPPET]
+    return f"HTTP {status} from {url}" + (f": {snippet}" if snippet else ""), "look at the server's own log"
+
+
+def _when(after: str) -> str:
+    return f"{after} s" if after.strip().isdecimal() else after
+
+
+def _how_to_log_in(evidence: Evidence) -> str:
+    name, auth = evidence.server.name, evidence.server.auth
+    if auth.get("token_env"):
+        return f"its token was refused; put a valid one into the variable {auth['token_env']}"
+    if auth or any(header.lower() == "authorization" for header in evidence.server.headers):
+        place = "auth" if auth else "headers"
+        return f"what {place} of server {name} holds was refused; put a valid token behind it"
+    variable = f"{name.replace('-', '_').upper()}_TOKEN"
+    return (
+        f'get a token from whoever runs it, and set auth = {{ type = "bearer", token = "${{{variable}}}" }} '
+        f"for server {name}"
+    )
+
+
+def _forbidden(evidence: Evidence) -> tuple[str, str]:
+    challenge, name = _challenge(evidence), evidence.server.name
+    scope = challenge.get("scope")
+    if challenge.get("error") != "insufficient_scope" and not scope:
+        step = f"check what the token behind auth or headers of server {name} may do"
+        return f"access denied at {evidence.server.url} (HTTP 403)", step
+    needed = f"it needs the scope {scope}" if scope else "its scope is not sufficient"
+    step = f"get a token with the scope {scope}" if scope else "get a token with a wider scope"
+    return f"access denied at {evidence.server.url} (HTTP 403): {needed}", f"{step} for server {name}"
+
+
+def _challenge(evidence: Evidence) -> dict[str, str]:
+    """Return what the server says in `WWW-Authenticate`."""
+    text = evidence.exchange.headers.get("www-authenticate", "")
+    return {match[1].lower(): match[2] or match[3] or "" for match in _CHALLENGE.finditer(text)}
+
+
+def _session_lost(evidence: Evidence) -> McpError:
+    return failure(
+        f"Server {evidence.server.name} has forgotten this session (HTTP 404)",
+        evidence,
+        next_step="check what it had done before you run this again; what it kept for the session is lost",
+        status=evidence.exchange.status,
+        session_lost=True,
+    )
+
+
+def _redirected(evidence: Evidence) -> McpError:
+    url = evidence.server.url
+    target = urljoin(url, evidence.exchange.headers.get("location", "")).partition("?")[0]
+    before, after = urlsplit(url), urlsplit(target)
+    if before.hostname != after.hostname or before.port != after.port:
+        where = "another host"
+    elif (before.scheme, after.scheme) == ("https", "http"):
+        where = "plain http"
+    else:
+        where = "another address"
+    return failure(
+        f"Server {evidence.server.name}: {url} redirects to {where}, {target}; refused",
+        evidence,
+        ran="not ran",
+        next_step=_after_redirect(where, target, evidence.server.name),
+        status=evidence.exchange.status,
+        location=target,
+    )
+
+
+def _after_redirect(where: str, target: str, name: str) -> str:
+    if where == "plain http":
+        return "have the server's proxy settings corrected: its address is https"
+    return f"set url of server {name} to {target}, if that is the server you mean"
+
+
+def _wrong_kind(evidence: Evidence) -> McpError | None:
+    kind = evidence.exchange.headers.get("content-type", "").partition(";")[0].strip().lower()
+    known = {"", "application/json", "text/event-stream"}
+    if kind in known or evidence.exchange.status == HTTPStatus.ACCEPTED:
+        return None
+    url, facts = evidence.server.url, _kind_facts(kind, evidence)
+    if kind == "text/html":
+        return failure(
+            f"Server {evidence.server.name}: {url} answered with a web page (text/html), "
+            "likely one to log in, not with MCP",
+            evidence,
+            next_step=f"open {url} in a browser; then correct its url, or give it a token in auth",
+            **facts,
+        )
+    return failure(
+        f"Server {evidence.server.name}: {url} answered with {kind}, not with MCP",
+        evidence,
+        next_step="check the path of its url; it often ends in /mcp",
+        **facts,
+    )
+
+
+def _kind_facts(kind: str, evidence: Evidence) -> dict[str, Any]:
+    return {"status": evidence.exchange.status, "content_type": kind, "body": evidence.exchange.body}
