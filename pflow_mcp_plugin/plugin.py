@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from typing import TYPE_CHECKING
 
 import pluggy
 
 from pflow_mcp_plugin.contract import Command, Host, NodeRef, NodeSource, Problem, Run, hookimpl
-
-if TYPE_CHECKING:
-    from pflow_mcp_plugin.execution.runtime import Notices
 
 SOURCE = "mcp"
 """Name of our node source; also the key of our `Runtime` among a run's resources."""
@@ -80,10 +76,12 @@ def _connections(run: Run) -> Iterator[None]:
     """Put a `Runtime` into the run, and start at once the servers that are certain to be needed."""
     from pflow_mcp_plugin.cli.compose import catalog, lookup, server_store
     from pflow_mcp_plugin.client import Pool
-    from pflow_mcp_plugin.execution.runtime import Runtime
+    from pflow_mcp_plugin.execution.progress import Progress
+    from pflow_mcp_plugin.execution.runtime import Notices, Runtime
 
-    host, notices = run.host, _notices(run)
-    with Pool(notices.warn) as pool:
+    host = run.host
+    with Progress(run.annotate) as progress, Pool(_warner(run)) as pool:
+        notices = Notices(warn=_warner(run), add_secrets=run.add_secrets, progress=progress)
         runtime = Runtime(server_store(host), catalog(host), lookup(host), pool, host.hook, notices)
         for server in dict.fromkeys(
             _server(node) for node in run.workflow.nodes if node.id in run.workflow.certain
@@ -92,15 +90,14 @@ def _connections(run: Run) -> Iterator[None]:
                 runtime.prepare(server)
         run.resources[SOURCE] = runtime
         yield
+        runtime.tell_of_changed_lists()
 
 
-def _notices(run: Run) -> Notices:
-    from pflow_mcp_plugin.execution.runtime import Notices
-
+def _warner(run: Run) -> Callable[[str], None]:
     def warn(line: str) -> None:
         run.host.report(Problem(message=line, severity="warning", kind="connection", source=SOURCE))
 
-    return Notices(warn=warn, add_secrets=run.add_secrets)
+    return warn
 
 
 def _server(node: NodeRef) -> str:

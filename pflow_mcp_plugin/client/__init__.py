@@ -1,6 +1,7 @@
 """The only room that talks to servers.
 
 - `pool`: what the other rooms use; one `Pool` for each run
+- `brake`: a server that ends over and over is not started for ever
 - `spawning`, `environment`: a server's process and what it may see
 - `reaper`, `reaper_process`: no process outlives pflow, however pflow ends
 - `framing`, `pipes`: lines over pipes, in linear time

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +29,10 @@ if TYPE_CHECKING:
 OnProgress = Callable[[float, float | None, str | None], None]
 
 _MAX_PAGES = 100
+_HEADER_MISMATCH = -32020
 _CLOSE_SECONDS = 10.0
+_PROBE_SHARE = 3
+"""The part of the start deadline that a server silent on the probe may take before the handshake."""
 _LAST_WORDS_SECONDS = 0.5
 """How long a failure waits for the process to end and its stderr to be read."""
 
@@ -65,6 +68,7 @@ class Connection:
         self._owner: asyncio.Task[None] | None = None
         self._ready: asyncio.Future[None] | None = None
         self._stop = asyncio.Event()
+        self.list_changed = False
         self._calls = 0
         self._retired = False
         self._redactor = Redactor()
@@ -77,10 +81,18 @@ class Connection:
             self._owner is not None
             and not self._owner.done()
             and self._session is not None
-            and self._dispatcher is not None
-            and not self._dispatcher.ended
+            and not self._over
             and not self._retired
         )
+
+    @property
+    def _over(self) -> bool:
+        """Whether the other side is gone, or no longer of use."""
+        ended = self._dispatcher is not None and self._dispatcher.ended
+        return ended or (self._stdio is not None and self._stdio.seen.broken)
+
+    def _note_changed_list(self) -> None:
+        self.list_changed = True
 
     @property
     def busy(self) -> bool:
@@ -135,10 +147,31 @@ class Connection:
                 if on_progress is not None:
                     on_progress(progress, total, message)
 
-            await request_tool(
-                self._live_session(), call.tool, call.arguments, on_progress=progressed, on_reply=extend
-            )
+            async def request() -> None:
+                session = self._live_session()
+                await request_tool(
+                    session, call.tool, call.arguments, on_progress=progressed, on_reply=extend
+                )
+
+            await self._with_headers(request, exchange)
         return exchange
+
+    async def _with_headers(self, request: Callable[[], Awaitable[None]], exchange: Exchange) -> None:
+        """Send a request; once more if arguments of it belong into HTTP headers.
+
+        Which ones the session learns from the list of tools. The server did not run what it
+        refuses for want of them.
+        """
+        from mcp.shared.exceptions import MCPError
+
+        try:
+            await request()
+        except MCPError as error:
+            if error.code != _HEADER_MISMATCH or self.info.era != "modern":
+                raise
+            await self._pages(exchange)
+            exchange.raw = None
+            await request()
 
     @contextmanager
     def _under_way(self) -> Iterator[None]:
@@ -183,10 +216,14 @@ class Connection:
         from pflow_mcp_plugin.client.session import request_page
 
         raw: list[Mapping[str, Any]] = []
+        pages: list[Any] = []
         cursor, seen = None, set()
         for _ in range(_MAX_PAGES):
             cursor = await request_page(self._live_session(), cursor)
-            raw += (exchange.raw or {}).get("tools", [])
+            tools = (exchange.raw or {}).get("tools", [])
+            if tools not in pages:  # a page that comes again is no second tool of each name
+                pages.append(tools)
+                raw += tools
             if cursor is None:
                 return raw, []
             if cursor in seen:
@@ -236,12 +273,20 @@ class Connection:
 
         started = self._process.started if self._process is not None else time.perf_counter()
         async with self._streams() as streams:
-            session, dispatcher = open_session(streams, version("pflow-mcp"), self._questions)
+            session, dispatcher = open_session(
+                streams, version("pflow-mcp"), self._questions, self._note_changed_list
+            )
             async with session:
                 self.timings["start"], handshake = _since(started), time.perf_counter()
                 self._phase = "handshake"
                 self._dispatcher = dispatcher
-                await negotiate(session, dispatcher, self._server.protocol, self.launch.era)
+                await negotiate(
+                    session,
+                    dispatcher,
+                    self._server.protocol,
+                    self._era,
+                    patience=self._server.startup_timeout / _PROBE_SHARE,
+                )
                 self.timings["handshake"] = _since(handshake)
                 self.info = describe(session)
                 dispatcher.version = self.info.protocol
@@ -277,6 +322,7 @@ class Connection:
         except McpError:
             raise
         except Exception as error:
+            self._retired = self._retired or exchange.session_lost
             raise await self._explained(error, exchange, phase, tool=tool) from error
         finally:
             current.reset(token)
@@ -285,6 +331,7 @@ class Connection:
     async def _deadline(self, exchange: Exchange, seconds: float, name: str) -> AsyncIterator[None]:
         try:
             async with asyncio.timeout(seconds) as deadline:
+                exchange.deadline = deadline
                 yield
         except TimeoutError as error:
             if not deadline.expired():
@@ -302,6 +349,7 @@ class Connection:
         end = loop.time() + whole
         try:
             async with asyncio.timeout_at(min(loop.time() + idle, end)) as deadline:
+                exchange.deadline = deadline
                 yield lambda: deadline.reschedule(min(loop.time() + idle, end))
         except TimeoutError as error:
             if not deadline.expired():
@@ -321,8 +369,9 @@ class Connection:
         seconds: float | None = None,
         deadline: str = "",
     ) -> McpError:
+        exchange.body = self._redactor.text(exchange.body)
         evidence = Evidence(
-            server=self._server,
+            server=attrs.evolve(self._server, url=self._redactor.text(self._server.url)),
             phase=phase,
             tool=tool,
             seconds=seconds,
@@ -331,7 +380,7 @@ class Connection:
             stderr=self._redactor.text(self._stdio.stderr.text) if self._stdio is not None else "",
             seen=self._stdio.seen if self._stdio is not None else None,
             exchange=exchange,
-            closed=self._dispatcher is not None and self._dispatcher.ended,
+            closed=self._over,
             unset=self.launch.unset,
         )
         return explain(error, evidence)

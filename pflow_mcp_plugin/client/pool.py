@@ -6,22 +6,21 @@ The methods block and may be called from any thread; the work is done on the bac
 from __future__ import annotations
 
 import itertools
-import json
 import os
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
-from hashlib import sha256
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import attrs
 
+from pflow_mcp_plugin.client.brake import Brake
 from pflow_mcp_plugin.client.loop import background_loop
 from pflow_mcp_plugin.client.reaper import Reaper, shared_reaper
 from pflow_mcp_plugin.client.reaper_process import end_marked
 from pflow_mcp_plugin.client.spawning import ServerProcess, spawn
-from pflow_mcp_plugin.errors import CallFailed, ConnectionFailed, Where
+from pflow_mcp_plugin.errors import CallFailed, ConnectionFailed, McpError, Where
 from pflow_mcp_plugin.trust.egress import require_safe
 from pflow_mcp_plugin.types import CallResult, Launch, Listing, ServerInfo, ToolCall
 
@@ -70,7 +69,7 @@ class Pool:
         with slot.lock:
             if slot.process is None and slot.connection is None and slot.opening is None:
                 try:
-                    slot.process = self._spawn(launch)
+                    slot.process = self._spawn(slot)
                 except ConnectionFailed as error:
                     slot.failure = error
                     return
@@ -113,6 +112,11 @@ class Pool:
 
         return self._with(launch, run)
 
+    def changed_lists(self) -> list[Launch]:
+        """Return the servers that said, since they were connected, that their tools have changed."""
+        with self._lock:
+            return [slot.launch for slot in self._slots.values() if slot.list_changed]
+
     def close(self) -> None:
         """End every server; safe to call twice."""
         with self._lock:
@@ -127,24 +131,32 @@ class Pool:
 
     def _with(self, launch: Launch, run: Callable[[Connection], Coroutine[Any, Any, T]]) -> T:
         slot = self._slot(launch)
+        if slot.connection is None:
+            self.prepare(launch)  # here, not on the loop: the process starts while the SDK loads
 
-        async def connected() -> T:
-            return await run(await self._connection(slot))
-
-        future = self._submit(connected())
+        future = self._submit(self._run(slot, run))
         try:
             return future.result()
         except BaseException:
             future.cancel()  # Ctrl-C: the call is cancelled, and its server told
             raise
 
+    async def _run(self, slot: _Slot, run: Callable[[Connection], Coroutine[Any, Any, T]]) -> T:
+        """Run on a live connection; once more on a new one if nothing was sent over the first."""
+        connection = await self._connection(slot)
+        try:
+            return await run(connection)
+        except McpError as error:
+            if connection.alive or error.ran != "not ran" or not error.retryable:
+                raise
+        return await run(await self._connection(slot))
+
     def _slot(self, launch: Launch) -> _Slot:
         self._check_usable(launch)
-        key = _key(launch)
         with self._lock:
-            if key not in self._slots:
-                self._slots[key] = _Slot(launch)
-            return self._slots[key]
+            if launch.key not in self._slots:
+                self._slots[launch.key] = _Slot(launch)
+            return self._slots[launch.key]
 
     def _check_usable(self, launch: Launch) -> None:
         where = Where(server=launch.server.name, phase="connect")
@@ -173,6 +185,7 @@ class Pool:
             if slot.connection is not None:
                 await self._replace(slot, slot.connection)
             slot.connection = await self._open(slot, Connection)
+            slot.launch = attrs.evolve(slot.launch, era=slot.connection.info.era)  # no probe next time
         finally:
             slot.opening, slot.process = None, None
 
@@ -189,7 +202,7 @@ class Pool:
         if slot.failure is not None:
             failure, slot.failure = slot.failure, None
             raise failure
-        process = slot.process or self._spawn(launch)
+        process = slot.process or self._spawn(slot)
         connection = connect(launch, process, self._warner(launch), self._ask)
         try:
             await connection.open()
@@ -197,16 +210,18 @@ class Pool:
             if not _died_on_probe(launch, error):
                 raise
             second = attrs.evolve(launch, era="handshake")
-            connection = connect(second, self._spawn(launch), self._warner(launch), self._ask)
+            connection = connect(second, self._spawn(slot), self._warner(launch), self._ask)
             await connection.open()
         return connection
 
     def _warner(self, launch: Launch) -> Callable[[str], None]:
         return lambda text: self._warn(f"server {launch.server.name} {text}")
 
-    def _spawn(self, launch: Launch) -> ServerProcess | None:
+    def _spawn(self, slot: _Slot) -> ServerProcess | None:
+        launch = slot.launch
         if launch.server.transport != "stdio":
             return None
+        slot.brake.start(launch.server.name)
         with self._lock:
             if self._reaper is None:
                 self._reaper = _acquire_reaper(launch)
@@ -251,11 +266,13 @@ class _Slot:
         self.opening: Future[None] | None = None
         self.former: list[Connection] = []
         self.failure: ConnectionFailed | None = None
+        self.brake = Brake()
 
-
-def _key(launch: Launch) -> str:
-    """Tell apart what may not share a connection: the whole expanded config."""
-    return sha256(json.dumps(attrs.asdict(launch.server), sort_keys=True, default=str).encode()).hexdigest()
+    @property
+    def list_changed(self) -> bool:
+        """Whether one of its connections was told that the list of tools has changed."""
+        connections = [each for each in (self.connection, *self.former) if each is not None]
+        return any(each.list_changed and each.alive for each in connections)
 
 
 def _acquire_reaper(launch: Launch) -> Reaper:

@@ -21,6 +21,8 @@ import time
 
 _GRACE = 0.3
 """Seconds between SIGTERM and SIGKILL."""
+_LAST_CHILD = 0.2
+"""Seconds that a lifeline may stay open once the host is gone; a fork of the host keeps it longer."""
 _MARKER_NAME = b"PFLOW_RUN_MARKER="
 
 
@@ -87,15 +89,18 @@ def _host_pidfd(pid: int) -> int | None:
 
 
 def watch(lifeline: int, host_pid: int) -> set[int]:
-    """Keep account of the registered groups until the host is gone; return those left."""
+    """Keep account of the registered groups until the host is gone; return those left.
+
+    After the host itself, its end of the lifeline is waited for, a moment: a child that it was
+    just about to start holds it until it becomes a server, with a marker to be found by.
+    """
     groups: set[int] = set()
     host = _host_pidfd(host_pid)
-    if host == -1:
-        return groups
-    watched = [lifeline] if host is None else [lifeline, host]
+    watched = [lifeline] if host is None or host == -1 else [lifeline, host]
+    seconds = _LAST_CHILD if host == -1 else None
     rest = b""
     while True:
-        ready, _, _ = select.select(watched, [], [])
+        ready, _, _ = select.select(watched, [], [], seconds)
         if lifeline in ready:
             data = os.read(lifeline, 65536)
             if not data:
@@ -103,8 +108,10 @@ def watch(lifeline: int, host_pid: int) -> set[int]:
             *lines, rest = (rest + data).split(b"\n")
             for line in lines:
                 (groups.add if line[:1] == b"+" else groups.discard)(int(line[1:]))
-        elif host in ready:
+        elif not ready:
             return groups
+        else:
+            watched, seconds = [lifeline], _LAST_CHILD
 
 
 def main() -> None:

@@ -107,6 +107,7 @@ def _program(server: Server, environment: dict[str, str]) -> str:
         return _named_file(server, where)
     found = shutil.which(server.command, path=environment.get("PATH"))
     if found is None:
+        _refuse_not_executable(server, environment, where)
         near = closest_program(server.command, environment.get("PATH", ""))
         raise ConnectionFailed(
             f"Command not found: {server.command} (server {server.name})",
@@ -117,14 +118,25 @@ def _program(server: Server, environment: dict[str, str]) -> str:
     return found
 
 
+def _refuse_not_executable(server: Server, environment: dict[str, str], where: Where) -> None:
+    """Tell a program that is on PATH but may not be run from one that is not there."""
+    there = shutil.which(server.command, mode=os.F_OK, path=environment.get("PATH"))
+    if there is not None:
+        raise _denied(there, server, where)
+
+
+def _denied(path: str, server: Server, where: Where) -> ConnectionFailed:
+    message = f"Permission denied: {path} is not executable (server {server.name})"
+    return ConnectionFailed(message, where=where, next_step=f"chmod +x {path}")
+
+
 def _named_file(server: Server, where: Where) -> str:
     path = Path(server.cwd or ".", server.command)
     if not path.exists():
         message = f"Command not found: {server.command} (server {server.name})"
         raise ConnectionFailed(message, where=where, next_step="check the path of command")
     if path.is_dir() or not os.access(path, os.X_OK):
-        message = f"Permission denied: {server.command} is not executable (server {server.name})"
-        raise ConnectionFailed(message, where=where, next_step=f"chmod +x {server.command}")
+        raise _denied(server.command, server, where)
     return str(path.absolute())
 
 

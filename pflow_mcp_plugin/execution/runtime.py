@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from difflib import get_close_matches
+from functools import partial
 from typing import Any, Protocol
 
 import attrs
@@ -15,13 +16,17 @@ from pflow_mcp_plugin.config.expansion import environment_lookup
 from pflow_mcp_plugin.config.store import ServerStore
 from pflow_mcp_plugin.config.where import server_file, tool_folder
 from pflow_mcp_plugin.discovery.catalog import Catalog
+from pflow_mcp_plugin.discovery.changes import compare
 from pflow_mcp_plugin.discovery.declaration import Declaration, declaration
 from pflow_mcp_plugin.discovery.launching import Lookup, launch
-from pflow_mcp_plugin.errors import Where
+from pflow_mcp_plugin.errors import McpError, Where
 from pflow_mcp_plugin.execution import result
 from pflow_mcp_plugin.execution.hooks import CallHooks
 from pflow_mcp_plugin.execution.validation import Validator
-from pflow_mcp_plugin.types import CallResult, Launch, ToolCall, ToolRecord
+from pflow_mcp_plugin.types import CallResult, Launch, Listing, ToolCall, ToolRecord
+
+OnProgress = Callable[[float, float | None, str | None], None]
+"""Is told how far a call has come: done, of how much, and a text."""
 
 
 class Caller(Protocol):
@@ -31,8 +36,16 @@ class Caller(Protocol):
         """Start a server in the background."""
         ...
 
-    def call(self, launch: Launch, call: ToolCall) -> CallResult:
+    def call(self, launch: Launch, call: ToolCall, on_progress: OnProgress | None = None) -> CallResult:
         """Call a tool, once; blocks."""
+        ...
+
+    def list_tools(self, launch: Launch) -> Listing:
+        """Ask a server for its tools; blocks."""
+        ...
+
+    def changed_lists(self) -> list[Launch]:
+        """Return the servers that said that their tools have changed."""
         ...
 
 
@@ -72,10 +85,12 @@ class Notices:
     Attributes:
         warn: Told what is worth a line to the user, each line once.
         add_secrets: Told the values that must not be shown.
+        progress: Told, from any thread, how far a call has come.
     """
 
     warn: Callable[[str], None] = lambda _: None
     add_secrets: Callable[[Iterable[str]], None] = lambda _: None
+    progress: Callable[[ToolCall, float, float | None, str | None], None] = lambda *_: None
 
 
 class Runtime:
@@ -157,7 +172,28 @@ class Runtime:
     def _send(self, target: Target, call: ToolCall) -> CallResult:
         if (call.server, call.tool) != (target.launch.server.name, target.tool):
             target = self.target(call.server, call.tool)  # a plugin sends the call elsewhere
-        return self._pool.call(target.launch, call)
+        return self._pool.call(target.launch, call, partial(self._notices.progress, call))
+
+    def tell_of_changed_lists(self) -> None:
+        """Warn where a sync is due, as a server said in mid-run that its tools have changed.
+
+        Some say so after every start: only what differs from the sync is worth a line.
+        """
+        for ready in self._pool.changed_lists():
+            server = ready.server.name
+            if self._differs(ready):
+                self._say(
+                    f"The tools of server {server} changed during the run, which went on with those "
+                    f"of its sync (run: pflow mcp sync {server})"
+                )
+
+    def _differs(self, ready: Launch) -> bool:
+        synced = self._catalog.file(ready.server.name)
+        try:
+            now = self._pool.list_tools(ready)
+        except McpError:  # it said so, and there is no telling what
+            return True
+        return bool(compare(synced.tools if synced else (), now.tools))
 
     def _launch(self, server: str) -> Launch:
         with self._lock:

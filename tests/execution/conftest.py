@@ -54,7 +54,7 @@ class Bench:
     def prepare(self, launch):
         self.launches.append(launch)
 
-    def call(self, launch, call):
+    def call(self, launch, call, on_progress=None):
         self.launches.append(launch)
         self.calls.append(call)
         if isinstance(self.answer, Exception):

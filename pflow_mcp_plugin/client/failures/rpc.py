@@ -59,7 +59,10 @@ def _from_rpc(error: Any, evidence: Evidence) -> McpError:
     code, text, name = error.code, error.message, evidence.server.name
     if code == _CONNECTION_CLOSED and evidence.closed:
         step = "look at its log; check what it had done before you run this again"
-        return failure(f"Server {name} closed the connection", evidence, next_step=step, code=code)
+        unsent = evidence.exchange.unsent
+        return failure(
+            f"Server {name} closed the connection", evidence, retryable=unsent, next_step=step, code=code
+        )
     if evidence.calling and says_tool_is_gone(text, evidence.tool):
         return tool_gone(evidence.where, code=code)
     known = {_METHOD_NOT_FOUND: "Method not found", _INVALID_PARAMS: "Invalid params"}.get(code)
