@@ -1,4 +1,4 @@
-"""`pflow registry list | search | describe | export`."""
+"""`pflow registry list | search | discover | describe | export`."""
 
 from __future__ import annotations
 
@@ -38,6 +38,26 @@ def search(host: EmbeddedHost, words: tuple[str, ...], limit: int) -> Report:
     rows = host.registry.search_rows(text, limit)
     return Report(
         data=[row.to_dict() for row in rows], text=lambda: _listing(rows) or f"Nothing fits {text!r}"
+    )
+
+
+@click.command()
+@click.argument("task", nargs=-1, required=True)
+@click.option("--limit", type=click.IntRange(min=1), default=10, show_default=True, help="At most so many.")
+@json_option
+@click.pass_obj
+def discover(host: EmbeddedHost, task: tuple[str, ...], limit: int) -> Report:
+    """Find the node types that a TASK in words needs, for each part of it.
+
+    Set PFLOW_DISCOVER_MODEL to a model of the `llm` library to let it choose among them.
+    """
+    text = " ".join(task)
+    found = host.registry.discovered(text, limit)
+    note = f"\nIn the order of the words that fit: {found.note}" if found.note else ""
+    return Report(
+        data=[row.to_dict() for row in found.rows],
+        text=lambda: (_listing(found.rows) or f"Nothing fits {text!r}") + note,
+        beside={"ranked_by": found.ranked_by, **({"note": found.note} if found.note else {})},
     )
 
 

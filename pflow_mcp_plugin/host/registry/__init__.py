@@ -5,4 +5,6 @@
 - `saved`: `registry.json`, what users put there, as one more source
 - `remembered`: which plugin brought which prefix, for when it is absent
 - `index`: the derived SQLite index behind lists and searches
+- `discovery`: which nodes a task in words needs; `wording` takes the task apart, `thesaurus.txt` holds
+  what tools call the things that people say, `reranking` asks a model
 """

@@ -1,8 +1,9 @@
 """The search index: derived, disposable, never modified.
 
-One SQLite file with what lists show of every entry, and an FTS5 table over names, descriptions and
-parameters; it is named by the fingerprint of all sources. It is built in memory, and written to the
-cache folder as a whole; where that cannot be written, the one in memory serves.
+One SQLite file with what lists show of every entry, and an FTS5 table over names, families (where a
+node comes from), descriptions and parameters; it is named by the fingerprint of all sources. It is
+built in memory, and written to the cache folder as a whole; where that cannot be written, the one in
+memory serves.
 """
 
 from __future__ import annotations
@@ -10,8 +11,8 @@ from __future__ import annotations
 import json
 import re
 import zlib
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -23,21 +24,45 @@ if TYPE_CHECKING:
 
 _SCHEMA = """
 CREATE TABLE about (fingerprint TEXT);
-CREATE TABLE node (id INTEGER PRIMARY KEY, node TEXT, source TEXT, description TEXT, labels TEXT);
-CREATE VIRTUAL TABLE words USING fts5 (name, description, params, content='', tokenize='porter unicode61');
+CREATE TABLE node (
+    id INTEGER PRIMARY KEY, node TEXT, source TEXT, family TEXT, description TEXT, labels TEXT
+);
+CREATE VIRTUAL TABLE words USING fts5 (
+    node, name, family, description, params, content='', tokenize='porter unicode61'
+);
 """
-_LAYOUT = "1"
+_LAYOUT = "2"
 """Part of every fingerprint; changes with `_SCHEMA` and with what is indexed."""
 _ROWS = """
 SELECT node, source, description, labels FROM node WHERE instr(lower(node), lower(?)) ORDER BY node
 """
 _SEARCH = """
-SELECT node, source, node.description, labels, -bm25(words, 8.0, 3.0, 1.0) AS score
-FROM words JOIN node ON node.id = words.rowid WHERE words MATCH ? ORDER BY score DESC, node LIMIT ?
+SELECT node.node, source, node.description, labels, -bm25(words, 8.0, 4.0, 0.0, 3.0, 1.0) AS score
+FROM words JOIN node ON node.id = words.rowid WHERE words MATCH ? ORDER BY score DESC, node.node LIMIT ?
 """
-_INSERT_NODE = "INSERT INTO node VALUES (?, ?, ?, ?, ?)"
-_INSERT_WORDS = "INSERT INTO words (rowid, name, description, params) VALUES (?, ?, ?, ?)"
+_MATCHES = "SELECT rowid, -bm25(words, ?, ?, ?, ?, ?) FROM words WHERE words MATCH ?"
+_INSERT_NODE = "INSERT INTO node VALUES (?, ?, ?, ?, ?, ?)"
+_INSERT_WORDS = "INSERT INTO words (rowid, node, name, family, description, params) VALUES (?, ?, ?, ?, ?, ?)"
 _BOUNDARY = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[-_]")
+_IDEOGRAPH = re.compile(r"(?=[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff])|(?<=[\u3040-\u30ff\u3400-\u9fff])")
+
+
+class Columns(NamedTuple):
+    """What a match in each indexed part of a node counts.
+
+    Attributes:
+        node: Its type.
+        name: Its own name, where the source gives one that is no type (a tool's raw name).
+        family: Where it comes from (a server's name), else its source.
+        description: What it does.
+        params: Names and descriptions of its parameters.
+    """
+
+    node: float
+    name: float
+    family: float
+    description: float
+    params: float
 
 
 class Row(NamedTuple):
@@ -106,6 +131,22 @@ class Index:
         found = self._connection.execute(_SEARCH, (query, limit))
         return [_row(*values) for values in found]
 
+    def matches(self, word: str, columns: Columns) -> dict[int, float]:
+        """Return how well nodes match one word (BM25), by their number; higher is better."""
+        query = " ".join(f'"{part}"' for part in _words(word))
+        return dict(self._connection.execute(_MATCHES, (*columns, query))) if query else {}
+
+    def families(self) -> dict[int, str]:
+        """Return the family of every node, by its number."""
+        return dict(self._connection.execute("SELECT id, family FROM node"))
+
+    def rows_of(self, numbers: Iterable[int]) -> dict[int, Row]:
+        """Return what a list shows of some nodes, by their number."""
+        wanted = list(numbers)
+        marks = ", ".join("?" * len(wanted))
+        query = f"SELECT id, node, source, description, labels FROM node WHERE id IN ({marks})"  # noqa: S608 - marks
+        return {number: _row(*values) for number, *values in self._connection.execute(query, wanted)}
+
 
 def open_index(folder: Path, fingerprint: str, entries: Callable[[], Iterable[Entry]]) -> Index:
     """Open the index of these sources; build it if there is none or it is damaged.
@@ -148,8 +189,9 @@ def _build(path: Path, fingerprint: str, entries: Iterable[Entry]) -> Index:
     connection = sqlite3.connect(":memory:", check_same_thread=False)
     connection.executescript(_SCHEMA)
     connection.execute("INSERT INTO about VALUES (?)", (fingerprint,))
-    for number, entry in enumerate(entries):
-        _insert(connection, number, entry)
+    with _uncollected():
+        for number, entry in enumerate(entries):
+            _insert(connection, number, entry)
     connection.commit()
     with suppress(StoreError):
         write_atomic(path, connection.serialize())
@@ -157,15 +199,36 @@ def _build(path: Path, fingerprint: str, entries: Iterable[Entry]) -> Index:
     return Index(connection, fingerprint)
 
 
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Pause the garbage collector: many entries are made and soon gone, and none is in a cycle."""
+    import gc
+
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
 def _insert(connection: Connection, number: int, entry: Entry) -> None:
     labels = entry.extra.get("labels")
-    shown = json.dumps(labels) if isinstance(labels, dict) else ""
-    description = _storable(entry.description)
-    connection.execute(_INSERT_NODE, (number, _storable(entry.node), entry.source, description, shown))
-    keys = _split(" ".join(field.key for field in entry.interface.params))
-    params = " ".join([keys, *(field.description for field in entry.interface.params)])
-    words = (number, _storable(_split(entry.node)), description, _storable(params))
-    connection.execute(_INSERT_WORDS, words)
+    labels = labels if isinstance(labels, dict) else {}
+    shown = json.dumps(labels) if labels else ""
+    family = _storable(str(labels.get("server", entry.source)))
+    node, description = _storable(entry.node), _storable(entry.description)
+    connection.execute(_INSERT_NODE, (number, node, entry.source, family, description, shown))
+    name = _split(_storable(str(labels.get("tool", entry.node))))
+    params = _storable(_params(entry))
+    connection.execute(_INSERT_WORDS, (number, node, name, family, _spaced(description), _spaced(params)))
+
+
+def _params(entry: Entry) -> str:
+    fields = entry.interface.params
+    keys = _split(" ".join([field.key for field in fields]))
+    return " ".join([keys, *[field.description for field in fields]])
 
 
 def _sweep(current: Path) -> None:
@@ -177,7 +240,7 @@ def _sweep(current: Path) -> None:
 
 def _storable(text: str) -> str:
     """Return a text without lone surrogates, which JSON may hold and SQLite refuses."""
-    return text.encode("utf-8", "replace").decode()
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
 def _split(name: str) -> str:
@@ -185,10 +248,18 @@ def _split(name: str) -> str:
     return _BOUNDARY.sub(" ", name)
 
 
+def _spaced(text: str) -> str:
+    """Return a text whose signs stand alone where the script sets no spaces between words."""
+    return text if text.isascii() else _IDEOGRAPH.sub(" ", text)
+
+
+def _words(text: str) -> list[str]:
+    return re.findall(r"\w+", _spaced(_split(_storable(text))))
+
+
 def _query(words: str) -> str:
     """Return an FTS5 query for any of the words, or words that begin with them."""
-    found = re.findall(r"\w+", _split(words))
-    return " OR ".join(f'"{word}"*' if len(word) > 2 else f'"{word}"' for word in found)
+    return " OR ".join(f'"{word}"*' if len(word) > 2 else f'"{word}"' for word in _words(words))
 
 
 def _row(node: str, source: str, description: str, labels: str, score: float = 0.0) -> Row:

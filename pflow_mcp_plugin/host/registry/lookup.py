@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterator, Mapping
 from functools import cached_property, partial
@@ -17,6 +18,7 @@ from pflow_mcp_plugin.host.registry.sources import Origin, asked, collect_source
 
 if TYPE_CHECKING:
     from pflow_mcp_plugin.host.app import EmbeddedHost
+    from pflow_mcp_plugin.host.registry.discovery import Discovered
 
 _FEW = 2_000
 """Up to so many names are compared one by one with a misspelt one."""
@@ -97,6 +99,29 @@ class Registry:
     def search_rows(self, words: str, limit: int = 20) -> list[Row]:
         """Return what a list shows of `search`."""
         return self._opened().search(words, limit)
+
+    def discover(self, task: str, limit: int = 10) -> list[tuple[Entry, float]]:
+        """Return the entries that a task in words needs, spread over its parts, best first."""
+        found = ((self.find(row.node), row.score) for row in self.discovered(task, limit).rows)
+        return [(entry, score) for entry, score in found if entry is not None]
+
+    def discovered(self, task: str, limit: int = 10) -> Discovered:
+        """Return what a list shows of `discover`, and how it was put in order.
+
+        The model that `PFLOW_DISCOVER_MODEL` names, in the environment or the settings, chooses among
+        the nodes whose words fit; without one, or when it cannot be asked, the words decide.
+        """
+        from pflow_mcp_plugin.host.registry.discovery import Discovered, discover
+        from pflow_mcp_plugin.host.registry.reranking import CHOICE, SETTING, rerank
+
+        model = os.environ.get(SETTING) or self._host.settings.get(SETTING)
+        if not model:
+            return Discovered(rows=discover(self._opened(), task, limit))
+        rows = discover(self._opened(), task, limit * CHOICE)
+        try:
+            return Discovered(rows=rerank(task, rows, model)[:limit], ranked_by=model)
+        except PflowError as error:
+            return Discovered(rows=rows[:limit], note=error.message)
 
     def nearest(self, node_type: str, n: int = 3) -> list[str]:
         """Return the names closest to one that is not there, closest first."""

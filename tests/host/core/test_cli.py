@@ -383,3 +383,15 @@ def test_output_that_cannot_be_written_is_a_failure():
     assert done.returncode == 1
     assert b"could not be written" in done.stderr
     assert b"Traceback" not in done.stderr
+
+
+def test_discover_prints_the_nodes_of_a_task_and_how_they_were_ranked(pflow, home, monkeypatch):
+    monkeypatch.delenv("PFLOW_DISCOVER_MODEL", raising=False)
+    code, out, err = pflow("registry", "discover", "read", "a file", "--limit", "1", "--json")
+    found = envelope(out)
+    assert (code, err, found["ranked_by"]) == (0, "", "words")
+    assert [row["node"] for row in found["data"]] == ["read-file"]
+    assert pflow("registry", "discover", "xyzzy")[1] == "Nothing fits 'xyzzy'\n"
+    monkeypatch.setenv("PFLOW_DISCOVER_MODEL", "sage")
+    monkeypatch.setitem(sys.modules, "llm", None)
+    assert "The model sage cannot be asked: llm is not installed" in pflow("registry", "discover", "read")[1]

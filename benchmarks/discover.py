@@ -1,0 +1,128 @@
+"""Recall of `registry discover` beside that of plain BM25, on tasks that need several tools.
+
+`python -m benchmarks.discover TOOLS.json` takes the tools of LiveMCPBench (icip-cas/LiveMCPBench) and
+prints, for the tasks of `discover_tasks.json`, which share of the tools each task needs is among the
+first ten. Whatever is tuned is tuned on the half `dev`; `held_out` is what counts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from statistics import fmean
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import attrs
+
+from pflow_mcp_plugin import naming
+from pflow_mcp_plugin.contract import Entry
+from pflow_mcp_plugin.host.registry.discovery import discover
+from pflow_mcp_plugin.host.registry.index import open_index
+from pflow_mcp_plugin.registration.entry import entry
+from pflow_mcp_plugin.types import Server, Tool, ToolRecord
+
+TASKS = Path(__file__).parent / "discover_tasks.json"
+FIRST = 10
+SPLITS = ("dev", "held_out")
+
+
+@attrs.frozen
+class Task:
+    """A task and the tools it needs, as `server/tool`."""
+
+    id: int
+    split: str
+    task: str
+    relevant: tuple[str, ...] = attrs.field(converter=tuple)
+
+
+def tasks(split: str) -> list[Task]:
+    """Return the tasks of one half."""
+    found = (Task(**item) for item in json.loads(TASKS.read_text(encoding="utf-8")))
+    return [task for task in found if task.split == split]
+
+
+def entries(path: Path) -> Iterator[tuple[str, Entry]]:
+    """Yield every tool in the file as `server/tool`, with its registry entry."""
+    for item in json.loads(path.read_text(encoding="utf-8")):
+        for server, listed in item["tools"].items():
+            for tool in listed["tools"]:
+                yield f"{server}/{tool['name']}", _entry(naming.server_name(server), tool)
+
+
+def _entry(server: str, raw: Mapping[str, Any]) -> Entry:
+    tool = Tool(
+        name=raw["name"], description=raw.get("description") or "", input_schema=raw.get("inputSchema") or {}
+    )
+    record = ToolRecord(server=server, node=naming.node_name(server, tool.name), tool=tool)
+    return entry(record, Server(name=server))
+
+
+def recall(find: Callable[[str], Iterable[str]], split: str) -> float:
+    """Return the mean share of its tools that a way of finding gives each task."""
+    return fmean(
+        len(set(task.relevant).intersection(find(task.task))) / len(task.relevant) for task in tasks(split)
+    )
+
+
+def ways(path: Path) -> dict[str, Callable[[str], list[str]]]:
+    """Return the ways that are compared; each gives the first ten tools for a task."""
+    known = dict(entries(path))
+    names = {item.node: name for name, item in known.items()}
+    with TemporaryDirectory() as folder:
+        index = open_index(Path(folder), "tools", known.values)
+    return {
+        "plain BM25": _plain(known),
+        "registry search": lambda task: [names[row.node] for row in index.search(task, FIRST)],
+        "registry discover": lambda task: [names[row.node] for row in discover(index, task, FIRST)],
+    }
+
+
+def _plain(known: Mapping[str, Entry]) -> Callable[[str], list[str]]:
+    """BM25 (with stemming) over all words of a tool as one text, all words of the task."""
+    import sqlite3
+
+    connection = sqlite3.connect(":memory:")
+    connection.execute("CREATE VIRTUAL TABLE tool USING fts5 (name, words, tokenize='porter unicode61')")
+    connection.executemany(
+        "INSERT INTO tool VALUES (?, ?)", [(name, _text(item)) for name, item in known.items()]
+    )
+
+    def find(task: str) -> list[str]:
+        query = " OR ".join(f'"{word}"' for word in re.findall(r"\w+", task))
+        found = connection.execute(
+            "SELECT name FROM tool WHERE tool MATCH ? ORDER BY bm25(tool, 0, 1) LIMIT ?",
+            (f"words: {query}", FIRST),
+        )
+        return [name for (name,) in found]
+
+    return find
+
+
+def _text(item: Entry) -> str:
+    labels = item.extra["labels"]
+    names = [labels["server"], labels["tool"], *(field.key for field in item.interface.params)]
+    spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|[-_]", " ", " ".join(names))
+    return " ".join([spaced, item.description, *(field.description for field in item.interface.params)])
+
+
+def main() -> int:
+    """Print recall for each way and each half of the tasks."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.discover", description=__doc__)
+    parser.add_argument("tools", type=Path, help="`tools.json` of LiveMCPBench")
+    parser.add_argument("--split", action="append", choices=SPLITS, help="this half only")
+    options = parser.parse_args()
+    splits = options.split or SPLITS
+    print(f"| recall at {FIRST} | {' | '.join(splits)} |\n|---|{'---|' * len(splits)}")
+    for name, find in ways(options.tools).items():
+        print(f"| {name} | {' | '.join(f'{recall(find, split):.3f}' for split in splits)} |")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,167 @@
+"""Which nodes a task in words needs: a set that covers its clauses, without any model.
+
+Each clause is a need. A node answers it by its own words (BM25, with what else tools may call the
+same), by the company it keeps (how well the other nodes of its family fit the task), and by the task
+as a whole. Nodes are then taken one by one; a need that is answered counts less for the next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from heapq import nlargest
+
+import attrs
+
+from pflow_mcp_plugin.host.registry.index import Columns, Index, Row
+from pflow_mcp_plugin.host.registry.wording import Thesaurus, clauses
+
+Scores = Mapping[int, float]
+"""How well nodes fit, by their number in the index."""
+_COLUMNS = Columns(node=0, name=6, family=3, description=2.5, params=1)
+
+
+@attrs.frozen(kw_only=True)
+class Discovered:
+    """What was found for a task.
+
+    Attributes:
+        rows: The nodes, best first.
+        ranked_by: `words`, or the name of the model that put them in order.
+        note: Why a chosen model did not; empty otherwise.
+    """
+
+    rows: list[Row]
+    ranked_by: str = "words"
+    note: str = ""
+
+
+@attrs.frozen(kw_only=True)
+class Weights:
+    """What counts how much; tuned with `benchmarks/discover.py`.
+
+    Attributes:
+        columns: A match in each part of a node.
+        synonym: A match of another word for the same, against one of the word itself.
+        family: The best of a node's family, against its own match.
+        task: A node's match with the whole task, against that with the clause.
+        evenness: 0 lets the clause with the strongest matches win, 1 makes all clauses equal.
+        answered: What of a need is left once its best match is taken.
+        twin: What a node counts when one that does the same is taken.
+        candidates: How many nodes are considered for each need.
+    """
+
+    columns: Columns = _COLUMNS
+    synonym: float = 0.85
+    family: float = 0.5
+    task: float = 0.25
+    evenness: float = 0.5
+    answered: float = 0.95
+    twin: float = 0.6
+    candidates: int = 60
+
+
+def discover(index: Index, task: str, limit: int, weights: Weights | None = None) -> list[Row]:
+    """Return the nodes that a task needs, best first, spread over its clauses."""
+    chosen = weights or Weights()
+    matching = _Matching(index, chosen)
+    needs = [need for need in matching.needs(clauses(task)) if need]
+    rows = index.rows_of({node for need in needs for node in need})
+    taken = _spread(needs, rows, limit, chosen)
+    return [rows[number]._replace(score=score) for number, score in taken.items()]
+
+
+class _Matching:
+    """Scores nodes by words; each word is looked up once."""
+
+    def __init__(self, index: Index, weights: Weights) -> None:
+        self._index = index
+        self._weights = weights
+        self._thesaurus = Thesaurus()
+        self._found: dict[str, Scores] = {}
+        self._meant: dict[str, Scores] = {}
+
+    def needs(self, parts: Sequence[Iterable[str]]) -> list[Scores]:
+        """Return, for each clause, the nodes that answer it best."""
+        whole = self._sum(dict.fromkeys(word for part in parts for word in part))
+        families = self._index.families()
+        company = _company(whole, families)
+        return [self._need(part, whole, families, company) for part in parts]
+
+    def _need(
+        self,
+        part: Iterable[str],
+        whole: Scores,
+        families: Mapping[int, str],
+        company: Mapping[str, float],
+    ) -> Scores:
+        weights = self._weights
+        scores = {
+            node: score + weights.family * company[families[node]] + weights.task * whole[node]
+            for node, score in self._sum(part).items()
+        }
+        return dict(nlargest(weights.candidates, scores.items(), key=_by_score))
+
+    def _sum(self, words: Iterable[str]) -> dict[int, float]:
+        total: dict[int, float] = {}
+        for word in words:
+            for node, score in self._meaning(word).items():
+                total[node] = total.get(node, 0.0) + score
+        return total
+
+    def _meaning(self, word: str) -> Scores:
+        """Return the matches of a word and of others for the same; a node's best one counts."""
+        if word not in self._meant:
+            best = dict(self._matches(word))
+            for other in self._thesaurus.others(word):
+                for node, score in self._matches(other).items():
+                    best[node] = max(best.get(node, 0.0), score * self._weights.synonym)
+            self._meant[word] = best
+        return self._meant[word]
+
+    def _matches(self, word: str) -> Scores:
+        if word not in self._found:
+            self._found[word] = self._index.matches(word, self._weights.columns)
+        return self._found[word]
+
+
+def _company(whole: Scores, families: Mapping[int, str]) -> dict[str, float]:
+    """Return how well each family fits the task: the mean of its best three."""
+    best: dict[str, list[float]] = {}
+    for node, score in whole.items():
+        best.setdefault(families[node], []).append(score)
+    return {family: sum(nlargest(3, scores)) / 3 for family, scores in best.items()}
+
+
+def _spread(
+    needs: Sequence[Scores], rows: Mapping[int, Row], limit: int, weights: Weights
+) -> dict[int, float]:
+    """Take the node that adds most, again and again; return each with what it added."""
+    tops = [max(need.values()) or 1.0 for need in needs]
+    left = [1 / top**weights.evenness for top in tops]
+    worth = dict.fromkeys(rows, 1.0)
+    taken: dict[int, float] = {}
+    while worth and len(taken) < limit:
+        gains = {node: worth[node] * _best(node, needs, left) for node in worth}
+        chosen = max(gains, key=lambda node: (gains[node], -node))
+        taken[chosen] = gains[chosen]
+        del worth[chosen]
+        for number, need in enumerate(needs):
+            left[number] *= 1 - (1 - weights.answered) * need.get(chosen, 0.0) / tops[number]
+        for node in _twins(chosen, worth, rows):
+            worth[node] *= weights.twin
+    return taken
+
+
+def _best(node: int, needs: Sequence[Scores], left: Sequence[float]) -> float:
+    """Return what a node adds to the need that it serves best."""
+    return max(remaining * need.get(node, 0.0) for need, remaining in zip(needs, left, strict=True))
+
+
+def _twins(node: int, others: Iterable[int], rows: Mapping[int, Row]) -> list[int]:
+    """Return the nodes that are described in the same words, such as those of a second such server."""
+    description = rows[node].description
+    return [other for other in others if description and rows[other].description == description]
+
+
+def _by_score(item: tuple[int, float]) -> float:
+    return item[1]

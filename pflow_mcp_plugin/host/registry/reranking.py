@@ -1,0 +1,65 @@
+"""What `discover` found, put in order by a language model, where the user has chosen one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from pflow_mcp_plugin.contract import PflowError
+from pflow_mcp_plugin.host.plugins import Plugin, door
+from pflow_mcp_plugin.host.registry.index import Row
+
+SETTING = "PFLOW_DISCOVER_MODEL"
+"""Names the model, in the environment or the settings; it is run by the `llm` library."""
+
+CHOICE = 3
+"""The model chooses among so many times the nodes that are wanted."""
+
+_PROMPT = """\
+A workflow shall do this task:
+
+{task}
+
+These nodes could be part of it:
+
+{nodes}
+
+Answer with the names of the nodes that the task needs, the most needed first, one a line, nothing else."""
+_NAME = re.compile(r"[\w.-]+")
+_SHOWN = 200
+
+
+class NoModel(PflowError):
+    """The chosen model cannot be asked."""
+
+
+def rerank(task: str, rows: Sequence[Row], model: str) -> list[Row]:
+    """Return the rows with those first that the model names, in its order; the others follow.
+
+    Scores stay those of the words that fit.
+
+    Raises:
+        PflowError: The model cannot be asked, whatever the reason.
+    """
+    with door(Plugin("llm"), f"could not ask {model}", passing=(PflowError,)):
+        answer = _ask(model, _prompt(task, rows))
+    known = {row.node: row for row in rows}
+    return list({row.node: row for row in (*_named(answer, known), *rows)}.values())
+
+
+def _ask(model: str, prompt: str) -> str:
+    try:
+        import llm
+    except ModuleNotFoundError as error:
+        message = f"The model {model} cannot be asked: llm is not installed"
+        raise NoModel(message, suggestions=("pip install llm",)) from error
+    return str(llm.get_model(model).prompt(prompt, stream=False).text())
+
+
+def _prompt(task: str, rows: Sequence[Row]) -> str:
+    nodes = (f"- {row.node}: {' '.join(row.description.split())[:_SHOWN]}" for row in rows)
+    return _PROMPT.format(task=task, nodes="\n".join(nodes))
+
+
+def _named(answer: str, known: Mapping[str, Row]) -> list[Row]:
+    return [known[name] for name in _NAME.findall(answer) if name in known]

@@ -1,0 +1,169 @@
+from __future__ import annotations
+
+import sys
+from types import SimpleNamespace
+
+import pytest
+
+from pflow_mcp_plugin.contract import Entry, Field, Interface, hookimpl
+from pflow_mcp_plugin.host.registry.discovery import discover
+from pflow_mcp_plugin.host.registry.index import open_index
+from pflow_mcp_plugin.host.registry.wording import Thesaurus, clauses, words
+
+
+def entry(server, tool, description, *params):
+    fields = tuple(Field(key=key) for key in params)
+    return Entry(
+        node=f"t-{server}-{tool.lower()}",
+        class_name="C",
+        module="m",
+        description=description,
+        source="t",
+        interface=Interface(params=fields),
+        extra={"labels": {"server": server, "tool": tool}},
+    )
+
+
+OFFICE = [
+    entry("bank", "getPayouts", "Get dividends for a stock", "symbol"),
+    entry("bank", "getPrice", "Get the current stock price", "symbol"),
+    entry("charts", "drawBars", "Generate a bar chart", "values"),
+    entry("charts", "drawPie", "Generate a pie chart", "values"),
+    entry("mail", "send", "Send an email message", "to", "subject"),
+    entry("recipes", "cook", "查询菜谱的完整详情", "name"),
+]
+
+
+@pytest.fixture
+def find(tmp_path):
+    index = open_index(tmp_path, "1", lambda: OFFICE)
+    yield lambda task, limit=10: [row.labels["tool"] for row in discover(index, task, limit)]
+    index.close()
+
+
+def test_each_part_of_a_task_gets_its_node(find):
+    found = find("Which dividends does Coca-Cola pay? Show them as a bar chart, then notify my boss.", 4)
+    assert {"getPayouts", "drawBars", "send"} <= set(found)
+
+
+def test_other_words_for_the_same_are_known(find):
+    assert find("What is a share worth?", 1) == ["getPrice"]
+    assert find("dispatch a mail", 1) == ["send"]
+
+
+def test_the_company_of_a_node_decides_between_equals(tmp_path):
+    equals = [entry("bank", "list", "List items"), entry("zoo", "list", "List items of it")]
+    telling = [entry("zoo", "feed", "Feed the lions and tigers"), entry("bank", "pay", "Pay a bill")]
+    index = open_index(tmp_path, "1", lambda: equals + telling)
+    assert discover(index, "list the items, feed the lions", 2)[1].labels["server"] == "zoo"
+    index.close()
+
+
+def test_a_twin_on_another_server_comes_after_what_else_fits(tmp_path):
+    twins = [entry(f"disk{number}", "readFile", "Read a text file") for number in range(5)]
+    index = open_index(tmp_path, "1", lambda: [*twins, entry("disk0", "fileSize", "Size of a file")])
+    found = [row.labels["tool"] for row in discover(index, "read the text file", 3)]
+    assert found.count("fileSize") == 1
+    index.close()
+
+
+def test_scores_fall_and_the_limit_holds(tmp_path):
+    index = open_index(tmp_path, "1", lambda: OFFICE)
+    rows = discover(index, "price of a stock as a chart", 3)
+    assert len(rows) == 3
+    assert sorted((row.score for row in rows), reverse=True) == [row.score for row in rows]
+    index.close()
+
+
+@pytest.mark.parametrize("task", ["", "?!", "the of and", '") * ^ {:-', "\udcff zzz"])
+def test_a_task_that_says_nothing_finds_nothing(find, task):
+    assert find(task) == []
+
+
+def test_a_script_without_spaces_is_found_by_its_signs(find):
+    assert find("给我一个菜谱, please") == ["cook"]
+
+
+def test_a_task_is_taken_apart_into_what_its_clauses_say():
+    assert clauses("Get the news, then send it and draw a chart.") == [["news"], ["send"], ["draw", "chart"]]
+    assert words("They sold the children's books") == ["sell", "child", "books"]
+    assert words("8.8.8.8")[-1] == "ip"
+    assert "excel" in words("Read budget.xlsx")
+
+
+def test_the_thesaurus_knows_words_in_any_form(tmp_path):
+    path = tmp_path / "words.txt"
+    path.write_text("# a comment : no line\npicture, photos : image picture\nphoto : png\n")
+    thesaurus = Thesaurus(path)
+    assert thesaurus.others("pictures") == ["image"]
+    assert thesaurus.others("photo") == ["image", "picture", "png"]
+    assert thesaurus.others("unheard") == []
+
+
+@pytest.fixture
+def office(open_with):
+    source = SimpleNamespace(
+        name="t",
+        prefixes=("t-",),
+        fingerprint=lambda: "1",
+        get=lambda node: next((item for item in OFFICE if item.node == node), None),
+        entries=lambda: iter(OFFICE),
+        missing=lambda node: None,
+        upgrade=lambda node: None,
+    )
+    plugin = SimpleNamespace(pflow_register_nodes=hookimpl(lambda host: [source]))
+    with open_with(plugin) as opened:
+        yield opened.host.registry
+
+
+class Model:
+    """Stands in for a model of the `llm` library, and keeps what it was asked."""
+
+    def __init__(self, answer):
+        self.answer = answer
+        self.asked = ""
+
+    def prompt(self, text, *, stream):
+        self.asked = text
+        return SimpleNamespace(text=lambda: self.answer)
+
+
+@pytest.fixture
+def model(monkeypatch):
+    """Install a library `llm` with one model, and choose it."""
+    made = Model("- t-charts-drawpie\nt-nowhere\n`t-bank-getprice`")
+
+    def get_model(name):
+        if name != "sage":
+            raise KeyError(name)
+        return made
+
+    monkeypatch.setitem(sys.modules, "llm", SimpleNamespace(get_model=get_model))
+    monkeypatch.setenv("PFLOW_DISCOVER_MODEL", "sage")
+    return made
+
+
+def test_a_model_that_the_user_chose_puts_the_nodes_in_order(office, model):
+    found = office.discovered("price of a stock as a chart", 3)
+    assert [row.node for row in found.rows][:2] == ["t-charts-drawpie", "t-bank-getprice"]
+    assert (found.ranked_by, found.note, len(found.rows)) == ("sage", "", 3)
+    assert "price of a stock as a chart" in model.asked
+    assert [item.node for item, _ in office.discover("stock chart", 1)] == ["t-charts-drawpie"]
+
+
+def test_without_a_model_the_words_decide(office):
+    found = office.discovered("price of a stock", 1)
+    assert (found.rows[0].node, found.ranked_by, found.note) == ("t-bank-getprice", "words", "")
+
+
+@pytest.mark.parametrize(("name", "installed"), [("unknown", True), ("sage", False)])
+def test_a_model_that_cannot_be_asked_is_noted_and_the_words_decide(
+    office, model, monkeypatch, name, installed
+):
+    monkeypatch.setenv("PFLOW_DISCOVER_MODEL", name)
+    if not installed:
+        monkeypatch.setitem(sys.modules, "llm", None)
+    found = office.discovered("price of a stock", 1)
+    assert found.rows[0].node == "t-bank-getprice"
+    assert found.ranked_by == "words"
+    assert name in found.note
