@@ -2,9 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, ClassVar
 
 import attrs
+
+from pflow_mcp_plugin.contract import Kind, PflowError
+from pflow_mcp_plugin.storage import CorruptFile, decode_json, read_bytes
+
+LATEST = "latest"
+
+
+class NoSuchTrace(PflowError):
+    """There is no trace of a run."""
+
+    kind: ClassVar[Kind] = "not_found"
 
 
 @attrs.frozen
@@ -15,4 +28,43 @@ class Traces:
 
     def paths(self) -> list[Path]:
         """Return the trace files, newest first."""
-        return sorted(self.folder.glob("*.json"), key=lambda path: path.stat().st_mtime_ns, reverse=True)
+        return [path for _, path in sorted(self._aged(), reverse=True)]
+
+    def find(self, run: str = LATEST) -> Path:
+        """Return the trace of a run: by its id, the beginning of one, or `latest`.
+
+        Raises:
+            NoSuchTrace: There is none, or several ids begin so.
+        """
+        paths = self.paths()
+        found = paths[:1] if run == LATEST else [path for path in paths if path.stem.startswith(run)]
+        exact = [path for path in found if path.stem == run]
+        if len(found) == 1 or exact:
+            return (exact or found)[0]
+        if found:
+            message = f"{len(found)} runs begin with {run}"
+            raise NoSuchTrace(message, suggestions=tuple(path.stem for path in found[:5]))
+        message = "There are no traces yet" if run == LATEST else f"There is no trace of a run {run}"
+        raise NoSuchTrace(message, suggestions=("See: pflow trace list",) if paths else ())
+
+    def read(self, path: Path) -> dict[str, Any]:
+        """Return what a trace file says.
+
+        Raises:
+            PflowError: It cannot be read, or is no trace.
+        """
+        content = read_bytes(path)
+        if content is None:
+            raise NoSuchTrace(f"There is no {path}")
+        data = decode_json(path, content)
+        steps = data.get("steps")
+        if not isinstance(steps, list) or not all(isinstance(step, dict) for step in steps):
+            raise CorruptFile(path, "it is no trace: it has no list of steps")
+        return data
+
+    def _aged(self) -> Iterator[tuple[int, Path]]:
+        for path in self.folder.glob("*.json"):
+            try:
+                yield path.stat().st_mtime_ns, path
+            except FileNotFoundError:  # deleted meanwhile
+                continue

@@ -32,6 +32,9 @@ def pflow_register_commands() -> Iterable[Command]:
         Command(
             path=("plugins",), help="List plugins and what each brings.", load=f"{_ROOM}.plugins:plugins"
         ),
+        Command(path=("trace", "list"), help="List runs.", load=f"{_ROOM}.trace:list_traces"),
+        Command(path=("trace", "show"), help="Show what a run did.", load=f"{_ROOM}.trace:show"),
+        Command(path=("trace", "view"), help="Write a run as an HTML page.", load=f"{_ROOM}.trace:view"),
         Command(
             path=("settings", "set"),
             help="Keep a value, such as a token.",

@@ -33,14 +33,15 @@ class WorkflowUnsound(PflowError):
 @click.command()
 @click.argument("workflow")
 @click.argument("inputs", nargs=-1, metavar="[NAME=VALUE]...")
+@click.option("--trace/--no-trace", default=True, help="Whether the run leaves a trace; it does by default.")
 @json_option
 @click.pass_obj
-def run(host: EmbeddedHost, workflow: str, inputs: tuple[str, ...]) -> Report:
+def run(host: EmbeddedHost, workflow: str, inputs: tuple[str, ...], *, trace: bool) -> Report:
     """Run WORKFLOW, a JSON file or a saved name; give its inputs as NAME=VALUE."""
     values: dict[str, Any] = dict(parse_inputs(inputs))
     document = find_workflow(host, workflow)
     values |= piped_inputs(document, values)
-    return outcome_report(host.runner.run(document, values, name=workflow))
+    return outcome_report(host.runner.run(document, values, name=workflow, trace=trace))
 
 
 @click.command()

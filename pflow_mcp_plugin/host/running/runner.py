@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pflow_mcp_plugin.contract import EXIT_CODES, Outcome, PflowError, Problem
@@ -12,6 +13,7 @@ from pflow_mcp_plugin.host.running.failures import Interrupted, redacted
 from pflow_mcp_plugin.host.running.run import CurrentRun
 from pflow_mcp_plugin.host.running.steps import Steps
 from pflow_mcp_plugin.host.running.threads import Threads
+from pflow_mcp_plugin.host.running.trace import Recorder
 from pflow_mcp_plugin.host.running.values import Values
 from pflow_mcp_plugin.host.workflow import Compiled, bind_inputs, check_workflow, compile_workflow
 from pflow_mcp_plugin.host.workflow.document import OutputSpec
@@ -53,25 +55,30 @@ class Runner:
         """
         return compile_workflow(workflow, name, self._host.registry, self._host.plugins, inputs)
 
-    def run(self, workflow: Mapping[str, Any], inputs: Mapping[str, Any], *, name: str = "") -> Outcome:
+    def run(
+        self, workflow: Mapping[str, Any], inputs: Mapping[str, Any], *, name: str = "", trace: bool = True
+    ) -> Outcome:
         """Run a workflow to its end and write its trace.
 
         Args:
             workflow: The workflow as loaded; it is not changed.
             inputs: Typed values by input name.
             name: The workflow's name or file, for messages.
+            trace: Whether a trace is written.
 
         Raises:
             PflowError: See `compile`; nothing has run.
         """
-        return self.run_compiled(self.compile(workflow, name or "workflow", inputs), inputs)
+        compiled = self.compile(workflow, name or "workflow", inputs)
+        return self.run_compiled(compiled, inputs, trace=trace)
 
-    def run_compiled(self, compiled: Compiled, inputs: Mapping[str, Any]) -> Outcome:
+    def run_compiled(self, compiled: Compiled, inputs: Mapping[str, Any], *, trace: bool = True) -> Outcome:
         """Run a plan to its end.
 
         Args:
             compiled: The plan, checked against these inputs.
             inputs: Typed values by input name.
+            trace: Whether a trace is written.
         """
         for warning in compiled.warnings:
             self._host.report(warning)
@@ -79,7 +86,7 @@ class Runner:
         values, _ = bind_inputs(compiled.document, inputs)
         steps = Steps(run, Values(compiled.document, {**values, "__run__": run}), self._engine)
         outputs, error = self._attempt(compiled, run, steps)
-        return self._outcome(run, outputs, error)
+        return self._outcome(run, outputs, error, trace=trace)
 
     def _attempt(
         self, compiled: Compiled, run: CurrentRun, steps: Steps
@@ -108,25 +115,29 @@ class Runner:
             run.cancel()
             return {}, _interrupted(run)
 
-    def _outcome(self, run: CurrentRun, outputs: Mapping[str, Any], error: PflowError | None) -> Outcome:
+    def _outcome(
+        self, run: CurrentRun, outputs: Mapping[str, Any], error: PflowError | None, *, trace: bool
+    ) -> Outcome:
         if error is not None:
             redacted(error, run.redactor)
         recorder = run.recorder
-        trace_path = None
-        try:
-            trace_path = recorder.write(self._host.paths.state / "traces", error)
-        except StoreError as failure:
-            message = f"The trace was not written: {failure.message}"
-            self._host.report(Problem(message=message, severity="warning", kind="config"))
         return Outcome(
             success=error is None,
             outputs=outputs,
             run_id=run.run_id,
-            trace_path=trace_path,
+            trace_path=self._write_trace(recorder, error) if trace else None,
             error=error,
             steps=len(recorder.steps),
             exit_code=_exit_code(error, completed=recorder.completed),
         )
+
+    def _write_trace(self, recorder: Recorder, error: PflowError | None) -> Path | None:
+        try:
+            return recorder.write(self._host.paths.state / "traces", error)
+        except StoreError as failure:
+            message = f"The trace was not written: {failure.message}"
+            self._host.report(Problem(message=message, severity="warning", kind="config"))
+            return None
 
 
 def _interrupted(run: CurrentRun) -> Interrupted:

@@ -24,9 +24,13 @@ _LONGEST_NAME = 200
 
 @attrs.define(eq=False, repr=False)
 class Step:
-    """One execution of a node, while it runs and after."""
+    """One execution of a node, while it runs and after; times are in milliseconds.
+
+    `offset` is when it began, from the start of the run.
+    """
 
     node: NodeRef
+    offset: float = 0.0
     began: float = attrs.field(factory=time.perf_counter)
     milliseconds: float = 0.0
     action: str | None = None
@@ -41,6 +45,7 @@ class Step:
             "id": self.node.id,
             "type": self.node.type,
             "action": self.action,
+            "offset": self.offset,
             "milliseconds": self.milliseconds,
             "params": self.params,
             "outputs": self.outputs,
@@ -73,7 +78,7 @@ class Recorder:
 
     def begin(self, node: NodeRef) -> Step:
         """Begin a step; the caller fills in what it learns, in any form, and ends it."""
-        step = Step(node)
+        step = Step(node, offset=_since(self._began))
         self.steps.append(step)
         return step
 

@@ -2,7 +2,7 @@
 
 - `mermaid`: a workflow as a Mermaid flowchart
 - `drawing`: a workflow as an SVG drawing
-- `page`: what every page has: one file, nothing loaded from elsewhere, everything escaped
+- `page`: what every page has: one file, no script, nothing loaded from elsewhere
 - `timeline`: a trace as a page
 - `script`: a workflow as a Python program
 """

@@ -1,13 +1,11 @@
-"""What every page has: one file, nothing loaded from elsewhere, everything escaped."""
+"""What every page has: one file, no script, nothing loaded from elsewhere."""
 
 from __future__ import annotations
 
-import json
 from html import escape
-from typing import Any
 
-# Only what stands in the page itself; a browser then refuses anything from elsewhere.
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
+# Styles of the page itself and nothing else: no script runs, and nothing is loaded from elsewhere.
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 _STYLE = """
 :root { color-scheme: light dark; --line: #8886; --soft: #8881; --bar: #4a7dbd; --bad: #c33; }
 body { font: 14px/1.45 system-ui, sans-serif; margin: 1.5rem auto; max-width: 72rem; padding: 0 1rem; }
@@ -17,16 +15,14 @@ p { margin: .25rem 0; }
 """
 
 
-def page(title: str, body: str, style: str = "", script: str = "") -> str:
+def page(title: str, body: str, style: str = "") -> str:
     """Return a whole HTML page.
 
     Args:
         title: Plain text.
         body: HTML; what came from outside is escaped in it.
         style: CSS.
-        script: JavaScript, or empty.
     """
-    program = f"<script>{script}</script>\n" if script else ""
     return f"""<!doctype html>
 <html lang="en">
 <head>
@@ -38,12 +34,6 @@ def page(title: str, body: str, style: str = "", script: str = "") -> str:
 </head>
 <body>
 {body}
-{program}</body>
+</body>
 </html>
 """
-
-
-def embedded_json(value: Any) -> str:
-    """Return a JSON value as it may stand inside a script element: nothing in it can end that."""
-    text = json.dumps(value, ensure_ascii=True)
-    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")

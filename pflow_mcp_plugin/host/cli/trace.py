@@ -1,0 +1,93 @@
+"""`pflow trace list | show | view`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from pflow_mcp_plugin.contract import PflowError, Report
+from pflow_mcp_plugin.host.app import EmbeddedHost
+from pflow_mcp_plugin.host.cli.options import json_option
+from pflow_mcp_plugin.host.cli.output import to_json
+from pflow_mcp_plugin.host.cli.tables import table
+from pflow_mcp_plugin.host.traces import LATEST
+from pflow_mcp_plugin.storage import write_atomic
+
+_HEADERS = ("RUN", "WORKFLOW", "STARTED", "STEPS", "MILLISECONDS", "ENDED")
+_SUMMARY = ("run_id", "workflow", "started", "milliseconds", "success")
+
+
+@click.command()
+@click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="At most so many.")
+@json_option
+@click.pass_obj
+def list_traces(host: EmbeddedHost, limit: int) -> Report:
+    """List the runs that left a trace, newest first."""
+    rows = [_summary(host, path) for path in host.traces.paths()[:limit]]
+    return Report(data=rows, text=lambda: table(_HEADERS, list(map(_cells, rows))) if rows else "No traces")
+
+
+@click.command()
+@click.argument("run", default=LATEST)
+@json_option
+@click.pass_obj
+def show(host: EmbeddedHost, run: str) -> Report:
+    """Show the trace of RUN: its id, the beginning of one, or `latest`."""
+    trace = host.traces.read(host.traces.find(run))
+    return Report(data=trace, text=lambda: "\n".join(_lines(trace)))
+
+
+@click.command()
+@click.argument("run", default=LATEST)
+@click.option(
+    "--output",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Write it there; trace-RUN.html by default.",
+)
+@json_option
+@click.pass_obj
+def view(host: EmbeddedHost, run: str, output: Path | None) -> Report:
+    """Write the trace of RUN (an id, or `latest`) as one HTML page, to be opened in any browser."""
+    from pflow_mcp_plugin.host.showing.timeline import trace_page
+
+    path = host.traces.find(run)
+    target = output or Path(f"trace-{path.stem}.html")
+    # Readable by its owner only, as the trace itself: it shows what the nodes worked on.
+    write_atomic(target, trace_page(host.traces.read(path)).encode("utf-8", "replace"))
+    return Report(data={"run_id": path.stem, "path": str(target)}, text=f"Wrote {target}")
+
+
+def _summary(host: EmbeddedHost, path: Path) -> dict[str, Any]:
+    row: dict[str, Any] = {**dict.fromkeys(_SUMMARY), "run_id": path.stem, "path": str(path)}
+    try:
+        trace = host.traces.read(path)
+    except PflowError as error:
+        return {**row, "steps": None, "error": error.message}
+    told = {key: trace.get(key) for key in _SUMMARY}
+    failure = trace.get("error")
+    message = failure.get("message") if isinstance(failure, Mapping) else None
+    return {**row, **told, "steps": len(trace["steps"]), "error": message}
+
+
+def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:
+    ended = "well" if row["success"] else str(row["error"] or "failed")
+    values = (row["run_id"], row["workflow"], row["started"], row["steps"], row["milliseconds"])
+    return (*("" if value is None else str(value) for value in values), ended)
+
+
+def _lines(trace: Mapping[str, Any]) -> Iterator[str]:
+    ended = "succeeded" if trace.get("success") else "failed"
+    yield f"{trace.get('workflow')}: run {trace.get('run_id')} {ended} in {trace.get('milliseconds')} ms"
+    for step in trace["steps"]:
+        yield ""
+        mark = "ok" if step.get("error") is None else "FAILED"
+        action = "" if step.get("action") in (None, "default") else f", action {step.get('action')}"
+        yield f"{step.get('id')} ({step.get('type')})  {step.get('milliseconds')} ms  {mark}{action}"
+        for name in ("error", "params", "outputs", "details"):
+            if step.get(name):
+                value = step[name] if isinstance(step[name], str) else to_json(step[name])
+                yield f"  {name}: " + value.replace("\n", "\n  ")

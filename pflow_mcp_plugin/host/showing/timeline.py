@@ -1,0 +1,113 @@
+"""A trace as a page: when each node ran, what it was given and what it gave."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from html import escape
+from typing import Any
+
+from pflow_mcp_plugin.host.showing.page import page
+
+_TICKS = 4
+_STYLE = """
+.axis, summary { display: grid; grid-template-columns: 17rem 1fr 6rem; gap: .75rem; align-items: center; }
+.axis { font-size: 11px; opacity: .7; margin-top: 1.25rem; }
+.ticks { display: flex; justify-content: space-between; }
+details { border-top: 1px solid var(--line); }
+summary { cursor: pointer; padding: .3rem 0; list-style: none; }
+summary:hover { background: var(--soft); }
+.name { overflow: hidden; text-overflow: ellipsis; white-space: nowrap; }
+.type { opacity: .65; font-size: 12px; }
+.track { position: relative; height: 1.1rem; background: var(--soft); border-radius: 3px; }
+.bar { position: absolute; top: 0; bottom: 0; min-width: 3px; background: var(--bar); border-radius: 3px; }
+.failed .bar { background: var(--bad); }
+.failed .name { color: var(--bad); }
+.time { text-align: right; font-variant-numeric: tabular-nums; }
+.inside { padding: .25rem 0 1rem 1rem; }
+h3 { font-size: 12px; margin: .75rem 0 .25rem; opacity: .7; }
+pre { margin: 0; padding: .5rem .75rem; background: var(--soft); overflow: auto; max-height: 26rem; }
+"""
+
+
+def trace_page(trace: Mapping[str, Any]) -> str:
+    """Return a page that shows a trace; a click on a node opens it. It needs no script."""
+    steps = trace["steps"]
+    length = max([_number(trace.get("milliseconds")), *(_end(step) for step in steps), 0.001])
+    title = f"{trace.get('workflow')}: run {trace.get('run_id')}"
+    body = "\n".join([*_heading(trace, len(steps)), _axis(length), *_rows(steps, length)])
+    return page(title, body, _STYLE)
+
+
+def _heading(trace: Mapping[str, Any], count: int) -> Iterator[str]:
+    yield f"<h1>{_text(trace.get('workflow'))}</h1>"
+    ended = "succeeded" if trace.get("success") else '<span class="bad">failed</span>'
+    took = _duration(_number(trace.get("milliseconds")))
+    steps = "1 step" if count == 1 else f"{count} steps"
+    yield f"<p>Run {_text(trace.get('run_id'))}, {_text(trace.get('started'))}: {ended}, {steps}, {took}</p>"
+    error = trace.get("error")
+    if isinstance(error, Mapping):
+        yield f'<p class="bad">{_text(error.get("message"))}</p>'
+        suggestions = error.get("suggestions")
+        for suggestion in suggestions if isinstance(suggestions, list) else ():
+            yield f"<p>→ {_text(suggestion)}</p>"
+
+
+def _axis(length: float) -> str:
+    ticks = "".join(f"<span>{_duration(length * tick / _TICKS)}</span>" for tick in range(_TICKS + 1))
+    return f'<div class="axis"><span></span><span class="ticks">{ticks}</span><span></span></div>'
+
+
+def _rows(steps: list[Mapping[str, Any]], length: float) -> Iterator[str]:
+    for step in steps:
+        failed = step.get("error") is not None
+        # One that failed stands open: it is what people look for.
+        yield f'<details class="{"failed" if failed else "fine"}"{" open" if failed else ""}>'
+        yield (
+            f'<summary><span class="name">{"✗ " if failed else ""}{_text(step.get("id"))} '
+            f'<span class="type">{_text(step.get("type"))}</span></span>'
+            f'<span class="track">{_bar(step, length)}</span>'
+            f'<span class="time">{_duration(_number(step.get("milliseconds")))}</span></summary>'
+        )
+        yield f'<div class="inside">{"".join(_inside(step))}</div></details>'
+
+
+def _bar(step: Mapping[str, Any], length: float) -> str:
+    left = min(100 * _number(step.get("offset")) / length, 99.5)
+    width = min(100 * _number(step.get("milliseconds")) / length, 100 - left)
+    return f'<span class="bar" style="left:{left:.2f}%;width:{width:.2f}%"></span>'
+
+
+def _inside(step: Mapping[str, Any]) -> Iterator[str]:
+    parts = {
+        "Error": step.get("error"),
+        "Action": step.get("action"),
+        "Inputs": step.get("params"),
+        "Outputs": step.get("outputs"),
+        "Details": step.get("details"),
+    }
+    for name, value in parts.items():
+        if value not in (None, {}, "default"):
+            yield f"<h3>{name}</h3><pre>{escape(_shown(value))}</pre>"
+
+
+def _end(step: Mapping[str, Any]) -> float:
+    return _number(step.get("offset")) + _number(step.get("milliseconds"))
+
+
+def _shown(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2)
+
+
+def _text(value: Any) -> str:
+    return escape(str(value))
+
+
+def _number(value: Any) -> float:
+    return float(value) if isinstance(value, int | float) and 0 <= value < float("inf") else 0.0
+
+
+def _duration(milliseconds: float) -> str:
+    if milliseconds >= 10_000:
+        return f"{milliseconds / 1000:,.1f} s"
+    return f"{milliseconds:.0f} ms" if milliseconds >= 10 else f"{milliseconds:.1f} ms"
