@@ -13,6 +13,8 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, context
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
+import attrs
+
 from pflow_mcp_plugin.client.exchange import Exchange, current
 from pflow_mcp_plugin.client.failures import Evidence, explain, leaves
 from pflow_mcp_plugin.client.processes import group_memory_mb
@@ -246,8 +248,9 @@ class Connection:
         seconds: float | None = self._server.startup_timeout
         from pflow_mcp_plugin.client import session  # noqa: F401 - loads the SDK before the clock starts
 
+        exchange.deadline = deadline = asyncio.timeout(seconds)
         try:
-            async with asyncio.timeout(seconds) as deadline, self._connected():
+            async with deadline, self._connected():
                 deadline.reschedule(None)
                 self._ready.set_result(None)
                 await self._stop.wait()
@@ -296,9 +299,7 @@ class Connection:
     @asynccontextmanager
     async def _streams(self) -> AsyncIterator[tuple[Any, Any]]:
         if self._process is None:
-            from pflow_mcp_plugin.client.http import open_http
-
-            async with open_http(self._server) as streams:
+            async with self._over_http() as streams:
                 yield streams
             return
         from pflow_mcp_plugin.client.stdio import StdioTransport
@@ -311,6 +312,17 @@ class Connection:
         )
         async with self._stdio as streams:
             yield streams
+
+    def _over_http(self) -> AbstractAsyncContextManager[tuple[Any, Any]]:
+        from pflow_mcp_plugin.client.http import open_http
+        from pflow_mcp_plugin.client.sse import open_sse
+
+        return open_sse(self._server) if self._server.transport == "sse" else open_http(self._server)
+
+    @property
+    def _era(self) -> str | None:
+        """What the server is known to speak; over SSE there has never been anything but the handshake."""
+        return "handshake" if self._server.transport == "sse" else self.launch.era
 
     @asynccontextmanager
     async def _exchange(self, phase: Phase, tool: str = "") -> AsyncIterator[Exchange]:
