@@ -11,7 +11,7 @@ import contextlib
 from collections import deque
 from collections.abc import Callable
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from pflow_mcp_plugin.client.exchange import current
 from pflow_mcp_plugin.client.framing import LineBuffer, LineTooLong
@@ -115,13 +115,12 @@ class MessageStream:
 
     def _on_line(self, line: bytes) -> None:
         from mcp.shared.message import SessionMessage
-        from mcp_types import jsonrpc_message_adapter
 
         text = line.strip()
         if not text:
             return
         try:
-            message = jsonrpc_message_adapter.validate_json(text, by_name=False)
+            message = parse(text)
         except ValueError:
             self._on_stray(text)
             return
@@ -291,21 +290,34 @@ def _is_utf8(line: bytes) -> bool:
     return True
 
 
+def parse(line: bytes) -> Any:
+    """Return a line as one of the SDK's JSON-RPC messages.
+
+    The JSON is read once and then looked at: left to the SDK's adapter, it would be read anew for
+    each kind of message that it might be.
+
+    Raises:
+        ValueError: It is no JSON, or no message.
+    """
+    from mcp_types import jsonrpc_message_adapter
+    from pydantic_core import from_json
+
+    return jsonrpc_message_adapter.validate_python(from_json(line), by_name=False)
+
+
 def _is_json(line: bytes) -> bool:
-    import json
+    from pydantic_core import from_json
 
     try:
-        json.loads(line)
+        from_json(line)
     except ValueError:
         return False
     return True
 
 
 def _is_message(line: bytes) -> bool:
-    from mcp_types import jsonrpc_message_adapter
-
     try:
-        jsonrpc_message_adapter.validate_json(line, by_name=False)
+        parse(line)
     except ValueError:
         return False
     return True
