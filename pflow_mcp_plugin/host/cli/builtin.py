@@ -26,6 +26,11 @@ def pflow_register_commands() -> Iterable[Command]:
         ),
         Command(path=("registry", "describe"), help="Show a node type.", load=f"{_ROOM}.registry:describe"),
         Command(
+            path=("registry", "run"),
+            help="Run one node and show what comes back.",
+            load=f"{_ROOM}.registry:run",
+        ),
+        Command(
             path=("registry", "export"), help="Print the registry as JSON.", load=f"{_ROOM}.registry:export"
         ),
         *_workflow_commands(),

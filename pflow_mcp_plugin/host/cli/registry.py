@@ -1,8 +1,8 @@
-"""`pflow registry list | search | discover | describe | export`."""
+"""`pflow registry list | search | discover | describe | run | export`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import click
 
@@ -10,8 +10,13 @@ from pflow_mcp_plugin.contract import Entry, Field, Report
 from pflow_mcp_plugin.host.app import EmbeddedHost
 from pflow_mcp_plugin.host.cli.options import json_option
 from pflow_mcp_plugin.host.cli.output import to_json
+from pflow_mcp_plugin.host.cli.run import parse_inputs
+from pflow_mcp_plugin.host.cli.structure import structure
 from pflow_mcp_plugin.host.cli.tables import table
 from pflow_mcp_plugin.host.registry.index import Row
+
+_PATHS = 100
+"""So many paths are shown to people."""
 
 
 @click.command()
@@ -72,12 +77,50 @@ def describe(host: EmbeddedHost, node: str) -> Report:
 
 
 @click.command()
+@click.argument("node")
+@click.argument("params", nargs=-1, metavar="[NAME=VALUE]...")
+@json_option
+@click.pass_obj
+def run(host: EmbeddedHost, node: str, params: tuple[str, ...]) -> Report:
+    """Run the node type NODE by itself and show what came back, with the type at every path.
+
+    Lists and objects are given as JSON. The paths are those that templates take.
+    """
+    return run_node(host, node, parse_inputs(params))
+
+
+@click.command()
 @json_option
 @click.pass_obj
 def export(host: EmbeddedHost) -> Report:
     """Print every entry of the registry, whichever source it comes from."""
     data = host.registry.export()
     return Report(data=data, text=lambda: to_json(data))
+
+
+def run_node(host: EmbeddedHost, node: str, params: Mapping[str, str]) -> Report:
+    """Run one node, with params as they are given on a command line.
+
+    Raises:
+        PflowError: There is no such node, or the params do not fit; nothing has run.
+    """
+    entry = host.registry.get(node)
+    literal = {name: value.replace("${", "$${") for name, value in params.items()}
+    workflow = {"nodes": [{"id": entry.node, "type": entry.node, "params": literal}]}
+    outcome = host.runner.run(workflow, {}, name=node)
+    shape = structure(dict(outcome.outputs))
+    return Report(
+        data={
+            "node": entry.node,
+            "outputs": dict(outcome.outputs),
+            "structure": [{"path": path, "type": kind} for path, kind in shape],
+            "run_id": outcome.run_id,
+        },
+        text=lambda: _came_back(outcome.outputs, shape) if outcome.success else "",
+        error=outcome.error,
+        beside={"trace_path": None if outcome.trace_path is None else str(outcome.trace_path)},
+        exit_code=outcome.exit_code,
+    )
 
 
 def describe_entry(entry: Entry) -> str:
@@ -103,6 +146,14 @@ def _fields(title: str, fields: Iterable[Field]) -> Iterator[str]:
         yield from ("", f"{title}:")
         lines = table(("", "", "", ""), rows).splitlines()[1:]
         yield from (f"  {line}" for line in lines)
+
+
+def _came_back(outputs: Mapping[str, object], shape: Sequence[tuple[str, str]]) -> str:
+    values = [
+        f"{name}: {value if isinstance(value, str) else to_json(value)}" for name, value in outputs.items()
+    ]
+    rows = [*shape[:_PATHS], *([("...", f"{len(shape) - _PATHS} more")] if len(shape) > _PATHS else ())]
+    return "\n".join([table(("PATH", "TYPE"), rows), "", *values]) if outputs else "Done, without outputs"
 
 
 def _listing(rows: list[Row]) -> str:

@@ -395,3 +395,32 @@ def test_discover_prints_the_nodes_of_a_task_and_how_they_were_ranked(pflow, hom
     monkeypatch.setenv("PFLOW_DISCOVER_MODEL", "sage")
     monkeypatch.setitem(sys.modules, "llm", None)
     assert "The model sage cannot be asked: llm is not installed" in pflow("registry", "discover", "read")[1]
+
+
+def test_one_node_is_run_and_the_structure_of_its_outputs_shown(pflow, home, tmp_path):
+    (tmp_path / "note.txt").write_text("hello ${you}")
+    code, out, _ = pflow("registry", "run", "read-file", f"file_path={tmp_path / 'note.txt'}", "--json")
+    found = envelope(out)
+    assert code == 0
+    assert found["data"]["outputs"]["content"] == "hello ${you}"
+    assert {"path": "content", "type": "str"} in found["data"]["structure"]
+    assert found["trace_path"]
+    code, out, _ = pflow("registry", "run", "echo", "message=${not} [1]")
+    assert code == 0
+    assert "PATH" in out
+    assert "${not} [1]" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["read-fil"], 2, "Unknown node type read-fil"),
+        (["read-file"], 2, "needs parameter file_path"),
+        (["read-file", "file_path"], 2, "'file_path' is no input"),
+        (["read-file", "file_path=/nowhere/to/be/found"], 1, "/nowhere/to/be/found"),
+    ],
+)
+def test_a_node_that_cannot_be_run_says_why(pflow, home, arguments, code, message):
+    found, out, err = pflow("registry", "run", *arguments)
+    assert (found, out) == (code, "")
+    assert message in err
