@@ -10,6 +10,7 @@ import os
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
+from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
@@ -75,8 +76,21 @@ class Pool:
                     return
                 slot.opening = self._submit(self._opened(slot))
 
-    def call(self, launch: Launch, call: ToolCall, on_progress: OnProgress | None = None) -> CallResult:
+    def call(
+        self,
+        launch: Launch,
+        call: ToolCall,
+        on_progress: OnProgress | None = None,
+        *,
+        safe_to_repeat: bool = False,
+    ) -> CallResult:
         """Call a tool, once.
+
+        Args:
+            launch: The server.
+            call: The tool and its arguments.
+            on_progress: Told how far the call has come.
+            safe_to_repeat: Whether the call may be sent again, once, to a server that lost the session.
 
         Raises:
             ConnectionFailed: The server could not be started or reached; the call was not sent.
@@ -86,7 +100,7 @@ class Pool:
         async def run(connection: Connection) -> CallResult:
             return await connection.call(call, on_progress)
 
-        return self._with(launch, run)
+        return self._with(launch, run, safe_to_repeat=safe_to_repeat)
 
     def list_tools(self, launch: Launch) -> Listing:
         """Ask a server for all its tools.
@@ -129,25 +143,42 @@ class Pool:
         finally:
             self._release()
 
-    def _with(self, launch: Launch, run: Callable[[Connection], Coroutine[Any, Any, T]]) -> T:
+    def _with(
+        self,
+        launch: Launch,
+        run: Callable[[Connection], Coroutine[Any, Any, T]],
+        *,
+        safe_to_repeat: bool = True,
+    ) -> T:
         slot = self._slot(launch)
         if slot.connection is None:
             self.prepare(launch)  # here, not on the loop: the process starts while the SDK loads
 
-        future = self._submit(self._run(slot, run))
+        future = self._submit(self._run(slot, run, safe_to_repeat=safe_to_repeat))
         try:
             return future.result()
         except BaseException:
             future.cancel()  # Ctrl-C: the call is cancelled, and its server told
             raise
 
-    async def _run(self, slot: _Slot, run: Callable[[Connection], Coroutine[Any, Any, T]]) -> T:
-        """Run on a live connection; once more on a new one if nothing was sent over the first."""
+    async def _run(
+        self, slot: _Slot, run: Callable[[Connection], Coroutine[Any, Any, T]], *, safe_to_repeat: bool
+    ) -> T:
+        """Run on a live connection; once more on a new one if nothing was sent over the first.
+
+        A server that lost the session is connected to anew in any case; what had been sent to it
+        goes again only if that does no harm.
+        """
         connection = await self._connection(slot)
         try:
             return await run(connection)
         except McpError as error:
-            if connection.alive or error.ran != "not ran" or not error.retryable:
+            lost = error.facts.get("session_lost", False)
+            if lost and not safe_to_repeat:
+                with suppress(McpError):
+                    await self._connection(slot)
+                raise
+            if not lost and (connection.alive or error.ran != "not ran" or not error.retryable):
                 raise
         return await run(await self._connection(slot))
 

@@ -23,6 +23,7 @@ from pflow_mcp_plugin.errors import McpError, Where
 from pflow_mcp_plugin.execution import result
 from pflow_mcp_plugin.execution.hooks import CallHooks
 from pflow_mcp_plugin.execution.validation import Validator
+from pflow_mcp_plugin.trust.purity import is_safe_to_repeat
 from pflow_mcp_plugin.types import CallResult, Launch, Listing, ToolCall, ToolRecord
 
 OnProgress = Callable[[float, float | None, str | None], None]
@@ -36,7 +37,14 @@ class Caller(Protocol):
         """Start a server in the background."""
         ...
 
-    def call(self, launch: Launch, call: ToolCall, on_progress: OnProgress | None = None) -> CallResult:
+    def call(
+        self,
+        launch: Launch,
+        call: ToolCall,
+        on_progress: OnProgress | None = None,
+        *,
+        safe_to_repeat: bool = False,
+    ) -> CallResult:
         """Call a tool, once; blocks."""
         ...
 
@@ -71,6 +79,11 @@ class Target:
     def where(self) -> Where:
         """Server and tool, for errors."""
         return Where(server=self.launch.server.name, tool=self.tool, phase="call")
+
+    @property
+    def safe_to_repeat(self) -> bool:
+        """Whether the tool says that a second call does no harm, and the user trusts its word."""
+        return self.record is not None and is_safe_to_repeat(self.record.tool, self.launch.server)
 
     @property
     def inline_limit(self) -> int:
@@ -172,7 +185,8 @@ class Runtime:
     def _send(self, target: Target, call: ToolCall) -> CallResult:
         if (call.server, call.tool) != (target.launch.server.name, target.tool):
             target = self.target(call.server, call.tool)  # a plugin sends the call elsewhere
-        return self._pool.call(target.launch, call, partial(self._notices.progress, call))
+        progress = partial(self._notices.progress, call)
+        return self._pool.call(target.launch, call, progress, safe_to_repeat=target.safe_to_repeat)
 
     def tell_of_changed_lists(self) -> None:
         """Warn where a sync is due, as a server said in mid-run that its tools have changed.

@@ -54,7 +54,8 @@ class Bench:
     def prepare(self, launch):
         self.launches.append(launch)
 
-    def call(self, launch, call, on_progress=None):
+    def call(self, launch, call, on_progress=None, *, safe_to_repeat=False):
+        self.repeatable = safe_to_repeat
         self.launches.append(launch)
         self.calls.append(call)
         if isinstance(self.answer, Exception):

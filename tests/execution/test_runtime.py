@@ -48,6 +48,23 @@ def test_a_call_reaches_its_server_with_secrets_expanded_and_reported(bench):
     assert "s3cret!" in bench.secrets
 
 
+@pytest.mark.parametrize(
+    ("annotations", "trust", "repeatable"),
+    [
+        ({"idempotentHint": True}, {}, False),
+        ({"idempotentHint": True}, {"trust_idempotent": True}, True),
+        ({"readOnlyHint": True}, {"trust_readonly": True}, True),
+        ({}, {"trust_readonly": True, "trust_idempotent": True}, False),
+    ],
+)
+def test_a_call_may_go_twice_where_the_tool_claims_so_and_the_user_trusts_it(
+    bench, annotations, trust, repeatable
+):
+    bench.add("calc", Tool(name="add_up", annotations=annotations), **trust)
+    bench.runtime.call("calc", "add_up", SUM)
+    assert bench.repeatable is repeatable
+
+
 def test_the_spelling_of_the_node_type_finds_the_raw_name(bench):
     bench.add()
     bench.runtime.call("calc", "add-up", SUM)
