@@ -56,17 +56,25 @@ def install_node() -> None:
     """Install the servers from npm, unless what package-lock.json names is there.
 
     Raises:
-        Unavailable: Node or npm is missing, or the install failed.
+        Unavailable: npm is missing, or the install failed.
+    """
+    install_from_npm(HERE, _NODE)
+
+
+def install_from_npm(pinned: Path, folder: Path) -> None:
+    """Install what the package-lock.json in `pinned` names into `folder`, unless it is there.
+
+    Raises:
+        Unavailable: npm is missing, or the install failed.
     """
     npm = shutil.which("npm")
     if npm is None:
         raise Unavailable("npm is not installed")
-    lock_file = HERE / "package-lock.json"
-    with _only_once(_NODE, lock_file) as needed:
+    with _only_once(folder, pinned / "package-lock.json") as needed:
         if needed:
             for name in ("package.json", "package-lock.json"):
-                shutil.copy(HERE / name, _NODE)
-            _run([npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund"], _NODE)
+                shutil.copy(pinned / name, folder)
+            _run([npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund"], folder)
 
 
 def install_python() -> None:

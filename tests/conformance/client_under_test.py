@@ -1,0 +1,92 @@
+"""The client that the conformance suite tests: this package's own `Pool`, over HTTP.
+
+The suite runs it once for each scenario, as `python client_under_test.py URL`. What to do beyond
+connecting, listing and calling every tool is in `SCENARIOS`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from pflow_mcp_plugin.client import Pool
+from pflow_mcp_plugin.errors import CallFailed
+from pflow_mcp_plugin.types import Launch, Listing, Server, ToolCall
+
+# What a tool gets when its scenario names no arguments, by the type of the parameter.
+_SAMPLES: dict[str, Any] = {"string": "text", "integer": 1, "number": 1, "boolean": True, "object": {}}
+
+
+def main() -> int:
+    """Run the scenario that the environment names."""
+    server = Server(
+        name="suite",
+        transport="http",
+        url=sys.argv[1],
+        protocol=os.environ.get("MCP_CONFORMANCE_PROTOCOL_VERSION", "auto"),
+    )
+    launch = Launch(server=server)
+    act = SCENARIOS.get(os.environ.get("MCP_CONFORMANCE_SCENARIO", ""), call_every_tool)
+    with Pool(complain, ask=accept_defaults) as pool:
+        act(pool, launch, pool.list_tools(launch))
+    return 0
+
+
+def complain(text: str) -> None:
+    """Write what a user would be told where the suite keeps it."""
+    print(text, file=sys.stderr)
+
+
+def accept_defaults(message: str, schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Answer a form as a person does who only presses return."""
+    return {}
+
+
+def call(pool: Pool, launch: Launch, tool: str, arguments: Mapping[str, Any]) -> None:
+    """Call a tool; what it answers is between it and the suite."""
+    try:
+        print(tool, pool.call(launch, ToolCall(server="suite", tool=tool, arguments=arguments)).content)
+    except CallFailed as error:
+        complain(str(error))
+
+
+def call_every_tool(pool: Pool, launch: Launch, listing: Listing) -> None:
+    """Call every tool that is listed, with sample arguments."""
+    for tool in listing.tools:
+        properties = tool.input_schema.get("properties", {})
+        needed = tool.input_schema.get("required", [])
+        arguments = {name: _SAMPLES.get(properties[name].get("type"), "text") for name in needed}
+        call(pool, launch, tool.name, arguments)
+
+
+def call_as_told(pool: Pool, launch: Launch, listing: Listing) -> None:
+    """Make the calls that the scenario's context asks for."""
+    context = json.loads(os.environ["MCP_CONFORMANCE_CONTEXT"])
+    for wanted in context["toolCalls"]:
+        call(pool, launch, wanted["name"], wanted["arguments"])
+
+
+def echo_a_schema(pool: Pool, launch: Launch, listing: Listing) -> None:
+    """Send one tool's schema, as it was received, to the other tool."""
+    schemas = {tool.name: tool.input_schema for tool in listing.tools}
+    echo = next(name for name, schema in schemas.items() if "schema" in schema.get("properties", {}))
+    focal = next(name for name in schemas if name != echo)
+    call(pool, launch, echo, {"schema": schemas[focal]})
+
+
+def connect_only(pool: Pool, launch: Launch, listing: Listing) -> None:
+    """Do nothing more."""
+
+
+SCENARIOS: dict[str, Callable[[Pool, Launch, Listing], None]] = {
+    "http-custom-headers": call_as_told,
+    "initialize": connect_only,
+    "json-schema-2020-12-preservation": echo_a_schema,
+}
+
+
+if __name__ == "__main__":
+    sys.exit(main())
