@@ -3,6 +3,7 @@
 - `pool`: what the other rooms use; one `Pool` for each run
 - `brake`: a server that ends over and over is not started for ever
 - `spawning`, `environment`: a server's process and what it may see
+- `ending`: how a process ends
 - `reaper`, `reaper_process`: no process outlives pflow, however pflow ends
 - `framing`, `pipes`: lines over pipes, in linear time
 - `messages`: JSON-RPC messages out of those lines, and back

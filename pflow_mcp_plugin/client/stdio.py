@@ -8,20 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import signal
 from collections.abc import Callable
 from types import TracebackType
 
+from pflow_mcp_plugin.client.ending import EXIT_GRACE, LAST_WORDS_SECONDS, ProcessEnd
 from pflow_mcp_plugin.client.messages import MessageQueue, MessageSink, MessageStream, Observations
 from pflow_mcp_plugin.client.pipes import ChunkReader, PipeWriter, TailReader, read_pipe
 from pflow_mcp_plugin.client.spawning import ServerProcess
 
-_EXIT_GRACE = 2.0
-"""Seconds a server has to exit after its stdin closed, and again after SIGTERM."""
 _HUNG_GRACE = 0.1
 """The same after its stdin closed, for one that hung in a call."""
-_LAST_WORDS_SECONDS = 0.3
-"""How long to wait for a dying server's exit code, and for the rest of its stderr."""
 
 
 class StdioTransport:
@@ -37,7 +33,6 @@ class StdioTransport:
         stderr: What the server says there.
         finished: Whether the server closed its stdout.
         hung: Whether there is no point in waiting for it to end by itself.
-        exit_code: How the server ended by itself, None if it did not.
     """
 
     def __init__(
@@ -48,10 +43,9 @@ class StdioTransport:
         self._writer = PipeWriter(write_seconds)
         self._messages = MessageStream(self._writer, line_cap, warn)
         self._transports: list[asyncio.ReadTransport] = []
-        self._closing = False
+        self._end_of = ProcessEnd(process)
         self.finished = False
         self.hung = False
-        self.exit_code: int | None = None
 
     async def __aenter__(self) -> tuple[MessageQueue, MessageSink]:
         try:
@@ -78,22 +72,17 @@ class StdioTransport:
     async def _end(self) -> None:
         """End the server: close its stdin, wait, SIGTERM to its group, SIGKILL."""
         if self.finished:
-            await self.exited(_LAST_WORDS_SECONDS)
-        self.exit_code = self.process.returncode
-        self._closing = True
+            await self.exited(LAST_WORDS_SECONDS)
+        self._end_of.expect()
         self._messages.incoming.end()
         await asyncio.shield(asyncio.ensure_future(self._stop()))
 
     async def _stop(self) -> None:
         try:
             await self._writer.close(0.5)
-            if not await self.exited(_HUNG_GRACE if self.hung or self.seen.broken else _EXIT_GRACE):
-                self.process.signal_group(signal.SIGTERM)
-                await self.exited(_EXIT_GRACE)
-            self.process.signal_group(signal.SIGKILL)
-            await self.exited(_EXIT_GRACE)
+            await self._end_of.bring_about(_HUNG_GRACE if self.hung or self.seen.broken else EXIT_GRACE)
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self.stderr.closed.wait(), _LAST_WORDS_SECONDS)
+                await asyncio.wait_for(self.stderr.closed.wait(), LAST_WORDS_SECONDS)
             for transport in self._transports:
                 transport.close()
         finally:
@@ -104,19 +93,14 @@ class StdioTransport:
         """What was noticed on the way."""
         return self._messages.seen
 
+    @property
+    def exit_code(self) -> int | None:
+        """How the server ended by itself, None if it did not."""
+        return self._end_of.exit_code
+
     async def exited(self, seconds: float) -> bool:
-        """Wait for the server's process to end; whether it did, and if unasked, how."""
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + seconds
-        pause = 0.001
-        while self.process.returncode is None:
-            if loop.time() >= deadline:
-                return False
-            await asyncio.sleep(pause)
-            pause = min(pause * 1.5, 0.02)
-        if not self._closing:
-            self.exit_code = self.process.returncode
-        return True
+        """Wait for the server's process to end, and return whether it did."""
+        return await self._end_of.reached(seconds)
 
     def _on_end(self) -> None:
         self.finished = True

@@ -1,0 +1,57 @@
+"""How a server's process ends: by itself, when asked, or by force."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+
+from pflow_mcp_plugin.client.spawning import ServerProcess
+
+EXIT_GRACE = 2.0
+"""Seconds a server has to exit after it was asked to, and again after SIGTERM."""
+LAST_WORDS_SECONDS = 0.3
+"""How long to wait for a dying server's exit code, and for the rest of its stderr."""
+
+
+class ProcessEnd:
+    """Waits for the end of a process, and brings it about.
+
+    Attributes:
+        exit_code: How it ended by itself, None if it did not.
+    """
+
+    def __init__(self, process: ServerProcess) -> None:
+        self.exit_code: int | None = None
+        self._process = process
+        self._expected = False
+
+    def expect(self) -> None:
+        """Say that the process is about to be ended: how it ends from here on is our doing."""
+        self.exit_code = self._process.returncode
+        self._expected = True
+
+    async def reached(self, seconds: float) -> bool:
+        """Wait for the process to end, and return whether it did."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + seconds
+        pause = 0.001
+        while self._process.returncode is None:
+            if loop.time() >= deadline:
+                return False
+            await asyncio.sleep(pause)
+            pause = min(pause * 1.5, 0.02)
+        if not self._expected:
+            self.exit_code = self._process.returncode
+        return True
+
+    async def bring_about(self, grace: float) -> None:
+        """Wait for the end; then SIGTERM to the group, then SIGKILL.
+
+        Args:
+            grace: Seconds to wait before the first signal.
+        """
+        if not await self.reached(grace):
+            self._process.signal_group(signal.SIGTERM)
+            await self.reached(EXIT_GRACE)
+        self._process.signal_group(signal.SIGKILL)
+        await self.reached(EXIT_GRACE)
