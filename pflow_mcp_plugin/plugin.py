@@ -19,6 +19,7 @@ _COMMANDS = {
     "sync": "Ask servers for their tools and register them as nodes.",
     "tools": "List the tools that became nodes.",
     "info": "Describe a node: what it takes and gives.",
+    "stubs": "Write the classes of all tools down for editors.",
     "test": "Connect to a server and time each phase.",
     "demo": "Add the bundled server and run a workflow on it.",
 }

@@ -76,7 +76,7 @@ class MCPNode(Node):  # type: ignore[misc]  # the same
         """
         if not (prep_res.server and prep_res.tool):
             raise _unnamed()
-        with _runtime(prep_res.run) as runtime:
+        with self._runtime(prep_res.run) as runtime:
             target = runtime.target(prep_res.server, prep_res.tool)
             arguments = gather(target.declared, prep_res.params, prep_res.shared)
             node_id = prep_res.params.get("__node_id__", "")
@@ -105,14 +105,14 @@ class MCPNode(Node):  # type: ignore[misc]  # the same
         shared["error"] = None
         return "default"
 
+    def _runtime(self, run: Run | None) -> AbstractContextManager[Runtime]:
+        """Return what the call goes through: that of the run, else one for this call alone."""
+        shared = run.resources.get(RESOURCE) if run else None
+        return standalone() if shared is None else nullcontext(shared)
+
     def _routed(self, action: str) -> str:
         """Return the action, or `error` where the flow has an edge for that one only."""
         return ERROR if action not in self.successors and ERROR in self.successors else action
-
-
-def _runtime(run: Run | None) -> AbstractContextManager[Runtime]:
-    shared = run.resources.get(RESOURCE) if run else None
-    return standalone() if shared is None else nullcontext(shared)
 
 
 def _annotate(job: Job, target: Target, answer: CallResult) -> None:

@@ -1,0 +1,41 @@
+"""`pflow mcp stubs`: the classes of all tools as a stub file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from pflow_mcp_plugin import storage
+from pflow_mcp_plugin.cli.compose import catalog, server_store
+from pflow_mcp_plugin.cli.options import json_option
+from pflow_mcp_plugin.contract import Host, Report
+from pflow_mcp_plugin.registration.source import ToolSource
+from pflow_mcp_plugin.registration.stubs import stub
+
+
+@click.command()
+@click.option("--output", type=click.Path(dir_okay=False, path_type=Path), help="Write it to this file.")
+@json_option
+@click.pass_obj
+def stubs(host: Host, output: Path | None) -> Report:
+    """Write down the class of every tool, for editors: a stub of `pflow_mcp_plugin.nodes`.
+
+    Editors look for it as typings/pflow_mcp_plugin/nodes.pyi in a project.
+    """
+    return write_stubs(host, output)
+
+
+def write_stubs(host: Host, output: Path | None) -> Report:
+    """Write the stub to a file, or give its text.
+
+    Raises:
+        StoreError: The file cannot be written.
+    """
+    entries = list(ToolSource(catalog(host), server_store(host)).entries())
+    text = stub(entries)
+    if output is None:
+        return Report(data={"classes": len(entries), "text": text}, text=text)
+    storage.write_atomic(output, text.encode())
+    written = f"Wrote {len(entries)} class{'' if len(entries) == 1 else 'es'} to {output}"
+    return Report(data={"classes": len(entries), "path": str(output)}, text=written)

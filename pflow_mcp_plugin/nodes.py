@@ -1,0 +1,178 @@
+"""Every registered tool as a class of its own, for workflows written in Python.
+
+    from pocketflow import Flow
+    from pflow_mcp_plugin.nodes import McpFilesystemReadTextFileNode, McpDemoWordCountNode, session
+
+    read = McpFilesystemReadTextFileNode(path="notes.txt")
+    count = McpDemoWordCountNode()
+    read >> count
+    read - "error" >> tell
+    with session():
+        Flow(start=read).run(shared)
+
+A class is made when it is first asked for, from what the last `pflow mcp sync` found; `dir()` of
+this module names them all, and `pflow mcp stubs` writes them down for editors. Inside `session()`
+all nodes share their connections; a node outside opens one for its own call.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Iterator, Mapping, MutableMapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextvars import ContextVar
+from difflib import get_close_matches
+from functools import cache
+from typing import Any, ClassVar
+
+from pflow_mcp_plugin import storage
+from pflow_mcp_plugin.config.store import ServerStore
+from pflow_mcp_plugin.config.where import server_file, tool_folder
+from pflow_mcp_plugin.contract import Entry, Field, Run
+from pflow_mcp_plugin.discovery.catalog import Catalog
+from pflow_mcp_plugin.execution.node import Job, MCPNode
+from pflow_mcp_plugin.execution.runtime import Runtime, standalone
+from pflow_mcp_plugin.registration import classes
+from pflow_mcp_plugin.registration.source import ToolSource
+
+_SESSION: ContextVar[Runtime | None] = ContextVar("pflow_mcp_session", default=None)
+
+
+class ToolNode(MCPNode):
+    """A node of one tool; what is common to the classes that this module makes.
+
+    Args:
+        params: Arguments of the tool, by name. What is not given is read from the shared store under
+            the same name when the node runs.
+
+    A failure that the flow routes nowhere is raised, as `PflowError`; otherwise it is an action such
+    as `rate_limited` or `error`, and `shared["error"]` says what happened.
+
+    Attributes:
+        entry: Its registry entry.
+    """
+
+    entry: ClassVar[Entry]
+
+    def __init__(self, /, **params: Any) -> None:
+        super().__init__()
+        _refuse_unknown(type(self), params)
+        self._given = params
+        self.set_params({})
+
+    def set_params(self, params: Mapping[str, Any]) -> None:
+        """Take params, over those given at first; these stay, for a `Flow` hands its own to every node."""
+        config = self.entry.extra["mcp_config"]
+        tool = {"__mcp_server__": config["server_id"], "__mcp_tool__": config["tool_name"]}
+        self.params = {**self._given, **params, **tool}
+
+    def post(self, shared: MutableMapping[str, Any], prep_res: Job, exec_res: Any) -> str:
+        """Write the outputs and return the action.
+
+        Raises:
+            PflowError: The call failed, and the flow has no edge for that.
+        """
+        action = super().post(shared, prep_res, exec_res)
+        if action != "default" and action not in self.successors:
+            raise shared["__error__"]
+        return action
+
+    def _runtime(self, run: Run | None) -> AbstractContextManager[Runtime]:
+        shared = None if run else _SESSION.get()
+        return super()._runtime(run) if shared is None else nullcontext(shared)
+
+
+@contextmanager
+def session() -> Iterator[None]:
+    """Let the nodes that run inside, in this thread, share their connections; close them at the end."""
+    with standalone() as runtime:
+        token = _SESSION.set(runtime)
+        try:
+            yield
+        finally:
+            _SESSION.reset(token)
+
+
+def class_for(node_type: str) -> type[ToolNode]:
+    """Return the class of a node type, such as `mcp-github-search-code`.
+
+    Raises:
+        ImportError: There is no such node; says why, the nearest names and the next step.
+    """
+    source = _source()
+    entry = source.get(node_type)
+    if entry is None:
+        raise ImportError(_missing(source, node_type), name=__name__)
+    return _made(json.dumps(entry.to_dict(), sort_keys=True))
+
+
+def __getattr__(name: str) -> type[ToolNode]:
+    node_type = classes.node_type(name)
+    if node_type is None:
+        message = f"module {__name__!r} has no attribute {name!r}"
+        raise AttributeError(message)
+    return class_for(node_type)
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, *(classes.class_name(entry.node) for entry in _source().entries())])
+
+
+def _source() -> ToolSource:
+    paths = storage.default_paths()
+    return ToolSource(Catalog(tool_folder(paths)), ServerStore(server_file(paths)))
+
+
+@cache
+def _made(description: str) -> type[ToolNode]:
+    """Make the class of an entry in its JSON form; the same one each time, until the entry changes."""
+    entry = Entry.from_dict(json.loads(description))
+    config = entry.extra["mcp_config"]
+    body = {
+        "__doc__": classes.docstring(entry),
+        "__module__": __name__,
+        "__signature__": _signature(entry),
+        "entry": entry,
+        "_mcp_server_id": config["server_id"],
+        "_mcp_tool_name": config["tool_name"],
+        "_mcp_tool_version": config["version"],
+        "_mcp_manifest_hash": config["manifest_hash"],
+    }
+    return type(classes.class_name(entry.node), (ToolNode,), body)
+
+
+def _signature(entry: Entry) -> inspect.Signature:
+    params = [_parameter(field) for field in entry.interface.params if classes.named(field)]
+    if classes.has_others(entry):
+        kind = inspect.Parameter.VAR_KEYWORD
+        params.append(inspect.Parameter(classes.rest(entry), kind, annotation="Any"))
+    return inspect.Signature(params)
+
+
+def _parameter(field: Field) -> inspect.Parameter:
+    hint = classes.hint(field)
+    return inspect.Parameter(field.key, inspect.Parameter.KEYWORD_ONLY, default=..., annotation=hint)
+
+
+def _refuse_unknown(made: type[ToolNode], params: Mapping[str, Any]) -> None:
+    known = [field.key for field in made.entry.interface.params]
+    unknown = () if made.entry.interface.open else [name for name in params if name not in known]
+    for name in unknown:
+        near = get_close_matches(name, known, n=1) or known
+        hint = f"; did you mean {near[0]}?" if len(near) == 1 else f"; it takes {', '.join(near) or 'none'}"
+        message = f"{made.__name__} has no parameter {name!r}{hint}"
+        raise TypeError(message)
+
+
+def _missing(source: ToolSource, node_type: str) -> str:
+    name = classes.class_name(node_type)
+    problem = source.missing(node_type)
+    known = [classes.class_name(entry.node) for entry in source.entries()]
+    near = get_close_matches(name, known, n=3)
+    meant = f" Did you mean {' or '.join(near)}?" if near else ""
+    why = f" ({problem.message})" if problem else ""
+    return f"There is no {name}{why}.{meant} If its server is new, run: pflow mcp sync"
+
+
+__all__ = ["ToolNode", "class_for", "session"]
