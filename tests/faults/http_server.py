@@ -1,0 +1,275 @@
+"""A scriptable HTTP server that speaks enough of MCP to be connected to, and a proxy; loopback only.
+
+A script sees each request before the server does, and may answer it as badly as it likes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import ssl
+import struct
+import threading
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self
+
+PROTOCOL = "2025-11-25"
+
+
+@dataclass(frozen=True)
+class Request:
+    """A request as it came."""
+
+    method: str
+    target: str
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def message(self) -> dict[str, Any]:
+        """The JSON-RPC message in it, empty if there is none."""
+        message: dict[str, Any] = json.loads(self.body) if self.body else {}
+        return message
+
+    @property
+    def rpc(self) -> str:
+        """The JSON-RPC method."""
+        return str(self.message.get("method", ""))
+
+
+class Reply:
+    """The way back to the client."""
+
+    def __init__(self, request: Request, writer: asyncio.StreamWriter) -> None:
+        self.request = request
+        self.writer = writer
+
+    async def raw(self, data: bytes) -> None:
+        """Write bytes as they are."""
+        self.writer.write(data)
+        await self.writer.drain()
+
+    async def status(self, code: int, body: bytes = b"", **headers: str) -> None:
+        """Answer with a status; header names are written with underscores."""
+        fields = {"content-length": str(len(body))}
+        fields |= {name.replace("_", "-"): value for name, value in headers.items()}
+        await self.raw(_head(code, fields) + body)
+
+    async def json(self, message: object, code: int = 200, **headers: str) -> None:
+        """Answer with JSON."""
+        await self.status(code, json.dumps(message).encode(), content_type="application/json", **headers)
+
+    async def result(self, result: object, **headers: str) -> None:
+        """Answer the JSON-RPC request."""
+        await self.json({"jsonrpc": "2.0", "id": self.request.message["id"], "result": result}, **headers)
+
+    async def text(self, text: str) -> None:
+        """Answer a call of a tool."""
+        await self.result({"content": [{"type": "text", "text": text}]})
+
+    async def events(self, *events: str) -> None:
+        """Begin an event stream that has no end of its own."""
+        fields = {"content-type": "text/event-stream", "connection": "close"}
+        await self.raw(_head(200, fields) + "".join(f"{event}\n\n" for event in events).encode())
+
+    def answer_event(self, text: str) -> str:
+        """Return the event that answers a call of a tool."""
+        result = {"content": [{"type": "text", "text": text}]}
+        message = {"jsonrpc": "2.0", "id": self.request.message.get("id", 0), "result": result}
+        return f"data: {json.dumps(message)}"
+
+    def close(self) -> None:
+        """Hang up."""
+        self.writer.close()
+
+    def reset(self) -> None:
+        """Hang up in the rudest way."""
+        connection = self.writer.get_extra_info("socket")
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.writer.transport.abort()
+
+
+Script = Callable[[Request, Reply], Awaitable[object]]
+"""Answers a request; returns True if it did, else the server answers."""
+
+
+class LoopbackServer:
+    """Something that listens on loopback, in a thread of its own; a context manager.
+
+    Attributes:
+        port: Where it listens.
+    """
+
+    def __init__(self, tls: ssl.SSLContext | None = None) -> None:
+        self.port = 0
+        self._tls = tls
+        self._loop = asyncio.new_event_loop()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._writers: list[asyncio.StreamWriter] = []
+        self._ready = threading.Event()
+        self._thread = threading.Thread(target=self._serve, name="loopback server")
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        self._ready.wait(10)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._loop.call_soon_threadsafe(self._stop.set)
+        self._thread.join(10)
+
+    def _serve(self) -> None:
+        try:
+            self._loop.run_until_complete(self._until_stopped())
+        finally:
+            self._loop.close()
+
+    async def _until_stopped(self) -> None:
+        self._stop = asyncio.Event()
+        self._loop.set_exception_handler(lambda *_: None)  # a refused TLS handshake is what was wanted
+        server = await asyncio.start_server(self._accept, "127.0.0.1", 0, ssl=self._tls)
+        self.port = server.sockets[0].getsockname()[1]
+        self._ready.set()
+        await self._stop.wait()
+        server.close()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        for writer in self._writers:
+            writer.transport.abort()
+        await asyncio.sleep(0.01)  # what is aborted is closed a turn later
+
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.add(task)
+        self._writers.append(writer)
+        try:
+            with suppress(OSError, asyncio.IncompleteReadError):
+                await self.serve(reader, writer)
+        finally:
+            self._tasks.discard(task)
+            writer.close()
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Serve one connection."""
+        raise AssertionError("the subclass does")
+
+
+class FaultServer(LoopbackServer):
+    """An MCP server over streamable HTTP with one tool, `act`, unless its script will have it otherwise.
+
+    Attributes:
+        requests: What came, in order.
+        session: The id of its session, empty if it has none.
+    """
+
+    def __init__(self, script: Script, tls: ssl.SSLContext | None = None, session: str = "") -> None:
+        super().__init__(tls)
+        self.requests: list[Request] = []
+        self.session = session
+        self._script = script
+
+    def url(self, host: str = "127.0.0.1", path: str = "/mcp") -> str:
+        """Return its address, by any name of this machine."""
+        return f"{'https' if self._tls else 'http'}://{host}:{self.port}{path}"
+
+    def count(self, rpc: str) -> int:
+        """Return how often a JSON-RPC method was asked for."""
+        return sum(request.rpc == rpc for request in self.requests)
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Answer requests until one side hangs up."""
+        while not writer.is_closing():
+            request = await read_request(reader)
+            self.requests.append(request)
+            reply = Reply(request, writer)
+            if not await self._script(request, reply):
+                await self._answer(request, reply)
+            if "event-stream" in request.headers.get("accept", "") and request.method == "GET":
+                return
+
+    async def _answer(self, request: Request, reply: Reply) -> None:
+        if request.method != "POST":
+            await reply.status(200 if request.method == "DELETE" else 405)
+        elif "id" not in request.message:
+            await reply.status(202)
+        elif request.rpc == "initialize":
+            await reply.result(handshake(), **({"mcp_session_id": self.session} if self.session else {}))
+        elif request.rpc == "tools/list":
+            await reply.result({"tools": [{"name": "act", "inputSchema": {"type": "object"}}]})
+        elif request.rpc == "tools/call":
+            await reply.text("done")
+        else:
+            error = {"code": -32601, "message": f"no {request.rpc} here"}
+            await reply.json({"jsonrpc": "2.0", "id": request.message["id"], "error": error}, 400)
+
+
+class Proxy(LoopbackServer):
+    """An HTTP proxy that leads every way to one port of this machine.
+
+    Attributes:
+        asked: The first line of every request.
+    """
+
+    def __init__(self, target: int) -> None:
+        super().__init__()
+        self.asked: list[str] = []
+        self._target = target
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Open a tunnel, or pass a request on."""
+        head = await reader.readuntil(b"\r\n\r\n")
+        line, _, rest = head.partition(b"\r\n")
+        self.asked.append(line.decode())
+        method, target, version = line.split(b" ")
+        there, back = await asyncio.open_connection("127.0.0.1", self._target)
+        if method == b"CONNECT":
+            writer.write(b"HTTP/1.1 200 OK\r\n\r\n")
+        else:
+            path = b"/" + target.split(b"/", 3)[3]
+            back.write(b" ".join([method, path, version]) + b"\r\n" + rest)
+        try:
+            await asyncio.wait(
+                [asyncio.ensure_future(_pump(reader, back)), asyncio.ensure_future(_pump(there, writer))],
+                return_when=asyncio.ALL_COMPLETED,
+            )
+        finally:
+            back.close()
+
+
+async def _pump(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
+    with suppress(OSError):
+        while data := await source.read(65536):
+            target.write(data)
+            await target.drain()
+    target.close()
+
+
+async def read_request(reader: asyncio.StreamReader) -> Request:
+    """Read one request."""
+    head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
+    method, target, _ = head[0].split(" ")
+    headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in head[1:])}
+    body = await reader.readexactly(int(headers.get("content-length", "0")))
+    return Request(method, target, headers, body)
+
+
+def handshake() -> dict[str, Any]:
+    """Return the result of `initialize`."""
+    return {
+        "protocolVersion": PROTOCOL,
+        "capabilities": {"tools": {}},
+        "serverInfo": {"name": "faulty", "version": "1"},
+    }
+
+
+def _head(code: int, fields: Mapping[str, str]) -> bytes:
+    lines = [f"HTTP/1.1 {code} Whatever", *(f"{name}: {value}" for name, value in fields.items())]
+    return "\r\n".join([*lines, "", ""]).encode()

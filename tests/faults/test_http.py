@@ -1,0 +1,499 @@
+"""Faults 35 to 55: what goes wrong with an HTTP server, and what the user is told."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import socket
+import threading
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+from certificates import Authority
+from http_server import FaultServer, Reply, Request, Script
+
+from pflow_mcp_plugin.config.expansion import expand
+from pflow_mcp_plugin.errors import CallFailed, ConfigError, ConnectionFailed, DeadlineExceeded
+from pflow_mcp_plugin.types import Launch, Server, ToolCall
+
+Fault = Callable[[Request, Reply], Awaitable[object]]
+
+KIB = 1 << 10
+MIB = 1 << 20
+EVENT_STREAM = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n"
+
+
+async def well(request: Request, reply: Reply) -> bool:
+    return False
+
+
+def on_call(fault: Fault) -> Script:
+    """Let calls of tools meet the fault, and all else go well."""
+    return on("tools/call", fault)
+
+
+def on(rpc: str, fault: Fault) -> Script:
+    async def script(request: Request, reply: Reply) -> bool:
+        if request.rpc != rpc:
+            return False
+        await fault(request, reply)
+        return True
+
+    return script
+
+
+def with_status(code: int, body: bytes = b"", **headers: str) -> Fault:
+    async def fault(request: Request, reply: Reply) -> None:
+        await reply.status(code, body, **headers)
+
+    return fault
+
+
+@pytest.fixture(autouse=True)
+def _no_threads() -> Iterator[None]:
+    """Fail a test that leaves a thread."""
+    before = set(threading.enumerate())
+    yield
+    deadline = time.monotonic() + 5
+    while (left := set(threading.enumerate()) - before) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert not left, f"threads left behind: {left}"
+
+
+@pytest.fixture
+def serve(no_leftovers: None) -> Iterator[Callable[..., FaultServer]]:
+    """Start servers that play a script."""
+    with ExitStack() as stack:
+        yield lambda script, **options: stack.enter_context(FaultServer(script, **options))
+
+
+@pytest.fixture
+def bench(serve, bench):
+    """The same bench, closed while the servers are still there."""
+    return bench
+
+
+def launch(server: FaultServer | str, **options: Any) -> Launch:
+    url = server if isinstance(server, str) else server.url()
+    return Launch(server=Server(name="odd", transport="http", url=url, **options))
+
+
+def act(**arguments: object) -> ToolCall:
+    return ToolCall(server="odd", tool="act", arguments=arguments)
+
+
+def text(result) -> str:
+    return result.content[0]["text"]
+
+
+def test_row_35_a_refused_connection_names_the_address(bench, fails):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # bound and not listening: nobody else gets the port
+        url = f"http://127.0.0.1:{taken.getsockname()[1]}/mcp"
+        begins = f"Server odd: connection refused by {url}"
+        there = launch(url)
+        error = fails(
+            lambda: bench.pool.info(there), ConnectionFailed, begins, phase="handshake", retryable=True
+        )
+    assert "check that the server runs" in error.suggestions[0]
+
+
+def test_row_36_a_host_that_is_not_found_is_named_with_its_port(bench, fails):
+    there = launch("https://nothing.invalid:8443/mcp")
+    begins = "Server odd: host nothing.invalid was not found (for nothing.invalid, port 8443)"
+    error = fails(lambda: bench.pool.info(there), ConnectionFailed, begins, phase="handshake", seconds=35)
+    assert (error.facts["host"], error.facts["port"]) == ("nothing.invalid", 8443)
+
+
+@pytest.fixture
+def authority(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Authority:
+    """A CA that this process trusts."""
+    made = Authority(tmp_path)
+    monkeypatch.setenv("SSL_CERT_FILE", str(made.file))
+    return made
+
+
+@pytest.fixture
+def refuses(bench, fails, serve) -> Callable[..., None]:
+    """Check that a server with this TLS side is not talked to, whatever `insecure` says."""
+
+    def check(context: Any, begins: str, step: str) -> None:
+        server = serve(well, tls=context)
+        for insecure in (False, True):
+            there = launch(server, insecure=insecure)
+            error = fails(lambda: bench.pool.info(there), ConnectionFailed, begins, phase="handshake")  # noqa: B023 - called in this round
+            assert error.message.endswith("nothing was sent")
+            assert step in error.suggestions[0]
+        assert server.requests == []
+
+    return check
+
+
+def test_row_37_a_self_signed_certificate_is_not_accepted(authority, refuses):
+    context = authority.server_context("127.0.0.1", self_signed=True)
+    refuses(context, "Server odd: the certificate of 127.0.0.1 is self-signed", "SSL_CERT_FILE")
+
+
+def test_row_38_an_expired_certificate_is_not_accepted(authority, refuses):
+    context = authority.server_context("127.0.0.1", days=-1)
+    refuses(context, "Server odd: the certificate of 127.0.0.1 has expired", "renewed")
+
+
+@pytest.mark.parametrize("name", ["other.example", "127.0.0.2"])
+def test_row_39_a_certificate_for_another_host_is_not_accepted(authority, refuses, name):
+    context = authority.server_context(name)
+    refuses(context, "Server odd: the certificate of 127.0.0.1 is ", "the name that the certificate is for")
+
+
+def test_row_40_who_is_not_logged_in_is_told_how(bench, fails, serve):
+    server = serve(on("initialize", with_status(401, b"no", www_authenticate='Bearer realm="x"')))
+    begins = f"Server odd: not logged in at {server.url()} (HTTP 401)"
+    error = fails(lambda: bench.pool.info(launch(server)), ConnectionFailed, begins, phase="handshake")
+    assert error.action == "auth_failed"
+    assert 'auth = { type = "bearer", token = "${ODD_TOKEN}" }' in error.suggestions[0]
+    assert server.count("initialize") == 1
+
+
+def test_row_40_a_refused_token_is_named_by_its_variable(bench, fails, serve):
+    server = serve(on_call(with_status(401)))
+    there = launch(server, auth={"type": "bearer", "token": "t", "token_env": "ODD_KEY"})
+    error = fails(
+        lambda: bench.pool.call(there, act()), CallFailed, "Server odd: not logged in", phase="call"
+    )
+    assert "ODD_KEY" in error.suggestions[0]
+    assert server.count("tools/call") == 1
+
+
+def test_row_40_an_unset_variable_is_named_before_anything_is_sent(serve):
+    server = serve(well)
+    auth = {"type": "bearer", "token": "${ODD_TOKEN}"}
+    with pytest.raises(ConfigError, match="ODD_TOKEN is not set"):
+        expand(launch(server, auth=auth).server, {}.get)
+    assert server.requests == []
+
+
+def test_row_41_the_scope_that_is_missing_is_named(bench, fails, serve):
+    challenge = 'Bearer error="insufficient_scope", scope="files:read files:write"'
+    server = serve(on_call(with_status(403, www_authenticate=challenge)))
+    begins = (
+        f"Server odd: access denied at {server.url()} (HTTP 403): it needs the scope files:read files:write"
+    )
+    error = fails(lambda: bench.pool.call(launch(server), act()), CallFailed, begins, phase="call")
+    assert error.action == "auth_failed"
+    assert error.facts["scope"] == "files:read files:write"
+    assert "a token with the scope files:read files:write" in error.suggestions[0]
+
+
+def test_row_42_without_a_session_404_means_there_is_no_endpoint(bench, fails, serve):
+    async def script(request: Request, reply: Reply) -> bool:
+        await reply.status(404, b"Not Found")
+        return True
+
+    server = serve(script)
+    begins = f"Server odd: no MCP endpoint at {server.url()} (HTTP 404)"
+    error = fails(lambda: bench.pool.info(launch(server)), ConnectionFailed, begins, phase="handshake")
+    assert "/mcp" in error.suggestions[0]
+
+
+def forgetful(serve: Callable[..., FaultServer]) -> FaultServer:
+    """Start a server that forgets its first session before the first call."""
+
+    async def forget(request: Request, reply: Reply) -> bool:
+        if request.rpc != "tools/call" or request.headers["mcp-session-id"] == "second":
+            return False
+        server.session = "second"
+        error = {"code": -32001, "message": "Session not found"}
+        await reply.json({"jsonrpc": "2.0", "id": None, "error": error}, 404)
+        return True
+
+    server = serve(forget, session="first")
+    return server
+
+
+def test_row_43_a_lost_session_is_made_anew_and_a_safe_call_goes_again(bench, serve):
+    server = forgetful(serve)
+    result = bench.pool.call(launch(server), act(), safe_to_repeat=True)
+    assert text(result) == "done"
+    assert (server.count("initialize"), server.count("tools/call")) == (2, 2)
+
+
+def test_row_43_a_lost_session_is_made_anew_and_an_unsafe_call_fails(bench, fails, serve):
+    server = forgetful(serve)
+    there = launch(server)
+    begins = "Server odd has forgotten this session (HTTP 404)"
+    fails(lambda: bench.pool.call(there, act()), CallFailed, begins, phase="call", ran="unknown")
+    assert (server.count("initialize"), server.count("tools/call")) == (2, 1)
+    assert text(bench.pool.call(there, act())) == "done"
+    assert server.count("initialize") == 2
+
+
+def test_row_43_a_session_that_is_lost_each_time_ends_in_an_error(bench, fails, serve):
+    server = serve(on_call(with_status(404)), session="always")
+    fails(
+        lambda: bench.pool.call(launch(server), act(), safe_to_repeat=True),
+        CallFailed,
+        "Server odd has forgotten this session",
+        phase="call",
+        ran="unknown",
+    )
+    assert (server.count("initialize"), server.count("tools/call")) == (2, 2)
+
+
+def test_row_44_a_call_that_came_too_soon_goes_again_when_the_server_says(bench, serve):
+    times: list[float] = []
+
+    async def busy(request: Request, reply: Reply) -> None:
+        times.append(time.monotonic())
+        if len(times) == 1:
+            await reply.status(429, retry_after="1")
+        else:
+            await reply.text("late")
+
+    assert text(bench.pool.call(launch(serve(on_call(busy))), act())) == "late"
+    assert times[1] - times[0] >= 1
+
+
+@pytest.mark.parametrize(("after", "calls"), [("99", 1), ("0", 2)])
+def test_row_44_a_wait_beyond_the_deadline_or_a_second_one_is_an_error(bench, fails, serve, after, calls):
+    server = serve(on_call(with_status(429, retry_after=after)))
+    error = fails(
+        lambda: bench.pool.call(launch(server), act()),
+        CallFailed,
+        "Server odd: too many requests (HTTP 429)",
+        phase="call",
+        retryable=True,
+    )
+    assert error.action == "rate_limited"
+    assert error.facts["retry_after"] == after
+    assert server.count("tools/call") == calls
+
+
+@pytest.mark.parametrize("code", [500, 503])
+def test_row_45_a_server_error_gives_status_and_a_redacted_snippet(bench, fails, serve, code):
+    server = serve(on_call(with_status(code, b"boom for token s3cret-token in\n line 7")))
+    there = Launch(server=launch(server).server, secrets=("s3cret-token",))
+    begins = f"Server odd: HTTP {code} from {server.url()}: boom for token *** in line 7"
+    error = fails(lambda: bench.pool.call(there, act()), CallFailed, begins, phase="call", ran="unknown")
+    assert error.facts["status"] == code
+    assert "s3cret" not in str(error.details)
+
+
+def test_row_46_a_redirect_to_another_host_is_refused(bench, fails, serve):
+    other = serve(well)
+    server = serve(on_call(with_status(307, location=other.url("localhost"))))
+    begins = f"Server odd: {server.url()} redirects to another host, {other.url('localhost')}; refused"
+    fails(lambda: bench.pool.call(launch(server), act()), CallFailed, begins, phase="call")
+    assert other.requests == []
+
+
+def test_row_46_a_redirect_from_https_to_plain_http_is_refused(bench, fails, serve, authority):
+    async def downgrade(request: Request, reply: Reply) -> None:
+        await reply.status(307, location=server.url().replace("https", "http"))
+
+    server = serve(on_call(downgrade), tls=authority.server_context("127.0.0.1"))
+    begins = f"Server odd: {server.url()} redirects to plain http"
+    fails(lambda: bench.pool.call(launch(server), act()), CallFailed, begins, phase="call")
+
+
+def test_row_46_a_redirect_on_the_same_host_is_followed(bench, serve):
+    async def slash(request: Request, reply: Reply) -> bool:
+        if request.target == "/mcp" and request.method == "POST":
+            await reply.status(307, location="/mcp/")
+            return True
+        return False
+
+    assert text(bench.pool.call(launch(serve(slash)), act())) == "done"
+
+
+def test_row_47_a_stream_that_is_cut_leaves_the_outcome_unknown(bench, fails, serve):
+    async def cut(request: Request, reply: Reply) -> None:
+        await reply.events(": working")
+        reply.close()
+
+    server = serve(on_call(cut))
+    begins = "Server odd: its event stream ended before the answer came"
+    fails(lambda: bench.pool.call(launch(server), act()), CallFailed, begins, phase="call", ran="unknown")
+    assert server.count("tools/call") == 1
+
+
+def resumable(cuts: int) -> Script:
+    """Cut the stream of a call again and again; then answer."""
+    left = [cuts]
+
+    async def script(request: Request, reply: Reply) -> bool:
+        resuming = "last-event-id" in request.headers
+        if request.rpc != "tools/call" and not resuming:
+            return False
+        if left[0]:
+            left[0] -= 1
+            await reply.events(f"id: {left[0] + 1}\nretry: 1\ndata:")
+        else:
+            await reply.events(reply.answer_event("at last"))
+        reply.close()
+        return True
+
+    return script
+
+
+def test_row_48_a_stream_that_is_cut_is_taken_up_again(bench, serve):
+    server = serve(resumable(cuts=2))
+    assert text(bench.pool.call(launch(server), act())) == "at last"
+    assert [request.headers["last-event-id"] for request in resumes(server)] == ["2", "1"]
+
+
+def test_row_48_a_stream_is_taken_up_again_twice_at_most(bench, fails, serve):
+    server = serve(resumable(cuts=99))
+    begins = (
+        "Server odd: its event stream ended before the answer came, also after it was taken up again 2 times"
+    )
+    fails(lambda: bench.pool.call(launch(server), act()), CallFailed, begins, phase="call", ran="unknown")
+    assert len(resumes(server)) == 2
+    assert server.count("tools/call") == 1
+
+
+def resumes(server: FaultServer) -> list[Request]:
+    return [request for request in server.requests if "last-event-id" in request.headers]
+
+
+@pytest.mark.parametrize("pause", ["9" * 30, "9" * 5000, "99999999"])
+def test_row_49_a_hostile_pause_is_bounded_by_the_deadline(bench, fails, serve, pause):
+    async def cut(request: Request, reply: Reply) -> None:
+        await reply.events(f"id: 1\nretry: {pause}\ndata:")
+        reply.close()
+
+    there = launch(serve(on_call(cut)), call_timeout=1)
+    begins = "Tool act on server odd gave no answer within 1 s"
+    fails(lambda: bench.pool.call(there, act()), DeadlineExceeded, begins, phase="call", ran="unknown")
+    assert bench.pool.list_tools(there).tools  # the connection has not suffered
+
+
+def test_row_50_an_event_over_the_limit_is_named_with_its_size(bench, fails, serve):
+    async def flood(request: Request, reply: Reply) -> None:
+        await reply.events()
+        await reply.raw(b"data: ")
+        while True:
+            await reply.raw(b"x" * 64 * KIB)
+
+    error = fails(
+        lambda: bench.pool.call(launch(serve(on_call(flood)), max_line_mb=1), act()),
+        CallFailed,
+        "Server odd sent an event of more than 1 MiB (",
+        phase="call",
+        ran="unknown",
+    )
+    assert error.facts["limit_bytes"] == MIB
+    assert MIB < error.facts["size_bytes"] < 3 * MIB
+    assert "max_line_mb" in error.suggestions[0]
+
+
+@pytest.mark.parametrize("kind", ["application/json", "text/event-stream"])
+def test_row_51_a_compressed_bomb_is_capped_on_what_it_decodes_to(bench, fails, serve, kind):
+    bomb = gzip.compress(b'data: "' + b" " * 64 * MIB)
+
+    async def explode(request: Request, reply: Reply) -> None:
+        await reply.status(200, bomb, content_type=kind, content_encoding="gzip")
+
+    error = fails(
+        lambda: bench.pool.call(launch(serve(on_call(explode)), max_line_mb=1), act()),
+        CallFailed,
+        "Server odd sent an",
+        phase="call",
+        ran="unknown",
+    )
+    assert len(bomb) < MIB < error.facts["size_bytes"] < 4 * MIB
+
+
+async def truncate(reply: Reply) -> None:
+    await reply.raw(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 100\r\n\r\n{")
+    reply.close()
+
+
+async def hang_up(reply: Reply) -> None:
+    reply.close()
+
+
+async def reset(reply: Reply) -> None:
+    reply.reset()
+
+
+@pytest.mark.parametrize("end", [reset, hang_up, truncate])
+def test_row_52_a_broken_answer_harms_its_own_call_only(bench, fails, serve, end):
+    broken = asyncio.Event()
+
+    async def fault(request: Request, reply: Reply) -> None:
+        if request.message["params"]["arguments"].get("bad"):
+            await end(reply)
+            broken.set()
+            return
+        await broken.wait()
+        await reply.text("unharmed")
+
+    server = serve(on_call(fault))
+    there = launch(server)
+    bench.pool.info(there)
+    with ThreadPoolExecutor(1) as threads:
+        neighbour = threads.submit(bench.pool.call, there, act())
+        fails(
+            lambda: bench.pool.call(there, act(bad=True)),
+            CallFailed,
+            f"Server odd: the exchange with {server.url()} broke off",
+            phase="call",
+            ran="unknown",
+        )
+        assert text(neighbour.result(10)) == "unharmed"
+    assert text(bench.pool.call(there, act())) == "unharmed"
+    assert server.count("initialize") == 1
+
+
+@pytest.mark.parametrize(
+    "beginning", [b"HTTP/1.1 200 OK\r\nx: ", b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n\r\n"]
+)
+def test_row_53_an_answer_that_trickles_meets_a_total_deadline(bench, fails, serve, beginning):
+    async def trickle(request: Request, reply: Reply) -> None:
+        await reply.raw(beginning)
+        while True:
+            await reply.raw(b" ")
+            await asyncio.sleep(0.05)
+
+    there = launch(serve(on_call(trickle)), timeout=1)
+    begins = "Tool act on server odd gave no whole answer within 1 s (timeout)"
+    error = fails(
+        lambda: bench.pool.call(there, act()), DeadlineExceeded, begins, phase="call", ran="unknown"
+    )
+    assert error.action == "timeout"
+    assert bench.pool.list_tools(there).tools
+
+
+def test_row_53_an_event_stream_that_trickles_meets_the_deadline_of_the_call(bench, fails, serve):
+    async def trickle(request: Request, reply: Reply) -> None:
+        await reply.events()
+        while True:
+            await reply.raw(b": still here\n\n")
+            await asyncio.sleep(0.05)
+
+    there = launch(serve(on_call(trickle)), call_timeout=1)
+    begins = "Tool act on server odd gave no answer within 1 s (call_timeout)"
+    fails(lambda: bench.pool.call(there, act()), DeadlineExceeded, begins, phase="call", ran="unknown")
+
+
+def test_row_54_a_web_page_is_taken_for_one_to_log_in(bench, fails, serve):
+    page = with_status(200, b"<html>Please log in</html>", content_type="text/html; charset=utf-8")
+    server = serve(on("initialize", page))
+    begins = f"Server odd: {server.url()} answered with a web page (text/html), likely one to log in"
+    error = fails(lambda: bench.pool.info(launch(server)), ConnectionFailed, begins, phase="handshake")
+    assert error.facts["content_type"] == "text/html"
+    assert "browser" in error.suggestions[0]
+
+
+def test_row_55_an_answer_with_a_wrong_id_counts_as_none(bench, fails, serve):
+    async def mixed_up(request: Request, reply: Reply) -> None:
+        await reply.json({"jsonrpc": "2.0", "id": 4711, "result": {"content": []}})
+
+    there = launch(serve(on_call(mixed_up)), call_timeout=1)
+    begins = "Tool act on server odd gave no answer within 1 s (call_timeout); 1 replies came that nobody"
+    fails(lambda: bench.pool.call(there, act()), DeadlineExceeded, begins, phase="call", ran="unknown")
