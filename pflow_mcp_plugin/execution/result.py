@@ -70,7 +70,8 @@ def failure(result: CallResult, where: Where) -> McpError:
     if len(words) > _LONGEST_MESSAGE:
         words = f"{words[:_LONGEST_MESSAGE]}... ({len(words):,} characters in all)"
     message = words or f"Tool {where.tool} on server {where.server} reports a failure; {_NO_WORDS}"
-    error = ToolFailed(message, where=attrs.evolve(where, phase="result"), ran="ran")
+    step = "the words are the tool's own; pflow mcp info NODE shows what it takes"
+    error = ToolFailed(message, where=attrs.evolve(where, phase="result"), ran="ran", next_step=step)
     error.action = classify(error)
     return error
 

@@ -73,7 +73,7 @@ def _from_rpc(error: Any, evidence: Evidence) -> McpError:
         ran="not ran" if known else "unknown",
         next_step="check the arguments: pflow mcp info shows what the tool takes"
         if code == _INVALID_PARAMS
-        else "",
+        else f"see what this code means to server {name}, and its own log",
         code=code,
         data=error.data,
     )

@@ -1,0 +1,146 @@
+"""The faulty stdio server, and what tests ask of it."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+
+from pflow_mcp_plugin import storage
+from pflow_mcp_plugin.client import Pool
+from pflow_mcp_plugin.config.store import ServerStore
+from pflow_mcp_plugin.config.where import server_file, tool_folder
+from pflow_mcp_plugin.contract import PflowError
+from pflow_mcp_plugin.discovery.catalog import Catalog
+from pflow_mcp_plugin.discovery.sync import Synced, sync
+from pflow_mcp_plugin.errors import McpError
+from pflow_mcp_plugin.execution.runtime import Notices, Runtime
+from pflow_mcp_plugin.types import CallResult, Launch, Server, ToolCall
+
+FAULTY = Path(__file__).with_name("stdio_server.py")
+
+
+@attrs.define
+class Bench:
+    """A pool, the faulty server, and a config and tool files for what needs them."""
+
+    pool: Pool
+    log_file: Path
+    warnings: list[str]
+
+    def launch(self, scenario: str, *, era: Any = None, name: str = "odd", **options: Any) -> Launch:
+        """Return a launch of the faulty server."""
+        env = {"LOG": str(self.log_file), **options.pop("env", {})}
+        args = (str(FAULTY), scenario)
+        return Launch(
+            server=Server(name=name, command=sys.executable, args=args, env=env, **options), era=era
+        )
+
+    def act(self, launch: Launch, **arguments: object) -> CallResult:
+        """Call its tool."""
+        return self.pool.call(launch, ToolCall(server=launch.server.name, tool="act", arguments=arguments))
+
+    @property
+    def log(self) -> list[str]:
+        """What the server noted, in order."""
+        return self.log_file.read_text(encoding="utf-8").splitlines() if self.log_file.exists() else []
+
+    @property
+    def store(self) -> ServerStore:
+        """The server config of this test."""
+        return ServerStore(server_file(storage.default_paths()))
+
+    @property
+    def catalog(self) -> Catalog:
+        """The tool files of this test."""
+        return Catalog(tool_folder(storage.default_paths()))
+
+    def sync(self, scenario: str, **options: Any) -> Synced:
+        """Configure the faulty server under the name `odd`, and sync it."""
+        env = {"LOG": str(self.log_file), **options.pop("env", {})}
+        table = {"command": sys.executable, "args": [str(FAULTY), scenario], "env": env, **options}
+        self.store.add({"odd": table})
+        (synced,) = sync(["odd"], self.store, self.catalog, self.pool, os.environ.get)
+        return synced
+
+    def runtime(self) -> Runtime:
+        """Return what the nodes of a run share."""
+        notices = Notices(warn=self.warnings.append)
+        return Runtime(self.store, self.catalog, os.environ.get, self.pool, notices=notices)
+
+
+@pytest.fixture
+def bench(no_leftovers: None, tmp_path: Path) -> Iterator[Bench]:
+    """A bench whose pool is closed at the end, and leaves nothing."""
+    warnings: list[str] = []
+    with Pool(warnings.append) as pool:
+        yield Bench(pool, tmp_path / "log", warnings)
+
+
+@contextmanager
+def within(seconds: float) -> Iterator[None]:
+    """Fail what takes longer."""
+    started = time.monotonic()
+    yield
+    took = time.monotonic() - started
+    assert took < seconds, f"took {took:.1f} s"
+
+
+@pytest.fixture
+def fails() -> Callable[..., McpError]:
+    """Run something that must fail, in time and with every field that an error has to have."""
+
+    def check(
+        act: Callable[[], object],
+        kind: type[PflowError],
+        begins: str,
+        *,
+        phase: str,
+        ran: str = "not ran",
+        retryable: bool = False,
+        seconds: float = 10,
+    ) -> McpError:
+        with within(seconds), pytest.raises(kind) as caught:
+            act()
+        error = caught.value
+        assert isinstance(error, McpError)
+        assert type(error) is kind
+        assert error.message.startswith(begins), error.message
+        assert "Traceback" not in error.message
+        found = (error.where.server, error.where.phase, error.ran, error.retryable)
+        assert found == ("odd", phase, ran, retryable)
+        assert error.suggestions, "it names no next step"
+        return error
+
+    return check
+
+
+@pytest.fixture(name="within")
+def _within() -> Callable[[float], Any]:
+    return within
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say how many rows of the fault matrix passed, where this folder alone is run."""
+    failed = {row for key in ("failed", "error") for row in _rows_of(terminalreporter, key)}
+    passed = _rows_of(terminalreporter, "passed") - failed
+    if passed or failed:
+        missing = f"; failed: {', '.join(sorted(failed))}" if failed else ""
+        terminalreporter.write_line(
+            f"fault matrix: {len(passed)} of {len(passed | failed)} rows passed{missing}"
+        )
+
+
+def _rows_of(terminalreporter: pytest.TerminalReporter, key: str) -> set[str]:
+    found = (
+        re.search(r"::test_row_(\d\d)_", report.nodeid) for report in terminalreporter.stats.get(key, ())
+    )
+    return {match[1] for match in found if match}

@@ -1,0 +1,489 @@
+"""Faults 1 to 34: what goes wrong with a stdio server, and what the user is told."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from pflow_mcp_plugin.client import Pool
+from pflow_mcp_plugin.client.brake import Brake
+from pflow_mcp_plugin.client.framing import LineBuffer
+from pflow_mcp_plugin.client.reaper_process import marked_processes
+from pflow_mcp_plugin.discovery.launching import launch as configured
+from pflow_mcp_plugin.errors import (
+    ArgumentsInvalid,
+    CallFailed,
+    ConnectionFailed,
+    DeadlineExceeded,
+    ToolFailed,
+    ToolNotFound,
+)
+from pflow_mcp_plugin.execution.node import MCPNode
+from pflow_mcp_plugin.types import Launch, Server
+
+_STDERR_KEPT = 64 * 1024
+
+
+def starts(bench) -> int:
+    return bench.log.count("start")
+
+
+def calls(bench) -> list[str]:
+    return [line for line in bench.log if line.startswith("call ")]
+
+
+def wait_until(done: Callable[[], bool], seconds: float = 5) -> None:
+    deadline = time.monotonic() + seconds
+    while not done():
+        assert time.monotonic() < deadline, "did not happen in time"
+        time.sleep(0.01)
+
+
+def program(**options: object) -> Launch:
+    return Launch(server=Server(name="odd", **options))  # type: ignore[arg-type]
+
+
+def test_row_01_a_missing_command_is_named_with_the_closest_one(bench, fails):
+    launch = program(command="pythn3")
+    error = fails(
+        lambda: bench.pool.info(launch), ConnectionFailed, "Command not found: pythn3", phase="start"
+    )
+    assert error.facts["closest"] == "python3"
+    assert "python3" in error.suggestions[0]
+    assert error.exit_code == 3
+
+
+@pytest.mark.parametrize("by_name", [True, False])
+def test_row_02_a_command_that_may_not_be_executed_is_told(bench, fails, tmp_path, by_name):
+    path = tmp_path / "not-executable"
+    path.touch(mode=0o600)
+    launch = program(command=path.name if by_name else str(path), env={"PATH": str(tmp_path)})
+    error = fails(
+        lambda: bench.pool.info(launch), ConnectionFailed, f"Permission denied: {path}", phase="start"
+    )
+    assert error.suggestions == (f"chmod +x {path}",)
+
+
+def test_row_03_a_server_that_exits_at_once_is_told_with_code_and_last_words(bench, fails):
+    launch = bench.launch("ExitsAtOnce")
+    begins = "Server odd exited 3 before the handshake"
+    error = fails(lambda: bench.pool.info(launch), ConnectionFailed, begins, phase="handshake")
+    assert "\n  no database" in error.message
+    assert error.facts["exit_code"] == 3
+
+
+def test_row_04_log_lines_on_stdout_cost_one_warning_without_their_content(bench):
+    assert bench.act(bench.launch("LogsOnStdout")).content[0]["text"] == "done"
+    assert len(bench.warnings) == 1
+    assert "secret-7" not in bench.warnings[0]
+
+
+@pytest.mark.parametrize("scenario", ["BreaksJson", "BreaksJsonWithBadBytes"])
+def test_row_04_a_line_that_begins_like_json_and_is_none_is_told(bench, fails, scenario):
+    begins = "Invalid JSON response from server odd: {oops"
+    launch = bench.launch(scenario)
+    fails(lambda: bench.act(launch), CallFailed, begins, phase="call", ran="unknown")
+
+
+def test_row_05_a_message_that_breaks_off_is_no_success(bench, fails):
+    launch = bench.launch("BreaksOff")
+    begins = "MCP server process terminated unexpectedly: odd exited 0 in mid-message"
+    fails(lambda: bench.act(launch), CallFailed, begins, phase="call", ran="unknown")
+
+
+def test_row_06_bytes_that_are_not_utf8_are_a_warning_and_no_hang(bench, within):
+    with within(5):
+        assert bench.act(bench.launch("WritesBadBytes")).content[0]["text"] == "a\ufffdb"
+    assert ["UTF-8" in text for text in bench.warnings] == [True]
+
+
+def test_row_07_an_endless_line_is_cut_off_at_the_cap(bench, fails):
+    launch = bench.launch("WritesWithoutEnd", max_line_mb=4)
+    begins = "Server odd sent a message of more than 4 MiB"
+    error = fails(lambda: bench.act(launch), CallFailed, begins, phase="call", ran="unknown")
+    assert "max_line_mb" in error.suggestions[0]
+    assert bench.pool._slots.popitem()[1].connection._stdio._messages._lines.pending == 0
+
+
+def test_row_07_a_long_line_takes_time_in_proportion(bench, within):
+    with within(10):
+        result = bench.act(bench.launch("SendsMuch"))
+    assert len(result.content[0]["text"]) == 20_000_000
+
+    def seconds(megabytes: int) -> float:
+        buffer, started = LineBuffer(cap=1 << 30), time.process_time()
+        for _ in range(megabytes * 16):
+            list(buffer.feed(b"x" * 65_536))
+        list(buffer.feed(b"\n"))
+        return time.process_time() - started
+
+    assert seconds(128) < 32 * seconds(16)  # linear is 8 times, quadratic 64
+
+
+def test_row_08_a_silent_server_ends_at_the_start_deadline_which_names_the_phase(bench, fails):
+    launch = bench.launch("IsSilent", startup_timeout=1)
+    begins = "Server odd did not finish its handshake within 1 s"
+    error = fails(
+        lambda: bench.pool.info(launch), ConnectionFailed, begins, phase="handshake", retryable=True
+    )
+    assert "startup_timeout" in error.suggestions[0]
+
+
+def test_row_09_a_deadline_counts_the_replies_to_nobody(bench, fails):
+    launch = bench.launch("AnswersAnotherId", call_timeout=0.5)
+    begins = "Tool act on server odd gave no answer within 0.5 s (call_timeout); 1 replies came that nobody"
+    fails(lambda: bench.act(launch), DeadlineExceeded, begins, phase="call", ran="unknown")
+
+
+def test_row_10_a_reply_that_comes_three_times_is_one_result(bench):
+    launch = bench.launch("AnswersThreeTimes")
+    assert [bench.act(launch, value=n).content[0]["text"] for n in range(3)] == ["0", "1", "2"]
+
+
+def test_row_11_another_protocol_version_names_both_sides(bench, fails):
+    launch = bench.launch("SpeaksAnOldVersion")
+    begins = "MCP protocol version not supported: server odd offers 1999-01-01, pflow wants 2025-11-25"
+    fails(lambda: bench.pool.info(launch), ConnectionFailed, begins, phase="handshake")
+
+
+def test_row_12_a_server_that_stops_reading_ends_at_the_write_deadline_and_did_not_run(bench, fails):
+    launch = bench.launch("StopsReading", call_timeout=0.5)
+    begins = "Server odd stopped reading"
+    error = fails(lambda: bench.act(launch, value="x" * 4_000_000), DeadlineExceeded, begins, phase="call")
+    assert error.action == "timeout"
+
+
+def test_row_13_a_server_that_will_not_end_is_gone_in_five_seconds(no_leftovers, bench, within):
+    with Pool(print) as pool:
+        pool.info(bench.launch("WillNotEnd"))
+        started = time.monotonic()
+    assert time.monotonic() - started < 5
+    assert marked_processes(f"{os.getpid()}-") == []
+
+
+def test_row_14_grandchildren_end_with_their_server(bench):
+    with Pool(print) as pool:
+        pool.info(bench.launch("StartsChildren"))
+        wait_until(lambda: len(marked_processes(f"{os.getpid()}-")) == 3)
+    assert marked_processes(f"{os.getpid()}-") == []
+
+
+def test_row_15_a_daemon_is_found_by_the_marker_in_its_environment(bench):
+    with Pool(print) as pool:
+        pool.info(bench.launch("StartsADaemon"))
+        wait_until(lambda: len(marked_processes(f"{os.getpid()}-")) == 2)
+    assert marked_processes(f"{os.getpid()}-") == []
+
+
+def test_row_16_a_flood_on_stderr_is_drained_and_its_end_is_kept(bench, fails, within):
+    launch = bench.launch("FloodsStderr")
+    with within(20):
+        assert bench.act(launch).content[0]["text"] == "done"
+    begins = "MCP server process terminated unexpectedly: odd exited 4"
+    error = fails(
+        lambda: bench.act(launch, value="die"), CallFailed, begins, phase="call", ran="unknown", seconds=20
+    )
+    assert len(error.facts["stderr"]) <= _STDERR_KEPT
+
+
+def test_row_17_a_crash_in_mid_call_is_told_with_signal_last_words_and_unknown_outcome(bench, fails):
+    launch = bench.launch("Crashes")
+    begins = "MCP server process terminated unexpectedly: odd was ended by SIGSEGV"
+    error = fails(lambda: bench.act(launch), CallFailed, begins, phase="call", ran="unknown")
+    assert "\n  going down" in error.message
+    assert error.facts["exit_code"] == -signal.SIGSEGV
+    assert len(calls(bench)) == 1
+
+
+def test_row_18_a_hung_call_is_cancelled_and_its_server_stopped_and_others_go_on(bench, fails):
+    other = bench.launch("Plain", name="other")
+    launch = bench.launch("Hangs", call_timeout=0.5)
+    begins = "Tool act on server odd gave no answer within 0.5 s (call_timeout)"
+    fails(lambda: bench.act(launch), DeadlineExceeded, begins, phase="call", ran="unknown")
+    assert bench.act(other).content[0]["text"] == "done"
+    wait_until(lambda: "cancelled" in bench.log)
+    wait_until(lambda: len(marked_processes(f"{os.getpid()}-")) == 1)
+
+
+def test_row_18_ctrl_c_reaches_the_server_as_a_cancellation(bench):
+    """Whatever ends the waiting for a call cancels it: here the alarm plays Ctrl-C."""
+    launch = bench.launch("Hangs")
+    bench.pool.info(launch)
+    before = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    signal.setitimer(signal.ITIMER_REAL, 0.3)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            bench.act(launch)
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    wait_until(lambda: "cancelled" in bench.log)
+
+
+def test_row_19_a_tools_own_failure_is_the_nodes_error_whatever_else_there_is(bench):
+    bench.sync("ReportsAFailure")
+    resources = {"mcp": bench.runtime()}
+    run = SimpleNamespace(resources=resources, run_id="r", artifacts_dir=Path(), annotate=lambda *_: None)
+    shared: dict[str, object] = {"__run__": run}
+    node = MCPNode()
+    node.set_params({"__mcp_server__": "odd", "__mcp_tool__": "act"})
+    assert node.run(shared) == "error"
+    assert shared["error"] == "no such issue"
+    assert "result" not in shared
+    error = shared["__error__"]
+    assert type(error) is ToolFailed
+    assert (error.where.phase, error.ran, error.retryable) == ("result", "ran", False)
+    assert error.suggestions
+
+
+def test_row_20_a_json_rpc_error_shows_code_and_message_and_is_not_a_tools_failure(bench, fails):
+    launch = bench.launch("AnswersWithAnError")
+    begins = "Server odd answered with error -32050: quota used up"
+    error = fails(lambda: bench.act(launch), CallFailed, begins, phase="call", ran="unknown")
+    assert error.facts["code"] == -32050
+    assert not isinstance(error, ToolFailed)
+
+
+def test_row_21_a_list_without_end_stops_at_100_pages_and_says_so(bench):
+    listing = bench.pool.list_tools(bench.launch("NeverEndsItsList"))
+    assert len(listing.tools) == 100
+    assert "100 pages" in listing.notes[0]
+
+
+def test_row_21_a_cursor_that_repeats_stops_the_list_and_the_tools_are_kept(bench):
+    listing = bench.pool.list_tools(bench.launch("RepeatsItsList"))
+    assert [tool.name for tool in listing.tools] == ["act"]
+    assert "repeats itself" in listing.notes[0]
+    assert bench.log.count("tools/list") == 2
+
+
+def test_row_22_two_tools_of_one_name_are_both_refused_by_name(bench):
+    listing = bench.pool.list_tools(bench.launch("HasDoubles"))
+    assert [tool.name for tool in listing.tools] == ["good"]
+    assert [name for name, _ in listing.skipped] == ["two"]
+
+
+def test_row_23_a_malformed_tool_is_skipped_and_named_and_the_rest_kept(bench):
+    listing = bench.pool.list_tools(bench.launch("HasAMalformedTool"))
+    assert [tool.name for tool in listing.tools] == ["good", "fine"]
+    assert [name for name, _ in listing.skipped] == ["bad"]
+
+
+_LOOP = {"type": "object", "properties": {"x": {"$ref": "#/$defs/a"}}}
+_LOOP |= {"$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}}
+
+
+def _explosion(levels: int) -> dict[str, object]:
+    """Return a small schema that is 2 ** `levels` large with its references followed."""
+    defs: dict[str, object] = {f"d{levels}": {"type": "string"}}
+    for level in range(levels):
+        ref = {"$ref": f"#/$defs/d{level + 1}"}
+        defs[f"d{level}"] = {
+            "anyOf": [{"allOf": [ref, {"minLength": 9}]}, {"allOf": [ref, {"maxLength": 0}]}]
+        }
+    return {"type": "object", "properties": {"x": {"$ref": "#/$defs/d0"}}, "$defs": defs}
+
+
+@pytest.mark.parametrize("schema", [_LOOP, _explosion(40)], ids=["loop", "explosion"])
+def test_row_24_a_schema_without_end_is_a_schema_error_in_good_time(bench, fails, within, schema):
+    with within(10):
+        assert bench.sync("HasTheSchema", env={"SCHEMA": json.dumps(schema)}).tools_registered == 1
+    runtime = bench.runtime()
+    begins = "The input schema of tool act on server odd"
+    fails(lambda: runtime.call("odd", "act", {"x": "word"}), ArgumentsInvalid, begins, phase="arguments")
+    assert not calls(bench)
+
+
+def test_row_25_references_to_the_network_and_to_files_are_never_fetched(bench, within, tmp_path):
+    (tmp_path / "schema.json").write_text('{"type": "integer"}', encoding="utf-8")
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        listening.setblocking(False)
+        port = listening.getsockname()[1]
+        properties = {
+            "far": {"$ref": f"http://127.0.0.1:{port}/schema.json"},
+            "near": {"$ref": (tmp_path / "schema.json").as_uri()},
+        }
+        schema = {"type": "object", "properties": properties}
+        bench.sync("HasTheSchema", env={"SCHEMA": json.dumps(schema)})
+        with within(5):
+            answer = bench.runtime().call("odd", "act", {"far": "any", "near": "thing"})
+        with pytest.raises(BlockingIOError):
+            listening.accept()
+    assert answer.content[0]["text"] == "done"
+
+
+def test_row_26_a_pattern_that_backtracks_without_end_is_left_to_the_server(bench, within):
+    pattern = {"type": "object", "properties": {"x": {"type": "string", "pattern": "^(a+)+$"}}}
+    bench.sync("HasTheSchema", env={"SCHEMA": json.dumps(pattern)})
+    with within(5):
+        answer = bench.runtime().call("odd", "act", {"x": "a" * 60 + "!"})
+    assert answer.content[0]["text"] == "done"
+
+
+def test_row_27_tools_that_change_in_mid_run_are_told_at_its_end(bench):
+    bench.sync("ChangesItsTools")
+    runtime = bench.runtime()
+    runtime.call("odd", "act", {"value": "go on"})
+    runtime.tell_of_changed_lists()
+    assert not bench.warnings  # it only says so, as many do after each start
+    runtime.call("odd", "act", {"value": "change"})
+    assert [record.tool.name for record in bench.catalog.records()] == ["act"]
+    runtime.tell_of_changed_lists()
+    (warning,) = bench.warnings
+    assert "changed during the run" in warning
+    assert "pflow mcp sync odd" in warning
+
+
+def test_row_28_a_tool_that_vanished_is_told_and_that_a_sync_is_due(bench, fails):
+    launch = bench.launch("LosesItsTool")
+    begins = "Tool act not found on server odd"
+    error = fails(lambda: bench.act(launch), ToolNotFound, begins, phase="call")
+    assert "pflow mcp sync odd" in error.suggestions[0]
+
+
+@pytest.mark.parametrize("method", ["sampling/createMessage", "elicitation/create"])
+def test_row_29_a_server_that_asks_is_declined_and_the_user_told(bench, method):
+    answer = json.loads(bench.act(bench.launch("Asks"), value=method).content[0]["text"])
+    assert "error" in answer or answer["result"] == {"action": "decline"}
+    assert [text for text in bench.warnings if "declined" in text]
+
+
+_HOST = """
+import os, sys, time
+from pflow_mcp_plugin.client import Pool
+from pflow_mcp_plugin.types import Launch, Server
+if sys.argv[2] == "hang up":
+    os.close(os.open(os.ttyname(0), os.O_RDWR))  # a session's leader so gets its terminal
+pool = Pool(print)
+for name in ("StartsChildren", "StartsADaemon", "WillNotEnd"):
+    pool.info(Launch(server=Server(name=name.lower(), command=sys.executable, args=(sys.argv[1], name))))
+if sys.argv[2] == "fork" and os.fork() == 0:
+    time.sleep(600)  # a child that holds all that was open, the lifeline too
+print("ready", flush=True)
+if sys.argv[2] == "crash":
+    os.abort()
+time.sleep(600)
+"""
+
+
+def _host(bench, how: str, terminal: int) -> subprocess.Popen[bytes]:
+    script = str(Path(__file__).with_name("stdio_server.py"))
+    return subprocess.Popen(
+        [sys.executable, "-c", _HOST, script, how],
+        stdin=terminal,
+        stdout=subprocess.PIPE,
+        start_new_session=True,
+    )
+
+
+@pytest.mark.parametrize("how", ["kill", "crash", "fork", "hang up"])
+def test_row_30_however_the_host_ends_its_servers_are_gone_two_seconds_later(bench, hosts, how):
+    ours, theirs = os.openpty()
+    host = _host(bench, how, theirs)
+    hosts.append(host.pid)
+    os.close(theirs)
+    try:
+        assert host.stdout is not None
+        assert host.stdout.readline() == b"ready\n"
+        marker = f"{host.pid}-"
+        if how in ("kill", "fork"):
+            assert len(marked_processes(marker)) >= 6
+            host.kill()
+        elif how == "hang up":
+            os.close(ours)
+        host.wait(5)
+        wait_until(lambda: not marked_processes(marker), seconds=2)
+    finally:
+        if how != "hang up":
+            os.close(ours)
+        host.kill()
+        with host.stdout:
+            _end_session(host.pid)
+
+
+def _end_session(leader: int) -> None:
+    """End the fork of a host; it is no server, and nobody else does."""
+    try:
+        os.killpg(leader, signal.SIGKILL)
+    except ProcessLookupError:
+        return
+
+
+def test_row_31_a_server_that_crashes_over_and_over_is_started_five_times(bench, fails):
+    launch = bench.launch("Crashes")
+    for _ in range(5):
+        with pytest.raises(CallFailed):
+            bench.act(launch)
+    begins = "Server odd ended 5 times within 3 minutes; it is not started again"
+    fails(lambda: bench.act(launch), ConnectionFailed, begins, phase="start")
+    assert starts(bench) == 5
+
+
+def test_row_31_it_may_start_again_when_three_minutes_have_passed():
+    now = [0.0]
+    brake = Brake(lambda: now[0])
+    for second in range(5):
+        now[0] = second
+        brake.start("odd")
+    now[0] = 179
+    with pytest.raises(ConnectionFailed):
+        brake.start("odd")
+    now[0] = 181
+    brake.start("odd")
+
+
+def test_row_32_a_server_that_died_while_idle_is_started_again(bench):
+    launch = bench.launch("DiesIdle")
+    for _ in range(2):
+        assert bench.act(launch).content[0]["text"] == "done"
+        wait_until(lambda: not marked_processes(f"{os.getpid()}-") or not _running(bench))
+    assert starts(bench) == 2
+    assert any("started again" in text for text in bench.warnings)
+
+
+def _running(bench) -> bool:
+    slot = next(iter(bench.pool._slots.values()))
+    return bool(slot.connection.alive)
+
+
+def test_row_32_a_call_that_could_not_be_written_is_sent_to_a_new_server(bench):
+    launch = bench.launch("StopsListeningIdle")
+    assert [bench.act(launch, value=n).content[0]["text"] for n in range(2)] == ["done", "done"]
+    assert calls(bench) == ["call 0", "call 1"]
+    assert starts(bench) == 2
+
+
+def test_row_32_a_call_that_was_written_is_never_sent_again(bench, fails):
+    launch = bench.launch("Crashes")
+    begins = "MCP server process terminated unexpectedly"
+    fails(lambda: bench.act(launch, value=1), CallFailed, begins, phase="call", ran="unknown")
+    assert calls(bench) == ["call 1"]
+    assert starts(bench) == 1
+
+
+def test_row_33_a_server_that_exits_on_the_probe_gets_the_handshake_which_is_remembered(bench):
+    assert bench.sync("DiesOnTheProbe").error is None
+    assert starts(bench) == 2
+    launch = configured("odd", bench.store, bench.catalog, os.environ.get)
+    with Pool(print) as later:
+        later.info(launch)
+    assert starts(bench) == 3
+    assert bench.log.count("server/discover") == 1
+
+
+def test_row_34_the_wait_for_a_silent_probe_is_paid_once(bench, within):
+    with within(10):
+        assert bench.sync("SilentOnTheProbe", startup_timeout=3).error is None
+    launch = configured("odd", bench.store, bench.catalog, os.environ.get)
+    with within(5), Pool(print) as later:
+        later.info(launch)
+    assert bench.log.count("server/discover") == 1

@@ -1,0 +1,240 @@
+"""Faults 57 to 64: what goes wrong with the files that pflow keeps."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import store_kinds
+
+from pflow_mcp_plugin import storage
+from pflow_mcp_plugin.contract import PflowError, Problem
+from pflow_mcp_plugin.host.cli.main import main
+from pflow_mcp_plugin.storage import CorruptFile, StoreError
+
+NAMES = ["config", "settings", "registry", "tools", "library"]
+REFUSED = ["config", "settings", "library"]
+REBUILT = ["registry", "tools"]
+PROGRAM = [sys.executable, str(Path(__file__).with_name("store_kinds.py"))]
+KILLS = 60
+
+each = pytest.mark.parametrize("name", NAMES)
+
+
+@pytest.fixture
+def reports() -> list[Problem]:
+    """What the stores told of."""
+    return []
+
+
+@pytest.fixture
+def kinds(pflow_home, reports) -> dict[str, store_kinds.StoreKind]:
+    return store_kinds.kinds(storage.default_paths(), reports.append)
+
+
+def temporary(folder: Path) -> list[Path]:
+    return [path for path in folder.rglob("*") if path.name.endswith(".tmp")]
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+@pytest.mark.slow
+@each
+def test_row_57_no_change_of_eight_writers_at_once_is_lost(pflow_home, kinds, name):
+    writers = [subprocess.Popen([*PROGRAM, name, "write", f"w{number}x", "40"]) for number in range(8)]
+    assert [writer.wait(100) for writer in writers] == [0] * 8
+    assert len(kinds[name].keys()) == 8 * 40
+    assert temporary(pflow_home) == []
+
+
+@pytest.mark.slow
+@each
+def test_row_58_a_writer_that_is_killed_corrupts_nothing_and_loses_nothing(pflow_home, kinds, name):
+    driver = subprocess.run([*PROGRAM, name, "kill", str(KILLS)], capture_output=True, text=True, check=True)
+    kinds[name].change("last")
+    acknowledged = set(driver.stdout.split())
+    assert len(acknowledged) >= KILLS
+    assert acknowledged <= kinds[name].keys()
+    assert list(pflow_home.rglob("*.corrupt-*")) == []
+    assert temporary(kinds[name].file("last").parent) == []
+
+
+class FullDisk:
+    """Makes the Nth call of one function of `os` fail."""
+
+    def __init__(self, monkeypatch, function: str, failing: int) -> None:
+        self.failed = False
+        self._left = failing
+        self._real = getattr(os, function)
+        monkeypatch.setattr(os, function, self._call)
+
+    def _call(self, *args, **options):
+        self._left -= 1
+        if self._left == 0:
+            self.failed = True
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return self._real(*args, **options)
+
+
+@pytest.mark.parametrize("function", ["open", "write", "fsync", "replace"])
+@each
+def test_row_59_a_full_disk_names_the_file_and_leaves_the_old_or_the_new(
+    monkeypatch, pflow_home, kinds, name, function
+):
+    kind = kinds[name]
+    for failing in range(1, 50):
+        kind.change("same")
+        path = kind.file("same")
+        before, key = path.read_bytes(), "same" if name in ("tools", "library") else f"k{failing}"
+        with monkeypatch.context() as patch:
+            disk = FullDisk(patch, function, failing)
+            error = _failure_of(kind, key)
+        if not disk.failed:
+            break
+        if error is not None:
+            assert str(pflow_home) in error.message
+            assert "no space left" in error.message
+            assert path.read_bytes() == before
+        assert temporary(pflow_home) == []
+    assert failing > 1, f"os.{function} was never called"
+
+
+def _failure_of(kind: store_kinds.StoreKind, key: str) -> PflowError | None:
+    try:
+        kind.change(key)
+    except StoreError as error:
+        return error
+    return None
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EROFS, errno.EACCES])
+def test_row_59_a_command_that_cannot_write_exits_with_a_failure_and_says_which_file(
+    monkeypatch, pflow_home, capsys, code
+):
+    assert main(["mcp", "add", "one", "--", "true"]) == 0
+    path = pflow_home / "config" / "mcp-servers.toml"
+    before = path.read_bytes()
+
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(code, os.strerror(code))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "replace", refuse)
+        assert main(["mcp", "add", "two", "--", "true"]) != 0
+    told = capsys.readouterr().err
+    assert str(path) in told
+    assert "Traceback" not in told
+    assert path.read_bytes() == before
+
+
+_BROKEN = b'{"a": 1,\n oops'
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_row_60_what_cannot_be_rebuilt_is_refused_with_its_place_and_not_written_over(kinds, name):
+    kind = kinds[name]
+    kind.change("one")
+    path = kind.file("one")
+    path.write_bytes(_BROKEN)
+    with pytest.raises(PflowError) as caught:
+        kind.keys()
+    assert str(path) in caught.value.message
+    assert "line" in caught.value.message
+    assert "column" in caught.value.message
+    if name != "library":  # saving a workflow anew replaces it; the broken one becomes a version
+        with pytest.raises(CorruptFile):
+            kind.change("two")
+        assert path.read_bytes() == _BROKEN
+
+
+@pytest.mark.parametrize("name", REBUILT)
+def test_row_60_what_can_be_rebuilt_is_backed_up_and_named(kinds, reports, name):
+    kind = kinds[name]
+    kind.change("one")
+    path = kind.file("one")
+    path.write_bytes(_BROKEN)
+    assert kind.keys() == set()
+    backup = path.with_name(path.name + ".corrupt-1")
+    assert backup.read_bytes() == _BROKEN
+    assert name == "tools" or str(backup) in reports[0].suggestion
+    kind.change("one")
+    assert kind.keys() == {"one"}
+
+
+@pytest.mark.parametrize("name", ["settings", "registry", "tools"])
+def test_row_61_a_file_of_a_newer_schema_is_not_written(kinds, name):
+    kind = kinds[name]
+    kind.change("one")
+    path = kind.file("one")
+    content = json.dumps({**json.loads(path.read_bytes()), "schema_version": 99}).encode()
+    path.write_bytes(content)
+    with pytest.raises(StoreError, match="newer pflow"):
+        kind.change("one")
+    assert path.read_bytes() == content
+
+
+@pytest.mark.parametrize("name", ["settings", "registry"])
+def test_row_62_unknown_keys_of_a_store_are_preserved(kinds, name):
+    kind = kinds[name]
+    kind.change("one")
+    path = kind.file("one")
+    path.write_text(json.dumps({**json.loads(path.read_bytes()), "later": {"x": [1]}}), encoding="utf-8")
+    kind.change("two")
+    assert json.loads(path.read_bytes())["later"] == {"x": [1]}
+    assert kind.keys() == {"one", "two"}
+
+
+def test_row_62_unknown_keys_of_the_config_are_preserved(kinds):
+    path = kinds["config"].file("")
+    path.parent.mkdir(parents=True)
+    path.write_text('[later]\nx = 1\n[mcpServers.one]\ncommand = "a"\nfuture = [1]\n', encoding="utf-8")
+    kinds["config"].change("two")
+    text = path.read_text(encoding="utf-8")
+    assert "[later]" in text
+    assert "future = [" in text
+
+
+@pytest.mark.parametrize("umask", [0o000, 0o022, 0o777])
+@each
+def test_row_63_files_and_folders_are_private_under_any_umask(pflow_home, kinds, name, umask):
+    before = os.umask(umask)
+    try:
+        kinds[name].change("one")
+    finally:
+        os.umask(before)
+    path = kinds[name].file("one")
+    assert mode(path) == 0o600
+    inner = [folder for folder in path.parents if folder.is_relative_to(pflow_home) and folder != pflow_home]
+    assert {mode(folder) for folder in inner} == {0o700}
+
+
+def test_row_63_a_file_that_others_can_read_is_warned_about(kinds, capsys):
+    for name in ("config", "settings"):
+        kinds[name].change("one")
+        kinds[name].file("one").chmod(0o644)
+    assert main(["config", "check"]) == 0
+    told = "".join(capsys.readouterr())
+    assert told.count("can be read by others") == 2
+
+
+@each
+def test_row_64_a_symlinked_file_is_written_through_to_its_target(kinds, tmp_path, name):
+    kind = kinds[name]
+    kind.change("one")
+    path, target = kind.file("one"), tmp_path / "elsewhere"
+    path.rename(target)
+    path.symlink_to(target)
+    before = target.read_bytes()
+    key = "one" if name in ("tools", "library") else "two"
+    kind.change(key)
+    assert path.is_symlink()
+    assert target.read_bytes() != before
+    assert key in set(kind.keys())
