@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import AbstractContextManager
 
-from pflow_mcp_plugin.contract import Host, NodeSource, hookimpl
+from pflow_mcp_plugin.contract import Host, NodeSource, Run, hookimpl
 from pflow_mcp_plugin.host.nodes.source import OwnNodes
 
 
 @hookimpl
 def pflow_register_nodes(host: Host) -> Iterable[NodeSource]:
-    """Contribute `echo`, `read-file` and `write-file`."""
+    """Contribute `echo`, `read-file`, `write-file` and `shell`."""
     return [OwnNodes()]
+
+
+@hookimpl
+def pflow_run_context(run: Run) -> AbstractContextManager[object] | None:
+    """End what `shell` nodes started when the run ends, also when it is interrupted."""
+    if not any(node.entry.node == "shell" for node in run.workflow.nodes):
+        return None
+    from pflow_mcp_plugin.host.nodes.processes import RESOURCE, Processes
+
+    processes = run.resources[RESOURCE] = Processes()
+    return processes

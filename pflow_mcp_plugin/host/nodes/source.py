@@ -66,6 +66,37 @@ _ENTRIES = (
             ),
         ),
     ),
+    Entry(
+        node="shell",
+        class_name="Shell",
+        module="pflow_mcp_plugin.host.nodes.shell",
+        file_path="pflow_mcp_plugin/host/nodes/shell.py",
+        source="pflow",
+        description="Run a command: a program with a list of arguments, or a line for the shell",
+        interface=Interface(
+            inputs=("stdin",),
+            params=(
+                Field(
+                    key="command",
+                    type="str | list",
+                    required=True,
+                    description="Arguments, or a line; values of templates in a line are quoted for it",
+                    schema={"type": ["string", "array"], "format": "shell-line"},
+                ),
+                Field(key="stdin", description="What the command can read; anything but text as JSON"),
+                Field(key="cwd", type="str", description="The folder it runs in"),
+                Field(key="env", type="dict", description="Variables it gets beside those of pflow"),
+                Field(key="timeout", type="float", description="Seconds until it is ended, 300 by default"),
+                Field(key="check", type="bool", description="Whether an exit code but 0 is a failure; it is"),
+            ),
+            outputs=(
+                Field(key="stdout", type="str", description="What it wrote"),
+                Field(key="stderr", type="str", description="What it wrote to standard error"),
+                Field(key="exit_code", type="int", description="Its exit code; negative for a signal"),
+            ),
+            actions=("default", "error", "timeout"),
+        ),
+    ),
 )
 
 

@@ -16,7 +16,8 @@ from pflow_mcp_plugin.host.running.values import Values
 from pflow_mcp_plugin.host.workflow.coercion import TypeMismatch, coerce
 from pflow_mcp_plugin.host.workflow.compilation import PlannedNode
 from pflow_mcp_plugin.host.workflow.repetition import Retry
-from pflow_mcp_plugin.host.workflow.templates import MissingValue, Reference, resolve
+from pflow_mcp_plugin.host.workflow.shell_lines import bind_line, is_shell_line
+from pflow_mcp_plugin.host.workflow.templates import Lookup, MissingValue, Reference, resolve
 
 Execute = Callable[[Mapping[str, Any], NodeAwareSharedStore], object]
 """Runs a node with params and a store and returns its action."""
@@ -110,12 +111,19 @@ class Attempts:
         """
         fields = {field.key: field for field in node.entry.interface.params}
         given = {key: value for key, value in node.params.items() if not self.values.is_left_out(value)}
-        resolved = {key: self.resolve(value, f"parameter {key}") for key, value in given.items()}
-        return {key: _coerced(value, fields.get(key)) for key, value in resolved.items()}
+        return {key: self._param(key, value, fields.get(key)) for key, value in given.items()}
+
+    def _param(self, key: str, value: Any, field: Field | None) -> Any:
+        user = f"parameter {key}"
+        if not is_shell_line(value, field):
+            return _coerced(self.resolve(value, user), field)
+        return bind_line(value, self._lookup(user), keep_missing=self.values.document.permissive)
 
     def resolve(self, value: Any, user: str) -> Any:
         """Return a value with its templates resolved; `user` says in errors what needs them."""
+        return resolve(value, self._lookup(user), keep_missing=self.values.document.permissive)
 
+    def _lookup(self, user: str) -> Lookup:
         def lookup(reference: Reference) -> Any:
             try:
                 return self.values.lookup(reference)
@@ -124,7 +132,7 @@ class Attempts:
                     raise
                 raise ValueUnavailable(reference.text, user, missing) from missing
 
-        return resolve(value, lookup, keep_missing=self.values.document.permissive)
+        return lookup
 
 
 def routed(planned: PlannedNode, action: str) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future
 from contextlib import AbstractContextManager
 from functools import partial
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import Any
 
 import attrs
@@ -27,6 +27,8 @@ from pflow_mcp_plugin.host.workflow.repetition import Batch
 Engine = Callable[[int], AbstractContextManager[Executor]]
 """Opens an executor for that many items at a time."""
 ERRORS_IN_TRACE = 10
+_NAP = 0.25
+"""Seconds."""
 
 _Item = tuple[int, Any]
 
@@ -135,10 +137,19 @@ def _side_by_side(
             flying += 1
         if not flying:
             return
-        done = ended.get().result()
+        done = _next(ended).result()
         flying -= 1
         stopped = stopped or bool(done.result.failure and batch.fail_fast)
         yield done
+
+
+def _next(ended: SimpleQueue[Future[_Done]]) -> Future[_Done]:
+    """Wait for the next item; in short naps, as a Ctrl-C just before a wait does not end it."""
+    while True:
+        try:
+            return ended.get(timeout=_NAP)
+        except Empty:
+            continue
 
 
 @attrs.define(eq=False, repr=False)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
-from queue import SimpleQueue
+from contextlib import suppress
+from queue import Empty, SimpleQueue
 from types import TracebackType
 from typing import Any, ParamSpec, TypeVar
 
@@ -41,10 +42,11 @@ class Threads(Executor):
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:  # noqa: FBT001, FBT002
         """Let the threads end once their work is done; this does not wait for them."""
-        while cancel_futures and not self._work.empty():
-            left = self._work.get()
-            if left is not None:
-                left[0].cancel()
+        with suppress(Empty):
+            while cancel_futures:
+                left = self._work.get_nowait()
+                if left is not None:
+                    left[0].cancel()
         for _ in range(self._started):
             self._work.put(None)
 

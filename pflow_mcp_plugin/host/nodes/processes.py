@@ -1,0 +1,141 @@
+"""Child processes of a run, each the head of a process group that is ended as a whole."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import threading
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from types import TracebackType
+from typing import Self
+
+import attrs
+
+RESOURCE = "shell"
+"""Where a run keeps its `Processes`: `run.resources["shell"]`."""
+_GRACE = 2.0
+"""Seconds between asking a group to end and ending it."""
+
+
+@attrs.frozen(kw_only=True)
+class Finished:
+    """What a process said and how it ended."""
+
+    exit_code: int
+    stdout: str
+    stderr: str
+    timed_out: bool = False
+
+
+class Processes:
+    """Starts processes; leaving it ends those that still run, with all that they started."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._running: set[subprocess.Popen[bytes]] = set()
+        self._closed = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with self._lock:
+            self._closed = True
+            running = list(self._running)
+        for process in running:
+            end_group(process)
+
+    def run(
+        self,
+        arguments: Sequence[str],
+        *,
+        cwd: str | None = None,
+        env: Mapping[str, str] | None = None,
+        stdin: str = "",
+        timeout: float | None = None,
+    ) -> Finished:
+        """Run a program to its end.
+
+        Args:
+            arguments: The program and its arguments; no shell reads them.
+            cwd: Where it runs.
+            env: Variables it gets beside those of this process.
+            stdin: What it can read.
+            timeout: Seconds after which it is ended.
+
+        Raises:
+            OSError: It cannot be started.
+        """
+        process = self._start(arguments, cwd, {**os.environ, **(env or {})})
+        try:
+            return _communicate(process, stdin.encode("utf-8", "replace"), timeout)
+        finally:
+            # Also what it left running behind it, and also on Ctrl-C.
+            end_group(process)
+            with self._lock:
+                self._running.discard(process)
+
+    def _start(
+        self, arguments: Sequence[str], cwd: str | None, env: Mapping[str, str]
+    ) -> subprocess.Popen[bytes]:
+        with self._lock:
+            if self._closed:
+                raise OSError("the run has ended")
+            process = subprocess.Popen(  # noqa: S603  # what the workflow's author wrote
+                list(arguments),
+                cwd=cwd,
+                env=dict(env),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                start_new_session=True,
+            )
+            self._running.add(process)
+            return process
+
+
+def _communicate(process: subprocess.Popen[bytes], stdin: bytes, timeout: float | None) -> Finished:
+    timed_out = False
+    try:
+        stdout, stderr = process.communicate(stdin, timeout)
+    except subprocess.TimeoutExpired:
+        timed_out = True
+        end_group(process)
+        stdout, stderr = _rest(process)
+    return Finished(
+        exit_code=process.returncode,
+        stdout=stdout.decode("utf-8", "replace"),
+        stderr=stderr.decode("utf-8", "replace"),
+        timed_out=timed_out,
+    )
+
+
+def _rest(process: subprocess.Popen[bytes]) -> tuple[bytes, bytes]:
+    """Return what an ended process has written; one that left its group may hold the pipes open."""
+    try:
+        return process.communicate(timeout=_GRACE)
+    except subprocess.TimeoutExpired as error:
+        return error.output or b"", error.stderr or b""
+
+
+def end_group(process: subprocess.Popen[bytes]) -> None:
+    """End a process and all that it started: SIGTERM, and soon after SIGKILL."""
+    if not _signal_group(process, signal.SIGTERM):
+        return
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(_GRACE)
+    _signal_group(process, signal.SIGKILL)
+    process.wait()
+
+
+def _signal_group(process: subprocess.Popen[bytes], number: int) -> bool:
+    """Return whether there was anyone in the group to be told."""
+    try:
+        os.killpg(process.pid, number)
+    except (ProcessLookupError, PermissionError):
+        return False
+    return True

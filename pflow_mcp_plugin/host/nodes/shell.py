@@ -1,0 +1,127 @@
+"""The node `shell`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, MutableMapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import attrs
+import pocketflow  # type: ignore[import-untyped]
+
+from pflow_mcp_plugin.contract import PflowError
+from pflow_mcp_plugin.host.nodes.arguments import argument
+from pflow_mcp_plugin.host.nodes.processes import RESOURCE, Finished, Processes
+from pflow_mcp_plugin.host.workflow.templates import as_text
+
+TIMEOUT = 300.0
+"""Seconds, where the workflow sets none."""
+_SHELL = "/bin/sh"
+_TAIL = 2_000
+
+
+class CommandFailed(PflowError):
+    """A command could not be started, or ended with another exit code than 0, or too late."""
+
+
+@attrs.frozen(kw_only=True)
+class _Job:
+    arguments: Sequence[str]
+    env: Mapping[str, str]
+    cwd: str | None
+    stdin: str
+    timeout: float
+    check: bool
+    processes: AbstractContextManager[Processes]
+
+
+class Shell(pocketflow.Node):  # type: ignore[misc]  # pocketflow ships no types
+    """Runs a command: a list of arguments, which no shell reads, or a line for the shell.
+
+    `command` comes from the params alone: nothing that happens to stand in the shared store is
+    ever run.
+    """
+
+    def prep(self, shared: MutableMapping[str, Any]) -> _Job:
+        """Return what is to be run."""
+        arguments, variables = _command(self.params.get("command"))
+        env = {str(key): as_text(value) for key, value in self.params.get("env", {}).items()}
+        run = shared.get("__run__")
+        kept = run.resources.get(RESOURCE) if run else None
+        return _Job(
+            arguments=arguments,
+            env={**env, **variables},
+            cwd=self.params.get("cwd"),
+            stdin=as_text(argument(self.params, shared, "stdin", default="")),
+            timeout=self.params.get("timeout", TIMEOUT),
+            check=self.params.get("check", True),
+            processes=Processes() if kept is None else nullcontext(kept),
+        )
+
+    def exec(self, prep_res: _Job) -> Finished:
+        """Run it.
+
+        Raises:
+            CommandFailed: It cannot be started.
+        """
+        try:
+            with prep_res.processes as processes:
+                return processes.run(
+                    prep_res.arguments,
+                    cwd=prep_res.cwd,
+                    env=prep_res.env,
+                    stdin=prep_res.stdin,
+                    timeout=prep_res.timeout,
+                )
+        except (OSError, ValueError) as error:
+            raise _not_started(prep_res, error) from error
+
+    def post(self, shared: MutableMapping[str, Any], prep_res: _Job, exec_res: Finished) -> str:
+        """Write `stdout`, `stderr` and `exit_code`, and return the action."""
+        shared["stdout"] = exec_res.stdout
+        shared["stderr"] = exec_res.stderr
+        shared["exit_code"] = exec_res.exit_code
+        shared["error"] = None
+        if exec_res.timed_out:
+            return _fail(shared, exec_res, f"it was ended after {prep_res.timeout:g} s", "timeout")
+        if exec_res.exit_code and prep_res.check:
+            return _fail(shared, exec_res, _ended(exec_res.exit_code), "error")
+        return "default"
+
+
+def _command(command: Any) -> tuple[list[str], Mapping[str, str]]:
+    if isinstance(command, Mapping):  # a `ShellLine`
+        return [_SHELL, "-c", command["line"]], command["variables"]
+    if isinstance(command, str) and command.strip():
+        return [_SHELL, "-c", command], {}
+    if isinstance(command, (list, tuple)) and command:
+        return [as_text(word) for word in command], {}
+    raise CommandFailed("parameter command is empty", suggestions=("Give a line or a list of arguments",))
+
+
+def _fail(shared: MutableMapping[str, Any], finished: Finished, reason: str, action: str) -> str:
+    tail = finished.stderr.strip()[-_TAIL:]
+    message = f"{reason}: {tail}" if tail else reason
+    details = {"exit_code": finished.exit_code, "stderr": tail, "ran": "ran"}
+    shared["error"] = message
+    shared["__error__"] = CommandFailed(message, details=details)
+    return action
+
+
+def _ended(code: int) -> str:
+    return (
+        f"the command was ended by signal {-code}" if code < 0 else f"the command ended with exit code {code}"
+    )
+
+
+def _not_started(job: _Job, error: OSError | ValueError) -> CommandFailed:
+    program = job.arguments[0]
+    if isinstance(error, FileNotFoundError) and error.filename == program:
+        message = f"Command not found: {program}"
+    elif isinstance(error, OSError):
+        message = f"{program} cannot be started: {error.strerror or error}" + (
+            f" ({error.filename})" if error.filename else ""
+        )
+    else:
+        message = f"{program} cannot be started: {error}"
+    return CommandFailed(message, details={"command": program, "ran": "not ran"})

@@ -1,0 +1,134 @@
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+START = """
+import runpy, signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
+runpy.run_module("pflow_mcp_plugin", run_name="__main__", alter_sys=True)
+"""
+
+
+def shell(command, **params):
+    return {"nodes": [{"id": "sh", "type": "shell", "params": {"command": command, **params}}]}
+
+
+def is_alive(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def gone(pid):
+    """Wait a bounded time for a process to be gone."""
+    end = time.monotonic() + 20
+    while is_alive(pid) and time.monotonic() < end:
+        time.sleep(0.01)
+    return not is_alive(pid)
+
+
+def test_a_line_runs_in_a_shell_and_tells_what_it_wrote(bench):
+    outcome = bench.run(shell("echo out; echo err >&2"))
+    assert outcome.outputs == {"stdout": "out\n", "stderr": "err\n", "exit_code": 0}
+
+
+def test_a_list_of_arguments_meets_no_shell(bench):
+    command = [sys.executable, "-c", "import sys; print(sys.argv[1:])", "$HOME; ls *", "${x}", 3]
+    workflow = {**shell(command), "inputs": {"x": {}}}
+    assert (
+        bench.run(workflow, x={"a": "b c"}).outputs["stdout"]
+        == str(["$HOME; ls *", '{"a": "b c"}', "3"]) + "\n"
+    )
+
+
+def test_a_template_in_a_line_cannot_add_to_it(bench, tmp_path):
+    workflow = {**shell("echo hello ${name}", cwd=str(tmp_path)), "inputs": {"name": {"type": "str"}}}
+    name = "x; touch owned $(touch owned) `touch owned`"
+    assert bench.run(workflow, name=name).outputs["stdout"] == f"hello {name}\n"
+    assert list(tmp_path.glob("owned")) == []
+
+
+def test_the_trace_shows_the_line_and_its_values(bench):
+    workflow = {**shell("echo ${name}"), "inputs": {"name": {}}}
+    outcome = bench.run(workflow, name="Ann")
+    [step] = json.loads(outcome.trace_path.read_text())["steps"]
+    assert step["params"] == {
+        "command": {"line": 'echo "${PFLOW_1}"', "variables": {"PFLOW_1": "Ann"}},
+    }
+
+
+def test_folder_variables_and_standard_input_are_the_workflows(bench, tmp_path):
+    outcome = bench.run(shell("pwd; echo $WORD; cat", cwd=str(tmp_path), env={"WORD": 5}, stdin=["in"]))
+    assert outcome.outputs["stdout"] == f'{tmp_path.resolve()}\n5\n["in"]'
+
+
+def test_another_exit_code_is_a_failure_with_what_was_written(bench):
+    outcome = bench.run(shell("echo half; echo why >&2; exit 3"))
+    assert "the command ended with exit code 3: why" in outcome.error.message
+    assert outcome.error.details["exit_code"] == 3
+    [step] = json.loads(outcome.trace_path.read_text())["steps"]
+    assert step["outputs"]["stdout"] == "half\n"
+    assert bench.run(shell("exit 3", check=False)).outputs["exit_code"] == 3
+
+
+def test_a_failure_can_be_routed(bench):
+    workflow = shell("exit 3")
+    workflow["nodes"].append({"id": "say", "type": "echo", "params": {"message": "${sh.exit_code}"}})
+    workflow["edges"] = [{"from": "sh", "to": "say", "action": "error"}]
+    assert bench.run(workflow).outputs == {"message": 3}
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({"command": ["no-such-program"]}, "Command not found: no-such-program"),
+        ({"command": "ls", "cwd": "/no/such/folder"}, "No such file or directory (/no/such/folder)"),
+        ({"command": []}, "parameter command is empty"),
+        ({"command": "  "}, "parameter command is empty"),
+        ({"command": "ls", "env": {"A": "\0"}}, "embedded null byte"),
+        ({"command": ["/"]}, "/ cannot be started: Permission denied"),
+    ],
+)
+def test_what_cannot_be_started_says_why(bench, params, message):
+    assert message in bench.run(shell(**params)).error.message
+
+
+def test_a_command_that_takes_too_long_is_ended_with_all_it_started(bench, tmp_path):
+    line = f"sleep 600 & echo $! > {tmp_path / 'pid'}; echo begun; wait"
+    outcome = bench.run(shell(line, timeout=1))
+    assert "it was ended after 1 s" in outcome.error.message
+    [step] = json.loads(outcome.trace_path.read_text())["steps"]
+    assert (step["action"], step["outputs"]["stdout"]) == ("timeout", "begun\n")
+    assert gone(int((tmp_path / "pid").read_text()))
+
+
+def test_what_a_command_leaves_running_is_ended_with_it(bench, tmp_path):
+    line = f"sleep 600 >/dev/null 2>&1 & echo $! > {tmp_path / 'pid'}"
+    assert bench.run(shell(line)).success
+    assert gone(int((tmp_path / "pid").read_text()))
+
+
+@pytest.mark.parametrize("batch", [None, {"items": [1, 2], "parallel": True}])
+def test_ctrl_c_ends_the_command(pflow_home, tmp_path, batch):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    workflow = shell(f"echo $$ > {tmp_path}/pid; echo > {pipe}; exec sleep 600")
+    workflow["nodes"][0] |= {"batch": batch} if batch else {}
+    (tmp_path / "wf.json").write_text(json.dumps(workflow))
+    command = [sys.executable, "-c", START, "run", str(tmp_path / "wf.json"), "--json"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as program:
+        pipe.read_text()  # returns when the command has begun
+        program.send_signal(signal.SIGINT)
+        stdout, _ = program.communicate(timeout=60)
+    assert program.returncode == 130
+    assert json.loads(stdout)["error"]["type"] == "interrupted"
+    assert gone(int((tmp_path / "pid").read_text()))

@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pflow_mcp_plugin.contract import PflowError
+from pflow_mcp_plugin.host.workflow.shell_lines import bind_line
+
+SHELLS = [shell for shell in ("/bin/sh", shutil.which("bash")) if shell]
+LINES = [
+    "printf %s ${x}",
+    'printf %s "${x}"',
+    "printf %s '${x}'",
+    'printf %s "$(printf %s ${x}.)"',
+    'printf %s "$(printf %s "${x}.")"',
+    "printf %s \\'${x}\\' # don't",
+    'printf %s ""${x}"" ; # "',
+    "printf %s 'a'\"b\"${x}",
+    "(printf %s ${x})",
+    "true # isn't\nprintf %s ${x}",
+    'printf %s "\\"${x}\\""',
+    'A=${x}; printf %s "$A"',
+    "case ${x} in *) printf %s ${x};; esac",
+]
+NASTY = st.one_of(
+    st.text(alphabet=st.sampled_from(list("abc $`'\"\\;&|<>(){}[]*?~#!\n\t-=é")), max_size=20),
+    st.sampled_from(["$(touch owned)", "`touch owned`", "'; touch owned; '", '"; touch owned; "', "-n", "*"]),
+)
+
+
+def bound(line, value):
+    return bind_line(line, lambda reference: value)
+
+
+def output(shell, line, folder):
+    finished = subprocess.run(
+        [shell, "-c", line["line"]],
+        env={**os.environ, **line["variables"]},
+        cwd=folder,
+        capture_output=True,
+        timeout=60,
+        check=True,
+    )
+    return finished.stdout.decode()
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize("line", LINES)
+@settings(max_examples=10)
+@given(value=NASTY)
+def test_a_value_comes_out_as_it_went_in_and_nothing_of_it_is_run(tmp_path_factory, shell, line, value):
+    folder = tmp_path_factory.getbasetemp()
+    shown = output(shell, bound(line, value), folder)
+    # `$(...)` drops line ends; those lines print a dot behind the value.
+    plain = output(shell, bound(line, "X"), folder)
+    assert shown == plain.replace("X", value)
+    assert not (folder / "owned").exists()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "echo $((${x}))",
+        'echo "$((1 + ${x}))"',
+        "((y = ${x}))",
+        "[[ ${x} -eq 1 ]]",
+        "echo $[${x}]",
+        "cat <<EOF\n${x}\nEOF",
+        "echo `echo ${x}`",
+        'echo "`echo ${x}`"',
+        "echo a # ${x}",
+        "echo \\${x}",
+    ],
+)
+def test_where_no_quoting_would_do_a_template_is_refused(line):
+    with pytest.raises(PflowError) as caught:
+        bound(line, "1")
+    assert "${x}" in caught.value.message
+
+
+def test_values_that_are_no_text_are_written_as_json_and_a_lone_list_is_arguments():
+    assert bound("echo ${x}", {"a": [1, None]})["variables"] == {"PFLOW_1": '{"a": [1, null]}'}
+    assert bound("${x}", ["ls", "-l"]) == ["ls", "-l"]
+    assert bound("${x}", "ls -l") == {"line": '"${PFLOW_1}"', "variables": {"PFLOW_1": "ls -l"}}
+
+
+def test_a_line_without_templates_stays_as_it_is():
+    assert bound("echo $HOME $${x}", "") == "echo $HOME ${x}"
