@@ -7,7 +7,7 @@
 - `reaper`, `reaper_process`: no process outlives pflow, however pflow ends
 - `framing`, `pipes`: lines over pipes, in linear time
 - `messages`: JSON-RPC messages out of those lines, and back
-- `stdio`, `http`, `sockets`: the transports
+- `stdio`, `sockets`, `http`, `sse`: the transports
 - `connection`: one owner task opens, serves and closes a connection
 - `session`: the SDK's session, with malformed tools screened out and the raw answers kept
 - `questions`: what servers ask in mid-call

@@ -25,6 +25,7 @@ from pflow_mcp_plugin.types import CallResult, Launch, Listing, ServerInfo, Tool
 
 if TYPE_CHECKING:
     from pflow_mcp_plugin.client.session import Dispatcher, Session
+    from pflow_mcp_plugin.client.sockets import SocketTransport
     from pflow_mcp_plugin.client.spawning import ServerProcess
     from pflow_mcp_plugin.client.stdio import StdioTransport
 
@@ -64,7 +65,7 @@ class Connection:
         self._warn = warn
         self._questions = Questions(ask, warn)
         self._phase: Phase = "start" if process is not None else "connect"
-        self._stdio: StdioTransport | None = None
+        self._lines: StdioTransport | SocketTransport | None = None
         self._session: Session | None = None
         self._dispatcher: Dispatcher | None = None
         self._owner: asyncio.Task[None] | None = None
@@ -91,7 +92,7 @@ class Connection:
     def _over(self) -> bool:
         """Whether the other side is gone, or no longer of use."""
         ended = self._dispatcher is not None and self._dispatcher.ended
-        return ended or (self._stdio is not None and self._stdio.seen.broken)
+        return ended or (self._lines is not None and (self._lines.finished or self._lines.seen.broken))
 
     def _note_changed_list(self) -> None:
         self.list_changed = True
@@ -182,12 +183,12 @@ class Connection:
         try:
             yield
         except DeadlineExceeded:
-            self._retired = self._stdio is not None
+            self._retired = self._process is not None
             raise
         finally:
             self._calls -= 1
-            if self._retired and not self._calls and self._stdio is not None:
-                self._stdio.hung = True
+            if self._retired and not self._calls and self._lines is not None:
+                self._lines.hung = True
                 self._stop.set()
 
     async def list_tools(self) -> Listing:
@@ -298,20 +299,27 @@ class Connection:
 
     @asynccontextmanager
     async def _streams(self) -> AsyncIterator[tuple[Any, Any]]:
-        if self._process is None:
+        if self._server.transport in ("http", "sse"):
             async with self._over_http() as streams:
                 yield streams
             return
+        self._lines = self._over_lines()
+        async with self._lines as streams:
+            yield streams
+
+    def _over_lines(self) -> StdioTransport | SocketTransport:
+        from pflow_mcp_plugin.client.sockets import SocketTransport
         from pflow_mcp_plugin.client.stdio import StdioTransport
 
-        self._stdio = StdioTransport(
+        if self._server.transport != "stdio":
+            return SocketTransport(self._server, self._process, self._warn)
+        assert self._process is not None  # noqa: S101 - the pool spawned it
+        return StdioTransport(
             self._process,
             line_cap=self._server.max_line_mb,
             write_seconds=self._server.call_timeout,
             warn=self._warn,
         )
-        async with self._stdio as streams:
-            yield streams
 
     def _over_http(self) -> AbstractAsyncContextManager[tuple[Any, Any]]:
         from pflow_mcp_plugin.client.http import open_http
@@ -389,8 +397,8 @@ class Connection:
             seconds=seconds,
             deadline=deadline,
             returncode=await self._ended() if seconds is None else None,
-            stderr=self._redactor.text(self._stdio.stderr.text) if self._stdio is not None else "",
-            seen=self._stdio.seen if self._stdio is not None else None,
+            stderr=self._redactor.text(self._lines.stderr.text) if self._lines is not None else "",
+            seen=self._lines.seen if self._lines is not None else None,
             exchange=exchange,
             closed=self._over,
             unset=self.launch.unset,
@@ -399,13 +407,13 @@ class Connection:
 
     async def _ended(self) -> int | None:
         """Return how the process ended, given a moment to do so once its stdout is closed."""
-        if self._stdio is None or self._process is None:
+        if self._lines is None or self._process is None:
             return None
-        if self._stdio.finished:
-            await self._stdio.exited(_LAST_WORDS_SECONDS)
+        if self._lines.finished:
+            await self._lines.exited(_LAST_WORDS_SECONDS)
             if self._process.returncode is not None:
-                await _within(self._stdio.stderr.closed.wait(), _LAST_WORDS_SECONDS)
-        return self._stdio.exit_code
+                await _within(self._lines.stderr.closed.wait(), _LAST_WORDS_SECONDS)
+        return self._lines.exit_code
 
 
 async def _within(awaitable: Awaitable[Any], seconds: float) -> None:

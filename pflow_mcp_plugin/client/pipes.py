@@ -66,6 +66,10 @@ class PipeWriter(asyncio.BaseProtocol):
         loop = asyncio.get_running_loop()
         self._transport, _ = await loop.connect_write_pipe(lambda: self, pipe)
 
+    def take(self, transport: asyncio.WriteTransport) -> None:
+        """Write to what is connected already."""
+        self._transport = transport
+
     def pause_writing(self) -> None:
         """The buffer is full."""
         self._room.clear()

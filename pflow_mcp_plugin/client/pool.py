@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import sys
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
@@ -21,9 +22,9 @@ from pflow_mcp_plugin.client.loop import background_loop
 from pflow_mcp_plugin.client.reaper import Reaper, shared_reaper
 from pflow_mcp_plugin.client.reaper_process import end_marked
 from pflow_mcp_plugin.client.spawning import ServerProcess, spawn
-from pflow_mcp_plugin.errors import CallFailed, ConnectionFailed, McpError, Where
+from pflow_mcp_plugin.errors import CallFailed, ConfigError, ConnectionFailed, McpError, Where
 from pflow_mcp_plugin.trust.egress import require_safe
-from pflow_mcp_plugin.types import CallResult, Launch, Listing, ServerInfo, ToolCall
+from pflow_mcp_plugin.types import CallResult, Launch, Listing, Server, ServerInfo, ToolCall
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
@@ -195,6 +196,7 @@ class Pool:
             message = "This process was forked off one that holds connections; it cannot use them"
             raise CallFailed(message, where=where, next_step="make connections after the fork")
         require_safe(launch.server)
+        _require_platform(launch.server)
         if self._closed:
             raise CallFailed("The run is over; its connections are closed", where=where)
 
@@ -250,7 +252,9 @@ class Pool:
 
     def _spawn(self, slot: _Slot) -> ServerProcess | None:
         launch = slot.launch
-        if launch.server.transport != "stdio":
+        if launch.server.transport in ("http", "sse") or (
+            launch.server.transport != "stdio" and not launch.server.command
+        ):
             return None
         slot.brake.start(launch.server.name)
         with self._lock:
@@ -304,6 +308,15 @@ class _Slot:
         """Whether one of its connections was told that the list of tools has changed."""
         connections = [each for each in (self.connection, *self.former) if each is not None]
         return any(each.list_changed and each.alive for each in connections)
+
+
+def _require_platform(server: Server) -> None:
+    if server.transport == "pipe" and sys.platform != "win32":
+        raise ConfigError(
+            f"Server {server.name} is of type pipe: named pipes are for Windows",
+            where=Where(server=server.name, phase="config"),
+            next_step="use type uds, with the path of a Unix socket",
+        )
 
 
 def _acquire_reaper(launch: Launch) -> Reaper:

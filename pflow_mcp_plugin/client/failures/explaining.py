@@ -6,6 +6,7 @@ from pflow_mcp_plugin.client.failures.evidence import Evidence, failure
 from pflow_mcp_plugin.client.failures.network import from_network
 from pflow_mcp_plugin.client.failures.process import from_exit, from_seen, stopped_reading
 from pflow_mcp_plugin.client.failures.rpc import from_error
+from pflow_mcp_plugin.client.failures.sockets import from_socket
 from pflow_mcp_plugin.client.failures.status import from_status
 from pflow_mcp_plugin.errors import DeadlineExceeded, McpError
 
@@ -16,6 +17,7 @@ def explain(error: BaseException, evidence: Evidence) -> McpError:
         from_seen(evidence)
         or _from_deadline(evidence)
         or from_exit(evidence)
+        or from_socket(evidence, error)
         or from_network(evidence, error)
         or from_status(evidence)
         or from_error(error, evidence)

@@ -1,0 +1,27 @@
+"""Failures on the way to a Unix socket or a named pipe."""
+
+from __future__ import annotations
+
+from pflow_mcp_plugin.client.failures.evidence import Evidence, failure, leaves
+from pflow_mcp_plugin.errors import McpError
+
+
+def from_socket(evidence: Evidence, error: BaseException) -> McpError | None:
+    """Explain why a socket could not be connected to."""
+    leaf = next(leaves(error))
+    opening = evidence.phase in ("start", "connect")
+    if evidence.server.transport not in ("uds", "pipe") or not opening or not isinstance(leaf, OSError):
+        return None
+    server = evidence.server
+    start = "check that it runs" if server.command else "start it, or set command so that pflow does"
+    text, step = {
+        FileNotFoundError: (f"there is no socket at {server.path}", f"check its path; {start}"),
+        ConnectionRefusedError: (f"nobody listens on the socket at {server.path}", start),
+        PermissionError: (f"permission denied: {server.path}", "check who may write to the socket"),
+    }.get(type(leaf), (f"no connection to {server.path}: {leaf.strerror or leaf}", "check its path"))
+    return failure(
+        f"Server {server.name}: {text}",
+        evidence,
+        retryable=isinstance(leaf, ConnectionRefusedError),
+        next_step=step,
+    )

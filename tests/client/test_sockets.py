@@ -1,0 +1,223 @@
+"""Servers on Unix sockets: there already, or started first; and named pipes, as far as they go here."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pflow_mcp_plugin.client import Pool
+from pflow_mcp_plugin.client.reaper_process import marked_processes
+from pflow_mcp_plugin.client.sockets import connect
+from pflow_mcp_plugin.errors import CallFailed, ConfigError, ConnectionFailed
+from pflow_mcp_plugin.types import CallResult, Launch, Server, ToolCall
+
+SERVER = Path(__file__).with_name("socket_server.py")
+
+
+@pytest.fixture
+def path() -> Iterator[Path]:
+    """A place for a socket, short enough for the 107 bytes that its path may have."""
+    folder = Path(tempfile.mkdtemp(prefix="pf"))
+    yield folder / "s"
+    shutil.rmtree(folder)
+
+
+@pytest.fixture
+def running(path: Path) -> Iterator[subprocess.Popen[str]]:
+    """A server that was there before us."""
+    command = [sys.executable, str(SERVER), str(path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline().startswith("listening")
+        yield process
+        process.kill()
+
+
+def reached(path: Path, **options: object) -> Launch:
+    return Launch(server=Server(name="s", transport="uds", path=str(path), **options))
+
+
+def started(path: Path, *arguments: str, **options: object) -> Launch:
+    return reached(path, command=sys.executable, args=(str(SERVER), str(path), *arguments), **options)
+
+
+def act(pool: Pool, launch: Launch, tool: str, **arguments: object) -> CallResult:
+    return pool.call(launch, ToolCall(server="s", tool=tool, arguments=arguments))
+
+
+def test_a_server_that_is_there_is_listed_and_called_and_outlives_the_pool(
+    running: subprocess.Popen[str], path: Path
+) -> None:
+    with Pool(print) as pool:
+        listing = pool.list_tools(reached(path))
+        act(pool, reached(path), "remember", key="k", value="ü")
+    assert listing.info.protocol == "2026-07-28"
+    assert "recall" in [tool.name for tool in listing.tools]
+    with Pool(print) as pool:
+        assert act(pool, reached(path), "recall", key="k").structured == {"result": "ü"}
+    assert running.poll() is None
+
+
+def test_the_handshake_is_spoken_over_a_socket_too(
+    running: subprocess.Popen[str], path: Path, pool: Pool
+) -> None:
+    info = pool.info(reached(path, protocol="handshake"))
+    assert (info.era, info.protocol) == ("handshake", "2025-11-25")
+
+
+def test_large_messages_go_both_ways(running: subprocess.Popen[str], path: Path, pool: Pool) -> None:
+    text = "é" * 500_000
+    assert act(pool, reached(path), "repeat", text=text, times=4).structured == {"result": text * 4}
+
+
+def test_a_message_over_the_cap_is_cut_off(running: subprocess.Popen[str], path: Path, pool: Pool) -> None:
+    with pytest.raises(CallFailed, match="more than 1 MiB"):
+        act(pool, reached(path, max_line_mb=1), "repeat", text="x" * 100, times=50_000)
+
+
+def test_a_missing_socket_is_named(path: Path, pool: Pool) -> None:
+    with pytest.raises(ConnectionFailed, match=f"^Server s: there is no socket at {path}") as caught:
+        act(pool, reached(path), "process")
+    assert caught.value.where.phase == "connect"
+    assert caught.value.ran == "not ran"
+    assert "command" in caught.value.suggestions[0]
+
+
+def test_a_socket_that_nobody_listens_on_is_told_apart(path: Path, pool: Pool) -> None:
+    with socket.socket(socket.AF_UNIX) as left_over:
+        left_over.bind(str(path))
+    with pytest.raises(ConnectionFailed, match=f"^Server s: nobody listens on the socket at {path}"):
+        act(pool, reached(path), "process")
+    assert path.exists()
+
+
+def test_a_path_that_is_too_long_for_a_socket_is_said_to_be_so(tmp_path: Path, pool: Pool) -> None:
+    with pytest.raises(ConnectionFailed, match="path too long"):
+        act(pool, reached(tmp_path / ("long" * 40)), "process")
+
+
+def test_a_server_is_started_waited_for_and_ended_with_the_pool(path: Path) -> None:
+    with Pool(print) as pool:
+        launch = started(path, "0.2")
+        pool.prepare(launch)
+        process = act(pool, launch, "process").structured["result"]
+        assert act(pool, launch, "process").structured["result"] == process
+        assert process in marked_processes(f"{os.getpid()}-")
+    assert marked_processes(f"{os.getpid()}-") == []
+    assert not path.exists()
+
+
+def test_a_relative_path_is_meant_from_the_working_folder(path: Path, pool: Pool) -> None:
+    launch = started(Path(path.name), cwd=str(path.parent))
+    assert act(pool, launch, "process").structured["result"] > 0
+
+
+def test_a_started_server_that_exits_before_it_listens_shows_its_exit_code(path: Path, pool: Pool) -> None:
+    script = "import sys; print('no room', file=sys.stderr); sys.exit(3)"
+    launch = reached(path, command=sys.executable, args=("-c", script))
+    with pytest.raises(ConnectionFailed, match=r"exited 3 before the handshake\n.*\n  no room") as caught:
+        act(pool, launch, "process")
+    assert caught.value.facts["exit_code"] == 3
+
+
+def test_a_started_server_that_never_listens_is_given_up_at_the_start_deadline(path: Path) -> None:
+    launch = reached(
+        path, command=sys.executable, args=("-c", "import time; time.sleep(60)"), startup_timeout=1
+    )
+    begun = time.monotonic()
+    with (
+        Pool(print) as pool,
+        pytest.raises(ConnectionFailed, match="did not finish its start within 1 s"),
+    ):
+        act(pool, launch, "process")
+    assert time.monotonic() - begun < 10
+    assert marked_processes(f"{os.getpid()}-") == []
+
+
+def test_a_connection_that_is_closed_in_mid_call_leaves_the_outcome_unknown(
+    running: subprocess.Popen[str], path: Path, pool: Pool
+) -> None:
+    with pytest.raises(CallFailed, match=r"^Server s closed the connection") as caught:
+        act(pool, reached(path), "vanish")
+    assert caught.value.ran == "unknown"
+    assert not caught.value.retryable
+
+
+def test_a_started_server_that_ends_in_mid_call_is_told_with_its_exit_code(path: Path, pool: Pool) -> None:
+    with pytest.raises(
+        CallFailed, match=r"^MCP server process terminated unexpectedly: s exited 7"
+    ) as caught:
+        act(pool, started(path), "vanish")
+    assert caught.value.ran == "unknown"
+    assert "listening on" in str(caught.value)  # what it printed is kept as its last words
+
+
+def test_a_started_server_that_ended_is_started_again_for_the_next_call(path: Path, pool: Pool) -> None:
+    launch = started(path)
+    with pytest.raises(CallFailed):
+        act(pool, launch, "vanish")
+    assert act(pool, launch, "process").structured["result"] > 0
+
+
+def test_a_started_server_that_ignores_a_closed_stdin_and_sigterm_is_ended(path: Path) -> None:
+    script = f"import runpy, signal, sys; signal.signal(signal.SIGTERM, signal.SIG_IGN); \
+sys.argv[:] = ['s', {str(path)!r}]; runpy.run_path({str(SERVER)!r}, run_name='__main__')"
+    launch = reached(path, command=sys.executable, args=("-c", script))
+    with Pool(print) as pool:
+        process = act(pool, launch, "process").structured["result"]
+    with pytest.raises(ProcessLookupError):
+        os.kill(process, signal.SIGKILL)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there they work")
+def test_a_named_pipe_is_refused_where_there_are_none(pool: Pool) -> None:
+    launch = Launch(server=Server(name="p", transport="pipe", path=r"\\.\pipe\mcp", command="never-started"))
+    with pytest.raises(ConfigError, match=r"^Server p is of type pipe: named pipes are for Windows"):
+        pool.list_tools(launch)
+
+
+def test_a_named_pipe_is_opened_as_the_loop_of_windows_wants_it(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    came: list[bytes] = []
+
+    class Reader(asyncio.Protocol):
+        def data_received(self, data: bytes) -> None:
+            came.append(data)
+
+    async def talk() -> None:
+        loop = asyncio.get_running_loop()
+
+        async def create_pipe_connection(factory: object, address: str) -> object:
+            assert address == r"\\.\pipe\mcp"
+            return await loop.create_unix_connection(factory, str(path))
+
+        monkeypatch.setattr(loop, "create_pipe_connection", create_pipe_connection, raising=False)
+        ended = loop.create_future()
+
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            writer.write(await reader.readline())
+            writer.close()
+            await writer.wait_closed()
+            ended.set_result(None)
+
+        async with await asyncio.start_unix_server(serve, str(path)):
+            server = Server(name="p", transport="pipe", path=r"\\.\pipe\mcp")
+            transport = await connect(server, Path("unused"), Reader)
+            transport.write(b"there and back\n")
+            await ended
+            transport.close()
+
+    asyncio.run(talk())
+    assert b"".join(came) == b"there and back\n"
