@@ -129,8 +129,21 @@ def git_command(tmp_path: Path) -> list[str]:
 @pytest.fixture(scope="session")
 def everything_http() -> Iterator[str]:
     """The URL of a reference server over streamable HTTP, shared by the tests of this process."""
+    with _everything_over("streamableHttp") as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def everything_sse() -> Iterator[str]:
+    """The URL of a reference server over HTTP with server-sent events, shared likewise."""
+    with _everything_over("sse") as url:
+        yield url
+
+
+@contextmanager
+def _everything_over(transport: str) -> Iterator[str]:
     with _required():
-        running = real_servers.everything_over_http()
+        running = real_servers.everything_over_http(transport)
         url = running.__enter__()
     try:
         yield url

@@ -1,0 +1,236 @@
+"""HTTP with server-sent events: a real server, and one that fails."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import ExitStack
+
+import pytest
+from http_server import FaultServer, Reply, Request, handshake
+
+from pflow_mcp_plugin.client import Pool
+from pflow_mcp_plugin.errors import CallFailed, ConnectionFailed, DeadlineExceeded
+from pflow_mcp_plugin.types import Launch, Server, ToolCall
+
+Call = Callable[[Request, Reply], Awaitable[None]]
+
+ACT = ToolCall(server="old", tool="act")
+MIB = 1 << 20
+
+
+class Streaming:
+    """Answers over the one event stream; `on_call` answers calls of tools."""
+
+    def __init__(self, on_call: Call | None = None, endpoint: str = "/messages?sessionId=1") -> None:
+        self.stream: Reply | None = None
+        self.connections = 0
+        self._on_call = on_call
+        self._endpoint = endpoint
+
+    async def __call__(self, request: Request, reply: Reply) -> bool:
+        if request.method == "GET":
+            self.connections += 1
+            self.stream = reply
+            await reply.events(f"event: endpoint\ndata: {self._endpoint}")
+            while not reply.writer.is_closing():
+                await reply.raw(b": still here\n\n")
+                await _pause()
+            return True
+        if request.rpc == "tools/call" and self._on_call is not None:
+            await self._on_call(request, reply)
+            return True
+        await reply.status(202, b"Accepted")
+        if request.rpc == "initialize":
+            await self.answer(request, handshake())
+        elif request.rpc == "tools/call":
+            await self.answer(request, {"content": [{"type": "text", "text": "done"}]})
+        return True
+
+    async def answer(self, request: Request, result: object, request_id: object = None) -> None:
+        """Send an answer down the stream."""
+        message = {"jsonrpc": "2.0", "id": request_id or request.message["id"], "result": result}
+        await self.event(json.dumps(message))
+
+    async def event(self, data: str) -> None:
+        """Send an event down the stream."""
+        assert self.stream is not None
+        await self.stream.raw(f"event: message\ndata: {data}\n\n".encode())
+
+
+async def _pause() -> None:
+    import asyncio
+
+    await asyncio.sleep(0.05)
+
+
+@pytest.fixture
+def serve() -> Iterator[Callable[[Streaming], FaultServer]]:
+    """Start a server that plays a script."""
+    with ExitStack() as stack:
+        yield lambda script: stack.enter_context(FaultServer(script))
+
+
+@pytest.fixture
+def pool(serve, pool: Pool) -> Pool:
+    """A pool that is closed while the servers are still there."""
+    return pool
+
+
+def launch(server: FaultServer | str, **options) -> Launch:
+    url = server if isinstance(server, str) else server.url(path="/sse")
+    return Launch(server=Server(name="old", transport="sse", url=url, **options))
+
+
+@pytest.mark.servers
+def test_a_real_server_is_listed_and_called(pool, everything_sse):
+    there = launch(everything_sse)
+    listing = pool.list_tools(there)
+    assert len(listing.tools) == 13
+    assert (listing.info.era, listing.info.protocol) == ("handshake", "2025-11-25")
+    result = pool.call(there, ToolCall(server="old", tool="echo", arguments={"message": "grüße"}))
+    assert result.content[0]["text"] == "Echo: grüße"
+
+
+@pytest.mark.servers
+def test_the_program_adds_syncs_and_tests_a_real_server(pflow, everything_sse):
+    assert pflow("mcp", "add", "old", everything_sse, "--type", "sse").exit_code == 0
+    synced = pflow("mcp", "sync", "old", "--json").envelope
+    assert synced["success"]
+    tools = pflow("mcp", "tools", "old", "--json").envelope["data"]
+    assert "mcp-old-echo" in {tool["node"] for tool in tools}
+    assert pflow("mcp", "test", "old").exit_code == 0
+
+
+def test_a_server_is_never_probed(pool, serve):
+    server = serve(Streaming())
+    pool.call(launch(server), ACT)
+    asked = [request.rpc for request in server.requests if request.method == "POST"]
+    assert asked == ["initialize", "notifications/initialized", "tools/call"]
+
+
+def test_headers_go_with_the_stream_and_with_each_message(pool, serve):
+    server = serve(Streaming())
+    pool.call(launch(server, auth={"type": "bearer", "token": "t"}), ACT)
+    assert {request.headers.get("authorization") for request in server.requests} == {"Bearer t"}
+
+
+def test_a_refused_message_fails_its_own_call_only(pool, serve):
+    async def refuse(request: Request, reply: Reply) -> None:
+        if request.message["params"]["arguments"]:
+            await reply.status(500, b"boom")
+        else:
+            await reply.status(202)
+            await script.answer(request, {"content": []})
+
+    script = Streaming(refuse)
+    there = launch(serve(script))
+    with pytest.raises(CallFailed, match="HTTP 500") as caught:
+        pool.call(there, ToolCall(server="old", tool="act", arguments={"bad": True}))
+    assert (caught.value.ran, caught.value.facts["body"]) == ("unknown", "boom")
+    assert pool.call(there, ACT).content == ()
+    assert script.connections == 1
+
+
+@pytest.mark.parametrize(
+    ("code", "words", "action"),
+    [(401, "not logged in", "auth_failed"), (404, "no MCP endpoint", "resource_missing")],
+)
+def test_a_stream_that_is_refused_says_why(pool, serve, code, words, action):
+    async def refuse(request: Request, reply: Reply) -> bool:
+        await reply.status(code)
+        return True
+
+    with pytest.raises(ConnectionFailed, match=words) as caught:
+        pool.info(launch(serve(refuse)))
+    assert caught.value.action == action
+
+
+def test_a_web_page_is_no_stream(pool, serve):
+    async def page(request: Request, reply: Reply) -> bool:
+        await reply.status(200, b"<html>", content_type="text/html")
+        return True
+
+    with pytest.raises(ConnectionFailed, match="likely one to log in"):
+        pool.info(launch(serve(page)))
+
+
+def test_a_stream_that_is_cut_leaves_the_outcome_unknown_and_is_opened_anew(pool, serve):
+    async def cut(request: Request, reply: Reply) -> None:
+        await reply.status(202)
+        if script.connections == 1:
+            script.stream.close()
+        else:
+            await script.answer(request, {"content": []})
+
+    script = Streaming(cut)
+    there = launch(serve(script))
+    with pytest.raises(CallFailed, match="its event stream ended before the answer came") as caught:
+        pool.call(there, ACT)
+    assert (caught.value.ran, caught.value.retryable) == ("unknown", False)
+    assert pool.call(there, ACT).content == ()
+    assert script.connections == 2
+
+
+def test_an_event_over_the_limit_is_named_with_its_size(pool, serve):
+    async def flood(request: Request, reply: Reply) -> None:
+        await reply.status(202)
+        await script.event("x" * 2 * MIB)
+
+    script = Streaming(flood)
+    with pytest.raises(CallFailed, match="an event of more than 1 MiB") as caught:
+        pool.call(launch(serve(script), max_line_mb=1), ACT)
+    assert caught.value.facts["size_bytes"] > MIB
+
+
+def test_an_answer_with_a_wrong_id_counts_as_none(pool, serve):
+    async def mixed_up(request: Request, reply: Reply) -> None:
+        await reply.status(202)
+        await script.answer(request, {"content": []}, request_id=4711)
+
+    script = Streaming(mixed_up)
+    with pytest.raises(DeadlineExceeded, match="1 replies came that nobody asked for"):
+        pool.call(launch(serve(script), call_timeout=1), ACT)
+
+
+def test_messages_are_not_sent_to_another_host(pool, serve):
+    other = serve(Streaming())
+    server = serve(Streaming(endpoint=other.url("localhost")))
+    with pytest.raises(ConnectionFailed, match="wants its messages sent to another host"):
+        pool.info(launch(server))
+    assert other.requests == []
+
+
+def test_silence_instead_of_an_endpoint_meets_the_start_deadline(pool, serve):
+    async def silent(request: Request, reply: Reply) -> bool:
+        await reply.events(": wait")
+        while not reply.writer.is_closing():
+            await reply.raw(b": still\n\n")
+            await _pause()
+        return True
+
+    with pytest.raises(ConnectionFailed, match="within 1 s"):
+        pool.info(launch(serve(silent), startup_timeout=1))
+
+
+def test_calls_at_once_get_their_own_answers(pool, serve):
+    async def echo(request: Request, reply: Reply) -> None:
+        await reply.status(202)
+        text = str(request.message["params"]["arguments"]["n"])
+        await script.answer(request, {"content": [{"type": "text", "text": text}]})
+
+    script = Streaming(echo)
+    there = launch(serve(script))
+    results: dict[int, str] = {}
+
+    def call(n: int) -> None:
+        answer = pool.call(there, ToolCall(server="old", tool="act", arguments={"n": n}))
+        results[n] = answer.content[0]["text"]
+
+    threads = [threading.Thread(target=call, args=(n,)) for n in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(10)
+    assert results == {n: str(n) for n in range(8)}
