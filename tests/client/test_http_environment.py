@@ -1,0 +1,130 @@
+"""Proxies and certificates that the environment names, over real connections."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from certificates import Authority
+from http_server import FaultServer, Proxy, Reply, Request
+
+from pflow_mcp_plugin.client import Pool
+from pflow_mcp_plugin.errors import ConnectionFailed
+from pflow_mcp_plugin.types import Launch, Server, ToolCall
+
+ACT = ToolCall(server="web", tool="act")
+VARIABLES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
+BUNDLES = ("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
+
+
+async def well(request: Request, reply: Reply) -> bool:
+    return False
+
+
+@pytest.fixture(autouse=True)
+def _bare_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave out what the machine that runs the tests has set."""
+    for name in VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.lower(), raising=False)
+    for name in BUNDLES:
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def run() -> Iterator[Callable]:
+    """Start servers and proxies."""
+    with ExitStack() as stack:
+        yield stack.enter_context
+
+
+@pytest.fixture
+def pool(run, pool: Pool) -> Pool:
+    """A pool that is closed while the servers are still there."""
+    return pool
+
+
+@pytest.fixture
+def authority(tmp_path: Path) -> Authority:
+    """A CA that nobody trusts yet."""
+    return Authority(tmp_path)
+
+
+def launch(url: str) -> Launch:
+    return Launch(server=Server(name="web", transport="http", url=url, insecure=True))
+
+
+def called(pool: Pool, url: str) -> bool:
+    return pool.call(launch(url), ACT).content[0]["text"] == "done"
+
+
+def test_plain_http_goes_through_its_proxy(pool, run, monkeypatch):
+    server = run(FaultServer(well))
+    proxy = run(Proxy(server.port))
+    monkeypatch.setenv("HTTP_PROXY", f"http://127.0.0.1:{proxy.port}")
+    assert called(pool, "http://mcp.example.invalid/mcp")
+    assert proxy.asked[0] == "POST http://mcp.example.invalid/mcp HTTP/1.1"
+
+
+def test_https_goes_through_a_tunnel_and_is_still_verified(pool, run, monkeypatch, authority):
+    server = run(FaultServer(well, tls=authority.server_context("mcp.example.invalid")))
+    proxy = run(Proxy(server.port))
+    monkeypatch.setenv("HTTPS_PROXY", f"http://127.0.0.1:{proxy.port}")
+    with pytest.raises(ConnectionFailed, match=r"the certificate of mcp\.example\.invalid is signed by a CA"):
+        called(pool, "https://mcp.example.invalid/mcp")
+    monkeypatch.setenv("SSL_CERT_FILE", str(authority.file))
+    assert called(pool, "https://mcp.example.invalid/mcp")
+    assert proxy.asked[0] == "CONNECT mcp.example.invalid:443 HTTP/1.1"
+
+
+def test_hosts_of_no_proxy_are_reached_directly(pool, run, monkeypatch):
+    server = run(FaultServer(well))
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    assert called(pool, server.url())
+
+
+def test_a_proxy_that_refuses_is_named_as_the_cause(pool, run, monkeypatch):
+    async def refuse(request: Request, reply: Reply) -> bool:
+        await reply.status(407)
+        return True
+
+    proxy = run(FaultServer(refuse))
+    monkeypatch.setenv("HTTPS_PROXY", f"http://127.0.0.1:{proxy.port}")
+    with pytest.raises(ConnectionFailed, match=r"the proxy on the way to .* refused") as caught:
+        called(pool, "https://mcp.example.invalid/mcp")
+    assert "NO_PROXY" in caught.value.suggestions[0]
+
+
+@pytest.mark.parametrize("variable", ["SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"])
+def test_a_file_of_certificates_is_trusted(pool, run, monkeypatch, authority, variable):
+    server = run(FaultServer(well, tls=authority.server_context("localhost")))
+    monkeypatch.setenv(variable, str(authority.file))
+    assert called(pool, server.url("localhost"))
+
+
+@pytest.mark.parametrize("variable", ["SSL_CERT_DIR", "REQUESTS_CA_BUNDLE"])
+def test_a_folder_of_certificates_is_trusted(pool, run, monkeypatch, authority, variable):
+    server = run(FaultServer(well, tls=authority.server_context("localhost")))
+    monkeypatch.setenv(variable, str(authority.hashed_folder()))
+    assert called(pool, server.url("localhost"))
+
+
+def test_a_private_ca_is_not_trusted_by_itself(pool, run, authority):
+    server = run(FaultServer(well, tls=authority.server_context("localhost")))
+    with pytest.raises(ConnectionFailed, match="is signed by a CA that is not trusted here") as caught:
+        called(pool, server.url("localhost"))
+    assert "SSL_CERT_FILE" in caught.value.suggestions[0]
+
+
+@pytest.mark.parametrize("content", [None, "no certificate"])
+def test_a_file_that_cannot_be_read_is_named(pool, run, monkeypatch, tmp_path, content):
+    server = run(FaultServer(well))
+    file = tmp_path / "roots.pem"
+    if content is not None:
+        file.write_text(content)
+    monkeypatch.setenv("SSL_CERT_FILE", str(file))
+    with pytest.raises(ConnectionFailed, match=f"Certificates to trust cannot be read: {file}"):
+        called(pool, server.url())
