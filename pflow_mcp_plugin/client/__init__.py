@@ -10,6 +10,7 @@
 - `stdio`, `sockets`, `http`, `sse`: the transports
 - `connection`: one owner task opens, serves and closes a connection
 - `session`: the SDK's session, with malformed tools screened out and the raw answers kept
+- `listing`: the pages of tools put together
 - `questions`: what servers ask in mid-call
 - `loop`: the background event loop
 - `failures`: what went wrong, translated into our error tree

@@ -17,11 +17,12 @@ import attrs
 
 from pflow_mcp_plugin.client.exchange import Exchange, current
 from pflow_mcp_plugin.client.failures import Evidence, explain, leaves
+from pflow_mcp_plugin.client.listing import ToolPages
 from pflow_mcp_plugin.client.processes import group_memory_mb
 from pflow_mcp_plugin.client.questions import Ask, Questions
 from pflow_mcp_plugin.errors import ConnectionFailed, DeadlineExceeded, McpError, Phase, Where
 from pflow_mcp_plugin.redaction import Redactor
-from pflow_mcp_plugin.types import CallResult, Launch, Listing, ServerInfo, Tool, ToolCall
+from pflow_mcp_plugin.types import CallResult, Launch, Listing, ServerInfo, ToolCall
 
 if TYPE_CHECKING:
     from pflow_mcp_plugin.client.session import Dispatcher, Session
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 
 OnProgress = Callable[[float, float | None, str | None], None]
 
-_MAX_PAGES = 100
 _HEADER_MISMATCH = -32020
 _CLOSE_SECONDS = 10.0
 _PROBE_SHARE = 3
@@ -72,6 +72,8 @@ class Connection:
         self._ready: asyncio.Future[None] | None = None
         self._stop = asyncio.Event()
         self.list_changed = False
+        self._listing: Listing | None = None
+        self._listed_until = 0.0
         self._calls = 0
         self._retired = False
         self._redactor = Redactor()
@@ -96,6 +98,7 @@ class Connection:
 
     def _note_changed_list(self) -> None:
         self.list_changed = True
+        self._listed_until = 0.0
 
     @property
     def busy(self) -> bool:
@@ -192,47 +195,43 @@ class Connection:
                 self._stop.set()
 
     async def list_tools(self) -> Listing:
-        """Ask for every page of tools.
+        """Return all tools, asking for them unless the server said that its last answer still holds.
 
         Raises:
             ConnectionFailed: It took too long, or the server failed.
         """
+        if self._listing is not None and time.monotonic() < self._listed_until:
+            return self._listing
         started = time.perf_counter()
         async with (
             self._exchange("list") as exchange,
             self._deadline(exchange, self._server.list_timeout, "list_timeout"),
         ):
-            raw, notes = await self._pages(exchange)
+            pages = await self._pages(exchange)
         self.timings["list"] = _since(started)
-        tools, doubled = _without_doubles(raw)
+        tools, doubled = pages.tools()
         assert self._dispatcher is not None  # noqa: S101 - _live_session checked it
-        return Listing(
+        self._listed_until = time.monotonic() + pages.fresh_seconds
+        self._listing = Listing(
             info=self.info,
-            tools=tuple(_tool(item) for item in tools),
-            skipped=(*self._dispatcher.skipped, *doubled),
-            notes=tuple(notes),
+            tools=tools,
+            skipped=tuple(dict.fromkeys((*self._dispatcher.skipped, *doubled))),
+            notes=tuple(pages.notes),
             timings=dict(self.timings),
             memory_mb=group_memory_mb(self._process.pid) if self._process is not None else None,
         )
+        return self._listing
 
-    async def _pages(self, exchange: Exchange) -> tuple[list[Mapping[str, Any]], list[str]]:
+    async def _pages(self, exchange: Exchange) -> ToolPages:
         from pflow_mcp_plugin.client.session import request_page
 
-        raw: list[Mapping[str, Any]] = []
-        pages: list[Any] = []
-        cursor, seen = None, set()
-        for _ in range(_MAX_PAGES):
-            cursor = await request_page(self._live_session(), cursor)
-            tools = (exchange.raw or {}).get("tools", [])
-            if tools not in pages:  # a page that comes again is no second tool of each name
-                pages.append(tools)
-                raw += tools
-            if cursor is None:
-                return raw, []
-            if cursor in seen:
-                return raw, [f"its list of tools repeats itself (cursor {cursor!r}); stopped there"]
-            seen.add(cursor)
-        return raw, [f"its list of tools has more than {_MAX_PAGES} pages; stopped there"]
+        async def request(cursor: str | None) -> tuple[str | None, Mapping[str, Any]]:
+            following = await request_page(self._live_session(), cursor)
+            return following, exchange.raw or {}
+
+        pages = ToolPages()
+        await pages.collect(request)
+        return pages
 
     def _live_session(self) -> Session:
         if self._session is None or not self.alive:
@@ -273,7 +272,7 @@ class Connection:
 
     @asynccontextmanager
     async def _connected(self) -> AsyncIterator[None]:
-        from pflow_mcp_plugin.client.session import describe, negotiate, open_session
+        from pflow_mcp_plugin.client.session import describe, listening, negotiate, open_session
 
         started = self._process.started if self._process is not None else time.perf_counter()
         async with self._streams() as streams:
@@ -295,7 +294,8 @@ class Connection:
                 self.info = describe(session)
                 dispatcher.version = self.info.protocol
                 self._session, self._phase = session, "call"
-                yield
+                async with listening(session):
+                    yield
 
     @asynccontextmanager
     async def _streams(self) -> AsyncIterator[tuple[Any, Any]]:
@@ -437,25 +437,3 @@ def _call_result(raw: Mapping[str, Any], info: ServerInfo, milliseconds: float) 
         info=info,
         milliseconds=milliseconds,
     )
-
-
-def _tool(raw: Mapping[str, Any]) -> Tool:
-    return Tool(
-        name=raw["name"],
-        description=raw.get("description") or "",
-        input_schema=raw.get("inputSchema") or {},
-        output_schema=raw.get("outputSchema"),
-        annotations=raw.get("annotations") or {},
-        title=raw.get("title") or "",
-        meta=raw.get("_meta") or {},
-    )
-
-
-def _without_doubles(
-    raw: list[Mapping[str, Any]],
-) -> tuple[list[Mapping[str, Any]], list[tuple[str, str]]]:
-    """Refuse all tools that share a name: which one a call would reach is anyone's guess."""
-    names = [tool["name"] for tool in raw]
-    doubled = {name for name in names if names.count(name) > 1}
-    reasons = [(name, "two tools have this name; neither is used") for name in sorted(doubled)]
-    return [tool for tool in raw if tool["name"] not in doubled], reasons

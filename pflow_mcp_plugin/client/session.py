@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 from mcp.client.session import (
@@ -16,6 +17,7 @@ from mcp.client.session import (
     ClientSession,
     IncomingMessage,
 )
+from mcp.client.subscriptions import SubscriptionLost, listen
 from mcp.shared.exceptions import MCPError
 from mcp.shared.inbound import find_invalid_x_mcp_header
 from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
@@ -36,7 +38,7 @@ from mcp_types.methods import validate_server_result
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
 from pydantic import TypeAdapter, ValidationError
 
-from pflow_mcp_plugin.client.exchange import current
+from pflow_mcp_plugin.client.exchange import Exchange, current
 from pflow_mcp_plugin.client.questions import Questions
 from pflow_mcp_plugin.types import ServerInfo
 
@@ -269,6 +271,33 @@ def describe(session: ClientSession) -> ServerInfo:
         if capabilities
         else {},
     )
+
+
+@asynccontextmanager
+async def listening(session: Session) -> AsyncIterator[None]:
+    """Have a modern server say, while this is open, when its tools change; others do so unasked.
+
+    Nothing waits for its consent: a server that does not know how to is left alone.
+    """
+    capabilities = session.server_capabilities
+    tools = capabilities.tools if capabilities is not None else None
+    if session.discover_result is None or tools is None or not tools.list_changed:
+        yield
+        return
+    task = asyncio.create_task(_listen(session), name="listening for changed tools")
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.wait({task})
+
+
+async def _listen(session: Session) -> None:
+    current.set(Exchange())
+    with suppress(MCPError, SubscriptionLost):
+        async with listen(session, tools_list_changed=True) as subscription:
+            async for _ in subscription:
+                continue  # `Session` is told of each change as of any notification
 
 
 async def request_tool(
