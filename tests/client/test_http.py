@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
+import time
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
+from http_server import FaultServer, Reply, Request
 
 from pflow_mcp_plugin.client import Pool
 from pflow_mcp_plugin.client.http import request_headers
-from pflow_mcp_plugin.errors import ConnectionFailed
+from pflow_mcp_plugin.errors import CallFailed, ConnectionFailed
 from pflow_mcp_plugin.types import Launch, Server, ToolCall
 
 Answer = Callable[[BaseHTTPRequestHandler], None]
@@ -114,3 +117,72 @@ def test_a_real_server_is_listed_and_called(pool: Pool, everything_http: str) ->
 def test_auth_becomes_a_header(auth: dict[str, str], header: dict[str, str]) -> None:
     server = Server(name="web", transport="http", url="https://example.com", auth=auth, headers={"X-A": "1"})
     assert request_headers(server) == {"X-A": "1", **header}
+
+
+class Modern:
+    """A server of 2026-07-28 whose tool wants the argument `region` in a header, too."""
+
+    def __init__(self, *, satisfied: bool = True) -> None:
+        self._satisfied = satisfied
+
+    async def __call__(self, request: Request, reply: Reply) -> bool:
+        region = {"type": "string", "x-mcp-header": "Region"}
+        schema = {"type": "object", "properties": {"region": region}}
+        results = {
+            "server/discover": {"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}},
+            "tools/list": {"tools": [{"name": "act", "inputSchema": schema}], "ttlMs": 0, "cacheScope": "private"},
+        }
+        if request.rpc in results:
+            await reply.result({"resultType": "complete", **results[request.rpc]})
+        elif request.headers.get("mcp-param-region") == "eu" and self._satisfied:
+            await reply.result({"resultType": "complete", "content": [{"type": "text", "text": "done"}]})
+        else:
+            error = {"code": -32020, "message": "the header does not match"}
+            await reply.json({"jsonrpc": "2.0", "id": request.message["id"], "error": error}, 400)
+        return True
+
+
+def _in_region(server: FaultServer) -> tuple[Launch, ToolCall]:
+    launch = Launch(server=Server(name="web", transport="http", url=server.url()))
+    return launch, ToolCall(server="web", tool="act", arguments={"region": "eu"})
+
+
+def test_an_argument_that_belongs_into_a_header_is_put_there(pool: Pool) -> None:
+    with FaultServer(Modern()) as server:
+        launch, call = _in_region(server)
+        for _ in range(2):
+            assert pool.call(launch, call).content[0]["text"] == "done"
+        asked = [request.rpc for request in server.requests]
+    assert asked == ["server/discover", "tools/call", "tools/list", "tools/call", "tools/call"]
+
+
+def test_a_call_goes_no_more_than_twice_for_its_headers(pool: Pool) -> None:
+    with FaultServer(Modern(satisfied=False)) as server:
+        with pytest.raises(CallFailed, match="the header does not match"):
+            pool.call(*_in_region(server))
+        assert server.count("tools/call") == 2
+
+
+def test_the_error_of_a_server_counts_more_than_its_status(pool: Pool) -> None:
+    async def refuse(request: Request, reply: Reply) -> bool:
+        if request.rpc != "tools/call":
+            return False
+        error = {"code": -32602, "message": "b is missing"}
+        await reply.json({"jsonrpc": "2.0", "id": request.message["id"], "error": error}, 400)
+        return True
+
+    with FaultServer(refuse) as server, pytest.raises(CallFailed, match="Invalid params: act on server web"):
+        pool.call(*_in_region(server))
+
+
+def test_a_run_does_not_wait_for_a_server_that_will_not_end_its_session(warnings_seen: list[str]) -> None:
+    async def stuck(request: Request, reply: Reply) -> bool:
+        if request.method == "DELETE":
+            await asyncio.sleep(60)
+        return False
+
+    with FaultServer(stuck, session="s") as server:
+        with Pool(warnings_seen.append) as pool:
+            pool.call(*_in_region(server))
+            started = time.monotonic()
+        assert time.monotonic() - started < 8
