@@ -175,8 +175,12 @@ class Connection:
         except MCPError as error:
             if error.code != _HEADER_MISMATCH or self.info.era != "modern":
                 raise
-            await self._pages(exchange)
-            exchange.raw = None
+            try:
+                await self._pages(exchange)
+            except (MCPError, ValueError) as unlisted:  # pydantic's errors are ValueErrors
+                raise error from unlisted
+            finally:
+                exchange.raw = None
             await request()
 
     @contextmanager
@@ -211,7 +215,8 @@ class Connection:
         self.timings["list"] = _since(started)
         tools, doubled = pages.tools()
         assert self._dispatcher is not None  # noqa: S101 - _live_session checked it
-        self._listed_until = time.monotonic() + pages.fresh_seconds
+        if self.info.era == "modern":  # elsewhere, such a hint is no part of the protocol
+            self._listed_until = time.monotonic() + pages.fresh_seconds
         self._listing = Listing(
             info=self.info,
             tools=tools,

@@ -130,7 +130,11 @@ class Modern:
         schema = {"type": "object", "properties": {"region": region}}
         results = {
             "server/discover": {"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}},
-            "tools/list": {"tools": [{"name": "act", "inputSchema": schema}], "ttlMs": 0, "cacheScope": "private"},
+            "tools/list": {
+                "tools": [{"name": "act", "inputSchema": schema}],
+                "ttlMs": 0,
+                "cacheScope": "private",
+            },
         }
         if request.rpc in results:
             await reply.result({"resultType": "complete", **results[request.rpc]})
@@ -158,8 +162,9 @@ def test_an_argument_that_belongs_into_a_header_is_put_there(pool: Pool) -> None
 
 def test_a_call_goes_no_more_than_twice_for_its_headers(pool: Pool) -> None:
     with FaultServer(Modern(satisfied=False)) as server:
-        with pytest.raises(CallFailed, match="the header does not match"):
+        with pytest.raises(CallFailed, match="the header does not match") as caught:
             pool.call(*_in_region(server))
+        assert caught.value.ran == "not ran"
         assert server.count("tools/call") == 2
 
 

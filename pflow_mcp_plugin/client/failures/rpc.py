@@ -13,6 +13,8 @@ _REQUEST_TIMEOUT = -32001
 _RESOURCE_NOT_FOUND = -32002
 _METHOD_NOT_FOUND = -32601
 _INVALID_PARAMS = -32602
+_NEVER_BEGUN = {_METHOD_NOT_FOUND, _INVALID_PARAMS, -32020, -32021, -32022}
+"""With the last three a server refuses headers, capabilities and the version of a request."""
 
 
 def from_error(error: BaseException, evidence: Evidence) -> McpError:
@@ -70,7 +72,7 @@ def _from_rpc(error: Any, evidence: Evidence) -> McpError:
     failed = failure(
         f"{known}: {place}: {text}" if known else f"Server {name} answered with error {code}: {text}",
         evidence,
-        ran="not ran" if known else "unknown",
+        ran="not ran" if code in _NEVER_BEGUN else "unknown",
         next_step="check the arguments: pflow mcp info shows what the tool takes"
         if code == _INVALID_PARAMS
         else f"see what this code means to server {name}, and its own log",
