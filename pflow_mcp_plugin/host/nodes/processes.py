@@ -7,16 +7,21 @@ import signal
 import subprocess
 import threading
 from collections.abc import Mapping, Sequence
+from concurrent.futures import wait
 from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
 import attrs
 
+from pflow_mcp_plugin.host.running.threads import Threads
+
 RESOURCE = "shell"
 """Where a run keeps its `Processes`: `run.resources["shell"]`."""
 _GRACE = 2.0
 """Seconds between asking a group to end and ending it."""
+_NAP = 0.25
+"""Seconds; a Ctrl-C just before a wait does not end it."""
 
 
 @attrs.frozen(kw_only=True)
@@ -70,12 +75,28 @@ class Processes:
         Raises:
             OSError: It cannot be started.
         """
-        process = self._start(arguments, cwd, {**os.environ, **(env or {})})
+        variables = {**os.environ, **(env or {})}
+        # On a thread of its own: a Ctrl-C, which comes to the main thread, would otherwise get in
+        # between the start of a process and the note that it is there to be ended.
+        with Threads(1) as threads:
+            work = threads.submit(self._run, arguments, cwd, variables, stdin, timeout)
+            while not work.done():
+                wait([work], _NAP)
+            return work.result()
+
+    def _run(
+        self,
+        arguments: Sequence[str],
+        cwd: str | None,
+        env: Mapping[str, str],
+        stdin: str,
+        timeout: float | None,
+    ) -> Finished:
+        process = self._start(arguments, cwd, env)
         try:
             return _communicate(process, stdin.encode("utf-8", "replace"), timeout)
         finally:
-            # Also what it left running behind it, and also on Ctrl-C.
-            end_group(process)
+            end_group(process)  # also what it left running behind it
             with self._lock:
                 self._running.discard(process)
 
