@@ -27,7 +27,7 @@ INITIALIZE = {
 
 
 def tool(name: Any, schema: Any = None) -> Message:
-    return {"name": name, "inputSchema": schema or {"type": "object"}}
+    return {"name": name, "inputSchema": schema or {"type": "object", "properties": {"value": {}}}}
 
 
 def text(value: object) -> Message:
@@ -227,6 +227,22 @@ class Hangs(Plain):
 
     def call(self, request: Message) -> None:
         """Say nothing."""
+
+
+class HangsWithAFamily(StartsChildren):
+    """Has children and a daemon, answers no call, and ignores the end of input and SIGTERM."""
+
+    def start(self) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        super().start()
+        StartsADaemon().start()
+
+    def call(self, request: Message) -> None:
+        """Say nothing."""
+
+    def serve(self) -> None:
+        super().serve()
+        threading.Event().wait()
 
 
 class ReportsAFailure(Plain):
