@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, TypeVar
 
 from pflow_mcp_plugin.host.workflow.coercion import FRIENDLY, TypeMismatch, coerce, is_type
@@ -21,8 +22,12 @@ from pflow_mcp_plugin.host.workflow.repetition import Batch, Retry, read_batch, 
 
 T = TypeVar("T")
 
+SCHEMA_FILE = Path(__file__).with_name("workflow.schema.json")
+"""The JSON Schema of the format, for editors: it and this module come to the same verdicts."""
+
 _KEYS = frozenset(
     {
+        "$schema",
         "ir_version",
         "nodes",
         "edges",

@@ -1,0 +1,134 @@
+"""The JSON Schema for editors and the reader come to the same verdict on the structure of a workflow."""
+
+from __future__ import annotations
+
+import json
+
+import jsonschema
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pflow_mcp_plugin.host.workflow import normalise
+from pflow_mcp_plugin.host.workflow.findings import Findings, errors_in
+from pflow_mcp_plugin.host.workflow.reading import _KEYS, SCHEMA_FILE, read_document
+from pflow_mcp_plugin.host.workflow.repetition import _BATCH, _RETRY
+
+SCHEMA = json.loads(SCHEMA_FILE.read_text(encoding="utf-8"))
+VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
+
+texts = st.one_of(
+    st.sampled_from(
+        ["a", "b-1", "", "__run__", "__", "a\n", "a b", "é", "${a.b}", "default", "str", "1.0", "2"]
+    ),
+    st.text(alphabet="a_-1${} |.\n", max_size=6),
+)
+scalars = st.one_of(
+    texts, st.none(), st.booleans(), st.integers(-2, 2000), st.floats(allow_nan=False, allow_infinity=False)
+)
+anything = st.one_of(scalars, st.lists(scalars, max_size=2), st.dictionaries(texts, scalars, max_size=2))
+
+
+def members(**fitting):
+    """Objects whose members mostly fit, and sometimes hold anything, or are missing."""
+    return st.fixed_dictionaries(
+        {}, optional={key: st.one_of(value, anything) for key, value in fitting.items()}
+    )
+
+
+names = st.sampled_from(["a", "b", "c-1"])
+counts = st.one_of(st.integers(0, 12), st.sampled_from([1000, 1001, 2.0, 2.5, 100, 101]))
+batches = members(
+    **{
+        "items": st.one_of(st.just("${a.list}"), st.lists(scalars, max_size=2)),
+        "as": st.one_of(names, texts),
+        "parallel": st.booleans(),
+        "max_concurrent": counts,
+        "error_handling": st.sampled_from(["fail_fast", "continue", "stop", None]),
+        "max_retries": counts,
+        "retry_wait": counts,
+        "paralel": st.booleans(),
+    }
+)
+retries = members(max=counts, wait=counts, backoff=counts, often=counts)
+nodes = members(
+    id=st.one_of(names, texts),
+    type=names,
+    params=st.dictionaries(texts, scalars, max_size=2),
+    batch=st.one_of(batches, st.just({"items": [1]})),
+    retry=st.one_of(retries, st.just({"max": 1})),
+    purpose=texts,
+)
+kinds = st.sampled_from(["str", "int|None", " array | null ", "any", "text", "", "str |", "None"])
+inputs = members(type=kinds, required=st.booleans(), description=texts)
+workflows = members(
+    nodes=st.lists(st.one_of(nodes, st.just({"id": "a"})), max_size=3),
+    edges=st.lists(members(**{"from": names, "to": names, "action": texts}), max_size=2),
+    start_node=names,
+    inputs=st.dictionaries(st.one_of(names, texts), st.one_of(inputs, anything), max_size=2),
+    outputs=st.dictionaries(texts, st.one_of(texts, members(source=texts)), max_size=2),
+    mappings=st.dictionaries(
+        names, members(input_mappings=st.dictionaries(texts, texts), output_mappings=anything), max_size=2
+    ),
+    enable_namespacing=st.booleans(),
+    template_resolution_mode=st.sampled_from(["strict", "permissive", "lax", None]),
+    ir_version=st.sampled_from(["1.0", "0.1", "1", "2.0", "1.", "x", "01.5", "10", "1\n", ""]),
+    other=anything,
+)
+
+
+def accepts(workflow):
+    """Return the reader's verdict, once the JSON Schema's is the same."""
+    findings = Findings()
+    read_document(normalise(workflow), findings)
+    errors = errors_in(findings.problems)
+    judged = next(VALIDATOR.iter_errors(workflow), None)
+    assert (judged is None) == (not errors), (judged and judged.message, [str(error) for error in errors])
+    return not errors
+
+
+@given(workflow=workflows)
+def test_on_generated_workflows(workflow):
+    accepts(workflow)
+
+
+@given(node=nodes)
+def test_on_generated_nodes(node):
+    accepts({"nodes": [node]})
+
+
+@given(spec=st.one_of(inputs, anything), name=texts)
+def test_on_generated_inputs(spec, name):
+    # Whether a default fits its type no JSON Schema can say: "3" fits an int here.
+    if isinstance(spec, dict):
+        spec.pop("default", None)
+    accepts({"nodes": [{"id": "a"}], "inputs": {name: spec}})
+
+
+@given(value=anything)
+def test_on_anything(value):
+    accepts(value)
+
+
+@pytest.mark.parametrize(
+    "node",
+    [
+        {"id": "a"},
+        {"id": "a", "type": "echo", "params": {"message": "${item}"}, "batch": {"items": "${list}"}},
+        {"id": "a", "batch": {"items": [], "as": "row", "parallel": True, "max_concurrent": 3}},
+        {
+            "id": "a",
+            "batch": {"items": [1], "error_handling": "continue", "max_retries": 2, "retry_wait": 0.5},
+        },
+        {"id": "a", "retry": {"max": 3, "wait": 0, "backoff": 1}, "batch": None, "theirs": 1},
+    ],
+)
+def test_on_good_nodes(node):
+    assert accepts({"nodes": [node]})
+
+
+def test_the_schema_is_one_and_describes_every_key():
+    jsonschema.Draft202012Validator.check_schema(SCHEMA)
+    assert set(SCHEMA["properties"]) == _KEYS
+    assert set(SCHEMA["$defs"]["batch"]["properties"]) == set(_BATCH)
+    assert set(SCHEMA["$defs"]["retry"]["properties"]) == set(_RETRY)
