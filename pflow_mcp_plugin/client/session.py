@@ -28,6 +28,10 @@ from mcp_types import (
     CallToolResult,
     ErrorData,
     Implementation,
+    InitializedNotification,
+    InitializeRequest,
+    InitializeRequestParams,
+    InitializeResult,
     InputRequest,
     InputRequiredResult,
     InputResponse,
@@ -45,6 +49,8 @@ from pflow_mcp_plugin.types import ServerInfo
 # The SDK logs tracebacks of what our errors say better; without a handler Python prints them.
 logging.getLogger("mcp").addHandler(logging.NullHandler())
 
+_ERAS = ("auto", "handshake")
+"""Settings of `protocol` that name no version."""
 _MAX_ROUNDS = 100
 """How often a server may answer one call with a request for input, or to be called again."""
 _LONGEST_PAUSE = 1.0
@@ -92,6 +98,8 @@ class Dispatcher(JSONRPCDispatcher):
         tools = raw.get("tools")
         if not isinstance(tools, list):
             return raw
+        if self.version in MODERN_PROTOCOL_VERSIONS:
+            raw = {**raw, **_usable_hints(raw)}
         broken = self._fault(raw) is not None
         kept = []
         for tool in tools:
@@ -145,6 +153,25 @@ class Session(ClientSession):
         self._questions = questions
         self._on_list_changed = on_list_changed
 
+    async def shake_hands(self, offer: str) -> None:
+        """Send `initialize` with a protocol version of ours, and settle on what is answered.
+
+        Raises:
+            RuntimeError: The server answered with a version that we do not speak.
+        """
+        request = InitializeRequest(
+            params=InitializeRequestParams(
+                protocol_version=offer,
+                capabilities=self._build_capabilities(offer),
+                client_info=self._client_info,
+            )
+        )
+        answer = await self.send_request(request, InitializeResult)
+        if answer.protocol_version not in HANDSHAKE_PROTOCOL_VERSIONS:
+            raise RuntimeError(answer.protocol_version)
+        self.adopt(answer)
+        await self.send_notification(InitializedNotification())
+
     async def dispatch_input_request(
         self, ctx: ClientRequestContext | None, request: InputRequest
     ) -> InputResponse | ErrorData:
@@ -168,7 +195,7 @@ def open_session(
 
 
 async def negotiate(
-    session: ClientSession,
+    session: Session,
     dispatcher: Dispatcher,
     protocol: str,
     era: str | None,
@@ -188,41 +215,37 @@ async def negotiate(
     """
     legacy = protocol == "handshake" or protocol in HANDSHAKE_PROTOCOL_VERSIONS
     if legacy or (protocol == "auto" and era == "handshake"):
-        await _initialize(session)
+        await _shake_hands(session, HANDSHAKE_PROTOCOL_VERSIONS[-1] if protocol in _ERAS else protocol)
     elif protocol == "auto":
         await _discover_or_initialize(session, dispatcher, patience)
     else:
         await session.discover()
-    if protocol not in ("auto", "handshake") and session.protocol_version != protocol:
+    if protocol not in _ERAS and session.protocol_version != protocol:
         raise VersionConflict(wanted=protocol, offered=[str(session.protocol_version)])
 
 
-async def _discover_or_initialize(session: ClientSession, dispatcher: Dispatcher, patience: float) -> None:
+async def _discover_or_initialize(session: Session, dispatcher: Dispatcher, patience: float) -> None:
     try:
         async with asyncio.timeout(patience):
             await session.discover()
     except TimeoutError:
-        await _initialize(session)
+        await _shake_hands(session)
     except MCPError as error:
         offered = _offered_versions(error)
         if offered and not set(offered) & {*HANDSHAKE_PROTOCOL_VERSIONS, *MODERN_PROTOCOL_VERSIONS}:
             raise VersionConflict(wanted=MODERN_PROTOCOL_VERSIONS[-1], offered=offered) from error
         if dispatcher.ended:
             raise
-        await _initialize(session)
+        await _shake_hands(session)
     except (RuntimeError, ValidationError):  # an answer to the probe that names no version we share
-        await _initialize(session)
+        await _shake_hands(session)
 
 
-async def _initialize(session: ClientSession) -> None:
+async def _shake_hands(session: Session, offer: str = HANDSHAKE_PROTOCOL_VERSIONS[-1]) -> None:
     try:
-        await session.initialize()
+        await session.shake_hands(offer)
     except RuntimeError as error:
-        exchange = current.get()
-        raw = exchange.raw if exchange is not None and exchange.raw is not None else {}
-        raise VersionConflict(
-            wanted=HANDSHAKE_PROTOCOL_VERSIONS[-1], offered=[str(raw.get("protocolVersion"))]
-        ) from error
+        raise VersionConflict(wanted=offer, offered=[str(error)]) from error
 
 
 class VersionConflict(Exception):
@@ -258,7 +281,7 @@ def _offered_versions(error: MCPError) -> list[str]:
     return [str(version) for version in supported] if isinstance(supported, list) else []
 
 
-def describe(session: ClientSession) -> ServerInfo:
+def describe(session: Session) -> ServerInfo:
     """Return what the server said of itself."""
     info, capabilities = session.server_info, session.server_capabilities
     return ServerInfo(
@@ -356,10 +379,20 @@ async def _responses(session: Session, requests: Mapping[str, InputRequest]) -> 
     return responses
 
 
-async def request_page(session: ClientSession, cursor: str | None) -> str | None:
+async def request_page(session: Session, cursor: str | None) -> str | None:
     """Ask for one page of tools, left raw in the current `Exchange`; return the next cursor."""
     page = await session.list_tools(params=PaginatedRequestParams(cursor=cursor))
     return page.next_cursor
+
+
+def _usable_hints(raw: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the cache hints of a list; one that is missing or makes no sense costs no tool."""
+    milliseconds, scope = raw.get("ttlMs"), raw.get("cacheScope")
+    usable = isinstance(milliseconds, int) and not isinstance(milliseconds, bool) and milliseconds >= 0
+    return {
+        "ttlMs": milliseconds if usable else 0,
+        "cacheScope": scope if scope in ("private", "public") else "private",
+    }
 
 
 def _tool_name(tool: object) -> str:

@@ -1,0 +1,268 @@
+"""Both eras of the protocol: what is settled at the start, and what servers ask and say later."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pflow_mcp_plugin.client import Pool
+from pflow_mcp_plugin.errors import CallFailed, ConnectionFailed
+from pflow_mcp_plugin.types import CallResult, Launch, Server, ToolCall
+
+Scripted = Callable[..., Launch]
+
+MODERN = Path(__file__).with_name("modern.py")
+FORM = {
+    "method": "elicitation/create",
+    "params": {
+        "message": "Which colour?",
+        "requestedSchema": {
+            "type": "object",
+            "properties": {"colour": {"type": "string", "default": "red"}, "size": {"type": "integer"}},
+        },
+    },
+}
+SAMPLING = {
+    "method": "sampling/createMessage",
+    "params": {
+        "messages": [{"role": "user", "content": {"type": "text", "text": "Hi"}}],
+        "maxTokens": 10,
+    },
+}
+
+# A tool that asks once, and answers with what it got.
+ASKS_IN_ITS_RESULT = """
+if "inputResponses" in params:
+    got = [params["inputResponses"], params.get("requestState")]
+    reply({"content": [{"type": "text", "text": json.dumps(got)}]})
+else:
+    question = params["arguments"]
+    reply({"resultType": "input_required", "inputRequests": {"q": question}, "requestState": "opaque {"})
+"""
+ASKS_BY_A_REQUEST = """
+raw(json.dumps({"jsonrpc": "2.0", "id": "q", **request["params"]["arguments"]}) + chr(10))
+answer = json.loads(sys.stdin.readline())
+reply({"content": [{"type": "text", "text": json.dumps(answer.get("result", answer.get("error")))}]})
+"""
+
+
+def modern(script: str, **options: Any) -> Launch:
+    """A server of 2026-07-28 whose tools do what the script says."""
+    arguments = (str(MODERN), script)
+    return Launch(server=Server(name="odd", command=sys.executable, args=arguments, **options))
+
+
+def listing(hints: Mapping[str, Any], script: str = "") -> Launch:
+    """One whose list of tools has these cache hints."""
+    arguments = (str(MODERN), script, json.dumps(hints))
+    return Launch(server=Server(name="odd", command=sys.executable, args=arguments))
+
+
+def act(pool: Pool, launch: Launch, arguments: Mapping[str, Any] | None = None) -> CallResult:
+    return pool.call(launch, ToolCall(server="odd", tool="act", arguments=arguments or {}))
+
+
+def told(result: CallResult) -> Any:
+    """What the tool says that it got."""
+    return json.loads(result.content[0]["text"])
+
+
+def red(message: str, schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Fill in the size; leave the colour to its default."""
+    return {"size": 3}
+
+
+# What `protocol` settles.
+
+
+@pytest.mark.parametrize(
+    ("protocol", "era", "version"),
+    [
+        ("auto", "modern", "2026-07-28"),
+        ("handshake", "handshake", "2025-11-25"),
+        ("2026-07-28", "modern", "2026-07-28"),
+        ("2025-11-25", "handshake", "2025-11-25"),
+        ("2025-06-18", "handshake", "2025-06-18"),
+    ],
+)
+def test_the_bundled_server_speaks_every_version_that_is_insisted_on(
+    pool: Pool, protocol: str, era: str, version: str
+) -> None:
+    server = Server(
+        name="demo",
+        command=sys.executable,
+        args=("-m", "pflow_mcp_plugin.server.demo"),
+        protocol=protocol,
+    )
+    listing = pool.list_tools(Launch(server=server))
+    assert (listing.info.era, listing.info.protocol) == (era, version)
+    call = ToolCall(server="demo", tool="add", arguments={"a": 1, "b": 2})
+    assert pool.call(Launch(server=server), call).structured == {"result": 3}
+
+
+@pytest.mark.servers
+def test_a_real_server_of_the_modern_era_is_found_to_be_one(time_command: list[str], pool: Pool) -> None:
+    server = Server(name="time", command=time_command[0], args=tuple(time_command[1:]))
+    info = pool.info(Launch(server=server))
+    assert (info.era, info.protocol) == ("modern", "2026-07-28")
+
+
+@pytest.mark.servers
+@pytest.mark.parametrize("protocol", ["auto", "handshake", "2025-11-25"])
+def test_a_real_server_of_the_handshake_era_is_found_to_be_one(
+    everything_command: list[str], pool: Pool, protocol: str
+) -> None:
+    server = Server(
+        name="every", command=everything_command[0], args=tuple(everything_command[1:]), protocol=protocol
+    )
+    info = pool.info(Launch(server=server))
+    assert (info.era, info.protocol) == ("handshake", "2025-11-25")
+
+
+@pytest.mark.parametrize(
+    ("protocol", "said"),
+    [("2025-06-18", "offers 2025-11-25, pflow wants 2025-06-18"), ("2026-07-28", "odd")],
+)
+def test_a_version_that_the_server_does_not_speak_is_not_given_up_on_silently(
+    scripted: Scripted, pool: Pool, protocol: str, said: str
+) -> None:
+    with pytest.raises(ConnectionFailed, match=said) as caught:
+        act(pool, scripted(protocol=protocol))
+    assert caught.value.where.phase == "handshake"
+
+
+# What a server asks in mid-call.
+
+
+def test_a_form_in_a_result_is_declined_and_the_call_goes_on(pool: Pool, warnings_seen: list[str]) -> None:
+    for _ in range(2):
+        answers, state = told(act(pool, modern(ASKS_IN_ITS_RESULT), FORM))
+        assert answers["q"]["action"] == "decline"
+        assert state == "opaque {"
+    assert warnings_seen == [
+        "server odd asks for input: 'Which colour?'; declined, as nobody is there to answer"
+    ]
+
+
+def test_a_form_in_a_request_is_declined_and_the_call_goes_on(
+    scripted: Scripted, pool: Pool, warnings_seen: list[str]
+) -> None:
+    assert told(act(pool, scripted(ASKS_BY_A_REQUEST), FORM))["action"] == "decline"
+    assert len(warnings_seen) == 1
+
+
+def test_someone_who_answers_gets_the_form_and_its_defaults_are_filled_in(scripted: Scripted) -> None:
+    with Pool(print, ask=red) as pool:
+        answers, _ = told(act(pool, modern(ASKS_IN_ITS_RESULT), FORM))
+        by_request = told(act(pool, scripted(ASKS_BY_A_REQUEST), FORM))
+    for answer in (answers["q"], by_request):
+        assert answer["action"] == "accept"
+        assert answer["content"] == {"colour": "red", "size": 3}
+
+
+def test_someone_who_answers_may_decline(scripted: Scripted) -> None:
+    with Pool(print, ask=lambda message, schema: None) as pool:
+        assert told(act(pool, scripted(ASKS_BY_A_REQUEST), FORM))["action"] == "decline"
+
+
+@pytest.mark.parametrize("ask", [None, red])
+def test_servers_are_told_of_elicitation_only_if_someone_answers(ask: Any) -> None:
+    script = "reply({'content': [], 'structuredContent': params['_meta']})"
+    with Pool(print, ask=ask) as pool:
+        meta = act(pool, modern(script)).structured
+    assert ("elicitation" in meta["io.modelcontextprotocol/clientCapabilities"]) is (ask is not None)
+
+
+def test_a_question_for_roots_gets_none(scripted: Scripted, pool: Pool) -> None:
+    roots = {"method": "roots/list"}
+    assert told(act(pool, modern(ASKS_IN_ITS_RESULT), roots))[0]["q"]["roots"] == []
+    assert told(act(pool, scripted(ASKS_BY_A_REQUEST), roots))["roots"] == []
+
+
+def test_sampling_by_a_request_is_refused_and_the_call_goes_on(scripted: Scripted, pool: Pool) -> None:
+    assert told(act(pool, scripted(ASKS_BY_A_REQUEST), SAMPLING))["code"] == -1
+
+
+def test_sampling_in_a_result_cannot_be_declined_and_fails_the_call(pool: Pool) -> None:
+    with pytest.raises(CallFailed, match="asks for the use of a language model, which a run cannot give"):
+        act(pool, modern(ASKS_IN_ITS_RESULT), SAMPLING)
+
+
+def test_a_server_that_only_gives_its_state_is_called_again(pool: Pool) -> None:
+    script = """
+rounds = int(params.get("requestState", 0))
+if rounds < 3:
+    reply({"resultType": "input_required", "requestState": str(rounds + 1)})
+else:
+    reply({"content": [{"type": "text", "text": json.dumps(sorted(params))}]})
+"""
+    assert told(act(pool, modern(script))) == ["_meta", "arguments", "name", "requestState"]
+
+
+def test_a_server_that_asks_for_ever_is_given_up(pool: Pool) -> None:
+    script = """
+reply({"resultType": "input_required", "inputRequests": {"q": params["arguments"]}, "requestState": "s"})
+"""
+    with pytest.raises(CallFailed, match="asks for input again and again"):
+        act(pool, modern(script), FORM)
+
+
+def test_a_server_that_is_never_done_meets_the_deadline_of_the_whole_call(pool: Pool) -> None:
+    script = "reply({'resultType': 'input_required', 'requestState': 's'})"
+    begun = time.monotonic()
+    with pytest.raises(CallFailed, match="call_timeout_max"):
+        act(pool, modern(script, call_timeout_max=1.5))
+    assert time.monotonic() - begun < 10
+
+
+# What a server says of its list of tools.
+
+
+def test_a_list_is_not_asked_for_again_while_it_holds(pool: Pool) -> None:
+    launch = listing({"ttlMs": 60_000, "cacheScope": "private"})
+    assert pool.list_tools(launch).tools[0].description == "1"
+    assert pool.list_tools(launch).tools[0].description == "1"
+
+
+@pytest.mark.parametrize(
+    "hints",
+    [{"ttlMs": 0, "cacheScope": "public"}, {"ttlMs": -5}, {"ttlMs": "soon", "cacheScope": "mine"}, {}],
+)
+def test_a_list_that_does_not_hold_or_says_nothing_usable_is_asked_for_again(
+    pool: Pool, hints: Mapping[str, Any]
+) -> None:
+    launch = listing(hints)
+    assert pool.list_tools(launch).tools[0].description == "1"
+    assert pool.list_tools(launch).tools[0].description == "2"
+
+
+def test_a_list_that_the_server_calls_changed_is_asked_for_again(pool: Pool) -> None:
+    launch = listing({"ttlMs": 60_000, "cacheScope": "private"}, "changed(); reply({'content': []})")
+    assert pool.list_tools(launch).tools[0].description == "1"
+    assert pool.changed_lists() == []
+    act(pool, launch)
+    assert [changed.server.name for changed in pool.changed_lists()] == ["odd"]
+    assert pool.list_tools(launch).tools[0].description == "2"
+
+
+def test_a_changed_list_is_noticed_in_the_era_of_the_handshake_too(scripted: Scripted, pool: Pool) -> None:
+    launch = scripted("notify('tools/list_changed', {}); reply({'content': []})")
+    pool.list_tools(launch)
+    act(pool, launch)
+    assert [changed.server.name for changed in pool.changed_lists()] == ["odd"]
+
+
+def test_a_tool_whose_header_claims_are_invalid_is_left_out_and_named(pool: Pool) -> None:
+    schema = {"type": "object", "properties": {"a": {"type": "object", "x-mcp-header": "A"}}}
+    script = f"""
+reply({{"tools": [{{"name": "bad", "inputSchema": {schema!r}}}], "ttlMs": 0, "cacheScope": "private"}})
+"""
+    listed = pool.list_tools(modern(script))
+    assert [name for name, _ in listed.skipped] == ["bad"]
+    assert listed.tools == ()
