@@ -8,6 +8,8 @@
 - `framing`, `pipes`: lines over pipes, in linear time
 - `messages`: JSON-RPC messages out of those lines, and back
 - `stdio`, `sockets`, `http`, `sse`: the transports
+- `keeping`, `eventstream`: the HTTP client below the last two, and the streams it hands on
+- `exchange`: what one request saw on its way
 - `connection`: one owner task opens, serves and closes a connection
 - `session`: the SDK's session, with malformed tools screened out and the raw answers kept
 - `listing`: the pages of tools put together

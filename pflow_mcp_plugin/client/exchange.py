@@ -74,6 +74,10 @@ class ForeignEndpoint(Exception):
     """A server sends its messages' way to another host than its own."""
 
 
+class InvalidJson(Exception):
+    """A message is no JSON; the argument is its beginning."""
+
+
 class CertificatesUnreadable(Exception):
     """The file or folder with the certificates to trust cannot be read."""
 

@@ -9,12 +9,14 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx2
 from mcp.client.streamable_http import streamable_http_client
 
 from pflow_mcp_plugin.client.exchange import CertificatesUnreadable
 from pflow_mcp_plugin.client.keeping import KeepingClient
+from pflow_mcp_plugin.trust.egress import is_loopback
 from pflow_mcp_plugin.types import Server
 
 _MIB = 1 << 20
@@ -50,6 +52,8 @@ def make_client(server: Server) -> KeepingClient:
         headers=request_headers(server),
         timeout=httpx2.Timeout(server.timeout, read=server.sse_timeout),
         verify=tls_context(os.environ),
+        # What is meant for this machine would reach a proxy in the clear, and lead elsewhere.
+        trust_env=not is_loopback(urlsplit(server.url).hostname or ""),
     )
 
 

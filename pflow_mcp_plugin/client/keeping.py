@@ -95,8 +95,9 @@ class KeepingClient(httpx2.AsyncClient):
         exchange.session_lost = in_session and response.status_code == HTTPStatus.NOT_FOUND
         kind = response.headers.get("content-type", "").lower()
         if response.is_success and kind.startswith("text/event-stream"):
-            watched = EventBytes(response, self._limit, exchange)
-            return _remade(response, stream=watched)
+            # A stream that answers no request ends when it likes, and is nobody's failure.
+            told = exchange if response.request.method == "POST" or exchange.cut else Exchange()
+            return _remade(response, stream=EventBytes(response, self._limit, told))
         try:
             if response.is_success and kind.startswith("application/json"):
                 content = await _read_whole(response, self._limit)

@@ -7,6 +7,7 @@ word, and whose cap on an event cannot be set.
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from http import HTTPStatus
@@ -15,7 +16,7 @@ from urllib.parse import urljoin, urlsplit
 
 import httpx2
 
-from pflow_mcp_plugin.client.exchange import Exchange, ForeignEndpoint, TooLarge, current
+from pflow_mcp_plugin.client.exchange import Exchange, ForeignEndpoint, InvalidJson, TooLarge, current
 from pflow_mcp_plugin.client.http import make_client
 from pflow_mcp_plugin.client.messages import MessageQueue, MessageSink
 from pflow_mcp_plugin.types import Server
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 _REFUSED = -32603
 _MAX_REDIRECTS = 3
+_SHOWN = 200
+"""Characters of a message that is no JSON."""
 
 
 @asynccontextmanager
@@ -66,7 +69,7 @@ class EventStream:
         """Take events until the stream ends; what went wrong is left in the exchanges it harms."""
         try:
             await self._take_events()
-        except (httpx2.HTTPError, TooLarge, ForeignEndpoint) as error:
+        except (httpx2.HTTPError, TooLarge, ForeignEndpoint, InvalidJson) as error:
             self._fail(error)
         finally:
             self.incoming.end()
@@ -103,7 +106,8 @@ class EventStream:
         try:
             message = jsonrpc_message_adapter.validate_json(data, by_name=False)
         except ValueError:
-            return  # the deadline of the request it was meant for says what is missing
+            _require_json(data)
+            return  # JSON, but no message; the deadline of the request says what is missing
         if not hasattr(message, "method"):
             self._match(message.id)
         self.incoming.put(SessionMessage(message))
@@ -119,10 +123,11 @@ class EventStream:
         for exchange in self._waiting.values():
             exchange.error, exchange.cut = error, True
         if not self.opened.done():
+            error = error or httpx2.RemoteProtocolError("the stream ended before it named an endpoint")
             opening = current.get()
-            if opening is not None and isinstance(error, ForeignEndpoint):
-                opening.error = error
-            self.opened.set_exception(error or httpx2.RemoteProtocolError("the stream ended at once"))
+            if opening is not None and not isinstance(error, httpx2.HTTPStatusError | httpx2.SSEError):
+                opening.error = error  # of those two, status and content are noted already
+            self.opened.set_exception(error)
 
     async def send(self, message: SessionMessage) -> None:
         """Post one message; where that fails, its own request is answered with the failure."""
@@ -157,6 +162,13 @@ class EventStream:
             await response.aclose()
             request = following
         return httpx2.Response(HTTPStatus.LOOP_DETECTED, request=request)
+
+
+def _require_json(data: str) -> None:
+    try:
+        json.loads(data)
+    except ValueError as error:
+        raise InvalidJson(data[:_SHOWN]) from error
 
 
 def _same_origin(one: str, other: str) -> bool:

@@ -23,7 +23,7 @@ def plain_http_host(url: str) -> str:
         host = urlsplit(url).hostname or ""
     except ValueError:  # an address that is none, such as http://[::1
         return url
-    return "" if "${" in url.partition("://")[2].partition("/")[0] or _is_loopback(host) else host
+    return "" if "${" in url.partition("://")[2].partition("/")[0] or is_loopback(host) else host
 
 
 def advise(server: Server) -> Problem | None:
@@ -53,7 +53,8 @@ def require_safe(server: Server) -> None:
         raise ConfigError(message, where=where, next_step=_STEP.format(name=server.name))
 
 
-def _is_loopback(host: str) -> bool:
+def is_loopback(host: str) -> bool:
+    """Whether a host is this machine, by its name or address alone."""
     from ipaddress import ip_address
 
     name = host.lower().rstrip(".")

@@ -180,6 +180,39 @@ def test_the_error_of_a_server_counts_more_than_its_status(pool: Pool) -> None:
         pool.call(*_in_region(server))
 
 
+@pytest.mark.parametrize("kind", ["application/json", "text/event-stream"])
+def test_an_answer_that_is_no_json_is_said_to_be_none(pool: Pool, kind: str) -> None:
+    async def babble(request: Request, reply: Reply) -> bool:
+        if request.rpc == "tools/call":
+            await reply.status(200, b"data: {nonsense\n\n", content_type=kind)
+        return request.rpc == "tools/call"
+
+    with FaultServer(babble) as server:
+        with pytest.raises(CallFailed, match=r"^Invalid JSON response from server web") as caught:
+            pool.call(*_in_region(server))
+        assert caught.value.ran == "unknown"
+
+
+def test_a_standing_stream_that_ends_at_once_is_not_asked_for_without_a_pause(pool: Pool) -> None:
+    asked = asyncio.Event()
+    opened: list[float] = []
+
+    async def hasty(request: Request, reply: Reply) -> bool:
+        if request.method == "GET":
+            opened.append(time.monotonic())
+            await reply.events("id: 1\nretry: 0\ndata:")
+            reply.close()
+            if len(opened) == 4:
+                asked.set()
+        elif request.rpc == "tools/call":
+            await asked.wait()
+        return request.method == "GET"
+
+    with FaultServer(hasty, session="s") as server:
+        pool.call(*_in_region(server))
+    assert opened[3] - opened[0] >= 0.3
+
+
 def test_a_run_does_not_wait_for_a_server_that_will_not_end_its_session(warnings_seen: list[str]) -> None:
     async def stuck(request: Request, reply: Reply) -> bool:
         if request.method == "DELETE":

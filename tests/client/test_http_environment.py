@@ -82,8 +82,15 @@ def test_https_goes_through_a_tunnel_and_is_still_verified(pool, run, monkeypatc
 def test_hosts_of_no_proxy_are_reached_directly(pool, run, monkeypatch):
     server = run(FaultServer(well))
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    assert called(pool, server.url())
+    monkeypatch.setenv("NO_PROXY", "0.0.0.0")  # an address of this machine that is no loopback one
+    assert called(pool, server.url("0.0.0.0"))
+
+
+@pytest.mark.parametrize("variable", ["HTTP_PROXY", "ALL_PROXY"])
+def test_no_proxy_comes_between_this_machine_and_itself(pool, run, monkeypatch, variable):
+    server = run(FaultServer(well))
+    monkeypatch.setenv(variable, "http://127.0.0.1:1")
+    assert called(pool, server.url("localhost"))
 
 
 def test_a_proxy_that_refuses_is_named_as_the_cause(pool, run, monkeypatch):

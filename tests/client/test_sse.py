@@ -194,12 +194,33 @@ def test_an_answer_with_a_wrong_id_counts_as_none(pool, serve):
         pool.call(launch(serve(script), call_timeout=1), ACT)
 
 
+def test_an_event_that_is_no_json_is_said_to_be_none(pool, serve):
+    async def babble(request: Request, reply: Reply) -> None:
+        await reply.status(202)
+        await script.event("{nonsense")
+
+    script = Streaming(babble)
+    with pytest.raises(CallFailed, match=r"^Invalid JSON response from server old: {nonsense") as caught:
+        pool.call(launch(serve(script)), ACT)
+    assert caught.value.ran == "unknown"
+
+
 def test_messages_are_not_sent_to_another_host(pool, serve):
     other = serve(Streaming())
     server = serve(Streaming(endpoint=other.url("localhost")))
     with pytest.raises(ConnectionFailed, match="wants its messages sent to another host"):
         pool.info(launch(server))
     assert other.requests == []
+
+
+def test_a_stream_that_ends_at_once_is_a_failure_to_connect(pool, serve):
+    async def over(request: Request, reply: Reply) -> bool:
+        await reply.events()
+        reply.close()
+        return True
+
+    with pytest.raises(ConnectionFailed, match="the stream ended before it named an endpoint"):
+        pool.info(launch(serve(over)))
 
 
 def test_silence_instead_of_an_endpoint_meets_the_start_deadline(pool, serve):

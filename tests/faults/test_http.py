@@ -232,6 +232,19 @@ def test_row_43_a_lost_session_is_made_anew_and_an_unsafe_call_fails(bench, fail
     assert server.count("initialize") == 2
 
 
+def test_row_43_a_list_of_tools_is_asked_for_again(bench, serve):
+    async def forget(request: Request, reply: Reply) -> bool:
+        if request.rpc != "tools/list" or request.headers["mcp-session-id"] == "second":
+            return False
+        server.session = "second"
+        await reply.status(404)
+        return True
+
+    server = serve(forget, session="first")
+    assert len(bench.pool.list_tools(launch(server)).tools) == 1
+    assert server.count("initialize") == 2
+
+
 def test_row_43_a_session_that_is_lost_each_time_ends_in_an_error(bench, fails, serve):
     server = serve(on_call(with_status(404)), session="always")
     fails(

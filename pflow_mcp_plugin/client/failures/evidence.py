@@ -84,6 +84,15 @@ def failure(
     )
 
 
+def invalid_json(beginning: str, evidence: Evidence) -> McpError:
+    """Return the error for a message that is no JSON, whatever way it came."""
+    return failure(
+        f"Invalid JSON response from server {evidence.server.name}: {beginning}",
+        evidence,
+        next_step="report it to the server's author",
+    )
+
+
 def _unset_note(evidence: Evidence) -> list[str]:
     if not evidence.unset:
         return []

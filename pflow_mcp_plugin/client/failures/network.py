@@ -11,9 +11,10 @@ from pflow_mcp_plugin.client.exchange import (
     AnswerTooSlow,
     CertificatesUnreadable,
     ForeignEndpoint,
+    InvalidJson,
     TooLarge,
 )
-from pflow_mcp_plugin.client.failures.evidence import Evidence, causes, failure
+from pflow_mcp_plugin.client.failures.evidence import Evidence, causes, failure, invalid_json
 from pflow_mcp_plugin.errors import DeadlineExceeded, McpError
 
 _CERTIFICATE_FAULTS = {
@@ -55,6 +56,8 @@ def _from_ours(error: BaseException, evidence: Evidence) -> McpError | None:
             limit_bytes=error.limit,
             size_bytes=error.size,
         )
+    if isinstance(error, InvalidJson):
+        return invalid_json(str(error), evidence)
     if isinstance(error, ForeignEndpoint):
         return failure(
             f"Server {name} at {url} wants its messages sent to another host: {error}; refused",

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from pflow_mcp_plugin.client.failures.evidence import Evidence, failure, leaves
+from pflow_mcp_plugin.client.failures.evidence import Evidence, failure, invalid_json, leaves
 from pflow_mcp_plugin.errors import McpError, ToolNotFound, Where
+
+_SHOWN = 200
 
 # JSON-RPC and MCP error codes.
 _CONNECTION_CLOSED = -32000
@@ -13,6 +15,9 @@ _REQUEST_TIMEOUT = -32001
 _RESOURCE_NOT_FOUND = -32002
 _METHOD_NOT_FOUND = -32601
 _INVALID_PARAMS = -32602
+_PARSE_ERROR = -32700
+_UNPARSED = "Failed to parse "
+"""How the SDK begins when it could not read an answer, rather than the server a request."""
 _NEVER_BEGUN = {_METHOD_NOT_FOUND, _INVALID_PARAMS, -32020, -32021, -32022}
 """With the last three a server refuses headers, capabilities and the version of a request."""
 
@@ -65,6 +70,8 @@ def _from_rpc(error: Any, evidence: Evidence) -> McpError:
         return failure(
             f"Server {name} closed the connection", evidence, retryable=unsent, next_step=step, code=code
         )
+    if code == _PARSE_ERROR and text.startswith(_UNPARSED):
+        return invalid_json(" ".join(text.split())[:_SHOWN], evidence)
     if evidence.calling and says_tool_is_gone(text, evidence.tool):
         return tool_gone(evidence.where, code=code)
     known = {_METHOD_NOT_FOUND: "Method not found", _INVALID_PARAMS: "Invalid params"}.get(code)
