@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from pflow_mcp_plugin.contract import Kind, PflowError
+from pflow_mcp_plugin.host.plugins import own_distribution
 
 _SERVICE = "pflow"
 
@@ -50,7 +51,9 @@ def _ask(question: str, key: str, *more: str) -> Any:
         from keyring.errors import KeyringError
     except ImportError as error:
         message = f"{key} is kept in the keyring, and the package keyring is not installed"
-        raise KeyringUnusable(message, suggestions=("pip install 'pflow-mcp[keyring]'",)) from error
+        mine = own_distribution()
+        package = f"'{mine.name}[keyring]'" if mine else "keyring"
+        raise KeyringUnusable(message, suggestions=(f"pip install {package}",)) from error
     try:
         return getattr(keyring, question)(_SERVICE, key, *more)
     except KeyringError as error:

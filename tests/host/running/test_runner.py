@@ -283,10 +283,11 @@ def test_a_raised_error_takes_the_edge_of_its_action_or_else_of_error(bench, giv
     outcome = bench.run(workflow)
     assert outcome.success
     assert outcome.outputs == {"value": "after: too slow"}
-    assert trace_of(outcome)["steps"][0] | {"milliseconds": 0} == {
+    assert trace_of(outcome)["steps"][0] | {"milliseconds": 0, "offset": 0} == {
         "id": "f",
         "type": "t-fail",
         "action": edge,
+        "offset": 0,
         "milliseconds": 0,
         "params": {},
         "outputs": {"error": "too slow"},
