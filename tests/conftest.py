@@ -126,6 +126,13 @@ def git_command(tmp_path: Path) -> list[str]:
         return real_servers.git(repository)
 
 
+@pytest.fixture
+def duckdb_command() -> list[str]:
+    """The command of the DuckDB server, with a database in memory."""
+    with _required():
+        return real_servers.duckdb()
+
+
 @pytest.fixture(scope="session")
 def everything_http() -> Iterator[str]:
     """The URL of a reference server over streamable HTTP, shared by the tests of this process."""

@@ -23,6 +23,7 @@ INSTALLED = HERE / ".installed"
 LOOPBACK = HERE / "loopback.cjs"
 _NODE = INSTALLED / "node"
 _PYTHON = INSTALLED / "python"
+_DUCKDB = INSTALLED / "duckdb"
 _INSTALL_SECONDS = 600
 _START_SECONDS = 30
 _POLL_SECONDS = 0.05
@@ -50,6 +51,12 @@ def local_time() -> list[str]:
 def git(repository: Path) -> list[str]:
     """Return the command of the git server, for one repository."""
     return [str(_python_program("mcp-server-git")), "--repository", str(repository)]
+
+
+def duckdb() -> list[str]:
+    """Return the command of the DuckDB server, with a database in memory."""
+    install_duckdb()
+    return [str(_DUCKDB / "venv/bin/mcp-server-motherduck"), "--db-path", ":memory:", "--read-write"]
 
 
 def install_node() -> None:
@@ -83,12 +90,20 @@ def install_python() -> None:
     Raises:
         Unavailable: The install failed.
     """
-    pinned = HERE / "requirements.txt"
-    with _only_once(_PYTHON, pinned) as needed:
+    _install_from_pypi(HERE / "requirements.txt", _PYTHON)
+
+
+def install_duckdb() -> None:
+    """Install the DuckDB server, which needs much that no other does, likewise."""
+    _install_from_pypi(HERE / "requirements-duckdb.txt", _DUCKDB)
+
+
+def _install_from_pypi(pinned: Path, folder: Path) -> None:
+    with _only_once(folder, pinned) as needed:
         if needed:
-            _run([sys.executable, "-m", "venv", "--clear", str(_PYTHON / "venv")], _PYTHON)
-            pip = [str(_PYTHON / "venv/bin/python"), "-m", "pip"]
-            _run([*pip, "install", "--quiet", "--no-deps", "-r", str(pinned)], _PYTHON)
+            _run([sys.executable, "-m", "venv", "--clear", str(folder / "venv")], folder)
+            pip = [str(folder / "venv/bin/python"), "-m", "pip"]
+            _run([*pip, "install", "--quiet", "--no-deps", "-r", str(pinned)], folder)
 
 
 @contextmanager
@@ -207,7 +222,7 @@ def _end_group(process: subprocess.Popen[bytes]) -> None:
 def main() -> int:
     """Install everything; say what is there and what is not."""
     missing = 0
-    for name, install in (("npm", install_node), ("PyPI", install_python)):
+    for name, install in (("npm", install_node), ("PyPI", install_python), ("PyPI (DuckDB)", install_duckdb)):
         try:
             install()
         except Unavailable as reason:

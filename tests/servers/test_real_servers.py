@@ -48,6 +48,11 @@ def test_the_git_server_answers(git_command):
     assert {"git_status", "git_commit"} <= _tools(_over_stdio(git_command))
 
 
+@pytest.mark.timeout(600)  # its install takes minutes
+def test_the_duckdb_server_answers(duckdb_command):
+    assert "execute_query" in _tools(_over_stdio(duckdb_command))
+
+
 def test_the_http_server_is_reached_on_loopback_only(everything_http):
     port = int(everything_http.rsplit(":", 1)[1].split("/")[0])
     listening = [
