@@ -140,12 +140,13 @@ class PipeWriter(asyncio.BaseProtocol):
 
     async def close(self, seconds: float) -> None:
         """Close the pipe, waiting a little for what is still to be written."""
-        if self._transport is None or self.lost:
+        if self._transport is None or self._transport.is_closing():
             return
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._room.wait()
-        self._transport.abort()
+        if not self._transport.is_closing():  # it may have been lost meanwhile
+            self._transport.abort()
 
 
 async def read_pipe(protocol: asyncio.Protocol, pipe: IO[bytes]) -> asyncio.ReadTransport:

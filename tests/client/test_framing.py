@@ -35,6 +35,7 @@ def test_an_endless_line_is_cut_off_at_the_cap() -> None:
     with pytest.raises(LineTooLong) as caught:
         list(buffer.feed(b"12345"))
     assert caught.value.size == 15
+    assert buffer.pending == 0  # what had come is let go
 
 
 def test_a_line_that_ends_beyond_the_cap_is_refused_too() -> None:

@@ -106,7 +106,7 @@ def fails() -> Callable[..., McpError]:
         phase: str,
         ran: str = "not ran",
         retryable: bool = False,
-        seconds: float = 10,
+        seconds: float = 20,
     ) -> McpError:
         with within(seconds), pytest.raises(kind) as caught:
             act()
