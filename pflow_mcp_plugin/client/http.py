@@ -46,15 +46,22 @@ def make_client(server: Server) -> KeepingClient:
     Raises:
         CertificatesUnreadable: The environment names certificates that cannot be read.
     """
+    url = urlsplit(server.url)
+    local = is_loopback(url.hostname or "")
     return KeepingClient(
         limit=int(server.max_line_mb * _MIB),
         seconds=server.timeout,
         headers=request_headers(server),
         timeout=httpx2.Timeout(server.timeout, read=server.sse_timeout),
-        verify=tls_context(os.environ),
+        verify=_trusting_nobody() if local and url.scheme == "http" else tls_context(os.environ),
         # What is meant for this machine would reach a proxy in the clear, and lead elsewhere.
-        trust_env=not is_loopback(urlsplit(server.url).hostname or ""),
+        trust_env=not local,
     )
+
+
+def _trusting_nobody() -> ssl.SSLContext:
+    """Return a context for a connection without TLS: reading certificates for it takes time."""
+    return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
 
 def tls_context(environ: Mapping[str, str]) -> ssl.SSLContext:

@@ -127,11 +127,10 @@ def test_a_private_ca_is_not_trusted_by_itself(pool, run, authority):
 
 
 @pytest.mark.parametrize("content", [None, "no certificate"])
-def test_a_file_that_cannot_be_read_is_named(pool, run, monkeypatch, tmp_path, content):
-    server = run(FaultServer(well))
+def test_a_file_that_cannot_be_read_is_named(pool, monkeypatch, tmp_path, content):
     file = tmp_path / "roots.pem"
     if content is not None:
         file.write_text(content)
     monkeypatch.setenv("SSL_CERT_FILE", str(file))
     with pytest.raises(ConnectionFailed, match=f"Certificates to trust cannot be read: {file}"):
-        called(pool, server.url())
+        called(pool, "https://localhost/mcp")
