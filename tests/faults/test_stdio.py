@@ -17,7 +17,10 @@ import pytest
 
 from pflow_mcp_plugin.client import Pool
 from pflow_mcp_plugin.client.brake import Brake
+from pflow_mcp_plugin.client.exchange import Exchange
+from pflow_mcp_plugin.client.failures import Evidence, explain
 from pflow_mcp_plugin.client.framing import LineBuffer
+from pflow_mcp_plugin.client.pipes import TailReader
 from pflow_mcp_plugin.client.reaper_process import marked_processes
 from pflow_mcp_plugin.discovery.launching import launch as configured
 from pflow_mcp_plugin.errors import (
@@ -193,6 +196,10 @@ def test_row_16_a_flood_on_stderr_is_drained_and_its_end_is_kept(bench, fails, w
         lambda: bench.act(launch, value="die"), CallFailed, begins, phase="call", ran="unknown", seconds=40
     )
     assert len(error.facts["stderr"]) <= _STDERR_KEPT
+    reader = TailReader()
+    for _ in range(20):
+        reader.data_received(b"x" * 1_000_000)
+    assert len(reader._kept) <= 2 * _STDERR_KEPT
 
 
 def test_row_17_a_crash_in_mid_call_is_told_with_signal_last_words_and_unknown_outcome(bench, fails):
@@ -459,6 +466,13 @@ def test_row_32_a_call_that_could_not_be_written_is_sent_to_a_new_server(bench):
     assert [bench.act(launch, value=n).content[0]["text"] for n in range(2)] == ["done", "done"]
     assert calls(bench) == ["call 0", "call 1"]
     assert starts(bench) == 2
+
+
+def test_row_32_the_end_of_a_server_that_got_nothing_leaves_a_call_to_be_sent():
+    exchange = Exchange(sent=True, unsent=True)
+    evidence = Evidence(server=Server(name="odd"), phase="call", tool="act", returncode=1, exchange=exchange)
+    error = explain(BrokenPipeError(), evidence)
+    assert (error.ran, error.retryable) == ("not ran", True)
 
 
 def test_row_32_a_call_that_was_written_is_never_sent_again(bench, fails):
