@@ -352,6 +352,11 @@ class DiesOnTheProbe(Plain):
     def probe(self, request: Message) -> None:
         sys.exit(1)
 
+    def call(self, request: Message) -> None:
+        if request["params"]["arguments"].get("value") == "die":
+            os._exit(1)
+        super().call(request)
+
 
 class SilentOnTheProbe(Plain):
     def probe(self, request: Message) -> None:

@@ -493,6 +493,15 @@ def test_row_33_a_server_that_exits_on_the_probe_gets_the_handshake_which_is_rem
     assert bench.log.count("server/discover") == 1
 
 
+def test_row_33_a_server_that_is_started_again_in_a_run_is_not_probed_again(bench):
+    launch = bench.launch("DiesOnTheProbe")
+    with pytest.raises(CallFailed):
+        bench.act(launch, value="die")
+    assert bench.act(launch).content[0]["text"] == "done"
+    assert starts(bench) == 3
+    assert bench.log.count("server/discover") == 1
+
+
 def test_row_34_the_wait_for_a_silent_probe_is_paid_once(bench, within):
     with within(20):
         assert bench.sync("SilentOnTheProbe", startup_timeout=3).error is None
