@@ -11,7 +11,7 @@ from pflow_mcp_plugin.host.nodes.source import OwnNodes
 
 @hookimpl
 def pflow_register_nodes(host: Host) -> Iterable[NodeSource]:
-    """Contribute `echo`, `read-file`, `write-file` and `shell`."""
+    """Contribute `echo`, `read-file`, `write-file`, `shell` and `llm`."""
     return [OwnNodes()]
 
 

@@ -97,6 +97,30 @@ _ENTRIES = (
             actions=("default", "error", "timeout"),
         ),
     ),
+    Entry(
+        node="llm",
+        class_name="Llm",
+        module="pflow_mcp_plugin.host.nodes.model",
+        file_path="pflow_mcp_plugin/host/nodes/model.py",
+        source="pflow",
+        description="Ask a language model: summarize, classify, extract or write text with an LLM",
+        interface=Interface(
+            inputs=("prompt",),
+            params=(
+                Field(key="prompt", required=True, description="What is asked; anything but text as JSON"),
+                Field(key="system", type="str", description="How it is to answer"),
+                Field(key="model", type="str", description="A model of `llm models`, else its default"),
+                Field(key="temperature", type="float", description="How freely it answers"),
+                Field(key="schema", type="dict", description="A JSON Schema; the answer is then a value"),
+                Field(key="options", type="dict", description="Further options of the model"),
+            ),
+            outputs=(
+                Field(key="response", description="The answer: a text, or a value where there is a schema"),
+                Field(key="model", type="str", description="The model that gave it"),
+                Field(key="usage", type="dict", description="Tokens that went in and came out"),
+            ),
+        ),
+    ),
 )
 
 

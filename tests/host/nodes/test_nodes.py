@@ -84,7 +84,7 @@ def test_listing_the_entries_imports_no_node():
 import sys
 from pflow_mcp_plugin.host.builtin import pflow_register_nodes
 [source] = pflow_register_nodes(None)
-assert [entry.node for entry in source.entries()] == ["echo", "read-file", "write-file", "shell"]
+assert [entry.node for entry in source.entries()] == ["echo", "read-file", "write-file", "shell", "llm"]
 assert not {"pocketflow", "asyncio"} & set(sys.modules)
 """
     subprocess.run([sys.executable, "-c", script], check=True, timeout=60)

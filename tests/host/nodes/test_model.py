@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+
+import pytest
+
+
+def ask(**params):
+    return {
+        "nodes": [{"id": "ask", "type": "llm", "params": {"prompt": "Hi ${who}", **params}}],
+        "inputs": {"who": {}},
+    }
+
+
+@pytest.fixture
+def parrot(pflow_home, monkeypatch):
+    """A model of the real library that answers with what it was asked."""
+    monkeypatch.setenv("LLM_USER_PATH", str(pflow_home / "llm"))
+    monkeypatch.delenv("PARROT_KEY", raising=False)
+    llm = pytest.importorskip("llm", reason="the extra [llm] is not installed")
+
+    class Parrot(llm.KeyModel):
+        model_id = "parrot"
+        needs_key = "parrot"
+        key_env_var = "PARROT_KEY"
+        supports_schema = True
+
+        class Options(llm.Options):
+            temperature: float | None = None
+
+        def execute(self, prompt, stream, response, conversation, key):
+            response.set_usage(input=2, output=3)
+            said = {"said": prompt.prompt, "system": prompt.system, "heat": prompt.options.temperature}
+            yield json.dumps(said) if prompt.schema else f"{prompt.prompt}! ({key})"
+
+    class Plugin:
+        @llm.hookimpl
+        def register_models(self, register):
+            register(Parrot())
+
+    plugin = Plugin()
+    llm.get_models()  # loads the library's own plugins
+    llm.pm.register(plugin)
+    yield
+    llm.pm.unregister(plugin)
+
+
+def test_a_model_answers_with_the_key_from_the_settings(bench, parrot):
+    bench.host.settings.set("PARROT_KEY", "swordfish")
+    outcome = bench.run(ask(model="parrot"), who="Ann")
+    assert outcome.outputs == {
+        "response": "Hi Ann! (swordfish)",
+        "model": "parrot",
+        "usage": {"input": 2, "output": 3},
+    }
+    assert "swordfish" not in outcome.trace_path.read_text()
+
+
+def test_with_a_schema_the_answer_is_a_value(bench, parrot):
+    bench.host.settings.set("PARROT_KEY", "swordfish")
+    params = {"model": "parrot", "schema": {"type": "object"}, "system": "Be brief", "temperature": 1}
+    response = bench.run(ask(**params), who="Ann").outputs["response"]
+    assert response == {"said": "Hi Ann", "system": "Be brief", "heat": 1.0}
+
+
+def test_a_missing_model_or_key_is_told(bench, parrot):
+    missing = bench.run(ask(model="nobody"), who="Ann")
+    assert "There is no model nobody" in missing.error.message
+    assert missing.exit_code == 2
+    assert "No key found" in bench.run(ask(model="parrot"), who="Ann").error.message
+
+
+@pytest.mark.skipif(importlib.util.find_spec("llm") is not None, reason="the extra [llm] is installed")
+def test_without_the_library_it_says_what_to_install(bench):
+    error = bench.run(ask(), who="Ann").error
+    assert "The library llm is not installed" in error.message
+    assert "[llm]" in error.suggestions[0]
+    assert "llm" not in sys.modules
