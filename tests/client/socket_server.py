@@ -14,6 +14,7 @@ import anyio
 from anyio.abc import SocketStream
 from anyio.streams.buffered import BufferedByteReceiveStream
 from mcp.server import MCPServer
+from mcp.server.mcpserver import Context
 from mcp.shared.message import SessionMessage
 from mcp_types import jsonrpc_message_adapter
 
@@ -44,6 +45,12 @@ def build() -> MCPServer:
     def repeat(text: str, times: int) -> str:
         """Give a text back, many times over."""
         return text * times
+
+    @server.tool()
+    async def grow(context: Context) -> None:
+        """Have one tool more, and say so."""
+        server.add_tool(process, name="twin")
+        await context.notify_tools_changed()
 
     @server.tool()
     def vanish() -> str:

@@ -76,6 +76,19 @@ def test_the_handshake_is_spoken_over_a_socket_too(
     assert (info.era, info.protocol) == ("handshake", "2025-11-25")
 
 
+def test_a_server_of_the_sdk_tells_its_subscriber_of_changed_tools(
+    running: subprocess.Popen[str], path: Path, pool: Pool
+) -> None:
+    launch = reached(path)
+    assert "twin" not in [tool.name for tool in pool.list_tools(launch).tools]
+    act(pool, launch, "grow")
+    deadline = time.monotonic() + 10
+    while not pool.changed_lists() and time.monotonic() < deadline:
+        act(pool, launch, "process")  # the news travels beside the answers
+    assert [changed.server.name for changed in pool.changed_lists()] == ["s"]
+    assert "twin" in [tool.name for tool in pool.list_tools(launch).tools]
+
+
 def test_large_messages_go_both_ways(running: subprocess.Popen[str], path: Path, pool: Pool) -> None:
     text = "é" * 500_000
     assert act(pool, reached(path), "repeat", text=text, times=4).structured == {"result": text * 4}
