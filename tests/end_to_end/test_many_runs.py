@@ -25,7 +25,7 @@ FAULTY = Path(__file__).parents[1] / "faults" / "stdio_server.py"
 RUNS = int(os.environ.get("PFLOW_MANY", "20"))
 THREADS, CALLS = 8, RUNS * 5 // 2
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(120 + 5 * RUNS)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(120 + 15 * RUNS)]
 
 
 def _table(scenario: str, **env: str) -> dict[str, object]:

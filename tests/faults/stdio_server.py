@@ -303,6 +303,18 @@ class ChangesItsTools(Plain):
         super().call(request)
 
 
+class ReportsProgress(Plain):
+    """No fault: says how far it is before it answers."""
+
+    def call(self, request: Message) -> None:
+        token = request["params"]["_meta"]["progressToken"]
+        for done in (1, 2):
+            params = {"progressToken": token, "progress": done, "total": 2, "message": f"part {done}"}
+            send({"method": "notifications/progress", "params": params})
+            time.sleep(0.1)
+        super().call(request)
+
+
 class LosesItsTool(Plain):
     def call(self, request: Message) -> None:
         self.fail(request, -32602, "Unknown tool: act")
