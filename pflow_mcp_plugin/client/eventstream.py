@@ -44,7 +44,7 @@ class EventBytes(httpx2.AsyncByteStream):
                 yield self._clamp.feed(chunk)
             yield self._clamp.rest()
         except (httpx2.HTTPError, TooLarge) as error:
-            self._exchange.error = error
+            self._exchange.error, self._exchange.cut = error, True
             raise
         finally:
             await self._response.aclose()

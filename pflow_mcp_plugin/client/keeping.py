@@ -26,8 +26,9 @@ _BODY_READ = 64 * 1024
 _NO_ANSWER = 599
 """Stands for an answer that never came; no server sends it."""
 _MAX_RESUMES = 2
-_GOODBYE_SECONDS = 2.0
-"""How long a server may take to end a session; the run is over, and nobody waits for the answer."""
+_NOTICE_SECONDS = 2.0
+"""How long a server may take to accept a notification, or the end of a session. Nobody waits for
+the answer, but messages that come later wait for their turn."""
 _KEPT_HEADERS = {"content-type", "location", "retry-after", "www-authenticate", "mcp-session-id"}
 _OVER = b'data: {"jsonrpc":"2.0","id":0,"error":{"code":-32000,"message":"the event stream was cut"}}\n\n'
 
@@ -77,7 +78,7 @@ class KeepingClient(httpx2.AsyncClient):
     async def _exchanged(
         self, request: httpx2.Request, exchange: Exchange, options: dict[str, Any]
     ) -> httpx2.Response:
-        seconds = {"GET": None, "DELETE": _GOODBYE_SECONDS}.get(request.method, self._seconds)
+        seconds = self._allowed(request)
         try:
             with anyio.fail_after(seconds):
                 response = await super().send(request, **options)
@@ -88,9 +89,18 @@ class KeepingClient(httpx2.AsyncClient):
             exchange.error = error
         return httpx2.Response(_NO_ANSWER, request=request)
 
+    def _allowed(self, request: httpx2.Request) -> float | None:
+        """Return the seconds that one exchange may take; None leaves it to the deadline of the phase."""
+        if request.method == "GET":
+            return None
+        short = request.method == "DELETE" or _is_notice(request)
+        return min(_NOTICE_SECONDS, self._seconds) if short else self._seconds
+
     async def _kept(self, response: httpx2.Response, exchange: Exchange) -> httpx2.Response:
         exchange.status, exchange.headers = response.status_code, dict(response.headers)
-        exchange.error, exchange.body = None, ""
+        exchange.body = ""
+        if not exchange.cut:  # what cut the stream counts more than that the next exchange went well
+            exchange.error = None
         in_session = "mcp-session-id" in response.request.headers
         exchange.session_lost = in_session and response.status_code == HTTPStatus.NOT_FOUND
         kind = response.headers.get("content-type", "").lower()
@@ -136,6 +146,13 @@ async def _read_some(response: httpx2.Response) -> bytes:
     except httpx2.HTTPError:
         pass  # what came before it broke off is still worth showing
     return body
+
+
+def _is_notice(request: httpx2.Request) -> bool:
+    try:
+        return b'"method":"notifications/' in request.content[:100]
+    except httpx2.RequestNotRead:  # one that follows a redirect
+        return False
 
 
 def _is_rpc_error(body: bytes) -> bool:

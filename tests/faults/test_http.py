@@ -373,6 +373,35 @@ def resumes(server: FaultServer) -> list[Request]:
     return [request for request in server.requests if "last-event-id" in request.headers]
 
 
+def test_row_48_a_stream_is_taken_up_again_twice_at_most_however_it_ends(bench, fails, serve):
+    async def torn(request: Request, reply: Reply) -> bool:
+        if request.rpc != "tools/call" and "last-event-id" not in request.headers:
+            return False
+        await reply.events("id: 1\nretry: 1\ndata:")
+        await asyncio.sleep(0.05)
+        reply.reset()
+        return True
+
+    server = serve(torn)
+    begins = "Server odd: its event stream ended before the answer came, also after it was taken up again 2"
+    fails(lambda: bench.pool.call(launch(server), act()), CallFailed, begins, phase="call", ran="unknown")
+    assert len(resumes(server)) == 2
+
+
+def test_row_48_a_call_that_cannot_be_taken_up_again_has_an_unknown_outcome(bench, fails, serve):
+    async def gone(request: Request, reply: Reply) -> bool:
+        if request.rpc != "tools/call":
+            return request.method == "GET" and await reply.status(500) is None
+        await reply.events("id: 1\nretry: 1\ndata:")
+        reply.close()
+        return True
+
+    begins = "Server odd: its event stream ended before the answer came"
+    fails(
+        lambda: bench.pool.call(launch(serve(gone)), act()), CallFailed, begins, phase="call", ran="unknown"
+    )
+
+
 @pytest.mark.parametrize("pause", ["9" * 30, "9" * 5000, "99999999"])
 def test_row_49_a_hostile_pause_is_bounded_by_the_deadline(bench, fails, serve, pause):
     async def cut(request: Request, reply: Reply) -> None:
@@ -492,6 +521,21 @@ def test_row_53_an_event_stream_that_trickles_meets_the_deadline_of_the_call(ben
     there = launch(serve(on_call(trickle)), call_timeout=1)
     begins = "Tool act on server odd gave no answer within 1 s (call_timeout)"
     fails(lambda: bench.pool.call(there, act()), DeadlineExceeded, begins, phase="call", ran="unknown")
+
+
+def test_row_53_a_server_that_takes_no_cancellation_holds_nobody_up(bench, fails, serve):
+    async def stuck(request: Request, reply: Reply) -> bool:
+        if request.rpc == "notifications/cancelled" or (
+            request.rpc == "tools/call" and request.message["params"]["arguments"]
+        ):
+            await asyncio.sleep(60)
+        return False
+
+    there = launch(serve(stuck), call_timeout=4)
+    begins = "Tool act on server odd gave no answer within 4 s (call_timeout)"
+    hang = act(hang=True)
+    fails(lambda: bench.pool.call(there, hang), DeadlineExceeded, begins, phase="call", ran="unknown")
+    assert text(bench.pool.call(there, act())) == "done"  # it waits for its turn, not for the server
 
 
 def test_row_54_a_web_page_is_taken_for_one_to_log_in(bench, fails, serve):

@@ -77,6 +77,8 @@ def failure(
     kind = CallFailed if evidence.calling else ConnectionFailed
     if not evidence.reached:
         ran = "not ran"
+    elif evidence.exchange.raw is not None and ran == "not ran":
+        ran, retryable = "unknown", False  # an earlier round of the call was answered
     facts = {"stderr": evidence.stderr, "exit_code": evidence.returncode, **facts}
     notes = [message, *_unset_note(evidence), *_tail_note(evidence)]
     return kind(

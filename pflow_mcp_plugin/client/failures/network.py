@@ -31,16 +31,17 @@ _CERTIFICATE_FAULTS = {
 
 def from_network(evidence: Evidence, error: BaseException) -> McpError | None:
     """Explain an exchange that the network ended, or that we ended for what came."""
-    noted = evidence.exchange.error or (error if isinstance(error, CertificatesUnreadable) else None)
+    exchange = evidence.exchange
+    noted = exchange.error or (error if isinstance(error, CertificatesUnreadable) else None)
+    ours = _from_ours(noted, evidence) if noted is not None else None
+    if ours is not None:
+        return ours
+    if exchange.cut and exchange.raw is None:  # whatever else went wrong did so afterwards
+        return _cut(noted, evidence)
     if noted is None:
-        return _cut(evidence) if evidence.exchange.cut and evidence.exchange.raw is None else None
+        return None
     chain = list(causes(noted))
-    return (
-        _from_ours(noted, evidence)
-        or _unreachable(chain, evidence)
-        or _from_tls(chain, evidence)
-        or _broken_off(noted, evidence)
-    )
+    return _unreachable(chain, evidence) or _from_tls(chain, evidence) or _broken_off(noted, evidence)
 
 
 def _from_ours(error: BaseException, evidence: Evidence) -> McpError | None:
@@ -143,12 +144,6 @@ def _from_tls(chain: list[BaseException], evidence: Evidence) -> McpError | None
 def _broken_off(error: BaseException, evidence: Evidence) -> McpError:
     url, name = evidence.server.url, evidence.server.name
     kind = type(error).__name__
-    if kind == "ReadTimeout":
-        return failure(
-            f"Server {name}: its event stream was silent for {evidence.server.sse_timeout:g} s (sse_timeout)",
-            evidence,
-            next_step=f"raise sse_timeout of server {name} if that is usual for it",
-        )
     if kind == "ProxyError":
         return failure(
             f"Server {name}: the proxy on the way to {url} refused: {error}",
@@ -166,11 +161,17 @@ def _broken_off(error: BaseException, evidence: Evidence) -> McpError:
     )
 
 
-def _cut(evidence: Evidence) -> McpError:
-    resumes = evidence.exchange.resumes
+def _cut(error: BaseException | None, evidence: Evidence) -> McpError:
+    name, resumes = evidence.server.name, evidence.exchange.resumes
+    if type(error).__name__ == "ReadTimeout":
+        return failure(
+            f"Server {name}: its event stream was silent for {evidence.server.sse_timeout:g} s (sse_timeout)",
+            evidence,
+            next_step=f"raise sse_timeout of server {name} if that is usual for it",
+        )
     tried = f", also after it was taken up again {resumes} times" if resumes else ""
     return failure(
-        f"Server {evidence.server.name}: its event stream ended before the answer came{tried}",
+        f"Server {name}: its event stream ended before the answer came{tried}",
         evidence,
         next_step="look at its log; check what it had done before you run this again",
         resumes=resumes,

@@ -27,7 +27,8 @@ def from_error(error: BaseException, evidence: Evidence) -> McpError:
     from mcp.shared.exceptions import MCPError
     from pydantic import ValidationError
 
-    from pflow_mcp_plugin.client.session import InputRequired, VersionConflict
+    from pflow_mcp_plugin.client.negotiation import VersionConflict
+    from pflow_mcp_plugin.client.session import InputRequired
 
     leaf = next(leaves(error))
     name = evidence.server.name
