@@ -12,6 +12,7 @@
 - `exchange`: what one request saw on its way
 - `connection`: one owner task opens, serves and closes a connection
 - `session`: the SDK's session, with malformed tools screened out and the raw answers kept
+- `negotiation`: the version that both sides speak
 - `listing`: the pages of tools put together
 - `questions`: what servers ask in mid-call
 - `loop`: the background event loop

@@ -277,7 +277,8 @@ class Connection:
 
     @asynccontextmanager
     async def _connected(self) -> AsyncIterator[None]:
-        from pflow_mcp_plugin.client.session import describe, listening, negotiate, open_session
+        from pflow_mcp_plugin.client.negotiation import negotiate
+        from pflow_mcp_plugin.client.session import describe, listening, open_session
 
         started = self._process.started if self._process is not None else time.perf_counter()
         async with self._streams() as streams:

@@ -12,7 +12,6 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 from mcp.client.session import (
-    DISCOVER_TIMEOUT_SECONDS,
     ClientRequestContext,
     ClientSession,
     IncomingMessage,
@@ -22,7 +21,6 @@ from mcp.shared.exceptions import MCPError
 from mcp.shared.inbound import find_invalid_x_mcp_header
 from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
 from mcp_types import (
-    UNSUPPORTED_PROTOCOL_VERSION,
     CallToolRequest,
     CallToolRequestParams,
     CallToolResult,
@@ -49,8 +47,6 @@ from pflow_mcp_plugin.types import ServerInfo
 # The SDK logs tracebacks of what our errors say better; without a handler Python prints them.
 logging.getLogger("mcp").addHandler(logging.NullHandler())
 
-_ERAS = ("auto", "handshake")
-"""Settings of `protocol` that name no version."""
 _MAX_ROUNDS = 100
 """How often a server may answer one call with a request for input, or to be called again."""
 _LONGEST_PAUSE = 1.0
@@ -194,74 +190,6 @@ def open_session(
     return Session(dispatcher, client_version, questions, on_list_changed), dispatcher
 
 
-async def negotiate(
-    session: Session,
-    dispatcher: Dispatcher,
-    protocol: str,
-    era: str | None,
-    *,
-    patience: float = DISCOVER_TIMEOUT_SECONDS,
-) -> None:
-    """Settle the protocol version.
-
-    `server/discover` first; silence or any error but a version conflict means the handshake.
-
-    Args:
-        session: Entered.
-        dispatcher: The one below it.
-        protocol: `auto`, `handshake` or the version to insist on.
-        era: What this server spoke last time; `handshake` saves the probe.
-        patience: Seconds that a silent server has to answer the probe; 10 at most.
-    """
-    legacy = protocol == "handshake" or protocol in HANDSHAKE_PROTOCOL_VERSIONS
-    if legacy or (protocol == "auto" and era == "handshake"):
-        await _shake_hands(session, HANDSHAKE_PROTOCOL_VERSIONS[-1] if protocol in _ERAS else protocol)
-    elif protocol == "auto":
-        await _discover_or_initialize(session, dispatcher, patience)
-    else:
-        await session.discover()
-    if protocol not in _ERAS and session.protocol_version != protocol:
-        raise VersionConflict(wanted=protocol, offered=[str(session.protocol_version)])
-
-
-async def _discover_or_initialize(session: Session, dispatcher: Dispatcher, patience: float) -> None:
-    try:
-        async with asyncio.timeout(patience):
-            await session.discover()
-    except TimeoutError:
-        await _shake_hands(session)
-    except MCPError as error:
-        offered = _offered_versions(error)
-        if offered and not set(offered) & {*HANDSHAKE_PROTOCOL_VERSIONS, *MODERN_PROTOCOL_VERSIONS}:
-            raise VersionConflict(wanted=MODERN_PROTOCOL_VERSIONS[-1], offered=offered) from error
-        if dispatcher.ended:
-            raise
-        await _shake_hands(session)
-    except (RuntimeError, ValidationError):  # an answer to the probe that names no version we share
-        await _shake_hands(session)
-
-
-async def _shake_hands(session: Session, offer: str = HANDSHAKE_PROTOCOL_VERSIONS[-1]) -> None:
-    try:
-        await session.shake_hands(offer)
-    except RuntimeError as error:
-        raise VersionConflict(wanted=offer, offered=[str(error)]) from error
-
-
-class VersionConflict(Exception):
-    """Both sides have no protocol version in common.
-
-    Attributes:
-        wanted: Our version.
-        offered: The server's.
-    """
-
-    def __init__(self, *, wanted: str, offered: list[str]) -> None:
-        super().__init__(wanted, offered)
-        self.wanted = wanted
-        self.offered = offered
-
-
 class InputRequired(Exception):
     """The server wants an answer before it goes on, and there is none it would take.
 
@@ -272,13 +200,6 @@ class InputRequired(Exception):
     def __init__(self, wanted: str) -> None:
         super().__init__(wanted)
         self.wanted = wanted
-
-
-def _offered_versions(error: MCPError) -> list[str]:
-    if error.code != UNSUPPORTED_PROTOCOL_VERSION or not isinstance(error.data, dict):
-        return []
-    supported = error.data.get("supported")
-    return [str(version) for version in supported] if isinstance(supported, list) else []
 
 
 def describe(session: Session) -> ServerInfo:
