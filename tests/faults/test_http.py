@@ -55,6 +55,13 @@ def with_status(code: int, body: bytes = b"", **headers: str) -> Fault:
 
 
 @pytest.fixture(autouse=True)
+def _no_proxies(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave out what the machine that runs the tests has set."""
+    for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture(autouse=True)
 def _no_threads() -> Iterator[None]:
     """Fail a test that leaves a thread."""
     before = set(threading.enumerate())
