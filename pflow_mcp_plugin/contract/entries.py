@@ -193,8 +193,10 @@ class NodeSource(Protocol):
     """Answers for the node types of one plugin.
 
     A source is cheap to make: it reads nothing until it is asked, and it starts no server.
-    It may have one more attribute, `files`: a mapping of the files and folders it reads to what
-    each is for, which `config path` shows.
+    It may have two more attributes. `files`: a mapping of the files and folders it reads to what
+    each is for, which `config path` shows. `sketches()`: yields every entry as `entries()` does, but
+    of the interface no more than keys and descriptions of the params; lists and searches need no
+    more, and take it where making whole entries is slow.
     """
 
     name: str

@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
-from pflow_mcp_plugin.contract import Entry
+from pflow_mcp_plugin.contract import Entry, Interface
 from pflow_mcp_plugin.registration.interface import interface
 from pflow_mcp_plugin.trust.purity import purity
-from pflow_mcp_plugin.types import Server, ToolRecord
+from pflow_mcp_plugin.types import Server, Tool, ToolRecord
 
 SOURCE = "mcp"
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
-def entry(record: ToolRecord, server: Server) -> Entry:
+def entry(record: ToolRecord, server: Server, shape: Callable[[Tool], Interface] = interface) -> Entry:
     """Return the entry of a tool.
 
     Args:
         record: The tool as it was last synced.
         server: The server's config as it is now.
+        shape: Makes the interface of the tool.
     """
     tool = record.tool
     return Entry(
@@ -30,7 +32,7 @@ def entry(record: ToolRecord, server: Server) -> Entry:
         type="mcp_wrapper",
         source=SOURCE,
         description=printable(tool.description or tool.title),
-        interface=interface(tool),
+        interface=shape(tool),
         purity=purity(tool, server),
         extra={
             "mcp_config": {

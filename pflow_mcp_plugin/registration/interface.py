@@ -30,6 +30,16 @@ def interface(tool: Tool) -> Interface:
     )
 
 
+def sketch(tool: Tool) -> Interface:
+    """Return as much of a tool's interface as a search needs: keys and descriptions of its params."""
+    schema: Any = tool.input_schema
+    plain = schema.get("properties") if isinstance(schema, dict) else None
+    properties = plain if isinstance(plain, dict) and plain else declaration(schema).properties
+    return Interface(
+        params=tuple(Field(key=key, description=_description(raw)) for key, raw in properties.items())
+    )
+
+
 def _outputs(schema: Any) -> Iterator[Field]:
     if schema is None:
         yield Field(key="result", type=ANY, description="What the tool answers")

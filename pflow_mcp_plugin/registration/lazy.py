@@ -45,6 +45,10 @@ class LazyToolSource:
         """See `NodeSource`."""
         return self._source.entries()
 
+    def sketches(self) -> Iterator[Entry]:
+        """See `NodeSource`."""
+        return self._source.sketches()
+
     def missing(self, node_type: str) -> Problem | None:
         """See `NodeSource`."""
         return self._source.missing(node_type)

@@ -16,6 +16,7 @@ from pflow_mcp_plugin.contract import Entry, PflowError, Problem
 from pflow_mcp_plugin.discovery.catalog import Catalog
 from pflow_mcp_plugin.discovery.selection import allows
 from pflow_mcp_plugin.registration.entry import SOURCE, entry
+from pflow_mcp_plugin.registration.interface import sketch
 from pflow_mcp_plugin.types import Server, ToolRecord
 
 _OLD_TYPE = "mcp_wrapper"
@@ -49,6 +50,11 @@ class ToolSource:
         """Yield every tool that the config lets become a node."""
         for record, server in self._live():
             yield entry(record, server)
+
+    def sketches(self) -> Iterator[Entry]:
+        """Yield `entries` with no more than lists and searches need."""
+        for record, server in self._live():
+            yield entry(record, server, sketch)
 
     def records(self, server: str | None = None) -> Iterator[ToolRecord]:
         """Yield the synced tools behind `entries`, those of one server if one is named."""

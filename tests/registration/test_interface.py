@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pflow_mcp_plugin.discovery.document import Document
-from pflow_mcp_plugin.registration.interface import ACTIONS, interface
+from pflow_mcp_plugin.registration.interface import ACTIONS, interface, sketch
 from pflow_mcp_plugin.types import Tool
 
 REAL = Path(
@@ -188,6 +188,17 @@ def test_no_schema_whatever_makes_it_fail(inputs, result):
     for field in (*found.params, *found.outputs):
         assert set(field.types) <= TYPES
     json.dumps(found.to_dict())
+    json.dumps(sketch(Tool(name="t", input_schema=inputs)).to_dict())
+
+
+def test_a_sketch_has_the_keys_and_descriptions_of_the_params_and_no_more():
+    parts = {"allOf": [{"properties": {"b": {"description": " the b "}}}]}
+    for schema in ({"properties": {"a": {"type": "string", "description": "the a"}, "c": True}}, parts):
+        tool = Tool(name="t", input_schema=schema, output_schema={"properties": {"x": {}}})
+        whole, drawn = interface(tool), sketch(tool)
+        told = [(field.key, field.description) for field in whole.params]
+        assert [(field.key, field.description) for field in drawn.params] == told
+        assert drawn.outputs == ()
 
 
 @pytest.mark.skipif(

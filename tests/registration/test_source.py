@@ -216,3 +216,9 @@ def test_listing_loads_nothing_heavy():
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "[]"
+
+
+def test_there_is_a_sketch_of_every_entry(world):
+    world.add("github", "create_issue", "get_me")
+    drawn = [(item.node, item.description, item.extra) for item in world.source.sketches()]
+    assert drawn == [(item.node, item.description, item.extra) for item in world.source.entries()]

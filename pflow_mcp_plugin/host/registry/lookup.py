@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -84,7 +84,7 @@ class Registry:
     def entries(self, pattern: str = "") -> Iterator[Entry]:
         """Yield entries by name, those whose name contains `pattern` if one is given."""
         wanted = pattern.lower()
-        found = (entry for entry in self._all_entries() if wanted in entry.node.lower())
+        found = (entry for entry in self._all(Origin.entries) if wanted in entry.node.lower())
         yield from sorted(found, key=lambda entry: entry.node)
 
     def rows(self, pattern: str = "") -> list[Row]:
@@ -178,7 +178,7 @@ class Registry:
         with self._lock:
             index = self._index
             if index is None or not index.fits(fingerprint):
-                index = open_index(self._host.paths.cache, fingerprint, self._all_entries)
+                index = open_index(self._host.paths.cache, fingerprint, partial(self._all, Origin.sketches))
                 self._replace(index)
             return index
 
@@ -192,10 +192,10 @@ class Registry:
         answer = asked(origin.fingerprint, self._report)
         return f"{origin.name} {origin.plugin.name} {answer}"
 
-    def _all_entries(self) -> Iterator[Entry]:
+    def _all(self, ask: Callable[[Origin], Iterable[Entry]]) -> Iterator[Entry]:
         owners: dict[str, Origin] = {}
         for origin in self.sources:
-            for entry in asked(origin.entries, self._report) or ():
+            for entry in asked(partial(ask, origin), self._report) or ():
                 if not origin.fits(entry.node):
                     self._misplaced(entry.node, origin)
                 elif entry.node not in owners:

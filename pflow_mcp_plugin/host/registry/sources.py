@@ -54,6 +54,16 @@ class Origin:
         with self._door("list its nodes"):
             return [self._signed(entry) for entry in self.source.entries()]
 
+    def sketches(self) -> list[Entry]:
+        """Return every entry, with as much of it as lists and searches need.
+
+        Raises:
+            PluginFailed: The source is broken.
+        """
+        with self._door("list its nodes"):
+            found = getattr(self.source, "sketches", self.source.entries)
+            return [self._signed(entry) for entry in found()]
+
     def fingerprint(self) -> str:
         """Return what changes when the entries do.
 

@@ -266,3 +266,12 @@ def test_an_unwritable_cache_folder_is_no_obstacle(tmp_path):
     index = open_index(tmp_path / "file", "1", lambda: [entry("a")])
     assert index.names() == ["a"]
     index.close()
+
+
+def test_lists_and_searches_take_sketches_where_a_source_has_them(open_with):
+    source = Source("shout", entry("shout-whole", "made with care"))
+    source.sketches = lambda: iter([entry("shout-whole", "made in haste")])
+    with open_with(plugin(source)) as opened:
+        registry = opened.host.registry
+        assert registry.search_rows("haste")[0].node == "shout-whole"
+        assert [item.description for item in registry.entries("shout")] == ["made with care"]
