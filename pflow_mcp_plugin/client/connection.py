@@ -180,7 +180,7 @@ class Connection:
             except (MCPError, ValueError) as unlisted:  # pydantic's errors are ValueErrors
                 raise error from unlisted
             finally:
-                exchange.raw = None
+                exchange.raw, exchange.replies = None, 0
             await request()
 
     @contextmanager

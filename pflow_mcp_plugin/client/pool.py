@@ -224,7 +224,9 @@ class Pool:
 
     async def _replace(self, slot: _Slot, former: Connection) -> None:
         """Put a connection aside that takes no more calls; those under way keep it until they end."""
-        self._warner(slot.launch)("had ended or hung; it is started again, and its state is lost")
+        remote = slot.launch.server.transport in ("http", "sse")
+        how = "lost the connection; it is made anew" if remote else "had ended or hung; it is started again"
+        self._warner(slot.launch)(f"{how}, and its state is lost")
         slot.connection = None
         slot.former.append(former)
         if not former.busy:

@@ -237,6 +237,7 @@ def test_row_43_a_lost_session_is_made_anew_and_an_unsafe_call_fails(bench, fail
     assert (server.count("initialize"), server.count("tools/call")) == (2, 1)
     assert text(bench.pool.call(there, act())) == "done"
     assert server.count("initialize") == 2
+    assert bench.warnings == ["server odd lost the connection; it is made anew, and its state is lost"]
 
 
 def test_row_43_a_list_of_tools_is_asked_for_again(bench, serve):
