@@ -9,7 +9,7 @@ import attrs
 
 from pflow_mcp_plugin.contract import Field, NodeRef, PflowError
 from pflow_mcp_plugin.host.running.failures import NodeFailed, RunFailed, ValueUnavailable, node_failure, said
-from pflow_mcp_plugin.host.running.repeating import is_safe_to_repeat, waits
+from pflow_mcp_plugin.host.running.repeating import asked_wait, is_safe_to_repeat, waits
 from pflow_mcp_plugin.host.running.run import CurrentRun
 from pflow_mcp_plugin.host.running.store import NodeAwareSharedStore
 from pflow_mcp_plugin.host.running.values import Values
@@ -81,7 +81,7 @@ class Attempts:
         for count, wait in enumerate(waits(retry), 1):
             if result.failure is None or not is_safe_to_repeat(result.failure, planned.ref.entry):
                 break
-            self.run.pause(wait)
+            self.run.pause(max(wait, asked_wait(result.failure)))
             store.take_back()
             result = attrs.evolve(self._attempt(planned, execute, given, store), retries=count)
         return result

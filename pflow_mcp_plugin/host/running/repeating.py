@@ -28,6 +28,15 @@ def is_safe_to_repeat(failure: NodeFailed, entry: Entry) -> bool:
     return failure.details.get("retryable") is True or getattr(failure.__cause__, "retryable", None) is True
 
 
+def asked_wait(failure: NodeFailed) -> float:
+    """Return the seconds that the other side asks to wait, by `retry_after` in the details."""
+    asked = failure.details.get("retry_after")
+    seconds = int(asked) if isinstance(asked, str) and asked.isdecimal() else asked
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float):
+        return 0.0  # nothing, or a date, which says little where clocks differ
+    return min(max(seconds, 0.0), LONGEST_WAIT)
+
+
 def waits(retry: Retry) -> Iterator[float]:
     """Yield the seconds to wait before each further attempt, at most an hour."""
     wait = retry.wait

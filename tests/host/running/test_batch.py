@@ -289,6 +289,22 @@ def test_a_wait_grows_by_its_backoff(bench, monkeypatch):
     assert waited == [2, 6, 18]
 
 
+@pytest.mark.parametrize(
+    ("asked", "seconds"), [("7", 7), (7.5, 7.5), (1, 2), ("Wed, 21 Oct 2026", 2), (1e9, 3600), (None, 2)]
+)
+def test_a_retry_waits_as_long_as_it_was_asked_to(bench, monkeypatch, asked, seconds):
+    waited = []
+    monkeypatch.setattr("pflow_mcp_plugin.host.running.run.CurrentRun.pause", lambda _, s: waited.append(s))
+
+    @bench.node("t-double")
+    class Fail(pocketflow.Node):
+        def exec(self, prep_res):
+            raise Busy(retry_after=asked)
+
+    bench.run({"nodes": [{"id": "b", "type": "t-double", "retry": {"max": 1, "wait": 2}}]})
+    assert waited == [seconds]
+
+
 def test_the_trace_holds_counts_and_the_first_errors_not_every_item(bench, double):
     double += range(500)
     outcome = bench.run(batch(list(range(1000)), error_handling="continue", parallel=True))
