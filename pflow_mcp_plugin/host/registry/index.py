@@ -41,6 +41,8 @@ SELECT node.node, source, node.description, labels, -bm25(words, 8.0, 4.0, 0.0, 
 FROM words JOIN node ON node.id = words.rowid WHERE words MATCH ? ORDER BY score DESC, node.node LIMIT ?
 """
 _MATCHES = "SELECT rowid, -bm25(words, ?, ?, ?, ?, ?) FROM words WHERE words MATCH ?"
+_COUNT = "SELECT count(*) FROM words WHERE words MATCH ?"
+_MANY = 1_000
 _INSERT_NODE = "INSERT INTO node VALUES (?, ?, ?, ?, ?, ?)"
 _INSERT_WORDS = "INSERT INTO words (rowid, node, name, family, description, params) VALUES (?, ?, ?, ?, ?, ?)"
 _BOUNDARY = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[-_]")
@@ -132,9 +134,21 @@ class Index:
         return [_row(*values) for values in found]
 
     def matches(self, word: str, columns: Columns) -> dict[int, float]:
-        """Return how well nodes match one word (BM25), by their number; higher is better."""
+        """Return how well nodes match one word (BM25), by their number; higher is better.
+
+        Among many nodes, a word that every third has tells nothing and matches none.
+        """
         query = " ".join(f'"{part}"' for part in _words(word))
-        return dict(self._connection.execute(_MATCHES, (*columns, query))) if query else {}
+        if not query or self._tells_nothing(query):
+            return {}
+        return dict(self._connection.execute(_MATCHES, (*columns, query)))
+
+    def _tells_nothing(self, query: str) -> bool:
+        (size,) = self._connection.execute("SELECT count(*) FROM node").fetchone()
+        if size < _MANY:
+            return False
+        (found,) = self._connection.execute(_COUNT, (query,)).fetchone()
+        return bool(found > size / 3)
 
     def families(self) -> dict[int, str]:
         """Return the family of every node, by its number."""

@@ -167,3 +167,11 @@ def test_a_model_that_cannot_be_asked_is_noted_and_the_words_decide(
     assert found.rows[0].node == "t-bank-getprice"
     assert found.ranked_by == "words"
     assert name in found.note
+
+
+def test_among_many_nodes_a_word_that_most_have_tells_nothing(tmp_path):
+    many = [entry("works", f"tool{number}", f"Do the work of desk {number}") for number in range(1_200)]
+    index = open_index(tmp_path, "1", lambda: many)
+    assert discover(index, "work", 5) == []
+    assert [row.labels["tool"] for row in discover(index, "the work of desk 77", 1)] == ["tool77"]
+    index.close()
