@@ -54,7 +54,7 @@ async def _discover_or_initialize(session: Session, dispatcher: Dispatcher, pati
         async with asyncio.timeout(patience):
             await session.discover()
     except TimeoutError:
-        await _shake_hands(session)
+        await _shake_hands_after_silence(session)
     except MCPError as error:
         offered = _offered_versions(error)
         if offered and not set(offered) & {*HANDSHAKE_PROTOCOL_VERSIONS, *MODERN_PROTOCOL_VERSIONS}:
@@ -64,6 +64,16 @@ async def _discover_or_initialize(session: Session, dispatcher: Dispatcher, pati
         await _shake_hands(session)
     except (RuntimeError, ValidationError):  # an answer to the probe that names no version we share
         await _shake_hands(session)
+
+
+async def _shake_hands_after_silence(session: Session) -> None:
+    """Shake hands; a modern server that only starts slowly met the probe first, and says so."""
+    try:
+        await _shake_hands(session)
+    except MCPError as error:
+        if not set(_offered_versions(error)) & {*MODERN_PROTOCOL_VERSIONS}:
+            raise
+        await session.discover()
 
 
 async def _shake_hands(session: Session, offer: str = HANDSHAKE_PROTOCOL_VERSIONS[-1]) -> None:

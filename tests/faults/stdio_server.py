@@ -375,6 +375,30 @@ class SilentOnTheProbe(Plain):
         """Say nothing."""
 
 
+class StartsSlowly(Plain):
+    """Is modern, and takes so long to start that the first probe has been given up."""
+
+    late: Message | None = None
+
+    def probe(self, request: Message) -> None:
+        if self.late is None:
+            self.late = request
+        else:
+            self.discover(request)
+
+    def discover(self, request: Message) -> None:
+        result = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
+        result |= {"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}}
+        self.reply(request, result)
+
+    def initialize(self, request: Message) -> None:
+        assert self.late is not None
+        self.discover(self.late)
+        data = {"supported": ["2026-07-28"], "requested": request["params"]["protocolVersion"]}
+        error = {"code": -32022, "message": "Unsupported protocol version", "data": data}
+        send({"id": request["id"], "error": error})
+
+
 class CrashesOnce(Plain):
     """Answers each call in a thread of its own; the first start goes down at the value `$CRASH_AT`."""
 

@@ -509,3 +509,8 @@ def test_row_34_the_wait_for_a_silent_probe_is_paid_once(bench, within):
     with within(15), Pool(print) as later:
         later.info(launch)
     assert bench.log.count("server/discover") == 1
+
+
+def test_row_34_a_modern_server_that_only_starts_slowly_is_told_from_a_silent_one(bench):
+    assert bench.pool.info(bench.launch("StartsSlowly", startup_timeout=6)).era == "modern"
+    assert bench.log.count("server/discover") == 2
