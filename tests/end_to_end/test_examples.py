@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -137,6 +139,43 @@ def test_8_takes_the_error_route_when_it_cannot_commit(example, playground):
     found = example("8-report")
     assert found["log"] is None
     assert (playground / "FAILED.txt").exists()
+
+
+OWN = re.compile(
+    r"\d{8}-\d{6}-[0-9a-f]+"  # the id of a run
+    r"|\d{4}-\d\d-\d\d[T ][\d:.+Z-]+"
+    r"|\d\d:\d\d:\d\d"
+    r"|[0-9a-f]{7,40}"  # a commit
+)
+
+
+def _lasting(value: object) -> object:
+    """Return outputs without what every run has its own of."""
+    return json.loads(OWN.sub("~", json.dumps(value)))
+
+
+def _files(folder: Path) -> dict[str, object]:
+    files = (path for path in folder.rglob("*") if path.is_file() and ".git" not in path.parts)
+    return {path.name: _lasting(path.read_text(encoding="utf-8")) for path in files}
+
+
+@installs
+@pytest.mark.parametrize("name", sorted(path.stem for path in EXAMPLES.glob("[0-9]-*.json")))
+def test_an_exported_program_does_what_the_workflow_does(example, pflow, playground, tmp_path, name):
+    shutil.copytree(playground, tmp_path / "before")
+    outputs, files = example(name), _files(playground)
+    program = tmp_path / "elsewhere" / "program.py"
+    program.parent.mkdir()
+    exported = pflow("workflow", "export-python", EXAMPLES / f"{name}.json", "--output", program)
+    assert exported.exit_code == 0, exported.stderr
+    shutil.rmtree(playground)
+    shutil.copytree(tmp_path / "before", playground)
+    done = subprocess.run(
+        [sys.executable, "-P", str(program)], cwd=playground, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert _lasting(json.loads(done.stdout)) == _lasting(outputs)
+    assert _files(playground) == files
 
 
 def test_the_same_nodes_run_in_python(pflow, playground, everything_command):

@@ -190,7 +190,8 @@ class _Check:
             coerce(value, field)
         except TypeMismatch as error:
             message = f"Parameter {field.key} of node {node.id} must be {error.expected}, got {error.given}"
-            self.findings.error(path, message)
+            step = f"Write one, or give {field.key} a template whose value is one"
+            self.findings.error(path, message, step)
 
     def check_required(self, node: NodeSpec, entry: Entry, scope: Scope) -> None:
         there = {*node.params, *self.document.mapping(node.id).inputs, *scope.roots}
