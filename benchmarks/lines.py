@@ -11,7 +11,7 @@ from typing import Any
 
 import attrs
 
-from benchmarks.pairs import Comparison, compare, run
+from benchmarks.pairs import Comparison, compare, in_turn, run
 
 _HERE = Path(__file__).resolve().parent
 _STEPS = 10
@@ -125,35 +125,52 @@ def _throughput(name: str, found: Comparison) -> Line:
 
 
 def batch(bench: Bench) -> Iterator[Line]:
-    """Compare a batch of 1,000 items, 32 at once, with the bare SDK's calls.
+    """Compare a batch of 1,000 items, 32 at once, with the bare SDK's calls, and its memory with 10,000.
 
     The connection and the first call count on neither side.
     """
     bench.add("demo", [sys.executable, "-m", "pflow_mcp_plugin.server.demo"])
-    items = {"items": list(range(1000)), "as": "n", "parallel": True, "max_concurrent": 32}
+    ours = bench.pflow("run", _batch_workflow(bench, 1000), "--json")
+    theirs = [sys.executable, str(_HERE / "bare_parallel.py"), "1000", "32"]
+    found = in_turn(
+        lambda: _batch_seconds(bench, ours),
+        lambda: float(run(theirs, bench.env, bench.folder).stdout),
+        bench.pairs,
+    )
+    yield _throughput("batch of 1,000 items, 32 at once: throughput / bare SDK's", found)
+    many, few = (_batch_memory(bench, _batch_workflow(bench, items)) for items in (10_000, 1000))
+    yield Line(
+        name="memory of a batch of 10,000 items / of 1,000",
+        measured=f"{many / few:.2f} ×",
+        limit="≤ 2 ×",
+        kept=many / few <= 2,
+        details={"mb": [many, few]},
+    )
+
+
+def _batch_workflow(bench: Bench, count: int) -> str:
+    items = {"items": list(range(count)), "as": "n", "parallel": True, "max_concurrent": 32}
     add = {"type": "mcp-demo-add", "params": {"a": "${n}", "b": 1}, "batch": items}
     first = {"id": "first", "type": "mcp-demo-add", "params": {"a": 0, "b": 1}}
-    workflow = bench.folder / "batch.json"
+    workflow = bench.folder / f"batch-{count}.json"
     workflow.write_text(json.dumps({"nodes": [first, {"id": "all", **add}]}), encoding="utf-8")
-    ours = bench.pflow("run", str(workflow), "--json")
-    theirs = [sys.executable, str(_HERE / "bare_parallel.py"), "1000", "32"]
-    times = [
-        (_batch_seconds(bench, ours), float(run(theirs, bench.env, bench.folder)[1]))
-        for _ in range(bench.pairs)
-    ]
-    found = Comparison(ours=tuple(pair[0] for pair in times), theirs=tuple(pair[1] for pair in times))
-    yield _throughput("batch of 1,000 items, 32 at once: throughput / bare SDK's", found)
+    return str(workflow)
+
+
+def _batch_memory(bench: Bench, workflow: str) -> float:
+    command = [sys.executable, str(_HERE / "own_memory.py"), "run", workflow, "--json"]
+    return float(run(command, bench.env, bench.folder).stderr)
 
 
 def _batch_seconds(bench: Bench, command: Sequence[str]) -> float:
-    envelope = json.loads(run(command, bench.env, bench.folder)[1])
+    envelope = json.loads(run(command, bench.env, bench.folder).stdout)
     trace = json.loads(Path(envelope["trace_path"]).read_text(encoding="utf-8"))
     return float(trace["steps"][-1]["milliseconds"]) / 1000
 
 
 def _calls(bench: Bench, *, calls: int, in_flight: int) -> Comparison:
     command = [sys.executable, str(_HERE / "calls.py"), str(bench.pairs), str(calls), str(in_flight)]
-    times = json.loads(run(command, bench.env, bench.folder)[1])
+    times = json.loads(run(command, bench.env, bench.folder).stdout)
     return Comparison(ours=tuple(times["ours"]), theirs=tuple(times["theirs"]))
 
 
@@ -175,14 +192,11 @@ def sync(bench: Bench) -> Iterator[Line]:
         home.folder.mkdir()
         for number in range(count):
             run(home.pflow("mcp", "add", f"slow-{number}", "--", *slow), home.env, bench.folder)
-    times = [
-        (
-            run(eight.pflow("mcp", "sync"), eight.env, bench.folder)[0],
-            run(one.pflow("mcp", "sync"), one.env, bench.folder)[0],
-        )
-        for _ in range(bench.pairs)
-    ]
-    found = Comparison(ours=tuple(pair[0] for pair in times), theirs=tuple(pair[1] for pair in times))
+    found = in_turn(
+        lambda: run(eight.pflow("mcp", "sync"), eight.env, bench.folder).seconds,
+        lambda: run(one.pflow("mcp", "sync"), one.env, bench.folder).seconds,
+        bench.pairs,
+    )
     yield _ratio("sync of 8 servers that take 1 s to start / of one", found, 1.5)
 
 
@@ -203,7 +217,7 @@ def long_line(bench: Bench) -> Iterator[Line]:
 
 def _long_line(bench: Bench, megabytes: int, rounds: int) -> Any:
     command = [sys.executable, str(_HERE / "long_line.py"), str(megabytes), str(rounds)]
-    return json.loads(run(command, bench.env, bench.folder)[1])
+    return json.loads(run(command, bench.env, bench.folder).stdout)
 
 
 def large_registry(bench: Bench) -> Iterator[Line]:
@@ -213,12 +227,12 @@ def large_registry(bench: Bench) -> Iterator[Line]:
         home.folder.mkdir()
     for number in range(20):
         many.add(f"large-{number}", [sys.executable, str(_HERE / "many_tools.py"), "500"])
-    first = run(many.pflow("registry", "search", "department"), many.env, bench.folder)[0]
+    first = run(many.pflow("registry", "search", "department"), many.env, bench.folder).seconds
     node = ("registry", "describe", "mcp-large-7-tool-250")
     yield _beyond("one lookup among 10,000 tools", 50, many, none, node, ("registry", "describe", "echo"))
     words = ("registry", "search", "department 250")
     yield _beyond("a search among 10,000 tools", 100, many, none, words, words)
-    warm = median(run(many.pflow(*words), many.env, bench.folder)[0] for _ in range(3))
+    warm = median(run(many.pflow(*words), many.env, bench.folder).seconds for _ in range(3))
     extra = (first - warm) * 1000
     yield Line(
         name="the first search after a sync, beyond a later one",
@@ -231,17 +245,18 @@ def large_registry(bench: Bench) -> Iterator[Line]:
 def _beyond(
     name: str, limit: int, many: Bench, none: Bench, ours: Sequence[str], theirs: Sequence[str]
 ) -> Line:
-    times = [
-        (run(many.pflow(*ours), many.env, many.folder)[0], run(none.pflow(*theirs), none.env, none.folder)[0])
-        for _ in range(many.pairs)
-    ]
-    extra = median(ours - theirs for ours, theirs in times) * 1000
+    found = in_turn(
+        lambda: run(many.pflow(*ours), many.env, many.folder).seconds,
+        lambda: run(none.pflow(*theirs), none.env, none.folder).seconds,
+        many.pairs,
+    )
+    extra = found.difference * 1000
     return Line(
         name=f"{name}, beyond a start with none",
         measured=f"{extra:.0f} ms",
         limit=f"≤ {limit} ms",
         kept=extra <= limit,
-        details=times,
+        details=attrs.asdict(found),
     )
 
 
@@ -250,7 +265,7 @@ def installed(bench: Bench) -> Iterator[Line]:
     python = bench.folder / "venv" / "bin" / "python"
     run([sys.executable, "-m", "venv", str(bench.folder / "venv")], {}, bench.folder)
     run([str(python), "-m", "pip", "install", "--quiet", str(_HERE.parent)], {}, bench.folder)
-    weight = json.loads(run([str(python), str(_HERE / "installed_size.py")], {}, bench.folder)[1])
+    weight = json.loads(run([str(python), str(_HERE / "installed_size.py")], {}, bench.folder).stdout)
     kept = weight["mb"] <= 90 and weight["packages"] <= 45
     measured = f"{weight['mb']} MB, {weight['packages']} packages"
     yield Line(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from statistics import median
 
@@ -31,6 +31,20 @@ class Comparison:
         """The median of the pairs' ratios."""
         return median(ours / theirs for ours, theirs in zip(self.ours, self.theirs, strict=True))
 
+    @property
+    def difference(self) -> float:
+        """The median of the pairs' differences."""
+        return median(ours - theirs for ours, theirs in zip(self.ours, self.theirs, strict=True))
+
+
+@attrs.frozen(kw_only=True)
+class Done:
+    """How long a command took, in seconds, and what it printed."""
+
+    seconds: float
+    stdout: str
+    stderr: str
+
 
 def compare(
     ours: Sequence[str], theirs: Sequence[str], pairs: int, env: Mapping[str, str], folder: Path
@@ -38,22 +52,27 @@ def compare(
     """Run both commands once to warm up, then `pairs` times in turn; every other pair begins with theirs."""
 
     def timed(command: Sequence[str]) -> float:
-        return run(command, env, folder)[0]
+        return run(command, env, folder).seconds
 
     timed(ours)
     timed(theirs)
+    return in_turn(lambda: timed(ours), lambda: timed(theirs), pairs)
+
+
+def in_turn(ours: Callable[[], float], theirs: Callable[[], float], pairs: int) -> Comparison:
+    """Take the seconds of both in turn; every other pair begins with theirs."""
     times: list[tuple[float, float]] = []
     for number in range(pairs):
         if number % 2:
-            their_time = timed(theirs)
-            times.append((timed(ours), their_time))
+            their_time = theirs()
+            times.append((ours(), their_time))
         else:
-            times.append((timed(ours), timed(theirs)))
+            times.append((ours(), theirs()))
     return Comparison(ours=tuple(pair[0] for pair in times), theirs=tuple(pair[1] for pair in times))
 
 
-def run(command: Sequence[str], env: Mapping[str, str], folder: Path) -> tuple[float, str]:
-    """Run a command to its end; return seconds and stdout.
+def run(command: Sequence[str], env: Mapping[str, str], folder: Path) -> Done:
+    """Run a command to its end.
 
     Raises:
         SystemExit: It failed; with its stderr.
@@ -72,4 +91,4 @@ def run(command: Sequence[str], env: Mapping[str, str], folder: Path) -> tuple[f
     seconds = time.perf_counter() - begin
     if done.returncode:
         raise SystemExit(f"{' '.join(command)} exited {done.returncode}:\n{done.stdout}{done.stderr}")
-    return seconds, done.stdout
+    return Done(seconds=seconds, stdout=done.stdout, stderr=done.stderr)

@@ -7,6 +7,9 @@ import json
 import sys
 import time
 
+_HOLE = "HOLE"
+_PIECE = 1 << 16
+
 
 def answer(request: dict) -> dict:
     """Return the result of a request."""
@@ -17,7 +20,16 @@ def answer(request: dict) -> dict:
     if request["method"] == "tools/list":
         schema = {"type": "object", "properties": {"length": {"type": "integer"}}}
         return {"tools": [{"name": "text", "inputSchema": schema}]}
-    return {"content": [{"type": "text", "text": "x" * request["params"]["arguments"]["length"]}]}
+    return {"content": [{"type": "text", "text": _HOLE}]}
+
+
+def send(message: dict, length: int) -> None:
+    """Write a message in one line, with a text of that length in its hole, piece by piece."""
+    before, hole, after = json.dumps(message).partition(_HOLE)
+    sys.stdout.write(before)
+    for written in range(0, length if hole else 0, _PIECE):
+        sys.stdout.write("x" * min(_PIECE, length - written))
+    print(after, flush=True)
 
 
 time.sleep(float(sys.argv[1]))
@@ -26,4 +38,5 @@ for line in sys.stdin:
     if "id" in message:
         known = message["method"] in ("initialize", "tools/list", "tools/call")
         body = {"result": answer(message)} if known else {"error": {"code": -32601, "message": "unknown"}}
-        print(json.dumps({"jsonrpc": "2.0", "id": message["id"], **body}), flush=True)
+        length = message.get("params", {}).get("arguments", {}).get("length", 0)
+        send({"jsonrpc": "2.0", "id": message["id"], **body}, length)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from io import BytesIO
 
 
 class LineTooLong(Exception):
@@ -18,17 +19,20 @@ class LineTooLong(Exception):
 
 
 class LineBuffer:
-    """Splits a byte stream at newlines. Each byte is looked at once and joined once."""
+    """Splits a byte stream at newlines. Each byte is looked at once.
+
+    A line that comes in pieces grows in one buffer, which then becomes the line: gathered and
+    joined, it would be there twice.
+    """
 
     def __init__(self, cap: int) -> None:
         self._cap = cap
-        self._parts: list[bytes] = []
-        self._size = 0
+        self._begun = BytesIO()
 
     @property
     def pending(self) -> int:
         """Bytes of the line that has begun but not ended."""
-        return self._size
+        return self._begun.tell()
 
     def feed(self, chunk: bytes) -> Iterator[bytes]:
         """Yield the lines that `chunk` completes, without their newlines.
@@ -40,20 +44,19 @@ class LineBuffer:
         for end in ends:
             yield self._complete(end)
         if rest:
-            self._parts.append(rest)
-            self._size += len(rest)
-            self._check()
+            self._check(rest)
+            self._begun.write(rest)
 
     def _complete(self, end: bytes) -> bytes:
-        self._size += len(end)
-        self._check()
-        self._parts.append(end)
-        line = b"".join(self._parts) if len(self._parts) > 1 else end
-        self._parts, self._size = [], 0
-        return line
+        self._check(end)
+        if not self.pending:
+            return end
+        begun, self._begun = self._begun, BytesIO()
+        begun.write(end)
+        return begun.getvalue()
 
-    def _check(self) -> None:
-        if self._size > self._cap:
-            size = self._size
-            self._parts, self._size = [], 0  # it may be large, and is of no use any more
+    def _check(self, more: bytes) -> None:
+        size = self.pending + len(more)
+        if size > self._cap:
+            self._begun = BytesIO()  # it may be large, and is of no use any more
             raise LineTooLong(size)

@@ -76,7 +76,9 @@ class Dispatcher(JSONRPCDispatcher):
         exchange = current.get()
         if exchange is not None:
             exchange.sent = True
-        raw = await super().send_raw_request(method, params, opts, **rest)
+        answer = await super().send_raw_request(method, params, opts, **rest)
+        raw = dict(answer)
+        answer.clear()  # the SDK holds its last message until the next one comes: let a large one go
         if method == "tools/list":
             raw = self._screen(raw)
         if exchange is not None:

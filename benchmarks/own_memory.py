@@ -1,0 +1,16 @@
+"""Runs pflow with the given arguments, and prints the most memory that it had to stderr, in MB.
+
+`python benchmarks/own_memory.py ARGUMENTS...`; its servers are processes of their own and do not count.
+"""
+
+import resource
+import sys
+
+from pflow_mcp_plugin.__main__ import main
+
+_MB = 1_000_000
+
+sys.argv[0] = "pflow"
+code = main()
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / _MB, file=sys.stderr)
+sys.exit(code)
