@@ -1,6 +1,6 @@
-"""Reads results of one line each: `python benchmarks/long_line.py MB ROUNDS`.
+"""Reads a result of one long line: `python benchmarks/long_line.py MB`.
 
-Prints JSON: `{"seconds": [...], "peak_mb": N}`; the peak is what reading added to this process.
+Prints JSON: `{"seconds": N, "peak_mb": N}`; the peak is what reading added to this process.
 """
 
 import json
@@ -21,22 +21,23 @@ def peak_mb() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / _MB
 
 
+def read(pool: Pool, launch: Launch, length: int) -> float:
+    """Ask for a line of so many letters and return the seconds that it took."""
+    begin = time.perf_counter()
+    result = pool.call(launch, ToolCall(server="plain", tool="text", arguments={"length": length}))
+    seconds = time.perf_counter() - begin
+    assert len(result.content[0]["text"]) == length
+    return seconds
+
+
 def main() -> None:
-    """Ask for the line as often as told."""
-    megabytes, rounds = map(int, sys.argv[1:])
+    """Connect with a short line, then ask for the long one."""
     server = Server(name="plain", command=sys.executable, args=(str(_SERVER), "0"), call_timeout=300)
     launch = Launch(server=server, era="handshake")
-    seconds = []
     with Pool(print) as pool:
-        pool.call(launch, ToolCall(server="plain", tool="text", arguments={"length": 1}))
+        read(pool, launch, 1)
         before = peak_mb()
-        for _ in range(rounds):
-            begin = time.perf_counter()
-            call = ToolCall(server="plain", tool="text", arguments={"length": megabytes * _MB})
-            result = pool.call(launch, call)
-            seconds.append(time.perf_counter() - begin)
-            assert len(result.content[0]["text"]) == megabytes * _MB
-            del result
+        seconds = read(pool, launch, int(sys.argv[1]) * _MB)
     print(json.dumps({"seconds": seconds, "peak_mb": peak_mb() - before}))
 
 
