@@ -7,6 +7,7 @@ one, never half of either. A symlinked file is written through to its target.
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import time
@@ -233,7 +234,7 @@ class JsonStore:
             data = self._read_or_set_aside()
             change(data)
             data = {**data, "schema_version": self.schema_version}
-            content = encode_json(data)
+            content = encode_json(self.path, data)
             if content != read_bytes(self.path):
                 write_atomic(self.path, content)
             return data
@@ -292,26 +293,39 @@ def set_aside(path: Path) -> Path:
     return backup
 
 
-def encode_json(data: Mapping[str, Any]) -> bytes:
-    """Return an object as indented UTF-8 JSON with a final newline."""
+def encode_json(path: Path, data: Mapping[str, Any]) -> bytes:
+    """Return an object, which is to be the content of a file, as indented UTF-8 JSON with a final newline.
+
+    Raises:
+        StoreError: It holds what JSON has not, such as an infinite number.
+    """
     import json
 
     try:
-        return json.dumps(data, ensure_ascii=False, indent=2).encode() + b"\n"
+        text = json.dumps(data, ensure_ascii=False, indent=2, allow_nan=False)
+        return text.encode() + b"\n"
     except UnicodeEncodeError:  # a lone surrogate has no UTF-8 form, only an escape
-        return json.dumps(data, indent=2).encode() + b"\n"
+        return json.dumps(data, indent=2, allow_nan=False).encode() + b"\n"
+    except ValueError as error:
+        raise StoreError(path, f"could not be written as JSON: {error}") from error
 
 
-def decode_json(path: Path, content: bytes) -> dict[str, Any]:
+def decode_json(path: Path, content: bytes, *, finite: bool = False) -> dict[str, Any]:
     """Return the object that the content of a file is.
+
+    Args:
+        path: The file, for messages.
+        content: What is in it.
+        finite: Refuse numbers that JSON has not, or that are too large for a float.
 
     Raises:
         CorruptFile: It is no UTF-8, no JSON, or no object; names line and column.
     """
     import json
 
+    numbers: dict[str, Any] = {"parse_float": _finite, "parse_constant": _finite} if finite else {}
     try:
-        data = json.loads(content.decode("utf-8-sig"))
+        data = json.loads(content.decode("utf-8-sig"), **numbers)
     except UnicodeDecodeError as error:
         before = content[: error.start]
         column = error.start - before.rfind(b"\n")
@@ -320,9 +334,19 @@ def decode_json(path: Path, content: bytes) -> dict[str, Any]:
         raise CorruptFile(path, f"not JSON: {error.msg}", line=error.lineno, column=error.colno) from error
     except RecursionError as error:
         raise CorruptFile(path, "not JSON: nested too deeply") from error
+    except ValueError as error:  # a number
+        raise CorruptFile(path, f"not JSON: {error}") from error
     if not isinstance(data, dict):
         raise CorruptFile(path, f"expected a JSON object, found {type(data).__name__}", line=1, column=1)
     return data
+
+
+def _finite(number: str) -> float:
+    value = float(number)
+    if not math.isfinite(value):
+        message = f"{number} is no number that can be kept"
+        raise ValueError(message)
+    return value
 
 
 def _target(path: Path) -> Path:

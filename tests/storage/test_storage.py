@@ -244,5 +244,18 @@ def test_a_killed_writer_loses_nothing_it_acknowledged(tmp_path: Path) -> None:
     )
 )
 def test_any_object_comes_back_as_it_was_written(data: dict[str, object]) -> None:
-    content = storage.encode_json(data)
+    content = storage.encode_json(Path("x"), data)
     assert storage.decode_json(Path("x"), content) == data
+
+
+@pytest.mark.parametrize("number", [float("inf"), float("nan")])
+def test_a_number_that_json_has_not_is_not_written(tmp_path: Path, number: float) -> None:
+    store = a_store(tmp_path / "file.json")
+    with pytest.raises(StoreError, match=r"file\.json: could not be written as JSON"):
+        store.update(lambda data: data.update(number=number))
+    assert not store.path.exists()
+
+
+def test_a_number_of_too_many_digits_is_told_as_a_corrupt_file(tmp_path: Path) -> None:
+    with pytest.raises(CorruptFile, match="not JSON"):
+        storage.decode_json(tmp_path / "file.json", b'{"a": ' + b"9" * 5000 + b"}")

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from pflow_mcp_plugin.contract import Problem, Report
+from pflow_mcp_plugin.contract import PflowError, Problem, Report
 from pflow_mcp_plugin.host.app import EmbeddedHost
 from pflow_mcp_plugin.host.cli.files import write_text
 from pflow_mcp_plugin.host.cli.options import json_option
@@ -20,6 +20,8 @@ from pflow_mcp_plugin.host.workflow.document import Document
 from pflow_mcp_plugin.host.workflow.findings import Findings, errors_in, refusal
 from pflow_mcp_plugin.host.workflow.graph import Graph
 from pflow_mcp_plugin.host.workflow.reading import read_document
+
+_HEADERS = ("NAME", "VERSION", "SAVED", "DESCRIPTION")
 
 
 @click.command()
@@ -47,11 +49,9 @@ def save(host: EmbeddedHost, file: str, name: str, description: str) -> Report:
 @click.pass_obj
 def list_saved(host: EmbeddedHost) -> Report:
     """List saved workflows."""
-    found = [host.library.describe(name) for name in host.library.names()]
-    rows = [(saved.name, str(saved.version), saved.saved, saved.description) for saved in found]
+    rows = [_summary(host, name) for name in host.library.names()]
     return Report(
-        data=[saved.to_dict() for saved in found],
-        text=lambda: table(("NAME", "VERSION", "SAVED", "DESCRIPTION"), rows) if rows else "Nothing is saved",
+        data=rows, text=lambda: table(_HEADERS, list(map(_cells, rows))) if rows else "Nothing is saved"
     )
 
 
@@ -125,6 +125,19 @@ def read_sound_document(host: EmbeddedHost, word: str) -> Document:
     if errors:
         raise refusal(word, errors)
     return document
+
+
+def _summary(host: EmbeddedHost, name: str) -> dict[str, Any]:
+    try:
+        return host.library.describe(name).to_dict()
+    except PflowError as error:
+        return {"name": name, "path": str(host.library.path(name)), "error": error.message}
+
+
+def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:
+    if "error" in row:
+        return (row["name"], "", "", f"broken: {row['error']}")
+    return (row["name"], str(row["version"]), row["saved"], row["description"])
 
 
 def _warns(problem: Problem) -> bool:

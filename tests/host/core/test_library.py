@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.host.library import Library, is_name
+from pflow_mcp_plugin.storage import StoreError
 
 GREET = {
     "inputs": {"names": {"type": "list"}, "word": {"type": "str", "default": "Hi"}},
@@ -108,6 +109,66 @@ def test_a_corrupt_workflow_is_refused_with_line_and_column(library):
     library.path("a").write_text('{"nodes": [\n  oops')
     with pytest.raises(PflowError, match="line 2, column 3"):
         library.get("a")
+
+
+@pytest.mark.parametrize("content", [b'{"nodes": [\n\xff', b'{"nodes": [\n,'])
+def test_a_corrupt_workflow_is_not_written_over(pflow, greet, pflow_home, content):
+    path = pflow_home / "data" / "workflows" / "a.json"
+    assert pflow("workflow", "save", greet, "--name", "a").exit_code == 0
+    path.write_bytes(content)
+    refused = pflow("workflow", "save", greet, "--name", "a")
+    assert refused.exit_code == 2
+    assert f"{path}, line 2, column 1" in refused.stderr
+    assert f"Correct {path}, or move it away" in refused.stderr
+    assert path.read_bytes() == content
+    assert list(path.parent.glob("versions/*/*")) == []
+
+
+def test_a_workflow_that_is_no_utf8_does_not_run(pflow, pflow_home):
+    path = pflow_home / "data" / "workflows" / "a.json"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(json.dumps(workflow("x")).encode().replace(b"x", b"\xff"))
+    refused = pflow("run", "a")
+    assert (refused.exit_code, refused.stdout) == (2, "")
+    assert "not UTF-8" in refused.stderr
+
+
+def test_a_number_that_json_has_not_is_neither_saved_nor_read(library):
+    with pytest.raises(PflowError, match="could not be written as JSON"):
+        library.save("a", workflow(float("inf")))
+    library.save("a", workflow(1))
+    library.path("a").write_text('{"nodes": 1e999}')
+    with pytest.raises(PflowError, match="1e999"):
+        library.get("a")
+
+
+def test_a_broken_workflow_is_listed_with_what_is_wrong_beside_the_others(pflow, greet, pflow_home):
+    pflow("workflow", "save", greet, "--name", "good")
+    (pflow_home / "data" / "workflows" / "bad.json").write_text("{")
+    listed = pflow("workflow", "list", "--json").envelope["data"]
+    assert [(row["name"], "error" in row) for row in listed] == [("bad", True), ("good", False)]
+    assert "line 1, column 2" in listed[0]["error"]
+    shown = pflow("workflow", "list")
+    assert shown.exit_code == 0
+    assert "line 1, column 2" in shown.stdout
+
+
+def test_what_a_killed_writer_left_is_deleted_with_the_workflow(library):
+    for message in ("one", "two"):
+        library.save("a", workflow(message))
+    (library.folder / "versions" / "a" / ".2.json.1-ab.tmp").write_text("half")
+    library.delete("a")
+    assert library.names() == []
+    assert list(library.folder.glob("versions/*")) == []
+
+
+def test_a_workflow_that_cannot_be_deleted_as_a_whole_names_what_is_left(library):
+    for message in ("one", "two"):
+        library.save("a", workflow(message))
+    left = library.folder / "versions" / "a" / "folder"
+    left.mkdir()
+    with pytest.raises(StoreError, match="folder: could not be deleted"):
+        library.delete("a")
 
 
 def test_saves_at_the_same_time_lose_no_version(library):
