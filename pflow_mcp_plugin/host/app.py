@@ -88,6 +88,16 @@ class EmbeddedHost:
             self._reported.add(problem.message)
             self._show(problem)
 
+    @contextmanager
+    def gathering(self) -> Iterator[list[Problem]]:
+        """Gather what is reported meanwhile, in place of showing it."""
+        gathered: list[Problem] = []
+        show, self._show = self._show, gathered.append
+        try:
+            yield gathered
+        finally:
+            self._show = show
+
     def refresh(self, source: str) -> None:
         """Forget what was derived from a node source."""
         self.registry.refresh(source)

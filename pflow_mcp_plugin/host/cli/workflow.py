@@ -17,7 +17,7 @@ from pflow_mcp_plugin.host.cli.run import find_workflow, read_workflow
 from pflow_mcp_plugin.host.cli.tables import table
 from pflow_mcp_plugin.host.workflow import normalise
 from pflow_mcp_plugin.host.workflow.document import Document
-from pflow_mcp_plugin.host.workflow.findings import Findings, errors_in, refusal
+from pflow_mcp_plugin.host.workflow.findings import Findings, did_you_mean, errors_in, listing, refusal
 from pflow_mcp_plugin.host.workflow.graph import Graph
 from pflow_mcp_plugin.host.workflow.reading import read_document
 
@@ -114,13 +114,17 @@ def export_python(host: EmbeddedHost, workflow: str, output: Path | None) -> Rep
 
 
 def read_sound_document(host: EmbeddedHost, word: str) -> Document:
-    """Return a workflow that is well-formed, whatever its nodes are.
+    """Return a workflow that is well-formed and starts somewhere, whatever its nodes are.
 
     Raises:
         PflowError: It is not there, or malformed.
     """
     findings = Findings()
     document = read_document(normalise(find_workflow(host, word), host.registry.upgrade), findings)
+    ids = [node.id for node in document.nodes]
+    if document.start and document.start not in ids:
+        hint = did_you_mean(document.start, ids, f"The nodes are {listing(ids)}")
+        findings.error("$.start_node", f"start_node names unknown node {document.start}", hint)
     errors = errors_in(findings.problems)
     if errors:
         raise refusal(word, errors)

@@ -219,6 +219,48 @@ def test_the_registry_is_listed_searched_described_and_exported(pflow):
     assert (code, envelope(out)["error"]["type"]) == (2, "not_found")
 
 
+def test_sound_node_types_are_said_to_be_so(pflow):
+    assert pflow("registry", "validate", "--all") == (0, "5 node types checked, nothing is wrong\n", "")
+    assert envelope(pflow("registry", "validate", "echo", "--json")[1])["data"] == []
+    assert pflow("registry", "validate", "echo", "--all")[0] == 2
+
+
+def test_every_mistake_in_the_registry_is_told(pflow, home):
+    (home / "data").mkdir(parents=True)
+    ok = {"module": "pflow_mcp_plugin.host.nodes.echo", "class_name": "Echo"}
+    params = [{"key": "a", "type": "strng"}, {"key": "a"}, {"key": 3}]
+    nodes = {
+        "gone": {**ok, "module": "no_such_module"},
+        "number": {"module": "builtins", "class_name": "int"},
+        "odd": {**ok, "interface": {"params": params}},
+        "shapeless": 3,
+        "sound": ok,
+    }
+    (home / "data" / "registry.json").write_text(json.dumps({"schema_version": 1, "nodes": nodes}))
+    code, out, err = pflow("registry", "validate", "--json")
+    messages = [item["message"] for item in envelope(out)["error"]["details"]["data"]]
+    assert code == 2
+    starts = ["Node gone (gone) cannot be loaded", "number: ", "odd: params a ", "odd: params has a twice"]
+    assert "shapeless is left out" in messages[0]
+    for message, start in zip(messages[1:5], starts, strict=True):
+        assert message.startswith(start)
+    assert "odd: params has a key that is no name: 3" in messages
+    assert "Warning" not in err
+    code, _, err = pflow("registry", "validate", "ecko", "sound")
+    assert code == 2
+    assert "Unknown node type ecko (Did you mean echo?)" in err
+
+
+def test_a_source_that_breaks_is_a_mistake_of_the_registry(pflow):
+    broken = SimpleNamespace(name="b", prefixes=("b-",), entries=lambda: 1 / 0)
+    for name in ("fingerprint", "get", "missing", "upgrade"):
+        setattr(broken, name, lambda *_: None)
+    plugin = SimpleNamespace(pflow_register_nodes=hookimpl(lambda host: [broken]))
+    code, _, err = pflow("registry", "validate", plugins=[plugin])
+    assert code == 2
+    assert "failed to list its nodes" in err
+
+
 def test_plugins_are_listed_with_what_they_bring(pflow, shouting):
     rows = {row["name"]: row for row in envelope(pflow("plugins", "--json", plugins=[shouting])[1])["data"]}
     assert rows["pflow-nodes"]["sources"][0]["name"] == "pflow"

@@ -212,6 +212,15 @@ def test_a_workflow_without_nodes_is_not_drawn(pflow, tmp_path):
     assert pflow("workflow", "graph", "wf.json").exit_code == 2
 
 
+@pytest.mark.parametrize("options", [(), ("--html", "graph.html")])
+def test_a_workflow_that_starts_nowhere_is_not_drawn(pflow, tmp_path, options):
+    (tmp_path / "wf.json").write_text(json.dumps({**GREET, "start_node": "clas"}))
+    refused = pflow("workflow", "graph", "wf.json", *options)
+    assert refused.exit_code == 2
+    assert "start_node names unknown node clas" in refused.stderr
+    assert "Did you mean class?" in refused.stderr
+
+
 def test_an_exported_program_gives_what_a_run_gives(pflow, greet, tmp_path):
     assert pflow("workflow", "export-python", greet, "--output", "greet.py").exit_code == 0
     program = [sys.executable, str(tmp_path / "greet.py")]
