@@ -47,12 +47,10 @@ def _problems(entry: Entry) -> Iterator[Problem]:
 def _of_fields(entry: Entry, part: str, fields: Iterable[Field]) -> Iterator[Problem]:
     seen = set()
     for field in fields:
-        if not isinstance(field.key, str) or not field.key:
-            yield _problem(entry, f"{entry.node}: {part} has a key that is no name: {field.key!r}")
-        elif field.key in seen:
+        if field.key in seen:
             yield _problem(entry, f"{entry.node}: {part} has {field.key} twice")
-        seen.add(str(field.key))
-        if not isinstance(field.type, str) or not is_type(field.type):
+        seen.add(field.key)
+        if not is_type(field.type):
             yield _problem(entry, f"{entry.node}: {part} {field.key} has a type that is none: {field.type!r}")
 
 

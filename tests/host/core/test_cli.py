@@ -228,12 +228,13 @@ def test_sound_node_types_are_said_to_be_so(pflow):
 def test_every_mistake_in_the_registry_is_told(pflow, home):
     (home / "data").mkdir(parents=True)
     ok = {"module": "pflow_mcp_plugin.host.nodes.echo", "class_name": "Echo"}
-    params = [{"key": "a", "type": "strng"}, {"key": "a"}, {"key": 3}]
+    params = [{"key": "a", "type": "strng"}, {"key": "a"}]
     nodes = {
         "gone": {**ok, "module": "no_such_module"},
         "number": {"module": "builtins", "class_name": "int"},
         "odd": {**ok, "interface": {"params": params}},
         "shapeless": 3,
+        "untyped": {**ok, "interface": {"outputs": [{"key": 3}]}},
         "sound": ok,
     }
     (home / "data" / "registry.json").write_text(json.dumps({"schema_version": 1, "nodes": nodes}))
@@ -241,14 +242,15 @@ def test_every_mistake_in_the_registry_is_told(pflow, home):
     messages = [item["message"] for item in envelope(out)["error"]["details"]["data"]]
     assert code == 2
     starts = ["Node gone (gone) cannot be loaded", "number: ", "odd: params a ", "odd: params has a twice"]
-    assert "shapeless is left out" in messages[0]
-    for message, start in zip(messages[1:5], starts, strict=True):
+    for message, name in zip(messages[:2], ["shapeless", "untyped"], strict=True):
+        assert f"{name} is left out" in message
+    for message, start in zip(messages[2:], starts, strict=True):
         assert message.startswith(start)
-    assert "odd: params has a key that is no name: 3" in messages
     assert "Warning" not in err
     code, _, err = pflow("registry", "validate", "ecko", "sound")
     assert code == 2
     assert "Unknown node type ecko (Did you mean echo?)" in err
+    assert pflow("registry", "list")[0] == 0
 
 
 def test_a_source_that_breaks_is_a_mistake_of_the_registry(pflow):
