@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pluggy
 
 from pflow_mcp_plugin.contract import API, Paths, Problem
+from pflow_mcp_plugin.host.cli.output import write
 from pflow_mcp_plugin.host.plugins import Plugins
 from pflow_mcp_plugin.storage import default_paths
 
@@ -134,4 +135,4 @@ def print_warning(problem: Problem) -> None:
     lines = [f"Warning: {problem.path + ': ' if problem.path else ''}{problem.message}"]
     if problem.suggestion:
         lines.append(f"  -> {problem.suggestion}")
-    sys.stderr.write("\n".join(lines) + "\n")
+    write(sys.stderr, "\n".join(lines))

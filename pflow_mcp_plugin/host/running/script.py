@@ -17,7 +17,7 @@ from typing import Any
 import attrs
 import pocketflow  # type: ignore[import-untyped]
 
-from pflow_mcp_plugin.contract import Entry, Interface, Outcome, PflowError, Problem
+from pflow_mcp_plugin.contract import Entry, Interface, Outcome, PflowError, Problem, Report
 from pflow_mcp_plugin.host.app import EmbeddedHost, open_host
 from pflow_mcp_plugin.host.workflow import Compiled, compile_workflow
 
@@ -109,8 +109,7 @@ class Script:
             return output.fail(error)
         if outcome.error is not None:
             return output.fail(outcome.error) and outcome.exit_code
-        sys.stdout.write(to_json(dict(outcome.outputs)) + "\n")
-        return 0
+        return output.report(Report(text=to_json(dict(outcome.outputs))))
 
     def _compile(self, host: EmbeddedHost, start: ScriptNode, inputs: Mapping[str, Any]) -> Compiled:
         types = _Types(host, self._nodes)

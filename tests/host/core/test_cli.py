@@ -34,6 +34,11 @@ def crash():
 
 
 @click.command()
+def spill():
+    raise FileNotFoundError(2, "gone", "file")
+
+
+@click.command()
 def crash_late():
     return Report(text=lambda: str(1 / 0))
 
@@ -78,6 +83,7 @@ def shouting(monkeypatch):
     return announce(
         here(("voice", "shout"), "shout"),
         here(("voice", "crash"), "crash"),
+        here(("voice", "spill"), "spill"),
         here(("voice", "late"), "crash_late"),
         here(("voice", "nothing"), "nothing"),
         here(("voice", "interrupted"), "interrupted", hidden=True),
@@ -419,14 +425,40 @@ def test_a_closed_pipe_ends_silently(tmp_path):
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")  # noqa: PTH110
-def test_output_that_cannot_be_written_is_a_failure():
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("words", ["registry list", "--version", "--help", "registry --help", "run --help"])
+def test_output_that_cannot_be_written_is_a_failure(words, unbuffered):
+    environment = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
     with open("/dev/full", "wb") as full:  # noqa: PTH123
-        done = subprocess.run(
-            [*PROGRAM, "registry", "list"], stdout=full, stderr=subprocess.PIPE, timeout=60, check=False
-        )
+        to = {"stdout": full, "stderr": subprocess.PIPE, "env": environment}
+        done = subprocess.run([*PROGRAM, *words.split()], timeout=60, check=False, **to)
     assert done.returncode == 1
-    assert b"could not be written" in done.stderr
-    assert b"Traceback" not in done.stderr
+    assert done.stderr == b"Error: the output could not be written: No space left on device\n"
+
+
+def test_a_warning_that_cannot_be_written_stops_nothing(home, tmp_path):
+    (home / "data").mkdir(parents=True)
+    (home / "data" / "registry.json").write_text("{")
+    with open("/dev/full", "wb") as full:  # noqa: PTH123
+        to = {"stdout": subprocess.PIPE, "stderr": full}
+        done = subprocess.run([*PROGRAM, "registry", "list"], timeout=60, check=False, **to)
+    assert done.returncode == 0
+    assert b"echo" in done.stdout
+
+
+@pytest.mark.parametrize("closed", [1, 2])
+def test_a_stream_that_is_closed_from_the_start_stops_nothing(home, closed):
+    line = f'"$@" {closed}>&-'
+    done = subprocess.run(
+        ["sh", "-c", line, "sh", *PROGRAM, "registry", "list"], capture_output=True, timeout=60
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_an_error_of_a_file_is_not_taken_for_one_of_the_output(pflow, shouting):
+    code, _, err = pflow("voice", "spill", plugins=[shouting])
+    assert code == 1
+    assert "crashed: FileNotFoundError" in err
 
 
 def test_discover_prints_the_nodes_of_a_task_and_how_they_were_ranked(pflow, home, monkeypatch):

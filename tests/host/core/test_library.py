@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -234,6 +236,22 @@ def test_an_exported_program_gives_what_a_run_gives(pflow, greet, tmp_path):
     assert refused.returncode == 2
     assert "Input names is required" in refused.stderr
     assert "Traceback" not in refused.stderr
+
+
+def test_an_exported_program_whose_output_nobody_takes_says_so_or_ends(pflow, greet, tmp_path):
+    assert pflow("workflow", "export-python", greet, "--output", "greet.py").exit_code == 0
+    program = [sys.executable, str(tmp_path / "greet.py"), 'names=["Ann"]']
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(
+            program, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60, check=False
+        )
+    told = "Error: the output could not be written: No space left on device\n"
+    assert (done.returncode, done.stderr) == (1, told)
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run(program, stdout=writing, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_a_program_may_add_a_class_of_its_own_and_its_failure_is_the_programs(pflow_home, tmp_path):
