@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import os
 import re
+import stat
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -114,11 +115,16 @@ def make_folder(folder: Path) -> None:
         raise StoreError(folder, f"the folder could not be made: {_reason(error)}") from error
 
 
-def write_atomic(path: Path, data: bytes) -> None:
+def write_atomic(path: Path, data: bytes, *, mode: int | None = 0o600) -> None:
     """Replace the content of a file, or leave it as it was.
 
-    The file ends up 0600, missing folders are made 0700, temporary files of dead writers are
-    swept. A symlink stays one: its target is written.
+    Missing folders are made 0700, temporary files of dead writers are swept. A symlink stays one:
+    its target is written.
+
+    Args:
+        path: The file.
+        data: All of its content.
+        mode: The permissions it gets; None for those that the umask leaves.
 
     Raises:
         StoreError: Nothing was changed; the temporary file is gone.
@@ -128,13 +134,38 @@ def write_atomic(path: Path, data: bytes) -> None:
     sweep(target.parent)
     temporary = target.parent / f".{target.name}.{os.getpid()}-{os.urandom(6).hex()}.tmp"
     try:
-        _write_synced(temporary, data)
+        _write_synced(temporary, data, mode)
         temporary.replace(target)
     except OSError as error:
         with suppress(OSError):
             temporary.unlink()
         raise StoreError(path, f"could not be written: {_reason(error)}") from error
     _sync_folder(target.parent)
+
+
+def write_output(path: Path, data: bytes, *, private: bool = False) -> None:
+    """Write a file that the user named: an ordinary one as a whole or not at all.
+
+    A device or a pipe is written to as it is, never replaced. A file that was there keeps its
+    permissions.
+
+    Args:
+        path: The file.
+        data: All of its content.
+        private: Only the owner may read it.
+
+    Raises:
+        StoreError: It could not be written.
+    """
+    try:
+        there = path.stat().st_mode if path.exists() else None
+        if there is not None and not stat.S_ISREG(there):
+            path.write_bytes(data)
+            return
+    except OSError as error:
+        raise StoreError(path, f"could not be written: {_reason(error)}") from error
+    usual = None if there is None else stat.S_IMODE(there)
+    write_atomic(path, data, mode=0o600 if private else usual)
 
 
 @contextmanager
@@ -353,10 +384,12 @@ def _target(path: Path) -> Path:
     return path.resolve() if path.is_symlink() else path
 
 
-def _write_synced(path: Path, data: bytes) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o600)
+def _write_synced(path: Path, data: bytes, mode: int | None) -> None:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+    descriptor = os.open(path, flags, 0o666 if mode is None else 0o600)
     try:
-        path.chmod(0o600)
+        if mode is not None:
+            path.chmod(mode)
         rest = memoryview(data)
         while rest:
             rest = rest[os.write(descriptor, rest) :]

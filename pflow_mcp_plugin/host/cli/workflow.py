@@ -10,7 +10,6 @@ import click
 
 from pflow_mcp_plugin.contract import PflowError, Problem, Report
 from pflow_mcp_plugin.host.app import EmbeddedHost
-from pflow_mcp_plugin.host.cli.files import write_text
 from pflow_mcp_plugin.host.cli.options import json_option
 from pflow_mcp_plugin.host.cli.output import problem_lines, to_json
 from pflow_mcp_plugin.host.cli.run import find_workflow, read_workflow
@@ -20,6 +19,7 @@ from pflow_mcp_plugin.host.workflow.document import Document
 from pflow_mcp_plugin.host.workflow.findings import Findings, did_you_mean, errors_in, listing, refusal
 from pflow_mcp_plugin.host.workflow.graph import Graph
 from pflow_mcp_plugin.host.workflow.reading import read_document
+from pflow_mcp_plugin.storage import write_output
 
 _HEADERS = ("NAME", "VERSION", "SAVED", "DESCRIPTION")
 
@@ -91,7 +91,7 @@ def graph(host: EmbeddedHost, workflow: str, html: Path | None) -> Report:
     text = mermaid(document, edges)
     if html is None:
         return Report(data={"mermaid": text}, text=text)
-    write_text(html, graph_page(workflow, document, edges))
+    write_output(html, graph_page(workflow, document, edges).encode("utf-8", "replace"))
     return Report(data={"mermaid": text, "html": str(html)}, text=f"Wrote {html}")
 
 
@@ -109,7 +109,7 @@ def export_python(host: EmbeddedHost, workflow: str, output: Path | None) -> Rep
     text = python_script(compiled, normalise(raw, host.registry.upgrade))
     if output is None:
         return Report(data={"python": text}, text=text)
-    write_text(output, text)
+    write_output(output, text.encode("utf-8", "replace"))
     return Report(data={"path": str(output)}, text=f"Wrote {output}")
 
 

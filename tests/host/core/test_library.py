@@ -209,6 +209,21 @@ def test_a_page_with_a_drawing_holds_everything_itself(pflow, greet, tmp_path):
     assert "http" not in page.replace("http://www.w3.org/2000/svg", "").replace("http-equiv", "")
 
 
+@pytest.mark.parametrize("command", [("graph", "--html"), ("export-python", "--output")])
+def test_what_is_written_to_a_pipe_leaves_it_a_pipe(pflow, greet, tmp_path, command):
+    name, option = command
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    assert pflow("workflow", name, greet, option, pipe).exit_code == 0
+    assert b"greet" in os.read(reader, 100_000)
+    os.close(reader)
+    assert pipe.is_fifo()
+    refused = pflow("workflow", name, greet, option, tmp_path)
+    assert refused.exit_code == 2
+    assert "could not be written: is a directory" in refused.stderr
+
+
 def test_a_workflow_without_nodes_is_not_drawn(pflow, tmp_path):
     (tmp_path / "wf.json").write_text("{}")
     assert pflow("workflow", "graph", "wf.json").exit_code == 2
@@ -241,15 +256,14 @@ def test_an_exported_program_gives_what_a_run_gives(pflow, greet, tmp_path):
 def test_an_exported_program_whose_output_nobody_takes_says_so_or_ends(pflow, greet, tmp_path):
     assert pflow("workflow", "export-python", greet, "--output", "greet.py").exit_code == 0
     program = [sys.executable, str(tmp_path / "greet.py"), 'names=["Ann"]']
+    how = {"stderr": subprocess.PIPE, "text": True, "timeout": 60, "check": False}
     with Path("/dev/full").open("wb") as full:
-        done = subprocess.run(
-            program, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60, check=False
-        )
+        done = subprocess.run(program, stdout=full, **how)  # noqa: PLW1510
     told = "Error: the output could not be written: No space left on device\n"
     assert (done.returncode, done.stderr) == (1, told)
     reading, writing = os.pipe()
     os.close(reading)
-    done = subprocess.run(program, stdout=writing, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
+    done = subprocess.run(program, stdout=writing, **how)  # noqa: PLW1510
     os.close(writing)
     assert (done.returncode, done.stderr) == (0, "")
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 
@@ -84,6 +85,16 @@ def test_a_page_of_a_run_is_one_file_in_which_nothing_can_run(pflow, ran, tmp_pa
     assert page.count('<details class="failed" open>') == 1
     assert "<script" not in page
     assert "<img" not in page
+
+
+def test_a_page_goes_into_a_pipe_and_leaves_it_one(pflow, ran, tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    assert pflow("trace", "view", "--output", pipe).exit_code == 0
+    assert os.read(reader, 9) == b"<!doctype"
+    os.close(reader)
+    assert pipe.is_fifo()
 
 
 def test_a_browser_shows_the_page_of_a_run(pflow, ran, tmp_path, chromium):
