@@ -405,6 +405,29 @@ def test_standard_input_is_read_only_for_the_input_that_declares_it(tmp_path):
     os.close(reading)
 
 
+def test_nothing_piped_in_leaves_an_input_that_can_do_without_as_it_is(tmp_path):
+    number = {"type": "int", "stdin": True}
+    for spec, told in [({**number, "default": 3}, b"3\n"), ({**number, "required": False}, b"null\n")]:
+        path = workflow(tmp_path, inputs={"words": spec}, outputs={"said": "${words}"})
+        done = run_program("run", path, stdin=subprocess.DEVNULL)
+        assert (done.returncode, done.stdout, done.stderr) == (0, told, b"")
+    path = workflow(tmp_path, inputs={"words": number})
+    refused = run_program("run", path, stdin=subprocess.DEVNULL)
+    assert refused.returncode == 2
+    assert b"must be int" in refused.stderr
+
+
+@pytest.mark.parametrize("arguments", [["other=1"], ["more=x"]])
+def test_a_mistake_is_told_before_anything_is_read(tmp_path, arguments):
+    inputs = {"words": {"type": "str", "stdin": True}, "more": {"type": "int", "default": 1}}
+    path = workflow(tmp_path, inputs=inputs)
+    reading, writing = os.pipe()  # open and silent: reading it would wait for ever
+    done = run_program("run", path, *arguments, stdin=reading)
+    os.close(writing)
+    os.close(reading)
+    assert done.returncode == 2
+
+
 def test_any_text_is_printed_in_any_locale(tmp_path):
     path = workflow(tmp_path)
     environment = {**os.environ, "LC_ALL": "C", "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
