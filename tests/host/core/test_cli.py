@@ -406,9 +406,10 @@ def test_standard_input_is_read_only_for_the_input_that_declares_it(tmp_path):
 
 
 def test_nothing_piped_in_leaves_an_input_that_can_do_without_as_it_is(tmp_path):
+    nodes = [{"id": "say", "type": "echo", "params": {"message": "hello"}}]
     number = {"type": "int", "stdin": True}
     for spec, told in [({**number, "default": 3}, b"3\n"), ({**number, "required": False}, b"null\n")]:
-        path = workflow(tmp_path, inputs={"words": spec}, outputs={"said": "${words}"})
+        path = workflow(tmp_path, nodes=nodes, inputs={"words": spec}, outputs={"said": "${words}"})
         done = run_program("run", path, stdin=subprocess.DEVNULL)
         assert (done.returncode, done.stdout, done.stderr) == (0, told, b"")
     path = workflow(tmp_path, inputs={"words": number})
