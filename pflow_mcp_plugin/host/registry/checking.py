@@ -20,7 +20,7 @@ def check_nodes(host: EmbeddedHost, names: Iterable[str] = ()) -> tuple[int, lis
         How many there are, and every problem; also what the registry had to leave out.
     """
     with host.gathering() as left_out:
-        wanted = list(names)
+        wanted = list(dict.fromkeys(names))
         found = [(name, host.registry.find(name)) for name in wanted]
         missing = [host.registry.missing(name) for name, entry in found if entry is None]
         entries = [entry for _, entry in found if entry] if wanted else list(host.registry.entries())

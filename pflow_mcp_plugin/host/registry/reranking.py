@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.host.models import kept_key
@@ -54,7 +55,7 @@ def _ask(name: str, prompt: str, settings: Callable[[str], str | None]) -> str:
     except ModuleNotFoundError as error:
         message = f"The model {name} cannot be asked: llm is not installed"
         raise NoModel(message, suggestions=("pip install llm",)) from error
-    model = llm.get_model(name)
+    model: Any = llm.get_model(name)
     key = kept_key(model, settings)
     return str(model.prompt(prompt, stream=False, **({"key": key} if key else {})).text())
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from pflow_mcp_plugin.contract import Entry, Problem
-from pflow_mcp_plugin.storage import JsonStore
+from pflow_mcp_plugin.storage import CorruptFile, JsonStore
 
 NAME = "registry.json"
 
@@ -60,22 +60,43 @@ class SavedEntries:
             nodes: The JSON form of an entry by node type.
 
         Raises:
-            PflowError: The file cannot be written.
+            PflowError: The file cannot be written, or what it holds are no entries.
         """
 
         def change(data: dict[str, Any]) -> None:
-            data["nodes"] = {**data.get("nodes", {}), **{name: dict(node) for name, node in nodes.items()}}
+            data["nodes"] = {**self._nodes(data), **{name: dict(node) for name, node in nodes.items()}}
 
         self.store.update(change)
 
     def _load(self) -> dict[str, Entry]:
         fingerprint = self.fingerprint()
         if fingerprint != self._read_as:
-            nodes = self.store.read().get("nodes", {}) if fingerprint else {}
+            nodes = self._readable() if fingerprint else {}
             found = (self._entry(name, node) for name, node in nodes.items())
             self._entries = {entry.node: entry for entry in found if entry}
             self._read_as = fingerprint
         return self._entries
+
+    def _readable(self) -> Mapping[str, Any]:
+        try:
+            return self._nodes(self.store.read())
+        except CorruptFile as corrupt:
+            self._report(
+                Problem(
+                    message=f"No saved entry is used: {corrupt.message}",
+                    suggestion=corrupt.suggestions[0],
+                    severity="warning",
+                    kind="config",
+                    source=NAME,
+                )
+            )
+            return {}
+
+    def _nodes(self, data: Mapping[str, Any]) -> Mapping[str, Any]:
+        nodes = data.get("nodes", {})
+        if not isinstance(nodes, dict):
+            raise CorruptFile(self.store.path, f'"nodes" must be an object, not {type(nodes).__name__}')
+        return nodes
 
     def _entry(self, name: str, node: Any) -> Entry | None:
         try:

@@ -253,8 +253,9 @@ def test_every_mistake_in_the_registry_is_told(pflow, home):
     for message, start in zip(messages[2:], starts, strict=True):
         assert message.startswith(start)
     assert "Warning" not in err
-    code, _, err = pflow("registry", "validate", "ecko", "sound")
+    code, _, err = pflow("registry", "validate", "ecko", "sound", "ecko")
     assert code == 2
+    assert err.count("Unknown node type ecko") == 1
     assert "Unknown node type ecko (Did you mean echo?)" in err
     assert pflow("registry", "list")[0] == 0
 

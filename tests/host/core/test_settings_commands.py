@@ -55,6 +55,18 @@ def test_a_value_can_be_piped_in(pflow):
     assert pflow("settings", "get", "TOKEN", "--show").stdout == "sword fish\n"
 
 
+def test_nothing_piped_in_is_no_value(pflow):
+    pflow("settings", "set", "TOKEN", "kept")
+    refused = pflow("settings", "set", "TOKEN", "-", stdin="\n")
+    assert refused.exit_code == 2
+    assert "Standard input holds no value" in refused.stderr
+    assert pflow("settings", "get", "TOKEN", "--show").stdout == "kept\n"
+
+
+def test_what_is_not_set_cannot_be_forgotten(pflow):
+    assert "See: pflow settings list" in pflow("settings", "unset", "TOKEN").stderr
+
+
 def test_a_key_that_is_not_set_is_not_found_and_the_closest_is_named(pflow):
     pflow("settings", "set", "TOKEN", "a")
     for command in ("get", "unset"):
