@@ -7,8 +7,10 @@ one, never half of either. A symlinked file is written through to its target.
 
 from __future__ import annotations
 
+import math
 import os
 import re
+import stat
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -113,11 +115,16 @@ def make_folder(folder: Path) -> None:
         raise StoreError(folder, f"the folder could not be made: {_reason(error)}") from error
 
 
-def write_atomic(path: Path, data: bytes) -> None:
+def write_atomic(path: Path, data: bytes, *, mode: int | None = 0o600) -> None:
     """Replace the content of a file, or leave it as it was.
 
-    The file ends up 0600, missing folders are made 0700, temporary files of dead writers are
-    swept. A symlink stays one: its target is written.
+    Missing folders are made 0700, temporary files of dead writers are swept. A symlink stays one:
+    its target is written.
+
+    Args:
+        path: The file.
+        data: All of its content.
+        mode: The permissions it gets; None for those that the umask leaves.
 
     Raises:
         StoreError: Nothing was changed; the temporary file is gone.
@@ -127,13 +134,38 @@ def write_atomic(path: Path, data: bytes) -> None:
     sweep(target.parent)
     temporary = target.parent / f".{target.name}.{os.getpid()}-{os.urandom(6).hex()}.tmp"
     try:
-        _write_synced(temporary, data)
+        _write_synced(temporary, data, mode)
         temporary.replace(target)
     except OSError as error:
         with suppress(OSError):
             temporary.unlink()
         raise StoreError(path, f"could not be written: {_reason(error)}") from error
     _sync_folder(target.parent)
+
+
+def write_output(path: Path, data: bytes, *, private: bool = False) -> None:
+    """Write a file that the user named: an ordinary one as a whole or not at all.
+
+    A device or a pipe is written to as it is, never replaced. A file that was there keeps its
+    permissions.
+
+    Args:
+        path: The file.
+        data: All of its content.
+        private: Only the owner may read it.
+
+    Raises:
+        StoreError: It could not be written.
+    """
+    try:
+        there = path.stat().st_mode if path.exists() else None
+        if there is not None and not stat.S_ISREG(there):
+            path.write_bytes(data)
+            return
+    except OSError as error:
+        raise StoreError(path, f"could not be written: {_reason(error)}") from error
+    usual = None if there is None else stat.S_IMODE(there)
+    write_atomic(path, data, mode=0o600 if private else usual)
 
 
 @contextmanager
@@ -233,7 +265,7 @@ class JsonStore:
             data = self._read_or_set_aside()
             change(data)
             data = {**data, "schema_version": self.schema_version}
-            content = encode_json(data)
+            content = encode_json(self.path, data)
             if content != read_bytes(self.path):
                 write_atomic(self.path, content)
             return data
@@ -292,26 +324,39 @@ def set_aside(path: Path) -> Path:
     return backup
 
 
-def encode_json(data: Mapping[str, Any]) -> bytes:
-    """Return an object as indented UTF-8 JSON with a final newline."""
+def encode_json(path: Path, data: Mapping[str, Any]) -> bytes:
+    """Return an object, which is to be the content of a file, as indented UTF-8 JSON with a final newline.
+
+    Raises:
+        StoreError: It holds what JSON has not, such as an infinite number.
+    """
     import json
 
     try:
-        return json.dumps(data, ensure_ascii=False, indent=2).encode() + b"\n"
+        text = json.dumps(data, ensure_ascii=False, indent=2, allow_nan=False)
+        return text.encode() + b"\n"
     except UnicodeEncodeError:  # a lone surrogate has no UTF-8 form, only an escape
-        return json.dumps(data, indent=2).encode() + b"\n"
+        return json.dumps(data, indent=2, allow_nan=False).encode() + b"\n"
+    except ValueError as error:
+        raise StoreError(path, f"could not be written as JSON: {error}") from error
 
 
-def decode_json(path: Path, content: bytes) -> dict[str, Any]:
+def decode_json(path: Path, content: bytes, *, finite: bool = False) -> dict[str, Any]:
     """Return the object that the content of a file is.
+
+    Args:
+        path: The file, for messages.
+        content: What is in it.
+        finite: Refuse numbers that JSON has not, or that are too large for a float.
 
     Raises:
         CorruptFile: It is no UTF-8, no JSON, or no object; names line and column.
     """
     import json
 
+    numbers: dict[str, Any] = {"parse_float": _finite, "parse_constant": _finite} if finite else {}
     try:
-        data = json.loads(content.decode("utf-8-sig"))
+        data = json.loads(content.decode("utf-8-sig"), **numbers)
     except UnicodeDecodeError as error:
         before = content[: error.start]
         column = error.start - before.rfind(b"\n")
@@ -320,19 +365,31 @@ def decode_json(path: Path, content: bytes) -> dict[str, Any]:
         raise CorruptFile(path, f"not JSON: {error.msg}", line=error.lineno, column=error.colno) from error
     except RecursionError as error:
         raise CorruptFile(path, "not JSON: nested too deeply") from error
+    except ValueError as error:  # a number
+        raise CorruptFile(path, f"not JSON: {error}") from error
     if not isinstance(data, dict):
         raise CorruptFile(path, f"expected a JSON object, found {type(data).__name__}", line=1, column=1)
     return data
+
+
+def _finite(number: str) -> float:
+    value = float(number)
+    if not math.isfinite(value):
+        message = f"{number} is no number that can be kept"
+        raise ValueError(message)
+    return value
 
 
 def _target(path: Path) -> Path:
     return path.resolve() if path.is_symlink() else path
 
 
-def _write_synced(path: Path, data: bytes) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o600)
+def _write_synced(path: Path, data: bytes, mode: int | None) -> None:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+    descriptor = os.open(path, flags, 0o666 if mode is None else 0o600)
     try:
-        path.chmod(0o600)
+        if mode is not None:
+            path.chmod(mode)
         rest = memoryview(data)
         while rest:
             rest = rest[os.write(descriptor, rest) :]

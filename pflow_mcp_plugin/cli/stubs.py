@@ -36,6 +36,6 @@ def write_stubs(host: Host, output: Path | None) -> Report:
     text = stub(entries)
     if output is None:
         return Report(data={"classes": len(entries), "text": text}, text=text)
-    storage.write_atomic(output, text.encode())
+    storage.write_output(output, text.encode())
     written = f"Wrote {len(entries)} class{'' if len(entries) == 1 else 'es'} to {output}"
     return Report(data={"classes": len(entries), "path": str(output)}, text=written)

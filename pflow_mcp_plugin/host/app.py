@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pluggy
 
 from pflow_mcp_plugin.contract import API, Paths, Problem
+from pflow_mcp_plugin.host.cli.output import write
 from pflow_mcp_plugin.host.plugins import Plugins
 from pflow_mcp_plugin.storage import default_paths
 
@@ -88,6 +89,16 @@ class EmbeddedHost:
             self._reported.add(problem.message)
             self._show(problem)
 
+    @contextmanager
+    def gathering(self) -> Iterator[list[Problem]]:
+        """Gather what is reported meanwhile, in place of showing it."""
+        gathered: list[Problem] = []
+        show, self._show = self._show, gathered.append
+        try:
+            yield gathered
+        finally:
+            self._show = show
+
     def refresh(self, source: str) -> None:
         """Forget what was derived from a node source."""
         self.registry.refresh(source)
@@ -124,4 +135,4 @@ def print_warning(problem: Problem) -> None:
     lines = [f"Warning: {problem.path + ': ' if problem.path else ''}{problem.message}"]
     if problem.suggestion:
         lines.append(f"  -> {problem.suggestion}")
-    sys.stderr.write("\n".join(lines) + "\n")
+    write(sys.stderr, "\n".join(lines))

@@ -50,7 +50,7 @@ def _ask(question: str, key: str, *more: str) -> Any:
         import keyring
         from keyring.errors import KeyringError
     except ImportError as error:
-        message = f"{key} is kept in the keyring, and the package keyring is not installed"
+        message = f"{key} needs the keyring, and the package keyring is not installed"
         mine = own_distribution()
         package = f"'{mine.name}[keyring]'" if mine else "keyring"
         raise KeyringUnusable(message, suggestions=(f"pip install {package}",)) from error

@@ -11,8 +11,7 @@ from typing import Any, ClassVar
 import attrs
 
 from pflow_mcp_plugin.contract import Kind, PflowError
-from pflow_mcp_plugin.host.workflow.loading import load_workflow
-from pflow_mcp_plugin.storage import encode_json, locked, read_bytes, write_atomic
+from pflow_mcp_plugin.storage import StoreError, decode_json, encode_json, locked, read_bytes, write_atomic
 
 _NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 
@@ -87,7 +86,7 @@ class Library:
         if content is None:
             hint = f"There are versions 1 to {current}"
             raise NotSaved(f"There is no version {version} of {name}", suggestions=(hint,))
-        return load_workflow(content.decode("utf-8", "replace"), str(path))
+        return decode_json(path, content, finite=True)
 
     def describe(self, name: str) -> Saved:
         """Return what is known of a saved workflow.
@@ -109,38 +108,49 @@ class Library:
         """Save a workflow under a name; what was there before is kept as an older version.
 
         Raises:
-            PflowError: The name does not do, or the workflow cannot be written.
+            PflowError: The name does not do, the workflow cannot be written, or what is there is corrupt
+                and would be lost.
         """
         if not is_name(name):
             raise NotAName(
                 f"{name!r} is no name for a workflow",
                 suggestions=("Use a-z, 0-9 and single hyphens between them, like daily-report",),
             )
+        path = self.path(name)
         content = encode_json(
-            {**workflow, "name": name, **({"description": description} if description else {})}
+            path, {**workflow, "name": name, **({"description": description} if description else {})}
         )
         with locked(self.folder / "library"):
-            before = read_bytes(self.path(name))
-            if before not in (None, content):
-                write_atomic(self._versions(name) / f"{self._version(name)}.json", before or b"")
+            before = read_bytes(path)
+            if before is not None and before != content:
+                decode_json(path, before, finite=True)
+                write_atomic(self._versions(name) / f"{self._version(name)}.json", before)
             if before != content:
-                write_atomic(self.path(name), content)
+                write_atomic(path, content)
         return self.describe(name)
 
     def delete(self, name: str) -> None:
         """Delete a workflow with every version of it.
 
         Raises:
-            PflowError: There is none.
+            PflowError: There is none, or a file cannot be deleted.
         """
         with locked(self.folder / "library"):
             if name not in self.names():
                 raise self._not_saved(name)
-            for older in self._versions(name).glob("*.json"):
-                older.unlink()
-            if self._versions(name).is_dir():
-                self._versions(name).rmdir()
-            self.path(name).unlink()
+            try:
+                self.path(name).unlink()
+                self._delete_versions(name)
+            except OSError as error:
+                reason = f"could not be deleted: {error.strerror}"
+                raise StoreError(Path(error.filename or self.path(name)), reason) from error
+
+    def _delete_versions(self, name: str) -> None:
+        folder = self._versions(name)
+        if folder.is_dir():
+            for left in folder.iterdir():  # with what a writer that was killed left there
+                left.unlink()
+            folder.rmdir()
 
     def _versions(self, name: str) -> Path:
         return self.folder / "versions" / name

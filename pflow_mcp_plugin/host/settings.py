@@ -80,6 +80,8 @@ class Settings:
             from pflow_mcp_plugin.host import keychain
 
             keychain.write(key, value)
+        else:
+            self._forget_in_keyring(key)
 
         def change(data: dict[str, Any]) -> None:
             # A key has one place: setting it in the other moves it.
@@ -98,11 +100,7 @@ class Settings:
         Raises:
             PflowError: It cannot be removed.
         """
-        place = self.names().get(key)
-        if place == "keyring":
-            from pflow_mcp_plugin.host import keychain
-
-            keychain.remove(key)
+        place = self._forget_in_keyring(key)
 
         def change(data: dict[str, Any]) -> None:
             data.get("env", {}).pop(key, None)
@@ -111,6 +109,15 @@ class Settings:
         if place is not None:
             self.store.update(change)
         return place is not None
+
+    def _forget_in_keyring(self, key: str) -> Place | None:
+        """Remove a value from the keyring if it is there, and return where it was kept."""
+        place = self.names().get(key)
+        if place == "keyring":
+            from pflow_mcp_plugin.host import keychain
+
+            keychain.remove(key)
+        return place
 
     def _values(self, data: dict[str, Any]) -> dict[str, str]:
         values = data.get("env", {})

@@ -37,14 +37,16 @@ class Traces:
             NoSuchTrace: There is none, or several ids begin so.
         """
         paths = self.paths()
-        found = paths[:1] if run == LATEST else [path for path in paths if path.stem.startswith(run)]
+        found = paths[:1] if run == LATEST else [path for path in paths if run and path.stem.startswith(run)]
         exact = [path for path in found if path.stem == run]
         if len(found) == 1 or exact:
             return (exact or found)[0]
         if found:
             message = f"{len(found)} runs begin with {run}"
             raise NoSuchTrace(message, suggestions=tuple(path.stem for path in found[:5]))
-        message = "There are no traces yet" if run == LATEST else f"There is no trace of a run {run}"
+        message = (
+            "There are no traces yet" if run == LATEST else f"There is no trace of a run {run or repr(run)}"
+        )
         raise NoSuchTrace(message, suggestions=("See: pflow trace list",) if paths else ())
 
     def read(self, path: Path) -> dict[str, Any]:

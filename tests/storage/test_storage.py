@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import json
 import os
 import stat
@@ -244,5 +245,62 @@ def test_a_killed_writer_loses_nothing_it_acknowledged(tmp_path: Path) -> None:
     )
 )
 def test_any_object_comes_back_as_it_was_written(data: dict[str, object]) -> None:
-    content = storage.encode_json(data)
+    content = storage.encode_json(Path("x"), data)
     assert storage.decode_json(Path("x"), content) == data
+
+
+@pytest.mark.parametrize("number", [float("inf"), float("nan")])
+def test_a_number_that_json_has_not_is_not_written(tmp_path: Path, number: float) -> None:
+    store = a_store(tmp_path / "file.json")
+    with pytest.raises(StoreError, match=r"file\.json: could not be written as JSON"):
+        store.update(lambda data: data.update(number=number))
+    assert not store.path.exists()
+
+
+def test_a_number_of_too_many_digits_is_told_as_a_corrupt_file(tmp_path: Path) -> None:
+    with pytest.raises(CorruptFile, match="not JSON"):
+        storage.decode_json(tmp_path / "file.json", b'{"a": ' + b"9" * 5000 + b"}")
+
+
+@pytest.mark.parametrize(("private", "new", "kept"), [(False, 0o640, 0o755), (True, 0o600, 0o600)])
+def test_a_file_the_user_named_gets_what_the_umask_gives_and_keeps_its_mode(
+    tmp_path: Path, *, private: bool, new: int, kept: int
+) -> None:
+    path = tmp_path / "page.html"
+    before = os.umask(0o027)
+    try:
+        storage.write_output(path, b"one", private=private)
+    finally:
+        os.umask(before)
+    assert mode(path) == new
+    path.chmod(0o755)
+    storage.write_output(path, b"two", private=private)
+    assert (path.read_bytes(), mode(path)) == (b"two", kept)
+
+
+def test_a_file_the_user_named_survives_a_full_disk(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    path = tmp_path / "page.html"
+    path.write_bytes(b"old")
+    monkeypatch.setattr(os, "write", _full)
+    with pytest.raises(StoreError, match=r"page\.html: could not be written: no space left"):
+        storage.write_output(path, b"new")
+    assert path.read_bytes() == b"old"
+
+
+def _full(*_: object) -> int:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_a_pipe_is_written_to_and_stays_a_pipe(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    storage.write_output(pipe, b"page")
+    assert os.read(reader, 10) == b"page"
+    os.close(reader)
+    assert pipe.is_fifo()
+
+
+def test_a_folder_takes_no_file(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="could not be written: is a directory"):
+        storage.write_output(tmp_path, b"page")

@@ -25,6 +25,7 @@ def pflow_register_commands() -> Iterable[Command]:
             load=f"{_ROOM}.registry:discover",
         ),
         Command(path=("registry", "describe"), help="Show a node type.", load=f"{_ROOM}.registry:describe"),
+        Command(path=("registry", "validate"), help="Check node types.", load=f"{_ROOM}.registry:validate"),
         Command(
             path=("registry", "run"),
             help="Run one node and show what comes back.",

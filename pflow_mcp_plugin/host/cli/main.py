@@ -12,7 +12,7 @@ import pluggy
 
 from pflow_mcp_plugin.contract import Kind, PflowError, Report
 from pflow_mcp_plugin.host.app import open_host
-from pflow_mcp_plugin.host.cli.output import Output, prepare_streams, silence, wants_json
+from pflow_mcp_plugin.host.cli.output import Output, is_of_output, lost, prepare_streams, wants_json
 from pflow_mcp_plugin.host.cli.tree import PROGRAM, Misused, build_cli
 
 
@@ -45,9 +45,10 @@ def main(argv: Sequence[str] | None = None, manager: pluggy.PluginManager | None
         return output.fail(_misused(error))
     except (KeyboardInterrupt, click.Abort):
         return output.fail(Interrupted("interrupted"))
-    except BrokenPipeError:
-        silence(sys.stdout)
-        return 0
+    except OSError as error:
+        if not is_of_output(error):
+            raise
+        return lost(sys.stdout, error)
 
 
 def _misused(error: click.ClickException) -> Misused:

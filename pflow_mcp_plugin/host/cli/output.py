@@ -44,11 +44,11 @@ class Output:
         code = report.exit_code
         if report.error is None:
             text = self._success(report) if self.as_json else report.render()
-            return _write(sys.stdout, text) or code or 0
+            return write(sys.stdout, text) or code or 0
         if self.as_json:
-            _write(sys.stdout, self._failure(report.error, report))
+            write(sys.stdout, self._failure(report.error, report))
         else:
-            _write(sys.stdout, report.render())
+            write(sys.stdout, report.render())
         self._tell(report.error, report.beside)
         return report.error.exit_code if code is None else code
 
@@ -73,7 +73,7 @@ class Output:
             lines += () if said else problem_lines(error.problems)
             lines += [f"  -> {suggestion}" for suggestion in error.suggestions]
             lines += [f"  {name.replace('_', ' ')}: {value}" for name, value in beside.items() if value]
-        _write(sys.stderr, "\n".join(lines))
+        write(sys.stderr, "\n".join(lines))
 
 
 def problem_lines(problems: tuple[Problem, ...]) -> list[str]:
@@ -99,21 +99,37 @@ def _jsonable(value: Any) -> Any:
     return value if value is None or isinstance(value, str | int) else str(value)
 
 
-def _write(stream: IO[str] | None, text: str) -> int:
+def write(stream: IO[str] | None, text: str) -> int:
     """Write a text and a newline; return 1 if it could not be written, 0 also if nobody reads on."""
     if not text or stream is None:  # None: the process was started with it closed
         return 0
     try:
         stream.write(text if text.endswith("\n") else text + "\n")
         stream.flush()
-    except BrokenPipeError:
-        silence(stream)
     except OSError as error:
-        silence(stream)
-        if stream is sys.stdout:
-            _write(sys.stderr, f"Error: the output could not be written: {error.strerror}")
-        return 1
+        return lost(stream, error)
     return 0
+
+
+def lost(stream: IO[str], error: OSError) -> int:
+    """Write no more to a stream and say why, if anybody was reading; return the exit code."""
+    silence(stream)
+    if isinstance(error, BrokenPipeError):
+        return 0
+    if stream is sys.stdout:
+        write(sys.stderr, f"Error: the output could not be written: {error.strerror}")
+    return 1
+
+
+def is_of_output(error: OSError) -> bool:
+    """Return whether it was standard output that could not be written, and no file of a command's."""
+    if sys.stdout is None:
+        return False
+    try:
+        sys.stdout.flush()  # what could not be written is still there
+    except OSError:
+        return True
+    return bool(getattr(sys.stdout, "write_through", False)) and error.filename is None
 
 
 def silence(stream: IO[str]) -> None:

@@ -1,22 +1,31 @@
-"""`pflow registry list | search | discover | describe | run | export`."""
+"""`pflow registry list | search | discover | describe | validate | run | export`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import ClassVar
 
 import click
 
-from pflow_mcp_plugin.contract import Entry, Field, Report
+from pflow_mcp_plugin.contract import Entry, Field, Kind, PflowError, Report
 from pflow_mcp_plugin.host.app import EmbeddedHost
 from pflow_mcp_plugin.host.cli.options import json_option
 from pflow_mcp_plugin.host.cli.output import to_json
 from pflow_mcp_plugin.host.cli.run import parse_inputs
 from pflow_mcp_plugin.host.cli.structure import structure
 from pflow_mcp_plugin.host.cli.tables import table
+from pflow_mcp_plugin.host.cli.tree import Misused
+from pflow_mcp_plugin.host.registry.checking import check_nodes
 from pflow_mcp_plugin.host.registry.index import Row
 
 _PATHS = 100
 """So many paths are shown to people."""
+
+
+class RegistryUnsound(PflowError):
+    """Entries of the registry have mistakes."""
+
+    kind: ClassVar[Kind] = "config"
 
 
 @click.command()
@@ -98,6 +107,23 @@ def export(host: EmbeddedHost) -> Report:
     return Report(data=data, text=lambda: to_json(data))
 
 
+@click.command()
+@click.argument("nodes", nargs=-1, metavar="[NODE]...")
+@click.option("--all", "every", is_flag=True, help="Check every node type; so it is without NODE.")
+@json_option
+@click.pass_obj
+def validate(host: EmbeddedHost, nodes: tuple[str, ...], *, every: bool) -> Report:
+    """Check node types: that each can be loaded and that its interface makes sense; none is run."""
+    if nodes and every:
+        raise Misused("Give node types or --all, not both")
+    count, problems = check_nodes(host, nodes)
+    data = [problem.to_dict() for problem in problems]
+    if not problems:
+        return Report(data=data, text=f"{_counted(count, 'node type')} checked, nothing is wrong")
+    message = f"The registry has {_counted(len(problems), 'problem')}"
+    return Report(data=data, error=RegistryUnsound(message, problems=tuple(problems)))
+
+
 def run_node(host: EmbeddedHost, node: str, params: Mapping[str, str]) -> Report:
     """Run one node, with params as they are given on a command line.
 
@@ -154,6 +180,10 @@ def _came_back(outputs: Mapping[str, object], shape: Sequence[tuple[str, str]]) 
     ]
     rows = [*shape[:_PATHS], *([("...", f"{len(shape) - _PATHS} more")] if len(shape) > _PATHS else ())]
     return "\n".join([table(("PATH", "TYPE"), rows), "", *values]) if outputs else "Done, without outputs"
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"
 
 
 def _listing(rows: list[Row]) -> str:

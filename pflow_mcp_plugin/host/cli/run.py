@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -40,7 +41,7 @@ def run(host: EmbeddedHost, workflow: str, inputs: tuple[str, ...], *, trace: bo
     """Run WORKFLOW, a JSON file or a saved name; give its inputs as NAME=VALUE."""
     values: dict[str, Any] = dict(parse_inputs(inputs))
     document = find_workflow(host, workflow)
-    values |= piped_inputs(document, values)
+    values |= piped_inputs(document, values, partial(host.runner.compile, document, workflow))
     return outcome_report(host.runner.run(document, values, name=workflow, trace=trace))
 
 
@@ -111,17 +112,31 @@ def parse_inputs(words: Sequence[str]) -> dict[str, str]:
     return values
 
 
-def piped_inputs(document: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, str]:
+def piped_inputs(
+    document: Mapping[str, Any], given: Mapping[str, Any], check: Callable[[Mapping[str, Any]], object]
+) -> dict[str, str]:
     """Return what is piped in, for the input that the workflow declares with `"stdin": true`.
 
-    Without such an input, or when its value is given, standard input is not touched.
+    Without such an input, or when its value is given, standard input is not touched. Where nothing
+    comes, an input that can do without a value gets none.
+
+    Args:
+        document: The workflow.
+        given: The inputs that are there already.
+        check: Raises for a workflow, or inputs of it, that do not do. It is asked before anything is
+            read, so that nobody waits for what is piped in only to hear of a mistake.
     """
     inputs = document.get("inputs")
     declared = inputs.items() if isinstance(inputs, dict) else ()
     wanted = [name for name, spec in declared if isinstance(spec, dict) and spec.get("stdin") is True]
     if not wanted or wanted[0] in given or sys.stdin is None or sys.stdin.isatty():
         return {}
-    return {wanted[0]: sys.stdin.buffer.read().decode("utf-8", "replace")}
+    name = wanted[0]
+    check({**given, name: None})
+    text = sys.stdin.buffer.read().decode("utf-8", "replace")
+    spec = dict(declared)[name]
+    can_do_without = "default" in spec or spec.get("required") is False
+    return {} if not text and can_do_without else {name: text}
 
 
 def outcome_report(outcome: Outcome) -> Report:

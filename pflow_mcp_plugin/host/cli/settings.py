@@ -11,6 +11,7 @@ from pflow_mcp_plugin.contract import Kind, PflowError, Report
 from pflow_mcp_plugin.host.app import EmbeddedHost
 from pflow_mcp_plugin.host.cli.options import json_option
 from pflow_mcp_plugin.host.cli.tables import table
+from pflow_mcp_plugin.host.cli.tree import Misused
 from pflow_mcp_plugin.redaction import mask
 
 
@@ -27,7 +28,10 @@ class NotSet(PflowError):
 @json_option
 @click.pass_obj
 def set_value(host: EmbeddedHost, key: str, value: str, *, keyring: bool) -> Report:
-    """Keep VALUE under KEY; `-` reads it from standard input, so that no shell history has it."""
+    """Keep VALUE under KEY; `-` reads it from standard input, so that no shell history has it.
+
+    A VALUE that begins with a hyphen is given after `--`.
+    """
     host.settings.set(key, _piped() if value == "-" else value, keyring=keyring)
     place = "keyring" if keyring else "file"
     return Report(data={"key": key, "place": place}, text=f"{key} is kept in the {_named(place)}")
@@ -42,7 +46,7 @@ def get(host: EmbeddedHost, key: str, *, show: bool) -> Report:
     """Show what is kept under KEY; a secret is masked without `--show`."""
     value = host.settings.get(key)
     if value is None:
-        raise _not_set(host, key)
+        raise _not_set(host, key, f"Set it: pflow settings set {key} VALUE")
     shown = value if show else mask(value)
     return Report(data={"key": key, "value": shown, "masked": shown != value}, text=shown)
 
@@ -67,22 +71,26 @@ def list_keys(host: EmbeddedHost) -> Report:
 def unset(host: EmbeddedHost, key: str) -> Report:
     """Forget what is kept under KEY."""
     if not host.settings.unset(key):
-        raise _not_set(host, key)
+        raise _not_set(host, key, "See: pflow settings list")
     return Report(data={"key": key}, text=f"{key} is forgotten")
 
 
 def _piped() -> str:
     text = "" if sys.stdin is None else sys.stdin.buffer.read().decode("utf-8", "replace")
-    return text.removesuffix("\n").removesuffix("\r")
+    value = text.removesuffix("\n").removesuffix("\r")
+    if not value:
+        message = "Standard input holds no value"
+        raise Misused(message, suggestions=("Pipe it in: ... | pflow settings set KEY -",))
+    return value
 
 
 def _named(place: str) -> str:
     return "keyring" if place == "keyring" else "settings file"
 
 
-def _not_set(host: EmbeddedHost, key: str) -> NotSet:
+def _not_set(host: EmbeddedHost, key: str, otherwise: str) -> NotSet:
     from difflib import get_close_matches
 
     close = get_close_matches(key, host.settings.names(), 1)
-    hint = f"Did you mean {close[0]}?" if close else f"Set it: pflow settings set {key} VALUE"
+    hint = f"Did you mean {close[0]}?" if close else otherwise
     return NotSet(f"{key} is not set", suggestions=(hint,))

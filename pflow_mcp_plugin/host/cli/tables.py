@@ -15,7 +15,7 @@ def table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     cells = [list(headers), *([" ".join(cell.split()) for cell in row] for row in rows)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     lines = ("  ".join(map(str.ljust, row, widths)).rstrip() for row in cells)
-    if sys.stdout.isatty():
+    if sys.stdout is not None and sys.stdout.isatty():
         room = shutil.get_terminal_size().columns
         lines = (line if len(line) <= room else line[: room - 1] + "…" for line in lines)
     return "\n".join(lines)

@@ -14,7 +14,7 @@ from pflow_mcp_plugin.host.cli.options import json_option
 from pflow_mcp_plugin.host.cli.output import to_json
 from pflow_mcp_plugin.host.cli.tables import table
 from pflow_mcp_plugin.host.traces import LATEST
-from pflow_mcp_plugin.storage import write_atomic
+from pflow_mcp_plugin.storage import write_output
 
 _HEADERS = ("RUN", "WORKFLOW", "STARTED", "STEPS", "MILLISECONDS", "ENDED")
 _SUMMARY = ("run_id", "workflow", "started", "milliseconds", "success")
@@ -57,7 +57,8 @@ def view(host: EmbeddedHost, run: str, output: Path | None) -> Report:
     path = host.traces.find(run)
     target = output or Path(f"trace-{path.stem}.html")
     # Readable by its owner only, as the trace itself: it shows what the nodes worked on.
-    write_atomic(target, trace_page(host.traces.read(path)).encode("utf-8", "replace"))
+    page = trace_page(host.traces.read(path)).encode("utf-8", "replace")
+    write_output(target, page, private=True)
     return Report(data={"run_id": path.stem, "path": str(target)}, text=f"Wrote {target}")
 
 

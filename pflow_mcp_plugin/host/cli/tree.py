@@ -16,11 +16,12 @@ import click
 
 from pflow_mcp_plugin.contract import Command, Kind, PflowError, Problem, Report
 from pflow_mcp_plugin.host.app import EmbeddedHost
+from pflow_mcp_plugin.host.cli.output import is_of_output
 from pflow_mcp_plugin.host.plugins import Plugin, PluginFailed, Plugins, door, own_distribution
 
 PROGRAM = "pflow"
 _ROOT_HELP = "Run workflows, and see which nodes they can be made of."
-_PASSING = (PflowError, click.ClickException, click.Abort, click.exceptions.Exit, BrokenPipeError, SystemExit)
+_PASSING = (PflowError, click.ClickException, click.Abort, click.exceptions.Exit, SystemExit)
 """What a command raises to say how it went; SystemExit is click's way to end at a closed pipe."""
 
 
@@ -116,7 +117,10 @@ class Leaf(click.Command):
             with door(self.plugin, "crashed", passing=_PASSING):
                 return run()
         except PluginFailed as failed:
-            raise _crash(path, self.plugin, failed) from failed.__cause__
+            cause = failed.__cause__
+            if isinstance(cause, OSError) and is_of_output(cause):
+                raise cause from None
+            raise _crash(path, self.plugin, failed) from cause
 
 
 def build_cli(host: EmbeddedHost) -> click.Group:

@@ -8,18 +8,20 @@ from typing import Any
 
 import click
 
-from pflow_mcp_plugin.contract import Problem, Report
+from pflow_mcp_plugin.contract import PflowError, Problem, Report
 from pflow_mcp_plugin.host.app import EmbeddedHost
-from pflow_mcp_plugin.host.cli.files import write_text
 from pflow_mcp_plugin.host.cli.options import json_option
 from pflow_mcp_plugin.host.cli.output import problem_lines, to_json
 from pflow_mcp_plugin.host.cli.run import find_workflow, read_workflow
 from pflow_mcp_plugin.host.cli.tables import table
 from pflow_mcp_plugin.host.workflow import normalise
 from pflow_mcp_plugin.host.workflow.document import Document
-from pflow_mcp_plugin.host.workflow.findings import Findings, errors_in, refusal
+from pflow_mcp_plugin.host.workflow.findings import Findings, did_you_mean, errors_in, listing, refusal
 from pflow_mcp_plugin.host.workflow.graph import Graph
 from pflow_mcp_plugin.host.workflow.reading import read_document
+from pflow_mcp_plugin.storage import write_output
+
+_HEADERS = ("NAME", "VERSION", "SAVED", "DESCRIPTION")
 
 
 @click.command()
@@ -47,11 +49,9 @@ def save(host: EmbeddedHost, file: str, name: str, description: str) -> Report:
 @click.pass_obj
 def list_saved(host: EmbeddedHost) -> Report:
     """List saved workflows."""
-    found = [host.library.describe(name) for name in host.library.names()]
-    rows = [(saved.name, str(saved.version), saved.saved, saved.description) for saved in found]
+    rows = [_summary(host, name) for name in host.library.names()]
     return Report(
-        data=[saved.to_dict() for saved in found],
-        text=lambda: table(("NAME", "VERSION", "SAVED", "DESCRIPTION"), rows) if rows else "Nothing is saved",
+        data=rows, text=lambda: table(_HEADERS, list(map(_cells, rows))) if rows else "Nothing is saved"
     )
 
 
@@ -91,7 +91,7 @@ def graph(host: EmbeddedHost, workflow: str, html: Path | None) -> Report:
     text = mermaid(document, edges)
     if html is None:
         return Report(data={"mermaid": text}, text=text)
-    write_text(html, graph_page(workflow, document, edges))
+    write_output(html, graph_page(workflow, document, edges).encode("utf-8", "replace"))
     return Report(data={"mermaid": text, "html": str(html)}, text=f"Wrote {html}")
 
 
@@ -109,22 +109,39 @@ def export_python(host: EmbeddedHost, workflow: str, output: Path | None) -> Rep
     text = python_script(compiled, normalise(raw, host.registry.upgrade))
     if output is None:
         return Report(data={"python": text}, text=text)
-    write_text(output, text)
+    write_output(output, text.encode("utf-8", "replace"))
     return Report(data={"path": str(output)}, text=f"Wrote {output}")
 
 
 def read_sound_document(host: EmbeddedHost, word: str) -> Document:
-    """Return a workflow that is well-formed, whatever its nodes are.
+    """Return a workflow that is well-formed and starts somewhere, whatever its nodes are.
 
     Raises:
         PflowError: It is not there, or malformed.
     """
     findings = Findings()
     document = read_document(normalise(find_workflow(host, word), host.registry.upgrade), findings)
+    ids = [node.id for node in document.nodes]
+    if document.start and document.start not in ids:
+        hint = did_you_mean(document.start, ids, f"The nodes are {listing(ids)}")
+        findings.error("$.start_node", f"start_node names unknown node {document.start}", hint)
     errors = errors_in(findings.problems)
     if errors:
         raise refusal(word, errors)
     return document
+
+
+def _summary(host: EmbeddedHost, name: str) -> dict[str, Any]:
+    try:
+        return host.library.describe(name).to_dict()
+    except PflowError as error:
+        return {"name": name, "path": str(host.library.path(name)), "error": error.message}
+
+
+def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:
+    if "error" in row:
+        return (row["name"], "", "", f"broken: {row['error']}")
+    return (row["name"], str(row["version"]), row["saved"], row["description"])
 
 
 def _warns(problem: Problem) -> bool:

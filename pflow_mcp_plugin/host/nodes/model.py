@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping, MutableMapping
 from typing import Any, ClassVar
 
@@ -11,6 +10,7 @@ import attrs
 import pocketflow  # type: ignore[import-untyped]
 
 from pflow_mcp_plugin.contract import Kind, PflowError, Run
+from pflow_mcp_plugin.host.models import kept_key
 from pflow_mcp_plugin.host.nodes.arguments import argument
 from pflow_mcp_plugin.host.plugins import own_distribution
 from pflow_mcp_plugin.host.workflow.templates import as_text
@@ -110,14 +110,13 @@ def _options(params: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _key(model: Any, run: Run | None) -> dict[str, str]:
-    variable = getattr(model, "key_env_var", None)
-    if not variable or variable in os.environ or run is None or "settings" not in run.host.features:
+    if run is None or "settings" not in run.host.features:
         return {}
-    value = run.host.settings.get(variable)
-    if value is None:
+    key = kept_key(model, run.host.settings.get)
+    if key is None:
         return {}
-    run.add_secrets([value])
-    return {"key": value}
+    run.add_secrets([key])
+    return {"key": key}
 
 
 def _parsed(text: str) -> Any:

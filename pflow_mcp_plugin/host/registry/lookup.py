@@ -119,7 +119,9 @@ class Registry:
             return Discovered(rows=discover(self._opened(), task, limit))
         rows = discover(self._opened(), task, limit * CHOICE)
         try:
-            return Discovered(rows=rerank(task, rows, model)[:limit], ranked_by=model)
+            return Discovered(
+                rows=rerank(task, rows, model, self._host.settings.get)[:limit], ranked_by=model
+            )
         except PflowError as error:
             return Discovered(rows=rows[:limit], note=error.message)
 

@@ -33,7 +33,7 @@ class Memory:
         if new:
             data = {"schema_version": 1, "sources": {**known, **new}}
             try:
-                write_atomic(self.path, encode_json(data))
+                write_atomic(self.path, encode_json(self.path, data))
             except StoreError:
                 return  # nothing is lost but a better message later
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from pflow_mcp_plugin.contract import PflowError
+from pflow_mcp_plugin.host.models import kept_key
 from pflow_mcp_plugin.host.plugins import Plugin, door
 from pflow_mcp_plugin.host.registry.index import Row
 
@@ -33,27 +35,29 @@ class NoModel(PflowError):
     """The chosen model cannot be asked."""
 
 
-def rerank(task: str, rows: Sequence[Row], model: str) -> list[Row]:
+def rerank(task: str, rows: Sequence[Row], model: str, settings: Callable[[str], str | None]) -> list[Row]:
     """Return the rows with those first that the model names, in its order; the others follow.
 
-    Scores stay those of the words that fit.
+    Scores stay those of the words that fit. `settings` looks up the model's key.
 
     Raises:
         PflowError: The model cannot be asked, whatever the reason.
     """
     with door(Plugin("llm"), f"could not ask {model}", passing=(PflowError,)):
-        answer = _ask(model, _prompt(task, rows))
+        answer = _ask(model, _prompt(task, rows), settings)
     known = {row.node: row for row in rows}
     return list({row.node: row for row in (*_named(answer, known), *rows)}.values())
 
 
-def _ask(model: str, prompt: str) -> str:
+def _ask(name: str, prompt: str, settings: Callable[[str], str | None]) -> str:
     try:
         import llm
     except ModuleNotFoundError as error:
-        message = f"The model {model} cannot be asked: llm is not installed"
+        message = f"The model {name} cannot be asked: llm is not installed"
         raise NoModel(message, suggestions=("pip install llm",)) from error
-    return str(llm.get_model(model).prompt(prompt, stream=False).text())
+    model: Any = llm.get_model(name)
+    key = kept_key(model, settings)
+    return str(model.prompt(prompt, stream=False, **({"key": key} if key else {})).text())
 
 
 def _prompt(task: str, rows: Sequence[Row]) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from pflow_mcp_plugin.contract import Entry, Problem
-from pflow_mcp_plugin.storage import JsonStore
+from pflow_mcp_plugin.storage import CorruptFile, JsonStore
 
 NAME = "registry.json"
 
@@ -60,26 +60,47 @@ class SavedEntries:
             nodes: The JSON form of an entry by node type.
 
         Raises:
-            PflowError: The file cannot be written.
+            PflowError: The file cannot be written, or what it holds are no entries.
         """
 
         def change(data: dict[str, Any]) -> None:
-            data["nodes"] = {**data.get("nodes", {}), **{name: dict(node) for name, node in nodes.items()}}
+            data["nodes"] = {**self._nodes(data), **{name: dict(node) for name, node in nodes.items()}}
 
         self.store.update(change)
 
     def _load(self) -> dict[str, Entry]:
         fingerprint = self.fingerprint()
         if fingerprint != self._read_as:
-            nodes = self.store.read().get("nodes", {}) if fingerprint else {}
+            nodes = self._readable() if fingerprint else {}
             found = (self._entry(name, node) for name, node in nodes.items())
             self._entries = {entry.node: entry for entry in found if entry}
             self._read_as = fingerprint
         return self._entries
 
+    def _readable(self) -> Mapping[str, Any]:
+        try:
+            return self._nodes(self.store.read())
+        except CorruptFile as corrupt:
+            self._report(
+                Problem(
+                    message=f"No saved entry is used: {corrupt.message}",
+                    suggestion=corrupt.suggestions[0],
+                    severity="warning",
+                    kind="config",
+                    source=NAME,
+                )
+            )
+            return {}
+
+    def _nodes(self, data: Mapping[str, Any]) -> Mapping[str, Any]:
+        nodes = data.get("nodes", {})
+        if not isinstance(nodes, dict):
+            raise CorruptFile(self.store.path, f'"nodes" must be an object, not {type(nodes).__name__}')
+        return nodes
+
     def _entry(self, name: str, node: Any) -> Entry | None:
         try:
-            return Entry.from_dict(_normalised(name, node))
+            return _of_texts(Entry.from_dict(_normalised(name, node)))
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             self._report(
                 Problem(
@@ -104,3 +125,20 @@ def _normalised(name: str, node: Mapping[str, Any]) -> dict[str, Any]:
         ]
     interface["inputs"] = [key if isinstance(key, str) else key["key"] for key in interface.get("inputs", ())]
     return {"description": description, **node, "node": name, "source": NAME, "interface": interface}
+
+
+def _of_texts(entry: Entry) -> Entry:
+    """Return an entry whose names, types and descriptions are texts.
+
+    Raises:
+        TypeError: One is not.
+    """
+    interface = entry.interface
+    texts: list[object] = [entry.class_name, entry.module, entry.description, *interface.actions]
+    for field in (*interface.params, *interface.outputs):
+        texts += [field.key, field.type, field.description]
+    for text in texts:
+        if not isinstance(text, str):
+            message = f"{text!r} stands where a text is expected"
+            raise TypeError(message)
+    return entry

@@ -10,6 +10,7 @@
 - `script`: workflows written in Python; importing it imports pocketflow, as `flow` does.
 - `flow`: the workflow as a pocketflow `Flow`; importing it imports pocketflow.
 - `failures`: what stops a run.
+- `signals`: what else than Ctrl-C stops one.
 - `trace`: what a run leaves on disk.
 """
 

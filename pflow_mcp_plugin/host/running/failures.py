@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
-from pflow_mcp_plugin.contract import EXIT_CODES, Kind, NodeRef, PflowError
+import attrs
+
+from pflow_mcp_plugin.contract import EXIT_CODES, Kind, NodeRef, PflowError, Problem
 from pflow_mcp_plugin.host.workflow.coercion import described
 from pflow_mcp_plugin.host.workflow.findings import listing
 from pflow_mcp_plugin.host.workflow.templates import MissingValue
@@ -89,7 +91,18 @@ def redacted(error: PflowError, redactor: Redactor) -> PflowError:
     error.args = (error.message,)
     error.details = redactor.value(error.details)
     error.suggestions = tuple(redactor.text(step) for step in error.suggestions)
+    error.problems = tuple(_redacted_problem(problem, redactor) for problem in error.problems)
     return error
+
+
+def _redacted_problem(problem: Problem, redactor: Redactor) -> Problem:
+    return attrs.evolve(
+        problem,
+        message=redactor.text(problem.message),
+        path=redactor.text(problem.path),
+        suggestion=redactor.text(problem.suggestion),
+        source=redactor.text(problem.source),
+    )
 
 
 def endless(history: Sequence[str], bound: int) -> RunFailed:

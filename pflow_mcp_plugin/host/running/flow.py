@@ -85,14 +85,19 @@ def build_flow(compiled: Compiled, steps: Steps, bound: int) -> RoutedFlow:
     Raises:
         NodeUnloadable: A class cannot be imported or made.
     """
-    nodes = {planned.ref.id: StepNode(planned, _make(planned.ref), steps) for planned in compiled.nodes}
+    nodes = {planned.ref.id: StepNode(planned, make_node(planned.ref), steps) for planned in compiled.nodes}
     for node in nodes.values():
         for action, target in node.planned.successors.items():
             node.next(nodes[target], action)
     return RoutedFlow(nodes[compiled.graph.start], bound)
 
 
-def _make(ref: NodeRef) -> Any:
+def make_node(ref: NodeRef) -> Any:
+    """Return a new object of a node's class.
+
+    Raises:
+        NodeUnloadable: It cannot be imported or made.
+    """
     entry = ref.entry
     try:
         return getattr(importlib.import_module(entry.module), entry.class_name)()

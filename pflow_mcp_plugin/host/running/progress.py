@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -49,7 +49,8 @@ class _Bar:
     def close(self) -> None:
         """Take the bar away."""
         if self._shown is not None:
-            self._shown.stop()
+            with suppress(OSError):  # the terminal was closed
+                self._shown.stop()
 
     def _open(self) -> Progress:
         from rich.console import Console

@@ -6,11 +6,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import attrs
+
 from pflow_mcp_plugin.contract import EXIT_CODES, Outcome, PflowError, Problem
 from pflow_mcp_plugin.host.running.batch import Engine
 from pflow_mcp_plugin.host.running.contexts import run_contexts
 from pflow_mcp_plugin.host.running.failures import Interrupted, redacted
 from pflow_mcp_plugin.host.running.run import CurrentRun
+from pflow_mcp_plugin.host.running.signals import EndingSignals
 from pflow_mcp_plugin.host.running.steps import Steps
 from pflow_mcp_plugin.host.running.threads import Threads
 from pflow_mcp_plugin.host.running.trace import Recorder
@@ -85,8 +88,11 @@ class Runner:
         run = CurrentRun(self._host, compiled.workflow)
         values, _ = bind_inputs(compiled.document, inputs)
         steps = Steps(run, Values(compiled.document, {**values, "__run__": run}), self._engine)
-        outputs, error = self._attempt(compiled, run, steps)
-        return self._outcome(run, outputs, error, trace=trace)
+        with EndingSignals() as signals:
+            outputs, error = self._attempt(compiled, run, steps)
+            signals.no_more()
+            outcome = self._outcome(run, outputs, error, trace=trace)
+        return attrs.evolve(outcome, exit_code=signals.exit_code or outcome.exit_code)
 
     def _attempt(
         self, compiled: Compiled, run: CurrentRun, steps: Steps

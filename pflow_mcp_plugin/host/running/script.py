@@ -12,12 +12,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import attrs
 import pocketflow  # type: ignore[import-untyped]
 
-from pflow_mcp_plugin.contract import Entry, Interface, Outcome, PflowError, Problem
+from pflow_mcp_plugin.contract import Entry, Interface, Outcome, PflowError, Problem, Report
 from pflow_mcp_plugin.host.app import EmbeddedHost, open_host
 from pflow_mcp_plugin.host.workflow import Compiled, compile_workflow
 
@@ -103,14 +104,17 @@ class Script:
         output = Output(as_json=False)
         try:
             inputs = parse_inputs(sys.argv[1:] if arguments is None else arguments)
-            inputs |= piped_inputs(self._settings, inputs)
+            inputs |= piped_inputs(self._settings, inputs, partial(self._check, start))
             outcome = self.run(start, **inputs)
         except PflowError as error:
             return output.fail(error)
         if outcome.error is not None:
             return output.fail(outcome.error) and outcome.exit_code
-        sys.stdout.write(to_json(dict(outcome.outputs)) + "\n")
-        return 0
+        return output.report(Report(text=to_json(dict(outcome.outputs))))
+
+    def _check(self, start: ScriptNode, inputs: Mapping[str, Any]) -> None:
+        with open_host() as host:
+            self._compile(host, start, inputs)
 
     def _compile(self, host: EmbeddedHost, start: ScriptNode, inputs: Mapping[str, Any]) -> Compiled:
         types = _Types(host, self._nodes)

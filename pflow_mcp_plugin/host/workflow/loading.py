@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import Any, NoReturn
+import math
+from typing import Any
 
 from pflow_mcp_plugin.host.workflow.findings import WorkflowInvalid, shown
 
@@ -19,7 +20,7 @@ def load_workflow(text: str, origin: str) -> dict[str, Any]:
         WorkflowInvalid: It is not JSON (line and column are named), or not an object.
     """
     try:
-        value = json.loads(text.removeprefix("\ufeff"), parse_constant=_refuse_constant)
+        value = json.loads(text.removeprefix("\ufeff"), parse_constant=_number, parse_float=_number)
     except json.JSONDecodeError as error:
         raise _not_json(origin, error) from error
     except ValueError as error:
@@ -32,8 +33,11 @@ def load_workflow(text: str, origin: str) -> dict[str, Any]:
     return value
 
 
-def _refuse_constant(name: str) -> NoReturn:
-    message = f"{name} is not a JSON value"
+def _number(text: str) -> float:
+    number = float(text)
+    if math.isfinite(number):
+        return number
+    message = f"{text} is too large a number" if text[-1].isdigit() else f"{text} is not a JSON value"
     raise ValueError(message)
 
 

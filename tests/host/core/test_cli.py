@@ -34,6 +34,11 @@ def crash():
 
 
 @click.command()
+def spill():
+    raise FileNotFoundError(2, "gone", "file")
+
+
+@click.command()
 def crash_late():
     return Report(text=lambda: str(1 / 0))
 
@@ -78,6 +83,7 @@ def shouting(monkeypatch):
     return announce(
         here(("voice", "shout"), "shout"),
         here(("voice", "crash"), "crash"),
+        here(("voice", "spill"), "spill"),
         here(("voice", "late"), "crash_late"),
         here(("voice", "nothing"), "nothing"),
         here(("voice", "interrupted"), "interrupted", hidden=True),
@@ -219,6 +225,51 @@ def test_the_registry_is_listed_searched_described_and_exported(pflow):
     assert (code, envelope(out)["error"]["type"]) == (2, "not_found")
 
 
+def test_sound_node_types_are_said_to_be_so(pflow):
+    assert pflow("registry", "validate", "--all") == (0, "5 node types checked, nothing is wrong\n", "")
+    assert envelope(pflow("registry", "validate", "echo", "--json")[1])["data"] == []
+    assert pflow("registry", "validate", "echo", "--all")[0] == 2
+
+
+def test_every_mistake_in_the_registry_is_told(pflow, home):
+    (home / "data").mkdir(parents=True)
+    ok = {"module": "pflow_mcp_plugin.host.nodes.echo", "class_name": "Echo"}
+    params = [{"key": "a", "type": "strng"}, {"key": "a"}]
+    nodes = {
+        "gone": {**ok, "module": "no_such_module"},
+        "number": {"module": "builtins", "class_name": "int"},
+        "odd": {**ok, "interface": {"params": params}},
+        "shapeless": 3,
+        "untyped": {**ok, "interface": {"outputs": [{"key": 3}]}},
+        "sound": ok,
+    }
+    (home / "data" / "registry.json").write_text(json.dumps({"schema_version": 1, "nodes": nodes}))
+    code, out, err = pflow("registry", "validate", "--json")
+    messages = [item["message"] for item in envelope(out)["error"]["details"]["data"]]
+    assert code == 2
+    starts = ["Node gone (gone) cannot be loaded", "number: ", "odd: params a ", "odd: params has a twice"]
+    for message, name in zip(messages[:2], ["shapeless", "untyped"], strict=True):
+        assert f"{name} is left out" in message
+    for message, start in zip(messages[2:], starts, strict=True):
+        assert message.startswith(start)
+    assert "Warning" not in err
+    code, _, err = pflow("registry", "validate", "ecko", "sound", "ecko")
+    assert code == 2
+    assert err.count("Unknown node type ecko") == 1
+    assert "Unknown node type ecko (Did you mean echo?)" in err
+    assert pflow("registry", "list")[0] == 0
+
+
+def test_a_source_that_breaks_is_a_mistake_of_the_registry(pflow):
+    broken = SimpleNamespace(name="b", prefixes=("b-",), entries=lambda: 1 / 0)
+    for name in ("fingerprint", "get", "missing", "upgrade"):
+        setattr(broken, name, lambda *_: None)
+    plugin = SimpleNamespace(pflow_register_nodes=hookimpl(lambda host: [broken]))
+    code, _, err = pflow("registry", "validate", plugins=[plugin])
+    assert code == 2
+    assert "failed to list its nodes" in err
+
+
 def test_plugins_are_listed_with_what_they_bring(pflow, shouting):
     rows = {row["name"]: row for row in envelope(pflow("plugins", "--json", plugins=[shouting])[1])["data"]}
     assert rows["pflow-nodes"]["sources"][0]["name"] == "pflow"
@@ -355,6 +406,30 @@ def test_standard_input_is_read_only_for_the_input_that_declares_it(tmp_path):
     os.close(reading)
 
 
+def test_nothing_piped_in_leaves_an_input_that_can_do_without_as_it_is(tmp_path):
+    nodes = [{"id": "say", "type": "echo", "params": {"message": "hello"}}]
+    number = {"type": "int", "stdin": True}
+    for spec, told in [({**number, "default": 3}, b"3\n"), ({**number, "required": False}, b"null\n")]:
+        path = workflow(tmp_path, nodes=nodes, inputs={"words": spec}, outputs={"said": "${words}"})
+        done = run_program("run", path, stdin=subprocess.DEVNULL)
+        assert (done.returncode, done.stdout, done.stderr) == (0, told, b"")
+    path = workflow(tmp_path, inputs={"words": number})
+    refused = run_program("run", path, stdin=subprocess.DEVNULL)
+    assert refused.returncode == 2
+    assert b"must be int" in refused.stderr
+
+
+@pytest.mark.parametrize("arguments", [["other=1"], ["more=x"]])
+def test_a_mistake_is_told_before_anything_is_read(tmp_path, arguments):
+    inputs = {"words": {"type": "str", "stdin": True}, "more": {"type": "int", "default": 1}}
+    path = workflow(tmp_path, inputs=inputs)
+    reading, writing = os.pipe()  # open and silent: reading it would wait for ever
+    done = run_program("run", path, *arguments, stdin=reading)
+    os.close(writing)
+    os.close(reading)
+    assert done.returncode == 2
+
+
 def test_any_text_is_printed_in_any_locale(tmp_path):
     path = workflow(tmp_path)
     environment = {**os.environ, "LC_ALL": "C", "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
@@ -375,14 +450,38 @@ def test_a_closed_pipe_ends_silently(tmp_path):
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")  # noqa: PTH110
-def test_output_that_cannot_be_written_is_a_failure():
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("words", ["registry list", "--version", "--help", "registry --help", "run --help"])
+def test_output_that_cannot_be_written_is_a_failure(words, unbuffered):
+    environment = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
     with open("/dev/full", "wb") as full:  # noqa: PTH123
-        done = subprocess.run(
-            [*PROGRAM, "registry", "list"], stdout=full, stderr=subprocess.PIPE, timeout=60, check=False
-        )
+        to = {"stdout": full, "stderr": subprocess.PIPE, "env": environment}
+        done = subprocess.run([*PROGRAM, *words.split()], timeout=60, check=False, **to)
     assert done.returncode == 1
-    assert b"could not be written" in done.stderr
-    assert b"Traceback" not in done.stderr
+    assert done.stderr == b"Error: the output could not be written: No space left on device\n"
+
+
+def test_a_warning_that_cannot_be_written_stops_nothing(home, tmp_path):
+    (home / "data").mkdir(parents=True)
+    (home / "data" / "registry.json").write_text("{")
+    with open("/dev/full", "wb") as full:  # noqa: PTH123
+        to = {"stdout": subprocess.PIPE, "stderr": full}
+        done = subprocess.run([*PROGRAM, "registry", "list"], timeout=60, check=False, **to)
+    assert done.returncode == 0
+    assert b"echo" in done.stdout
+
+
+@pytest.mark.parametrize("closed", [1, 2])
+def test_a_stream_that_is_closed_from_the_start_stops_nothing(home, closed):
+    command = ["sh", "-c", f'"$@" {closed}>&-', "sh", *PROGRAM, "registry", "list"]
+    done = subprocess.run(command, capture_output=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_an_error_of_a_file_is_not_taken_for_one_of_the_output(pflow, shouting):
+    code, _, err = pflow("voice", "spill", plugins=[shouting])
+    assert code == 1
+    assert "crashed: FileNotFoundError" in err
 
 
 def test_discover_prints_the_nodes_of_a_task_and_how_they_were_ranked(pflow, home, monkeypatch):

@@ -9,6 +9,7 @@ from pflow_mcp_plugin.contract import Entry, Field, Interface, hookimpl
 from pflow_mcp_plugin.host.registry.discovery import discover
 from pflow_mcp_plugin.host.registry.index import open_index
 from pflow_mcp_plugin.host.registry.wording import Thesaurus, clauses, words
+from pflow_mcp_plugin.host.settings import Settings
 
 
 def entry(server, tool, description, *params):
@@ -122,9 +123,10 @@ class Model:
     def __init__(self, answer):
         self.answer = answer
         self.asked = ""
+        self.key_env_var = "SAGE_KEY"
 
-    def prompt(self, text, *, stream):
-        self.asked = text
+    def prompt(self, text, *, stream, key=None):
+        self.asked, self.key = text, key
         return SimpleNamespace(text=lambda: self.answer)
 
 
@@ -149,6 +151,18 @@ def test_a_model_that_the_user_chose_puts_the_nodes_in_order(office, model):
     assert (found.ranked_by, found.note, len(found.rows)) == ("sage", "", 3)
     assert "price of a stock as a chart" in model.asked
     assert [item.node for item, _ in office.discover("stock chart", 1)] == ["t-charts-drawpie"]
+
+
+def test_the_model_is_given_the_key_that_the_settings_keep(office, model, home, monkeypatch):
+    monkeypatch.delenv("SAGE_KEY", raising=False)
+    office.discovered("price of a stock", 1)
+    assert model.key is None
+    Settings(home / "config" / "settings.json").set("SAGE_KEY", "swordfish")
+    office.discovered("price of a stock", 1)
+    assert model.key == "swordfish"
+    monkeypatch.setenv("SAGE_KEY", "of the environment, which the library reads itself")
+    office.discovered("price of a stock", 1)
+    assert model.key is None
 
 
 def test_without_a_model_the_words_decide(office):

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -11,6 +13,7 @@ from hypothesis import strategies as st
 
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.host.library import Library, is_name
+from pflow_mcp_plugin.storage import StoreError
 
 GREET = {
     "inputs": {"names": {"type": "list"}, "word": {"type": "str", "default": "Hi"}},
@@ -110,6 +113,66 @@ def test_a_corrupt_workflow_is_refused_with_line_and_column(library):
         library.get("a")
 
 
+@pytest.mark.parametrize("content", [b'{"nodes": [\n\xff', b'{"nodes": [\n,'])
+def test_a_corrupt_workflow_is_not_written_over(pflow, greet, pflow_home, content):
+    path = pflow_home / "data" / "workflows" / "a.json"
+    assert pflow("workflow", "save", greet, "--name", "a").exit_code == 0
+    path.write_bytes(content)
+    refused = pflow("workflow", "save", greet, "--name", "a")
+    assert refused.exit_code == 2
+    assert f"{path}, line 2, column 1" in refused.stderr
+    assert f"Correct {path}, or move it away" in refused.stderr
+    assert path.read_bytes() == content
+    assert list(path.parent.glob("versions/*/*")) == []
+
+
+def test_a_workflow_that_is_no_utf8_does_not_run(pflow, pflow_home):
+    path = pflow_home / "data" / "workflows" / "a.json"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(json.dumps(workflow("x")).encode().replace(b"x", b"\xff"))
+    refused = pflow("run", "a")
+    assert (refused.exit_code, refused.stdout) == (2, "")
+    assert "not UTF-8" in refused.stderr
+
+
+def test_a_number_that_json_has_not_is_neither_saved_nor_read(library):
+    with pytest.raises(PflowError, match="could not be written as JSON"):
+        library.save("a", workflow(float("inf")))
+    library.save("a", workflow(1))
+    library.path("a").write_text('{"nodes": 1e999}')
+    with pytest.raises(PflowError, match="1e999"):
+        library.get("a")
+
+
+def test_a_broken_workflow_is_listed_with_what_is_wrong_beside_the_others(pflow, greet, pflow_home):
+    pflow("workflow", "save", greet, "--name", "good")
+    (pflow_home / "data" / "workflows" / "bad.json").write_text("{")
+    listed = pflow("workflow", "list", "--json").envelope["data"]
+    assert [(row["name"], "error" in row) for row in listed] == [("bad", True), ("good", False)]
+    assert "line 1, column 2" in listed[0]["error"]
+    shown = pflow("workflow", "list")
+    assert shown.exit_code == 0
+    assert "line 1, column 2" in shown.stdout
+
+
+def test_what_a_killed_writer_left_is_deleted_with_the_workflow(library):
+    for message in ("one", "two"):
+        library.save("a", workflow(message))
+    (library.folder / "versions" / "a" / ".2.json.1-ab.tmp").write_text("half")
+    library.delete("a")
+    assert library.names() == []
+    assert list(library.folder.glob("versions/*")) == []
+
+
+def test_a_workflow_that_cannot_be_deleted_as_a_whole_names_what_is_left(library):
+    for message in ("one", "two"):
+        library.save("a", workflow(message))
+    left = library.folder / "versions" / "a" / "folder"
+    left.mkdir()
+    with pytest.raises(StoreError, match="folder: could not be deleted"):
+        library.delete("a")
+
+
 def test_saves_at_the_same_time_lose_no_version(library):
     with ThreadPoolExecutor(8) as threads:
         list(threads.map(lambda number: library.save("a", workflow(number)), range(16)))
@@ -146,9 +209,33 @@ def test_a_page_with_a_drawing_holds_everything_itself(pflow, greet, tmp_path):
     assert "http" not in page.replace("http://www.w3.org/2000/svg", "").replace("http-equiv", "")
 
 
+@pytest.mark.parametrize("command", [("graph", "--html"), ("export-python", "--output")])
+def test_what_is_written_to_a_pipe_leaves_it_a_pipe(pflow, greet, tmp_path, command):
+    name, option = command
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    assert pflow("workflow", name, greet, option, pipe).exit_code == 0
+    assert b"greet" in os.read(reader, 100_000)
+    os.close(reader)
+    assert pipe.is_fifo()
+    refused = pflow("workflow", name, greet, option, tmp_path)
+    assert refused.exit_code == 2
+    assert "could not be written: is a directory" in refused.stderr
+
+
 def test_a_workflow_without_nodes_is_not_drawn(pflow, tmp_path):
     (tmp_path / "wf.json").write_text("{}")
     assert pflow("workflow", "graph", "wf.json").exit_code == 2
+
+
+@pytest.mark.parametrize("options", [(), ("--html", "graph.html")])
+def test_a_workflow_that_starts_nowhere_is_not_drawn(pflow, tmp_path, options):
+    (tmp_path / "wf.json").write_text(json.dumps({**GREET, "start_node": "clas"}))
+    refused = pflow("workflow", "graph", "wf.json", *options)
+    assert refused.exit_code == 2
+    assert "start_node names unknown node clas" in refused.stderr
+    assert "Did you mean class?" in refused.stderr
 
 
 def test_an_exported_program_gives_what_a_run_gives(pflow, greet, tmp_path):
@@ -164,6 +251,21 @@ def test_an_exported_program_gives_what_a_run_gives(pflow, greet, tmp_path):
     assert refused.returncode == 2
     assert "Input names is required" in refused.stderr
     assert "Traceback" not in refused.stderr
+
+
+def test_an_exported_program_whose_output_nobody_takes_says_so_or_ends(pflow, greet, tmp_path):
+    assert pflow("workflow", "export-python", greet, "--output", "greet.py").exit_code == 0
+    program = [sys.executable, str(tmp_path / "greet.py"), 'names=["Ann"]']
+    how = {"stderr": subprocess.PIPE, "text": True, "timeout": 60, "check": False}
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(program, stdout=full, **how)  # noqa: PLW1510
+    told = "Error: the output could not be written: No space left on device\n"
+    assert (done.returncode, done.stderr) == (1, told)
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run(program, stdout=writing, **how)  # noqa: PLW1510
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_a_program_may_add_a_class_of_its_own_and_its_failure_is_the_programs(pflow_home, tmp_path):

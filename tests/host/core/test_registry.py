@@ -275,3 +275,15 @@ def test_lists_and_searches_take_sketches_where_a_source_has_them(open_with):
         registry = opened.host.registry
         assert registry.search_rows("haste")[0].node == "shout-whole"
         assert [item.description for item in registry.entries("shout")] == ["made with care"]
+
+
+def test_saved_entries_that_are_none_are_named_and_neither_used_nor_written_over(open_with, home):
+    path = home / "data" / "registry.json"
+    path.parent.mkdir(parents=True)
+    path.write_text('{"schema_version": 1, "nodes": [1]}')
+    with open_with() as opened:
+        assert opened.host.registry.find("saved-node") is None
+        assert f'{path}: "nodes" must be an object' in opened.messages
+        with pytest.raises(PflowError, match="must be an object"):
+            opened.host.registry.save({"a": {"module": "m", "class_name": "C"}})
+    assert path.read_text() == '{"schema_version": 1, "nodes": [1]}'

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -54,6 +55,18 @@ def test_a_value_can_be_piped_in(pflow):
     assert pflow("settings", "get", "TOKEN", "--show").stdout == "sword fish\n"
 
 
+def test_nothing_piped_in_is_no_value(pflow):
+    pflow("settings", "set", "TOKEN", "kept")
+    refused = pflow("settings", "set", "TOKEN", "-", stdin="\n")
+    assert refused.exit_code == 2
+    assert "Standard input holds no value" in refused.stderr
+    assert pflow("settings", "get", "TOKEN", "--show").stdout == "kept\n"
+
+
+def test_what_is_not_set_cannot_be_forgotten(pflow):
+    assert "See: pflow settings list" in pflow("settings", "unset", "TOKEN").stderr
+
+
 def test_a_key_that_is_not_set_is_not_found_and_the_closest_is_named(pflow):
     pflow("settings", "set", "TOKEN", "a")
     for command in ("get", "unset"):
@@ -96,6 +109,13 @@ def test_the_keyring_holds_what_it_is_given_and_the_file_only_the_name(pflow, pf
     assert listed == [{"key": "TOKEN", "value": "****", "place": "keyring"}]
     assert pflow("settings", "unset", "TOKEN", env=keyring).exit_code == 0
     assert pflow("settings", "get", "TOKEN", env=keyring).exit_code == 2
+
+
+def test_a_key_that_moves_to_the_file_is_forgotten_by_the_keyring(pflow, keyring):
+    assert pflow("settings", "set", "TOKEN", "secret", "--keyring", env=keyring).exit_code == 0
+    assert pflow("settings", "set", "TOKEN", "other", env=keyring).exit_code == 0
+    assert pflow("settings", "get", "TOKEN", "--show", env=keyring).stdout == "other\n"
+    assert "secret" not in Path(keyring["FAKE_KEYRING"]).read_text()
 
 
 def test_without_the_package_the_keyring_says_what_to_install(pflow):

@@ -13,6 +13,7 @@ import pytest
 START = """
 import runpy, signal
 signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 runpy.run_module("pflow_mcp_plugin", run_name="__main__", alter_sys=True)
 """
 
@@ -117,18 +118,57 @@ def test_what_a_command_leaves_running_is_ended_with_it(bench, tmp_path):
     assert gone(int((tmp_path / "pid").read_text()))
 
 
-@pytest.mark.parametrize("batch", [None, {"items": [1, 2], "parallel": True}])
-def test_ctrl_c_ends_the_command(pflow_home, tmp_path, batch):
+def sleeping(tmp_path, batch=None):
+    """Write a workflow whose command tells its process id, opens a pipe and sleeps; return the pipe."""
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     workflow = shell(f"echo $$ > {tmp_path}/pid; echo > {pipe}; exec sleep 600")
     workflow["nodes"][0] |= {"batch": batch} if batch else {}
     (tmp_path / "wf.json").write_text(json.dumps(workflow))
+    return pipe
+
+
+@pytest.mark.parametrize("batch", [None, {"items": [1, 2], "parallel": True}])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_that_ends_the_run_ends_the_command(pflow_home, tmp_path, batch, number):
+    pipe = sleeping(tmp_path, batch)
     command = [sys.executable, "-c", START, "run", str(tmp_path / "wf.json"), "--json"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as program:
         pipe.read_text()  # returns when the command has begun
-        program.send_signal(signal.SIGINT)
+        program.send_signal(number)
         stdout, _ = program.communicate(timeout=60)
-    assert program.returncode == 130
-    assert json.loads(stdout)["error"]["type"] == "interrupted"
+    assert program.returncode == 128 + number
+    envelope = json.loads(stdout)
+    assert envelope["error"]["type"] == "interrupted"
+    assert json.loads(Path(envelope["trace_path"]).read_text())["success"] is False
     assert gone(int((tmp_path / "pid").read_text()))
+
+
+def test_timeout_ends_a_run_with_its_command_and_trace(pflow_home, tmp_path):
+    sleeping(tmp_path)
+    run = [sys.executable, "-m", "pflow_mcp_plugin", "run", str(tmp_path / "wf.json")]
+    with subprocess.Popen(["timeout", "600", *run], stderr=subprocess.PIPE, text=True) as program:
+        (tmp_path / "pipe").read_text()
+        program.terminate()  # which it passes on, twice
+        _, told = program.communicate(timeout=60)
+    assert "interrupted at node sh" in told
+    assert len(list(pflow_home.glob("state/traces/*.json"))) == 1
+    assert gone(int((tmp_path / "pid").read_text()))
+
+
+def test_a_hangup_that_is_ignored_stays_ignored(pflow_home, tmp_path):
+    pipe = sleeping(tmp_path)
+    ignoring = START.replace("signal.SIG_DFL", "signal.SIG_IGN")
+    command = [sys.executable, "-c", ignoring, "run", str(tmp_path / "wf.json")]
+    with subprocess.Popen(command, stderr=subprocess.PIPE) as program:
+        pipe.read_text()
+        program.send_signal(signal.SIGHUP)
+        program.send_signal(signal.SIGTERM)
+        program.communicate(timeout=60)
+    assert program.returncode == 128 + signal.SIGTERM
+
+
+def test_after_a_run_signals_are_what_they_were(bench):
+    before = [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)]
+    bench.run(shell("true"))
+    assert [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)] == before

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pflow_mcp_plugin.contract import PflowError
+from pflow_mcp_plugin.contract import PflowError, Problem
 from pflow_mcp_plugin.host.running import Runner
 
 
@@ -602,6 +602,19 @@ def test_the_trace_holds_each_step_without_secrets_and_at_bounded_size(bench):
     assert step["outputs"]["items"][-1].endswith("more items")
     assert outcome.trace_path.stat().st_mode & 0o777 == 0o600
     assert outcome.trace_path.name == f"{outcome.run_id}.json"
+
+
+def test_secrets_are_taken_out_of_the_problems_of_the_runs_error(bench):
+    @bench.node("t-problems")
+    class Problems(pocketflow.Node):
+        def post(self, shared, prep_res, exec_res):
+            shared["__run__"].add_secrets(["hunter2hunter2"])
+            words = dict.fromkeys(("message", "path", "suggestion", "source"), "a hunter2hunter2")
+            raise PflowError("bad", problems=(Problem(**words),))
+
+    outcome = bench.run({"nodes": [{"id": "a", "type": "t-problems"}]})
+    assert str(outcome.error.problems[0]) == "a ***: a *** (a ***)"
+    assert "hunter2" not in json.dumps(outcome.error.to_dict())
 
 
 def test_secrets_are_taken_out_of_the_runs_error(bench):

@@ -19,7 +19,7 @@ def test_a_syntax_error_names_file_line_and_column():
 
 
 @pytest.mark.parametrize(
-    "text", ["[]", "3", "null", '{"a": NaN}', "[" * 100_000, "", '{"a": ' + "9" * 5000 + "}"]
+    "text", ["[]", "3", "null", '{"a": NaN}', '{"a": -1e999}', "[" * 100_000, "", '{"a": ' + "9" * 5000 + "}"]
 )
 def test_what_is_no_workflow_is_refused_by_name(text):
     with pytest.raises(PflowError, match=r"wf\.json"):

@@ -1,0 +1,50 @@
+"""The signals that end a program, taken as Ctrl-C is while a workflow runs."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from types import FrameType, TracebackType
+from typing import Self
+
+_ENDING = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
+
+
+class EndingSignals:
+    """While it is entered, the first SIGTERM or SIGHUP raises KeyboardInterrupt and later ones do nothing.
+
+    Only in the main thread, and only a signal that would end the program: one that is ignored, as
+    SIGHUP is under `nohup`, or that the program handles itself, stays what it is.
+
+    Attributes:
+        exit_code: What a program ended by the signal that came exits with; None if none came.
+    """
+
+    def __init__(self) -> None:
+        self.exit_code: int | None = None
+        self._over = False
+        self._taken: list[signal.Signals] = []
+
+    def __enter__(self) -> Self:
+        if threading.current_thread() is threading.main_thread():
+            self._taken = [number for number in _ENDING if signal.getsignal(number) is signal.SIG_DFL]
+        for number in self._taken:
+            signal.signal(number, self._end)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for number in self._taken:
+            signal.signal(number, signal.SIG_DFL)
+
+    def no_more(self) -> None:
+        """From now on let a signal do nothing: what it would end is over, and is being written down."""
+        self._over = True
+
+    def _end(self, number: int, _frame: FrameType | None) -> None:
+        # Once: `timeout` and shells send theirs twice, and the second must not break the cleaning up.
+        if not self._over:
+            self._over = True
+            self.exit_code = 128 + number
+            raise KeyboardInterrupt
