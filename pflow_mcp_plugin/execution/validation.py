@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
@@ -58,34 +59,32 @@ class Validator:
         self._lock = threading.Lock()
         self._check: Callable[[Any], Iterator[Any]] | None = None
 
-    def check(self, arguments: Mapping[str, Any]) -> None:
+    def check(self, arguments: Any) -> None:
         """Accept arguments that fit.
 
         Raises:
             ArgumentsInvalid: They do not; `facts["violations"]` holds path, expected and given of each.
         """
-        self._check_json(arguments)
+        text = _json(arguments)
+        if text is None:
+            raise self._error(list(_not_json(arguments)))
         if plainly_fits(self._schema, arguments):
             return
-        violations = self._violations(arguments)
+        violations = self._violations(text)
         if violations:
             raise self._error(violations)
 
-    def _violations(self, arguments: Mapping[str, Any]) -> list[Violation]:
+    def _violations(self, text: str) -> list[Violation]:
+        """Return what is wrong with the arguments as they are sent: in JSON a tuple is a list."""
         with self._lock:
             try:
                 if self._check is None:
                     self._check = _compiled(self._schema)
-                errors = islice(self._check(arguments), _MOST)
+                errors = islice(self._check(json.loads(text)), _MOST)
                 found = [violation for error in errors for violation in _explained(error, self._schema)]
             except (TooLarge, RecursionError) as error:
                 raise self._endless() from error
         return list(dict.fromkeys(found))
-
-    def _check_json(self, arguments: Mapping[str, Any]) -> None:
-        wrong = [key for key, value in arguments.items() if not _is_json(value)]
-        if wrong:
-            raise self._error([_not_json(key, arguments[key]) for key in wrong])
 
     def _error(self, violations: list[Violation]) -> ArgumentsInvalid:
         start = _WRONG.format(tool=self._where.tool, server=self._where.server)
@@ -155,10 +154,15 @@ def _explained(error: Any, root: Any) -> Iterator[Violation]:
                 yield Violation(path=_path([*path, key]), expected="a value", given="nothing")
     elif error.validator == "additionalProperties" and error.validator_value is False:
         for key in error.instance:
-            if key not in error.schema.get("properties", {}):
+            if not _is_declared(key, error.schema):
                 yield _violation([*path, key], "no such key", error.instance[key])
     else:
         yield _violation(path, _expected(error, root), error.instance)
+
+
+def _is_declared(key: str, schema: Mapping[str, Any]) -> bool:
+    patterns = schema.get("patternProperties", {})
+    return key in schema.get("properties", {}) or any(re.search(pattern, key) for pattern in patterns)
 
 
 def _is_about_type(error: Any) -> bool:
@@ -196,6 +200,7 @@ _PHRASES: Mapping[str, str] = {
     "maxItems": "{} items or fewer",
     "minProperties": "{} keys or more",
     "maxProperties": "{} keys or fewer",
+    "pattern": "text that matches {}",
 }
 
 
@@ -209,17 +214,26 @@ def _path(parts: Iterable[str | int]) -> str:
     return text.removeprefix(".") or "arguments"
 
 
-def _not_json(key: str, value: Any) -> Violation:
-    given = f"{_short(repr(value))} ({type(value).__name__})"
-    return Violation(path=key, expected="a JSON value", given=given)
+def _not_json(arguments: Any) -> Iterator[Violation]:
+    members = arguments.items() if isinstance(arguments, Mapping) else ()
+    wrong = [(str(key), value) for key, value in members if _json(value) is None]
+    for key, value in wrong or [("arguments", arguments)]:
+        yield Violation(path=key, expected="a JSON value", given=_represented(value))
 
 
-def _is_json(value: Any) -> bool:
+def _represented(value: Any) -> str:
+    kind = type(value).__name__
     try:
-        json.dumps(value, allow_nan=False)
+        return f"{_short(repr(value))} ({kind})"
+    except (ValueError, RecursionError):  # a number of thousands of digits; nested too deeply
+        return kind
+
+
+def _json(value: Any) -> str | None:
+    try:
+        return json.dumps(value, allow_nan=False)
     except (TypeError, ValueError, RecursionError):
-        return False
-    return True
+        return None
 
 
 def _shown(value: Any) -> str:
