@@ -2,7 +2,8 @@
 
 `python -m benchmarks.discover` takes the tools of LiveMCPBench (`tests/data`, or a newer `tools.json` of
 icip-cas/LiveMCPBench that is named) and prints, for the tasks of `discover_tasks.json`, which share of
-the tools each task needs is among the first ten. Whatever is tuned is tuned on the half `dev`; `held_out` is what counts.
+the tools each task needs is among the first ten. Whatever is tuned is tuned on the half `dev`;
+`held_out` is what counts.
 """
 
 from __future__ import annotations
