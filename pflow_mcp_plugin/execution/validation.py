@@ -20,6 +20,7 @@ from pflow_mcp_plugin.execution.plain import plainly_fits
 _MOST = 20
 _REFERENCES = 20_000
 _SECONDS = 1.0
+_CHARACTERS_A_SECOND = 10_000
 _SHOWN = 80
 _WRONG = "Arguments of tool {tool} on server {server} do not fit its input schema"
 
@@ -46,7 +47,8 @@ class Validator:
     """Checks arguments against one tool's schema; made once for each tool of a run.
 
     References are followed within the schema only. A schema that refers to itself without end,
-    or expands beyond measure, is an error within about a second, never a hang.
+    or expands beyond measure, is an error within about a second (more for very large arguments),
+    never a hang.
 
     Args:
         schema: The tool's input schema.
@@ -57,7 +59,7 @@ class Validator:
         self._schema = schema
         self._where = where
         self._lock = threading.Lock()
-        self._check: Callable[[Any], Iterator[Any]] | None = None
+        self._check: Callable[[str], Iterator[Any]] | None = None
 
     def check(self, arguments: Any) -> None:
         """Accept arguments that fit.
@@ -80,7 +82,7 @@ class Validator:
             try:
                 if self._check is None:
                     self._check = _compiled(self._schema)
-                errors = islice(self._check(json.loads(text)), _MOST)
+                errors = islice(self._check(text), _MOST)
                 found = [violation for error in errors for violation in _explained(error, self._schema)]
             except (TooLarge, RecursionError) as error:
                 raise self._endless() from error
@@ -106,11 +108,15 @@ class Validator:
 
 
 class _Budget:
-    """Bounds what one check may follow of references: only they can make a schema endless."""
+    """Bounds what one check may follow of references: only they can make a schema endless.
 
-    def __init__(self) -> None:
-        self._left = _REFERENCES
-        self._deadline = monotonic() + _SECONDS
+    Args:
+        size: The length of what is checked, as JSON; each row of a large table may need a few.
+    """
+
+    def __init__(self, size: int = 0) -> None:
+        self._left = _REFERENCES + size
+        self._deadline = monotonic() + _SECONDS + size / _CHARACTERS_A_SECOND
 
     def spend(self) -> None:
         self._left -= 1
@@ -118,8 +124,8 @@ class _Budget:
             raise TooLarge
 
 
-def _compiled(schema: Any) -> Callable[[Any], Iterator[Any]]:
-    """Return a function that yields the errors of an instance; loads jsonschema."""
+def _compiled(schema: Any) -> Callable[[str], Iterator[Any]]:
+    """Return a function that yields the errors of a JSON text; loads jsonschema."""
     from jsonschema import Draft202012Validator
     from jsonschema.validators import extend
 
@@ -135,9 +141,9 @@ def _compiled(schema: Any) -> Callable[[Any], Iterator[Any]]:
 
     checker = extend(Draft202012Validator, {"$ref": follow})(reduction.reduce(schema))
 
-    def errors(instance: Any) -> Iterator[Any]:
-        budgets[-1] = _Budget()
-        yield from checker.iter_errors(instance)
+    def errors(text: str) -> Iterator[Any]:
+        budgets[-1] = _Budget(len(text))
+        yield from checker.iter_errors(json.loads(text))
 
     return errors
 

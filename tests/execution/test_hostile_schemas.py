@@ -25,20 +25,21 @@ VALUES = st.recursive(
 )
 
 
-def checked(schema, arguments):
-    started = monotonic()
-    with suppress(ArgumentsInvalid):
-        Validator(schema, Where(server="s", tool="t")).check(arguments)
-    assert monotonic() - started < 5
+def checked(schema, *several):
+    validator = Validator(schema, Where(server="s", tool="t"))
+    for arguments in several:
+        started = monotonic()
+        with suppress(ArgumentsInvalid):
+            validator.check(arguments)
+        assert monotonic() - started < 10
 
 
 def test_each_keyword_may_hold_anything():
     count = 0
     for schema in one_by_one():
-        for arguments in ARGUMENTS:
-            checked(schema, arguments)
-            count += 1
-    assert count == len(KEYWORDS) * len(ODD) * 3 * len(ARGUMENTS)
+        checked(schema, *ARGUMENTS)
+        count += 1
+    assert count == len(KEYWORDS) * len(ODD) * 3
 
 
 @given(SCHEMAS, VALUES)

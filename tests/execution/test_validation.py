@@ -192,6 +192,16 @@ def test_a_recursive_schema_is_followed_as_deep_as_the_arguments_go():
     assert path.endswith("left.n")
 
 
+def test_many_rows_that_share_a_definition_are_no_schema_without_end():
+    row = {"type": "object", "properties": {"n": {"type": "integer"}}}
+    schema = {
+        "properties": {"rows": {"type": "array", "items": {"$ref": "#/$defs/Row"}}},
+        "$defs": {"Row": row},
+    }
+    rows = [{"n": number} for number in range(21_000)]
+    assert violations(schema, {"rows": [*rows, {"n": "x"}]}) == [("rows[21000].n", "int", '"x" (str)')]
+
+
 def test_remote_references_are_never_fetched():
     schema = {"properties": {"a": {"$ref": "http://127.0.0.1:9/x.json"}, "b": {"$ref": "file:///etc/passwd"}}}
     assert violations(schema, {"a": 1, "b": 2}) == []

@@ -6,7 +6,6 @@ import ast
 import json
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from time import monotonic
 
 from hostile import JUNK, SCHEMAS, one_by_one
 from hypothesis import given
@@ -43,7 +42,6 @@ def registered(folder, tools):
 
 
 def test_each_keyword_may_hold_anything(tmp_path):
-    started = monotonic()
     schemas = list(one_by_one())
     registered(
         tmp_path,
@@ -54,7 +52,6 @@ def test_each_keyword_may_hold_anything(tmp_path):
     )
     kept = Catalog(tmp_path / "servers").file("s").tools
     assert [json.dumps(tool.input_schema) for tool in kept] == [json.dumps(schema) for schema in schemas]
-    assert monotonic() - started < 60
 
 
 @given(SCHEMAS, JUNK)
