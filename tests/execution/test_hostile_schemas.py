@@ -34,12 +34,10 @@ def checked(schema, *several):
         assert monotonic() - started < 10
 
 
-def test_each_keyword_may_hold_anything():
-    count = 0
-    for schema in one_by_one():
+@pytest.mark.parametrize("keyword", KEYWORDS)
+def test_each_keyword_may_hold_anything(keyword):
+    for schema in one_by_one(keyword):
         checked(schema, *ARGUMENTS)
-        count += 1
-    assert count == len(KEYWORDS) * len(ODD) * 3
 
 
 @given(SCHEMAS, VALUES)
