@@ -5,5 +5,5 @@
 - `installed_size`: how much an environment holds.
 - `pairs`: runs two commands in turn and compares them.
 - `lines`: the budgets, one line of the table each.
-- `discover`: recall of `registry discover`, by itself: `python -m benchmarks.discover TOOLS.json`.
+- `discover`: recall of `registry discover`, by itself: `python -m benchmarks.discover`.
 """

@@ -1,14 +1,16 @@
 """Recall of `registry discover` beside that of plain BM25, on tasks that need several tools.
 
-`python -m benchmarks.discover TOOLS.json` takes the tools of LiveMCPBench (icip-cas/LiveMCPBench) and
-prints, for the tasks of `discover_tasks.json`, which share of the tools each task needs is among the
-first ten. Whatever is tuned is tuned on the half `dev`; `held_out` is what counts.
+`python -m benchmarks.discover` takes the tools of LiveMCPBench (`tests/data`, or a newer `tools.json` of
+icip-cas/LiveMCPBench that is named) and prints, for the tasks of `discover_tasks.json`, which share of
+the tools each task needs is among the first ten. Whatever is tuned is tuned on the half `dev`;
+`held_out` is what counts.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import lzma
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -27,6 +29,7 @@ from pflow_mcp_plugin.registration.entry import entry
 from pflow_mcp_plugin.types import Server, Tool, ToolRecord
 
 TASKS = Path(__file__).parent / "discover_tasks.json"
+TOOLS = Path(__file__).parents[1] / "tests/data/livemcpbench-tools.json.xz"
 FIRST = 10
 SPLITS = ("dev", "held_out")
 
@@ -49,7 +52,8 @@ def tasks(split: str) -> list[Task]:
 
 def entries(path: Path) -> Iterator[tuple[str, Entry]]:
     """Yield every tool in the file as `server/tool`, with its registry entry."""
-    for item in json.loads(path.read_text(encoding="utf-8")):
+    content = path.read_bytes()
+    for item in json.loads(lzma.decompress(content) if path.suffix == ".xz" else content):
         for server, listed in item["tools"].items():
             for tool in listed["tools"]:
                 yield f"{server}/{tool['name']}", _entry(naming.server_name(server), tool)
@@ -114,7 +118,7 @@ def _text(item: Entry) -> str:
 def main() -> int:
     """Print recall for each way and each half of the tasks."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.discover", description=__doc__)
-    parser.add_argument("tools", type=Path, help="`tools.json` of LiveMCPBench")
+    parser.add_argument("tools", type=Path, nargs="?", default=TOOLS, help="another `tools.json`")
     parser.add_argument("--split", action="append", choices=SPLITS, help="this half only")
     options = parser.parse_args()
     splits = options.split or SPLITS

@@ -2,9 +2,9 @@
 
 A schema comes from a server and may be anything. Only keywords that are understood are kept,
 each only where its value has the right shape, so that checking never fails over the schema
-itself. Left to the server: `pattern` and `patternProperties`, for Python's `re` is not linear in
-time; `uniqueItems`, which is quadratic; `format`; what depends on other dialects. A keyword that
-says no more than the rest (`not`, `oneOf`, `if`) is weakened where something inside it was left out.
+itself. Left to the server: patterns that are not plainly linear in time; `uniqueItems`, which is
+quadratic; `format`; what depends on other dialects. A keyword that says no more than the rest
+(`not`, `oneOf`, `if`) is weakened where something inside it was left out.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any
 
 _NODES = 20_000
 _DEPTH = 60
+_PATTERNS = 20
 _TYPES = frozenset({"array", "boolean", "integer", "null", "number", "object", "string"})
 _WORDS = frozenset(
     {
@@ -86,7 +87,11 @@ class Reduction:
             if "additionalItems" in normal:
                 normal["items"] = normal.pop("additionalItems")
         normal.pop("additionalItems", None)
-        if "patternProperties" in normal or not isinstance(normal.get("properties", {}), Mapping):
+        for flag, bound in (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")):
+            # in draft 4, it says how the bound beside it is meant
+            if isinstance(normal.get(flag), bool) and normal.pop(flag) and bound in normal:
+                normal[flag] = normal.pop(bound)
+        if not all(_NAMED[key](normal.get(key, {})) for key in ("properties", "patternProperties")):
             normal.pop("additionalProperties", None)
         if not isinstance(normal.get("prefixItems", []), list):
             normal.pop("items", None)
@@ -97,7 +102,7 @@ class Reduction:
             return ({key: value}, True) if _PLAIN[key](value) else ({}, False)
         if key == "$ref":
             return ({key: value} if isinstance(value, str) else {}), False
-        if key in ("properties", "dependentSchemas"):
+        if key in _NAMED:
             return self._named(key, value, depth)
         if key in ("additionalProperties", "items", "propertyNames"):
             part, exact = self._reduce(value, depth)
@@ -107,7 +112,7 @@ class Reduction:
         return self._negation(key, value, depth)
 
     def _named(self, key: str, value: Any, depth: int) -> tuple[dict[str, Any], bool]:
-        if not isinstance(value, Mapping):
+        if not _NAMED[key](value):
             return {}, False
         parts = {name: self._reduce(part, depth) for name, part in value.items()}
         return {key: {name: part for name, (part, _) in parts.items()}}, _all_exact(parts.values())
@@ -143,7 +148,8 @@ def _is_number(value: Any) -> bool:
 
 
 def _is_count(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+    whole = isinstance(value, int) or (isinstance(value, float) and value.is_integer())
+    return whole and not isinstance(value, bool) and value >= 0
 
 
 def _is_list(value: Any) -> bool:
@@ -152,6 +158,21 @@ def _is_list(value: Any) -> bool:
 
 def _is_keys(value: Any) -> bool:
     return isinstance(value, list) and all(isinstance(key, str) for key in value)
+
+
+def _is_pattern(value: Any) -> bool:
+    from pflow_mcp_plugin.execution.patterns import is_linear  # few schemas have patterns
+
+    return isinstance(value, str) and is_linear(value)
+
+
+def _is_table(value: Any) -> bool:
+    return isinstance(value, Mapping)
+
+
+def _is_patterns(value: Any) -> bool:
+    # every key is tried on every pattern
+    return isinstance(value, Mapping) and len(value) <= _PATTERNS and all(map(_is_pattern, value))
 
 
 def _is_dependence(value: Any) -> bool:
@@ -168,7 +189,14 @@ _PLAIN: Mapping[str, Callable[[Any], bool]] = {
     "const": _is_anything,
     "required": _is_keys,
     "dependentRequired": _is_dependence,
+    "pattern": _is_pattern,
     **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"), _is_number),
     **dict.fromkeys(("minLength", "maxLength", "minItems", "maxItems"), _is_count),
     **dict.fromkeys(("minProperties", "maxProperties"), _is_count),
+}
+
+_NAMED: Mapping[str, Callable[[Any], bool]] = {
+    "properties": _is_table,
+    "patternProperties": _is_patterns,
+    "dependentSchemas": _is_table,
 }

@@ -63,7 +63,7 @@ def _fits_object(schema: Mapping[str, Any], value: Any, depth: int) -> bool:
     others = schema.get("additionalProperties", True)
     if not (isinstance(required, list) and isinstance(properties, Mapping) and isinstance(others, bool)):
         return False
-    return all(key in value for key in required) and all(
+    return all(isinstance(key, str) and key in value for key in required) and all(
         plainly_fits(properties[key], item, depth) if key in properties else others
         for key, item in value.items()
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
@@ -19,6 +20,7 @@ from pflow_mcp_plugin.execution.plain import plainly_fits
 _MOST = 20
 _REFERENCES = 20_000
 _SECONDS = 1.0
+_CHARACTERS_A_SECOND = 10_000
 _SHOWN = 80
 _WRONG = "Arguments of tool {tool} on server {server} do not fit its input schema"
 
@@ -45,7 +47,8 @@ class Validator:
     """Checks arguments against one tool's schema; made once for each tool of a run.
 
     References are followed within the schema only. A schema that refers to itself without end,
-    or expands beyond measure, is an error within about a second, never a hang.
+    or expands beyond measure, is an error within about a second (more for very large arguments),
+    never a hang.
 
     Args:
         schema: The tool's input schema.
@@ -56,36 +59,34 @@ class Validator:
         self._schema = schema
         self._where = where
         self._lock = threading.Lock()
-        self._check: Callable[[Any], Iterator[Any]] | None = None
+        self._check: Callable[[str], Iterator[Any]] | None = None
 
-    def check(self, arguments: Mapping[str, Any]) -> None:
+    def check(self, arguments: Any) -> None:
         """Accept arguments that fit.
 
         Raises:
             ArgumentsInvalid: They do not; `facts["violations"]` holds path, expected and given of each.
         """
-        self._check_json(arguments)
+        text = _json(arguments)
+        if text is None:
+            raise self._error(list(_not_json(arguments)))
         if plainly_fits(self._schema, arguments):
             return
-        violations = self._violations(arguments)
+        violations = self._violations(text)
         if violations:
             raise self._error(violations)
 
-    def _violations(self, arguments: Mapping[str, Any]) -> list[Violation]:
+    def _violations(self, text: str) -> list[Violation]:
+        """Return what is wrong with the arguments as they are sent: in JSON a tuple is a list."""
         with self._lock:
             try:
                 if self._check is None:
                     self._check = _compiled(self._schema)
-                errors = islice(self._check(arguments), _MOST)
+                errors = islice(self._check(text), _MOST)
                 found = [violation for error in errors for violation in _explained(error, self._schema)]
             except (TooLarge, RecursionError) as error:
                 raise self._endless() from error
         return list(dict.fromkeys(found))
-
-    def _check_json(self, arguments: Mapping[str, Any]) -> None:
-        wrong = [key for key, value in arguments.items() if not _is_json(value)]
-        if wrong:
-            raise self._error([_not_json(key, arguments[key]) for key in wrong])
 
     def _error(self, violations: list[Violation]) -> ArgumentsInvalid:
         start = _WRONG.format(tool=self._where.tool, server=self._where.server)
@@ -107,11 +108,15 @@ class Validator:
 
 
 class _Budget:
-    """Bounds what one check may follow of references: only they can make a schema endless."""
+    """Bounds what one check may follow of references: only they can make a schema endless.
 
-    def __init__(self) -> None:
-        self._left = _REFERENCES
-        self._deadline = monotonic() + _SECONDS
+    Args:
+        size: The length of what is checked, as JSON; each row of a large table may need a few.
+    """
+
+    def __init__(self, size: int = 0) -> None:
+        self._left = _REFERENCES + size
+        self._deadline = monotonic() + _SECONDS + size / _CHARACTERS_A_SECOND
 
     def spend(self) -> None:
         self._left -= 1
@@ -119,8 +124,8 @@ class _Budget:
             raise TooLarge
 
 
-def _compiled(schema: Any) -> Callable[[Any], Iterator[Any]]:
-    """Return a function that yields the errors of an instance; loads jsonschema."""
+def _compiled(schema: Any) -> Callable[[str], Iterator[Any]]:
+    """Return a function that yields the errors of a JSON text; loads jsonschema."""
     from jsonschema import Draft202012Validator
     from jsonschema.validators import extend
 
@@ -136,9 +141,9 @@ def _compiled(schema: Any) -> Callable[[Any], Iterator[Any]]:
 
     checker = extend(Draft202012Validator, {"$ref": follow})(reduction.reduce(schema))
 
-    def errors(instance: Any) -> Iterator[Any]:
-        budgets[-1] = _Budget()
-        yield from checker.iter_errors(instance)
+    def errors(text: str) -> Iterator[Any]:
+        budgets[-1] = _Budget(len(text))
+        yield from checker.iter_errors(json.loads(text))
 
     return errors
 
@@ -155,10 +160,15 @@ def _explained(error: Any, root: Any) -> Iterator[Violation]:
                 yield Violation(path=_path([*path, key]), expected="a value", given="nothing")
     elif error.validator == "additionalProperties" and error.validator_value is False:
         for key in error.instance:
-            if key not in error.schema.get("properties", {}):
+            if not _is_declared(key, error.schema):
                 yield _violation([*path, key], "no such key", error.instance[key])
     else:
         yield _violation(path, _expected(error, root), error.instance)
+
+
+def _is_declared(key: str, schema: Mapping[str, Any]) -> bool:
+    patterns = schema.get("patternProperties", {})
+    return key in schema.get("properties", {}) or any(re.search(pattern, key) for pattern in patterns)
 
 
 def _is_about_type(error: Any) -> bool:
@@ -196,6 +206,7 @@ _PHRASES: Mapping[str, str] = {
     "maxItems": "{} items or fewer",
     "minProperties": "{} keys or more",
     "maxProperties": "{} keys or fewer",
+    "pattern": "text that matches {}",
 }
 
 
@@ -209,17 +220,26 @@ def _path(parts: Iterable[str | int]) -> str:
     return text.removeprefix(".") or "arguments"
 
 
-def _not_json(key: str, value: Any) -> Violation:
-    given = f"{_short(repr(value))} ({type(value).__name__})"
-    return Violation(path=key, expected="a JSON value", given=given)
+def _not_json(arguments: Any) -> Iterator[Violation]:
+    members = arguments.items() if isinstance(arguments, Mapping) else ()
+    wrong = [(str(key), value) for key, value in members if _json(value) is None]
+    for key, value in wrong or [("arguments", arguments)]:
+        yield Violation(path=key, expected="a JSON value", given=_represented(value))
 
 
-def _is_json(value: Any) -> bool:
+def _represented(value: Any) -> str:
+    kind = type(value).__name__
     try:
-        json.dumps(value, allow_nan=False)
+        return f"{_short(repr(value))} ({kind})"
+    except (ValueError, RecursionError):  # a number of thousands of digits; nested too deeply
+        return kind
+
+
+def _json(value: Any) -> str | None:
+    try:
+        return json.dumps(value, allow_nan=False)
     except (TypeError, ValueError, RecursionError):
-        return False
-    return True
+        return None
 
 
 def _shown(value: Any) -> str:

@@ -192,6 +192,16 @@ def test_a_recursive_schema_is_followed_as_deep_as_the_arguments_go():
     assert path.endswith("left.n")
 
 
+def test_many_rows_that_share_a_definition_are_no_schema_without_end():
+    row = {"type": "object", "properties": {"n": {"type": "integer"}}}
+    schema = {
+        "properties": {"rows": {"type": "array", "items": {"$ref": "#/$defs/Row"}}},
+        "$defs": {"Row": row},
+    }
+    rows = [{"n": number} for number in range(21_000)]
+    assert violations(schema, {"rows": [*rows, {"n": "x"}]}) == [("rows[21000].n", "int", '"x" (str)')]
+
+
 def test_remote_references_are_never_fetched():
     schema = {"properties": {"a": {"$ref": "http://127.0.0.1:9/x.json"}, "b": {"$ref": "file:///etc/passwd"}}}
     assert violations(schema, {"a": 1, "b": 2}) == []
@@ -210,9 +220,44 @@ def test_patterns_formats_and_quadratic_checks_are_left_to_the_server():
 
 def test_a_pattern_inside_alternatives_does_not_refuse_what_the_server_would_take():
     schema = {
-        "properties": {"a": {"oneOf": [{"pattern": "^a"}, {"pattern": "^b"}]}, "b": {"not": {"pattern": "x"}}}
+        "properties": {
+            "a": {"oneOf": [{"pattern": "^(a+)+$"}, {"pattern": "^b"}]},
+            "b": {"not": {"pattern": "(x|y)*z"}},
+        }
     }
     assert violations(schema, {"a": "apple", "b": "y"}) == []
+
+
+def test_a_pattern_that_is_linear_in_time_is_checked():
+    schema = {
+        "properties": {"as": {"pattern": r"^AS\d+$"}, "a": {"oneOf": [{"pattern": "^a"}, {"pattern": "^b"}]}},
+        "patternProperties": {"^x-": {"type": "integer"}},
+        "additionalProperties": False,
+    }
+    assert violations(schema, {"as": "AS64512", "a": "b", "x-n": 1}) == []
+    assert sorted(violations(schema, {"as": "64512", "a": "c", "x-n": "1", "y-n": 1})) == [
+        ("a", "what its oneOf allows", '"c" (str)'),
+        ("as", r"text that matches ^AS\d+$", '"64512" (str)'),
+        ("x-n", "int", '"1" (str)'),
+        ("y-n", "no such key", "1 (int)"),
+    ]
+
+
+def test_an_exclusive_bound_of_draft_4_is_understood():
+    bounds = {"minimum": 0, "exclusiveMinimum": True, "maximum": 9, "exclusiveMaximum": False}
+    schema = {"properties": {"a": bounds, "b": {"exclusiveMinimum": True}}}
+    assert violations(schema, {"a": 9, "b": -1}) == []
+    assert violations(schema, {"a": 0}) == [("a", "more than 0", "0 (int)")]
+    assert violations(schema, {"a": 10}) == [("a", "at most 9", "10 (int)")]
+
+
+def test_what_is_checked_is_what_is_sent():
+    schema = {
+        "properties": {"a": {"type": "array"}, "1": {"type": "string"}},
+        "patternProperties": {"^b": {}},
+    }
+    assert violations(schema, {"a": (1, 2)}) == []
+    assert violations(schema, {1: 2, "a": []}) == [("1", "str", "2 (int)")]
 
 
 def test_draft_7_tuples_and_definitions_are_understood():

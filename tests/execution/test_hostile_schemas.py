@@ -1,0 +1,68 @@
+"""Whatever a schema holds, checking arguments against it ends in good time, well or with our error."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from time import monotonic
+
+import pytest
+from hostile import ARGUMENTS, KEYWORDS, ODD, SCHEMAS, one_by_one
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pflow_mcp_plugin.errors import ArgumentsInvalid, Where
+from pflow_mcp_plugin.execution.validation import Validator
+
+SCALARS = st.sampled_from([value for value in ODD if not isinstance(value, list | dict)])
+VALUES = st.recursive(
+    SCALARS | st.floats() | st.binary(),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.tuples(inner)
+        | st.dictionaries(st.sampled_from(["a", "b", 1, None, (1,)]), inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+
+
+def checked(schema, *several):
+    validator = Validator(schema, Where(server="s", tool="t"))
+    for arguments in several:
+        started = monotonic()
+        with suppress(ArgumentsInvalid):
+            validator.check(arguments)
+        assert monotonic() - started < 10
+
+
+@pytest.mark.parametrize("keyword", KEYWORDS)
+def test_each_keyword_may_hold_anything(keyword):
+    for schema in one_by_one(keyword):
+        checked(schema, *ARGUMENTS)
+
+
+@given(SCHEMAS, VALUES)
+def test_any_schema_and_any_arguments_will_do(schema, arguments):
+    checked(schema, arguments)
+
+
+def test_a_demand_for_what_is_no_name_is_left_to_the_server():
+    schema = {"properties": {"a": {"type": "object", "required": [{}]}}}
+    checked(schema, {"a": {}})
+    Validator(schema, Where()).check({"a": {}})
+
+
+def test_what_cannot_be_sent_is_refused_whatever_it_is():
+    for value in (10**5000, [10**5000], float("nan"), b"x", {(1,): 2}):
+        with pytest.raises(ArgumentsInvalid, match="a JSON value"):
+            Validator({}, Where()).check({"a": value})
+
+
+def test_what_is_nested_without_end_is_refused():
+    value = []
+    value.append(value)
+    deep = None
+    for _ in range(100_000):
+        deep = [deep]
+    for endless in (value, deep):
+        with pytest.raises(ArgumentsInvalid, match="a JSON value"):
+            Validator({}, Where()).check({"a": endless})

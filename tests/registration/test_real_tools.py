@@ -1,0 +1,145 @@
+"""The tools of 70 real servers, from their lists to registry entries: nothing of them is lost."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import sys
+from pathlib import Path
+
+import livemcpbench
+import pytest
+
+from pflow_mcp_plugin.client import Pool
+from pflow_mcp_plugin.client.listing import ToolPages
+from pflow_mcp_plugin.config.store import ServerStore
+from pflow_mcp_plugin.discovery import toolfile
+from pflow_mcp_plugin.discovery.catalog import Catalog
+from pflow_mcp_plugin.discovery.sync import sync
+from pflow_mcp_plugin.registration.interface import interface
+from pflow_mcp_plugin.registration.source import ToolSource
+from pflow_mcp_plugin.types import Launch, Listing, Server, ServerInfo, Tool
+
+SERVERS = livemcpbench.servers()
+LISTED = {(server.name, tool["name"]): tool for server in SERVERS for tool in server.tools}
+
+
+class Answers:
+    """Lists what the real servers listed."""
+
+    def list_tools(self, launch):
+        (tools,) = (server.tools for server in SERVERS if server.name == launch.server.name)
+        pages = ToolPages()
+
+        async def request(_cursor):
+            return None, {"tools": tools}
+
+        asyncio.run(pages.collect(request))
+        listed, doubled = pages.tools()
+        return Listing(info=ServerInfo(version="1"), tools=listed, skipped=tuple(doubled))
+
+
+@pytest.fixture(scope="module")
+def synced(tmp_path_factory):
+    """The folder that a sync of all of them leaves, and what the sync said."""
+    folder = tmp_path_factory.mktemp("real")
+    store, catalog = ServerStore(folder / "mcp-servers.toml"), Catalog(folder / "servers")
+    store.add({server.name: server.config for server in SERVERS})
+    return folder, sync(store.names(), store, catalog, Answers(), {}.get)
+
+
+@pytest.fixture
+def folder(synced):
+    return synced[0]
+
+
+@pytest.fixture
+def catalog(folder):
+    return Catalog(folder / "servers")
+
+
+@pytest.fixture
+def source(folder, catalog):
+    return ToolSource(catalog, ServerStore(folder / "mcp-servers.toml"))
+
+
+def text(value):
+    """The JSON of a value; the order of keys counts."""
+    return json.dumps(value)
+
+
+def behind(entry):
+    """The server and the raw name of the tool behind an entry."""
+    config = entry.extra["mcp_config"]
+    return config["server_id"], config["tool_name"]
+
+
+def test_every_tool_is_taken_without_a_word_against_it(synced, source):
+    assert (len(SERVERS), len(LISTED)) == (70, 527)
+    _, results = synced
+    assert not [result for result in results if result.error or result.skipped or result.notes]
+    assert sum(result.tools_registered for result in results) == 527
+    assert list(source.clashes()) == []
+
+
+def test_every_tool_is_one_node_found_by_its_name_and_by_its_alias(source):
+    entries = list(source.entries())
+    nodes = [entry.node for entry in entries]
+    assert len(set(nodes)) == len(nodes) == 527
+    assert [node for node in nodes if not re.fullmatch(r"mcp(-[a-z0-9]+)+", node)] == []
+    for entry in entries:
+        alias = "mcp-{}-{}".format(*behind(entry))
+        assert source.get(entry.node) == source.get(alias) == entry
+    assert {behind(entry) for entry in entries} == LISTED.keys()
+
+
+def test_the_tool_files_hold_every_tool_as_it_was_listed(folder):
+    for server in SERVERS:
+        path = folder / "servers" / f"{server.name}.json"
+        kept = toolfile.decode(path, path.read_bytes())
+        assert [tool.name for tool in kept.tools] == [tool["name"] for tool in server.tools]
+        for tool, listed in zip(kept.tools, server.tools, strict=True):
+            assert text(tool.input_schema) == text(listed["inputSchema"])
+            assert text(tool.output_schema) == text(listed.get("outputSchema"))
+            assert tool.description == (listed["description"] or "")
+            assert dict(tool.annotations) == (listed["annotations"] or {})
+
+
+def test_the_raw_schema_of_every_argument_is_in_the_entry(source):
+    fields = 0
+    for entry in source.entries():
+        schema = LISTED[behind(entry)]["inputSchema"]
+        params = json.loads(json.dumps(entry.to_dict()))["interface"]["params"]
+        assert text({param["key"]: param["schema"] for param in params}) == text(schema.get("properties", {}))
+        assert {param["key"] for param in params if param.get("required")} == set(schema.get("required", []))
+        fields += len(params)
+    assert fields > 1000
+
+
+def test_every_argument_with_a_type_has_a_friendly_one():
+    for listed in LISTED.values():
+        found = interface(Tool(name=listed["name"], input_schema=listed["inputSchema"]))
+        assert [field.key for field in found.params if field.type == "any" and field.schema.get("type")] == []
+
+
+def test_their_schemas_come_through_a_real_connection_as_they_were_sent(tmp_path):
+    sent = [
+        {**tool, "name": f"{server}.{name}", "annotations": {}} for (server, name), tool in LISTED.items()
+    ]
+    file = tmp_path / "tools.json"
+    file.write_text(json.dumps(sent))
+    script = Path(__file__).parents[1] / "client" / "scripted.py"
+    server = Server(
+        name="all",
+        command=sys.executable,
+        args=(str(script), ""),
+        env={"AT_START": f"state['tools'] = json.load(open({str(file)!r}))"},
+        list_timeout=60,
+    )
+    with Pool(pytest.fail) as pool:
+        listing = pool.list_tools(Launch(server=server))
+    assert listing.skipped == ()
+    assert [tool.name for tool in listing.tools] == [tool["name"] for tool in sent]
+    for tool, raw in zip(listing.tools, sent, strict=True):
+        assert text(tool.input_schema) == text(raw["inputSchema"])
