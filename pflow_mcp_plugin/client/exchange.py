@@ -74,8 +74,12 @@ class ForeignEndpoint(Exception):
     """A server sends its messages' way to another host than its own."""
 
 
+class BadEndpoint(Exception):
+    """A server says that messages go to what is no address; the argument is its beginning."""
+
+
 class InvalidJson(Exception):
-    """A message is no JSON; the argument is its beginning."""
+    """A message is no JSON; the arguments are its beginning, and why it is none."""
 
 
 class CertificatesUnreadable(Exception):

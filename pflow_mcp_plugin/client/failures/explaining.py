@@ -9,10 +9,11 @@ from pflow_mcp_plugin.client.failures.rpc import from_error
 from pflow_mcp_plugin.client.failures.sockets import from_socket
 from pflow_mcp_plugin.client.failures.status import from_status
 from pflow_mcp_plugin.errors import DeadlineExceeded, McpError
+from pflow_mcp_plugin.redaction import Redactor
 
 
 def explain(error: BaseException, evidence: Evidence) -> McpError:
-    """Return the failure in our terms; the cause is kept as `__cause__`."""
+    """Return the failure in our terms, without secrets; the cause is kept as `__cause__`."""
     found = (
         from_seen(evidence)
         or _from_deadline(evidence)
@@ -23,7 +24,15 @@ def explain(error: BaseException, evidence: Evidence) -> McpError:
         or from_error(error, evidence)
     )
     found.__cause__ = error
-    return found
+    return _without_secrets(found, evidence.redactor)
+
+
+def _without_secrets(error: McpError, redactor: Redactor) -> McpError:
+    error.message = redactor.text(error.message)
+    error.args = (error.message,)
+    error.details, error.facts = redactor.value(error.details), redactor.value(error.facts)
+    error.suggestions = tuple(redactor.text(step) for step in error.suggestions)
+    return error
 
 
 def _from_deadline(evidence: Evidence) -> McpError | None:

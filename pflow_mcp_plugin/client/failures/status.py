@@ -73,7 +73,7 @@ def _text(status: int, evidence: Evidence) -> tuple[str, str]:
             f"too many requests (HTTP {status})",
             f"try again after {_when(after)}" if after else "try again later",
         )
-    snippet = " ".join(evidence.exchange.body.split())[:_SNIPPET]
+    snippet = " ".join(evidence.redactor.text(evidence.exchange.body).split())[:_SNIPPET]
     return f"HTTP {status} from {url}" + (f": {snippet}" if snippet else ""), "look at the server's own log"
 
 
@@ -124,14 +124,18 @@ def _session_lost(evidence: Evidence) -> McpError:
 
 def _redirected(evidence: Evidence) -> McpError:
     url = evidence.server.url
-    target = urljoin(url, evidence.exchange.headers.get("location", "")).partition("?")[0]
-    before, after = urlsplit(url), urlsplit(target)
-    if before.hostname != after.hostname or before.port != after.port:
-        where = "another host"
-    elif (before.scheme, after.scheme) == ("https", "http"):
-        where = "plain http"
-    else:
-        where = "another address"
+    location = evidence.exchange.headers.get("location", "")
+    try:
+        target = urljoin(url, location).partition("?")[0]
+        where = _kind_of_place(url, target)
+    except ValueError:
+        return failure(
+            f"Server {evidence.server.name}: {url} redirects to what is no address: {location[:_SNIPPET]}",
+            evidence,
+            ran="not ran",
+            next_step="have the server's redirect corrected, or set its url to where it leads",
+            status=evidence.exchange.status,
+        )
     return failure(
         f"Server {evidence.server.name}: {url} redirects to {where}, {target}; refused",
         evidence,
@@ -140,6 +144,18 @@ def _redirected(evidence: Evidence) -> McpError:
         status=evidence.exchange.status,
         location=target,
     )
+
+
+def _kind_of_place(url: str, target: str) -> str:
+    """Say what a redirect leads to.
+
+    Raises:
+        ValueError: `target` is no address.
+    """
+    before, after = urlsplit(url), urlsplit(target)
+    if before.hostname != after.hostname or before.port != after.port:
+        return "another host"
+    return "plain http" if (before.scheme, after.scheme) == ("https", "http") else "another address"
 
 
 def _after_redirect(where: str, target: str, name: str) -> str:
