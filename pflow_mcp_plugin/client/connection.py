@@ -432,10 +432,12 @@ def _since(started: float) -> float:
 
 
 def _call_result(raw: Mapping[str, Any], info: ServerInfo, milliseconds: float) -> CallResult:
+    # In the handshake's versions null is no structured content, only how some libraries spell none.
+    none = raw.get("structuredContent") is None and info.era != "modern"
     return CallResult(
         content=tuple(raw.get("content") or ()),
         structured=raw.get("structuredContent"),
-        has_structured="structuredContent" in raw,
+        has_structured="structuredContent" in raw and not none,
         is_error=bool(raw.get("isError")),
         meta=raw.get("_meta") or {},
         info=info,

@@ -25,7 +25,7 @@ class Exchange:
         raw: The result as it came, before any model saw it.
         status: HTTP status of the last answer.
         headers: Its headers.
-        body: The beginning of its body, when it was an error or no MCP answer.
+        body: The beginning of its body, unless it was an event stream.
         error: What ended the exchange: a network error, or one of the errors below.
         cut: Whether an event stream ended before the answer came.
         resumes: How often the stream was taken up again.

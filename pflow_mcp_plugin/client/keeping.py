@@ -7,6 +7,7 @@ request becomes an answer to that request: an exception would end the whole tran
 from __future__ import annotations
 
 import asyncio
+from codecs import BOM_UTF8
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
@@ -104,6 +105,7 @@ class KeepingClient(httpx2.AsyncClient):
 
     async def _kept(self, response: httpx2.Response, exchange: Exchange) -> httpx2.Response:
         exchange.status, exchange.headers = response.status_code, dict(response.headers)
+        self._drop_unsendable_cookies()
         exchange.body = ""
         if not exchange.cut:  # what cut the stream counts more than that the next exchange went well
             exchange.error = None
@@ -113,10 +115,13 @@ class KeepingClient(httpx2.AsyncClient):
         if response.is_success and kind.startswith("text/event-stream"):
             # A stream that answers no request ends when it likes, and is nobody's failure.
             told = exchange if response.request.method == "POST" or exchange.cut else Exchange()
-            return _remade(response, stream=EventBytes(response, self._limit, told))
+            made = _remade(response, stream=EventBytes(response, self._limit, told))
+            made.headers["content-type"] = "text/event-stream"  # always UTF-8, whatever charset it names
+            return made
         try:
             if response.is_success and kind.startswith("application/json"):
-                content = mended(await _read_whole(response, self._limit))
+                content = mended(_as_utf8(await _read_whole(response, self._limit)))
+                exchange.body = content[:_BODY_KEPT].decode("utf-8", "replace")
                 exchange.replies += 1
             else:
                 content = mended(await _read_some(response))
@@ -125,6 +130,21 @@ class KeepingClient(httpx2.AsyncClient):
         finally:
             await response.aclose()
         return _remade(response, content=content)
+
+    def _drop_unsendable_cookies(self) -> None:
+        """Forget cookies that no header can hold: with one in the jar, no request could be made."""
+        for cookie in list(self.cookies.jar):
+            if not f"{cookie.name}{cookie.value}".isascii():
+                self.cookies.jar.clear(cookie.domain, cookie.path, cookie.name)
+
+
+def _as_utf8(content: bytes) -> bytes:
+    content = content.removeprefix(BOM_UTF8)
+    try:
+        content.decode()
+    except UnicodeDecodeError:
+        return content.decode("utf-8", "replace").encode()
+    return content
 
 
 async def _read_whole(response: httpx2.Response, limit: int) -> bytes:
@@ -168,8 +188,15 @@ def _is_rpc_error(body: bytes) -> bool:
 
 
 def _remade(response: httpx2.Response, **content: Any) -> httpx2.Response:
-    """Return the same answer around content that is decoded already."""
-    headers = {name: value for name, value in response.headers.items() if name.lower() in _KEPT_HEADERS}
+    """Return the same answer around content that is decoded already.
+
+    Headers that are not ASCII are left out: they cannot be written again, nor sent back.
+    """
+    headers = {
+        name: value
+        for name, value in response.headers.items()
+        if name.lower() in _KEPT_HEADERS and value.isascii()
+    }
     made = httpx2.Response(response.status_code, headers=headers, request=response.request, **content)
     made.next_request = response.next_request
     return made

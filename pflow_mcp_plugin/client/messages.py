@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from codecs import BOM_UTF8
 from collections import deque
 from collections.abc import Callable, Container
 from types import TracebackType
@@ -26,6 +27,7 @@ _READ_AHEAD = 256
 _MIB = 1 << 20
 _KEPT = 2000
 """Bytes of a line that is no JSON."""
+_ANSWERS = {"result", "error"}
 _NO_MESSAGES = "lines on stdout that are no messages"
 
 
@@ -120,7 +122,7 @@ class MessageStream:
             self._break_off()
 
     def _on_line(self, line: bytes) -> None:
-        text = line.strip()
+        text = line.strip().removeprefix(BOM_UTF8)
         if not text:
             return
         try:
@@ -145,8 +147,13 @@ class MessageStream:
     def _on_json(self, value: Any) -> None:
         from mcp.shared.message import SessionMessage
 
+        if isinstance(value, list):  # a batch, as 2025-03-26 had them
+            for item in value:
+                self._on_json(item)
+            return
         message = as_message(value, self._waiting)
         if message is None:
+            self.seen.unmatched += isinstance(value, dict) and not value.keys().isdisjoint(_ANSWERS)
             self._note_stray(_NO_MESSAGES)
             return
         self._match(message)
@@ -336,7 +343,8 @@ def as_message(value: Any, waiting: Container[str | int]) -> Any:
         return jsonrpc_message_adapter.validate_python(value, by_name=False)
     except ValidationError:
         reply_to = value.get("id") if isinstance(value, dict) and "method" not in value else None
-        if type(reply_to) not in (int, str) or reply_to not in waiting:
+        if type(reply_to) not in (int, float, str) or reply_to not in waiting:
             return None
         fault = ErrorData(code=PARSE_ERROR, message="Failed to parse an answer: it is no JSON-RPC message")
-        return JSONRPCError(jsonrpc="2.0", id=reply_to, error=fault)
+        same = int(reply_to) if isinstance(reply_to, float) else reply_to
+        return JSONRPCError(jsonrpc="2.0", id=same, error=fault)

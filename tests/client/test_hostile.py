@@ -13,6 +13,7 @@ import pytest
 from http_server import FaultServer, Reply, Request, Script
 
 from pflow_mcp_plugin.client import Pool
+from pflow_mcp_plugin.client.failures import Evidence, explain
 from pflow_mcp_plugin.errors import (
     CallFailed,
     ConnectionFailed,
@@ -252,3 +253,110 @@ def test_a_server_that_cannot_be_watched_is_not_started(
     with pytest.raises(ConnectionFailed, match="Server demo cannot be started") as caught:
         pool.info(demo)
     assert caught.value.suggestions
+
+
+@pytest.mark.parametrize("header", ["set-cookie: \xff=;", "content-type: \xff", "mcp-session-id: \xff"])
+def test_a_header_that_cannot_be_sent_back_costs_its_own_call_only(
+    pool: Pool, serve: Serve, header: str
+) -> None:
+    async def odd(request: Request, reply: Reply) -> None:
+        await reply.raw(f"HTTP/1.1 500 No\r\n{header}\r\ncontent-length: 0\r\n\r\n".encode("latin-1"))
+
+    server = serve(on_call(odd))
+    there = web(server)
+    with pytest.raises(CallFailed, match="HTTP 500"):
+        act(pool, there)
+    assert pool.list_tools(there).tools
+    assert server.count("initialize") == 1
+
+
+def test_bytes_that_are_not_utf8_and_a_byte_order_mark_are_read_over(pool: Pool, serve: Serve) -> None:
+    async def odd(request: Request, reply: Reply) -> None:
+        result = '{"content": [{"type": "text", "text": "?"}]}'
+        body = b"\xef\xbb\xbf" + answer(request, result).replace(b"?", b"\xff")
+        await reply.status(200, body, content_type="application/json")
+
+    assert act(pool, web(serve(on_call(odd)))).content[0]["text"] == "\ufffd"
+
+
+@pytest.mark.parametrize("kind", ["application/json", "text/event-stream; charset=utf-16"])
+def test_an_http_answer_nested_too_deeply_is_said_to_be(pool: Pool, serve: Serve, kind: str) -> None:
+    async def nested(request: Request, reply: Reply) -> None:
+        await reply.status(200, b"data: " * ("event" in kind) + b"[" * 100_000 + b"\n\n", content_type=kind)
+
+    with pytest.raises(CallFailed, match=r"^Invalid JSON response from server odd: .*\(recursion limit"):
+        act(pool, web(serve(on_call(nested))))
+
+
+@pytest.mark.parametrize(
+    ("code", "headers", "words"),
+    [
+        (204, {}, "answered with nothing"),
+        (307, {}, "redirects without saying where to"),
+        (302, {"location": "javascript:alert(1)"}, "redirects to what is no address"),
+        (302, {"location": "http://other/" + "a" * 60_000}, "redirects to another host"),
+        (403, {"www_authenticate": f'Bearer scope="\x1b[31m{"a" * 60_000}"'}, "access denied"),
+        (429, {"retry_after": "9" * 60_000}, "too many requests"),
+    ],
+)
+def test_what_a_server_puts_into_headers_is_told_in_short(
+    pool: Pool, serve: Serve, code: int, headers: dict[str, str], words: str
+) -> None:
+    async def odd(request: Request, reply: Reply) -> None:
+        await reply.status(code, **headers)
+
+    with pytest.raises(CallFailed, match=words) as caught:
+        act(pool, web(serve(on_call(odd))))
+    shown = "".join((str(caught.value), *caught.value.suggestions))
+    assert len(shown) < 3000
+    assert "\x1b" not in shown
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        "notify('progress', {'progressToken': token, 'progress': 10**400})",
+        "notify('progress', {'progressToken': token, 'progress': 1, 'total': 10**400})",
+        "notify('progress', {'progressToken': token, 'progress': float('nan'), 'message': ['x']})",
+        "notify('cancelled', {'requestId': [1]})",
+        "notify('cancelled', {'requestId': '9' * 6000})",
+        "raw(json.dumps({'jsonrpc': '2.0', 'id': '9' * 6000, 'method': 'ping'}) + '\\n')",
+        "raw('\\ufeff')",
+        "raw('\\0\\n')",
+    ],
+)
+def test_an_odd_message_before_the_answer_does_no_harm(
+    pool: Pool, scripted: Scripted, capfd: pytest.CaptureFixture[str], before: str
+) -> None:
+    script = f"token = request['params']['_meta']['progressToken']; {before}; reply({{'content': []}})"
+    assert act(pool, scripted(script)).content == ()
+    assert "Traceback" not in capfd.readouterr().err
+
+
+def test_answers_in_a_batch_are_taken_one_by_one(pool: Pool, scripted: Scripted) -> None:
+    script = "raw(json.dumps([{'jsonrpc': '2.0', 'id': request['id'], 'result': {'content': []}}]) + '\\n')"
+    assert act(pool, scripted(script)).content == ()
+
+
+def test_a_colour_in_a_servers_words_does_not_reach_the_terminal(pool: Pool, scripted: Scripted) -> None:
+    with pytest.raises(CallFailed, match=r"error -32603: red alert$"):
+        act(pool, scripted("fail(-32603, '\\x1b[31mred\\x07 alert')"))
+
+
+def test_null_is_no_structured_content_in_the_handshakes_versions(pool: Pool, scripted: Scripted) -> None:
+    result = act(pool, scripted("reply({'content': [], 'structuredContent': None})"))
+    assert not result.has_structured
+
+
+def test_a_tool_whose_name_is_endless_is_left_out(pool: Pool, scripted: Scripted) -> None:
+    tools = "[{'name': 'x' * n, 'inputSchema': {'type': 'object'}} for n in (3, 10_000)]"
+    listing = pool.list_tools(scripted(start=f"state['tools'] = {tools}"))
+    assert [tool.name for tool in listing.tools] == ["xxx"]
+    assert listing.skipped == (("x" * 256, "its name has 10,000 characters"),)
+
+
+def test_a_failure_that_nobody_foresaw_has_words_and_a_next_step() -> None:
+    evidence = Evidence(server=Server(name="odd"), phase="list")
+    failed = explain(ExceptionGroup("g", [OverflowError("too large")]), evidence)
+    assert "too large (OverflowError)" in str(failed)
+    assert failed.suggestions

@@ -19,9 +19,12 @@ _RESOURCE_NOT_FOUND = -32002
 _METHOD_NOT_FOUND = -32601
 _INVALID_PARAMS = -32602
 _PARSE_ERROR = -32700
+_CLOSED = "Connection closed"
+"""What the SDK says to those that wait, when it notices before the transport does."""
 _UNPARSED = "Failed to parse "
 """How the SDK begins when it could not read an answer, rather than the server a request."""
-_NO_JSON = "Invalid JSON"
+_NO_WORDS = "it gives no reason"
+_JSON_FAULT = re.compile(r"Invalid JSON: (.*?) \[type=json_invalid", re.DOTALL)
 """What pydantic says then, unless it was JSON and no message."""
 _NEVER_BEGUN = {_METHOD_NOT_FOUND, _INVALID_PARAMS, -32020, -32021, -32022}
 """With the last three a server refuses headers, capabilities and the version of a request."""
@@ -76,8 +79,8 @@ def _not_protocol(error: Any, evidence: Evidence) -> McpError:
 
 
 def _from_rpc(error: Any, evidence: Evidence) -> McpError:
-    code, text, name = error.code, evidence.words(error.message), evidence.server.name
-    if code == _CONNECTION_CLOSED and evidence.closed:
+    code, text, name = error.code, evidence.words(error.message) or _NO_WORDS, evidence.server.name
+    if code == _CONNECTION_CLOSED and (evidence.closed or text == _CLOSED):
         step = "look at its log; check what it had done before you run this again"
         unsent = evidence.exchange.unsent
         return failure(
@@ -104,8 +107,9 @@ def _from_rpc(error: Any, evidence: Evidence) -> McpError:
 
 
 def _unparsed(text: str, evidence: Evidence) -> McpError:
-    if _NO_JSON in text:
-        return invalid_json(" ".join(text.split()), evidence)
+    fault = _JSON_FAULT.search(text)
+    if fault is not None:
+        return invalid_json(evidence.exchange.body or "an event", evidence, fault[1])
     return failure(
         f"Server {evidence.server.name} answered with JSON that is no JSON-RPC message",
         evidence,
