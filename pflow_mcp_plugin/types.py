@@ -36,7 +36,7 @@ class Server:
         url: Endpoint, for http and sse.
         headers: HTTP headers, for http and sse.
         auth: The `auth` table as configured.
-        timeout: One HTTP exchange.
+        timeout: One HTTP exchange; that of a call may take a `call_timeout` above the default.
         sse_timeout: Silence allowed on an event stream.
         insecure: Allows plain http to a host that is not loopback.
         startup_timeout: From start to the end of the handshake.

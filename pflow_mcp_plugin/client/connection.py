@@ -13,10 +13,8 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, context
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
-import attrs
-
 from pflow_mcp_plugin.client.exchange import Exchange, current
-from pflow_mcp_plugin.client.failures import Evidence, explain, leaves
+from pflow_mcp_plugin.client.failures import Evidence, explain, in_words, leaves
 from pflow_mcp_plugin.client.listing import ToolPages
 from pflow_mcp_plugin.client.processes import group_memory_mb
 from pflow_mcp_plugin.client.questions import Ask, Questions
@@ -261,7 +259,7 @@ class Connection:
                 await self._stop.wait()
         except Exception as error:  # noqa: BLE001 - the client session's door: the SDK raises anything, in groups
             if self._ready.done():
-                self._warn(f"lost its connection: {next(leaves(error))!r}")
+                self._warn(self._redactor.text(f"lost its connection: {in_words(next(leaves(error)))}"))
                 return  # calls under way are told by the session; later ones find `alive` false
             timed_out = isinstance(error, TimeoutError) and deadline.expired()
             failure = await self._explained(
@@ -395,19 +393,19 @@ class Connection:
         seconds: float | None = None,
         deadline: str = "",
     ) -> McpError:
-        exchange.body = self._redactor.text(exchange.body)
         evidence = Evidence(
-            server=attrs.evolve(self._server, url=self._redactor.text(self._server.url)),
+            server=self._server,
             phase=phase,
             tool=tool,
             seconds=seconds,
             deadline=deadline,
             returncode=await self._ended() if seconds is None else None,
-            stderr=self._redactor.text(self._lines.stderr.text) if self._lines is not None else "",
+            stderr=self._lines.stderr.text if self._lines is not None else "",
             seen=self._lines.seen if self._lines is not None else None,
             exchange=exchange,
             closed=self._over,
             unset=self.launch.unset,
+            redactor=self._redactor,
         )
         return explain(error, evidence)
 
@@ -434,10 +432,12 @@ def _since(started: float) -> float:
 
 
 def _call_result(raw: Mapping[str, Any], info: ServerInfo, milliseconds: float) -> CallResult:
+    # In the handshake's versions null is no structured content, only how some libraries spell none.
+    none = raw.get("structuredContent") is None and info.era != "modern"
     return CallResult(
         content=tuple(raw.get("content") or ()),
         structured=raw.get("structuredContent"),
-        has_structured="structuredContent" in raw,
+        has_structured="structuredContent" in raw and not none,
         is_error=bool(raw.get("isError")),
         meta=raw.get("_meta") or {},
         info=info,

@@ -1,4 +1,4 @@
-"""The bytes of an event stream on their way to the parser: watched, capped, and with sane pauses.
+"""The bytes of an event stream on their way to the parser: watched, capped, mended, with sane pauses.
 
 A server says with `retry:` how long a client shall wait before it comes back. Whoever believes any
 number can be made to wait for years, or to come back without a pause.
@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator
 import httpx2
 
 from pflow_mcp_plugin.client.exchange import Exchange, TooLarge
+from pflow_mcp_plugin.client.surrogates import SurrogateMender
 
 _LONGEST_PAUSE = 30_000
 _SHORTEST_PAUSE = 100
@@ -34,6 +35,7 @@ class EventBytes(httpx2.AsyncByteStream):
         self._limit = limit
         self._exchange = exchange
         self._clamp = RetryClamp()
+        self._mender = SurrogateMender()
         self._event_size = 0
         self._tail = b""
 
@@ -41,8 +43,8 @@ class EventBytes(httpx2.AsyncByteStream):
         try:
             async for chunk in self._response.aiter_bytes():
                 self._measure(chunk)
-                yield self._clamp.feed(chunk)
-            yield self._clamp.rest()
+                yield self._mender.feed(self._clamp.feed(chunk))
+            yield self._mender.feed(self._clamp.rest()) + self._mender.rest()
         except (httpx2.HTTPError, TooLarge) as error:
             self._exchange.error, self._exchange.cut = error, True
             raise

@@ -25,7 +25,7 @@ class Exchange:
         raw: The result as it came, before any model saw it.
         status: HTTP status of the last answer.
         headers: Its headers.
-        body: The beginning of its body, when it was an error or no MCP answer.
+        body: The beginning of its body, unless it was an event stream.
         error: What ended the exchange: a network error, or one of the errors below.
         cut: Whether an event stream ended before the answer came.
         resumes: How often the stream was taken up again.
@@ -74,8 +74,12 @@ class ForeignEndpoint(Exception):
     """A server sends its messages' way to another host than its own."""
 
 
+class BadEndpoint(Exception):
+    """A server says that messages go to what is no address; the argument is its beginning."""
+
+
 class InvalidJson(Exception):
-    """A message is no JSON; the argument is its beginning."""
+    """A message is no JSON; the arguments are its beginning, and why it is none."""
 
 
 class CertificatesUnreadable(Exception):

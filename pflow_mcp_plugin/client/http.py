@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import attrs
 import httpx2
 from mcp.client.streamable_http import streamable_http_client
 
@@ -20,6 +21,8 @@ from pflow_mcp_plugin.trust.egress import is_loopback
 from pflow_mcp_plugin.types import Server
 
 _MIB = 1 << 20
+_USUAL_CALL_TIMEOUT: Any = attrs.fields(Server).call_timeout.default
+"""Who raised call_timeout above this has slow tools, and means it for the exchange of a call, too."""
 _CA_FILES = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
 _CA_FOLDERS = ("SSL_CERT_DIR",)
 
@@ -51,8 +54,10 @@ def make_client(server: Server) -> KeepingClient:
     return KeepingClient(
         limit=int(server.max_line_mb * _MIB),
         seconds=server.timeout,
+        call_seconds=None if server.call_timeout > _USUAL_CALL_TIMEOUT else server.timeout,
         headers=request_headers(server),
         timeout=httpx2.Timeout(server.timeout, read=server.sse_timeout),
+        limits=httpx2.Limits(),  # none: a call that waits for a connection could meet its deadline unsent
         verify=_trusting_nobody() if local and url.scheme == "http" else tls_context(os.environ),
         # What is meant for this machine would reach a proxy in the clear, and lead elsewhere.
         trust_env=not local,

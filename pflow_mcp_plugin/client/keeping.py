@@ -7,7 +7,7 @@ request becomes an answer to that request: an exception would end the whole tran
 from __future__ import annotations
 
 import asyncio
-import json
+from codecs import BOM_UTF8
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
@@ -15,9 +15,11 @@ from typing import Any
 
 import anyio
 import httpx2
+from pydantic_core import from_json
 
 from pflow_mcp_plugin.client.eventstream import EventBytes
 from pflow_mcp_plugin.client.exchange import AnswerTooSlow, Exchange, TooLarge, current
+from pflow_mcp_plugin.client.surrogates import mended
 
 _BODY_KEPT = 2000
 """Characters of an error body that are kept."""
@@ -39,13 +41,15 @@ class KeepingClient(httpx2.AsyncClient):
     Args:
         limit: Bytes that one message may have once it is decoded.
         seconds: How long one exchange may take; an event stream, until it begins.
+        call_seconds: The same for a call of a tool; None leaves it to the deadlines of the call.
         options: As of `httpx2.AsyncClient`.
     """
 
-    def __init__(self, *, limit: int, seconds: float, **options: Any) -> None:
+    def __init__(self, *, limit: int, seconds: float, call_seconds: float | None, **options: Any) -> None:
         super().__init__(**options)
         self._limit = limit
         self._seconds = seconds
+        self._call_seconds = call_seconds
 
     async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
         """Send one request, once more where the server did not take it and says when it will.
@@ -79,6 +83,8 @@ class KeepingClient(httpx2.AsyncClient):
         self, request: httpx2.Request, exchange: Exchange, options: dict[str, Any]
     ) -> httpx2.Response:
         seconds = self._allowed(request)
+        if seconds is None and request.method == "POST":
+            request.extensions["timeout"]["read"] = None  # silence is what the call's deadlines count
         try:
             with anyio.fail_after(seconds):
                 response = await super().send(request, **options)
@@ -93,11 +99,13 @@ class KeepingClient(httpx2.AsyncClient):
         """Return the seconds that one exchange may take; None leaves it to the deadline of the phase."""
         if request.method == "GET":
             return None
-        short = request.method == "DELETE" or _is_notice(request)
-        return min(_NOTICE_SECONDS, self._seconds) if short else self._seconds
+        if request.method == "DELETE" or _asks_for(request, b"notifications/"):
+            return min(_NOTICE_SECONDS, self._seconds)
+        return self._call_seconds if _asks_for(request, b"tools/call") else self._seconds
 
     async def _kept(self, response: httpx2.Response, exchange: Exchange) -> httpx2.Response:
         exchange.status, exchange.headers = response.status_code, dict(response.headers)
+        self._drop_unsendable_cookies()
         exchange.body = ""
         if not exchange.cut:  # what cut the stream counts more than that the next exchange went well
             exchange.error = None
@@ -107,18 +115,36 @@ class KeepingClient(httpx2.AsyncClient):
         if response.is_success and kind.startswith("text/event-stream"):
             # A stream that answers no request ends when it likes, and is nobody's failure.
             told = exchange if response.request.method == "POST" or exchange.cut else Exchange()
-            return _remade(response, stream=EventBytes(response, self._limit, told))
+            made = _remade(response, stream=EventBytes(response, self._limit, told))
+            made.headers["content-type"] = "text/event-stream"  # always UTF-8, whatever charset it names
+            return made
         try:
             if response.is_success and kind.startswith("application/json"):
-                content = await _read_whole(response, self._limit)
+                content = mended(_as_utf8(await _read_whole(response, self._limit)))
+                exchange.body = content[:_BODY_KEPT].decode("utf-8", "replace")
                 exchange.replies += 1
             else:
-                content = await _read_some(response)
+                content = mended(await _read_some(response))
                 exchange.rpc_error = _is_rpc_error(content)
                 exchange.body = content.decode("utf-8", "replace")[:_BODY_KEPT]
         finally:
             await response.aclose()
         return _remade(response, content=content)
+
+    def _drop_unsendable_cookies(self) -> None:
+        """Forget cookies that no header can hold: with one in the jar, no request could be made."""
+        for cookie in list(self.cookies.jar):
+            if not f"{cookie.name}{cookie.value}".isascii():
+                self.cookies.jar.clear(cookie.domain, cookie.path, cookie.name)
+
+
+def _as_utf8(content: bytes) -> bytes:
+    content = content.removeprefix(BOM_UTF8)
+    try:
+        content.decode()
+    except UnicodeDecodeError:
+        return content.decode("utf-8", "replace").encode()
+    return content
 
 
 async def _read_whole(response: httpx2.Response, limit: int) -> bytes:
@@ -148,24 +174,29 @@ async def _read_some(response: httpx2.Response) -> bytes:
     return body
 
 
-def _is_notice(request: httpx2.Request) -> bool:
-    try:
-        return b'"method":"notifications/' in request.content[:100]
-    except httpx2.RequestNotRead:  # one that follows a redirect
-        return False
+def _asks_for(request: httpx2.Request, rpc: bytes) -> bool:
+    """Whether the JSON-RPC method of a message begins so."""
+    return b'"method":"' + rpc in request.read()[:100]
 
 
 def _is_rpc_error(body: bytes) -> bool:
     try:
-        answer = json.loads(body)
+        answer = from_json(body)  # json.loads has no limit of its own for what is nested
     except ValueError:
         return False
     return isinstance(answer, dict) and isinstance(answer.get("error"), dict)
 
 
 def _remade(response: httpx2.Response, **content: Any) -> httpx2.Response:
-    """Return the same answer around content that is decoded already."""
-    headers = {name: value for name, value in response.headers.items() if name.lower() in _KEPT_HEADERS}
+    """Return the same answer around content that is decoded already.
+
+    Headers that are not ASCII are left out: they cannot be written again, nor sent back.
+    """
+    headers = {
+        name: value
+        for name, value in response.headers.items()
+        if name.lower() in _KEPT_HEADERS and value.isascii()
+    }
     made = httpx2.Response(response.status_code, headers=headers, request=response.request, **content)
     made.next_request = response.next_request
     return made
@@ -190,7 +221,7 @@ def retry_after(text: str) -> float | None:
         return float(text)
     try:
         date = parsedate_to_datetime(text)
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
     if date.tzinfo is None:
         date = date.replace(tzinfo=UTC)

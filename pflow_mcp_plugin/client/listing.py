@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
@@ -53,17 +54,22 @@ class ToolPages:
     def tools(self) -> tuple[tuple[Tool, ...], list[tuple[str, str]]]:
         """Return the tools, without those that share a name, and the names of these with the reason.
 
-        Which of two a call would reach is anyone's guess.
+        Which of them a call would reach is anyone's guess.
         """
-        names = [tool["name"] for tool in self.raw]
-        doubled = {name for name in names if names.count(name) > 1}
-        reasons = [(name, "two tools have this name; neither is used") for name in sorted(doubled)]
-        return tuple(_tool(tool) for tool in self.raw if tool["name"] not in doubled), reasons
+        count = Counter(tool["name"] for tool in self.raw)
+        reasons = [
+            (name, f"{times} tools have this name; none is used")
+            for name, times in sorted(count.items())
+            if times > 1
+        ]
+        return tuple(_tool(tool) for tool in self.raw if count[tool["name"]] == 1), reasons
 
 
 def _fresh_seconds(page: Mapping[str, Any]) -> float:
     hint = page.get("ttlMs")
-    return hint / 1000 if isinstance(hint, int | float) and hint > 0 else 0.0
+    if not isinstance(hint, int | float) or not hint > 0:  # nan is above nothing
+        return 0.0
+    return min(hint, _MAX_FRESH_SECONDS * 1000) / 1000
 
 
 def _tool(raw: Mapping[str, Any]) -> Tool:

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from codecs import BOM_UTF8
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from pflow_mcp_plugin.client.exchange import current
 from pflow_mcp_plugin.client.framing import LineBuffer, LineTooLong
 from pflow_mcp_plugin.client.pipes import PipeWriter
+from pflow_mcp_plugin.client.surrogates import mended
 
 if TYPE_CHECKING:
     from mcp.shared.message import SessionMessage
@@ -23,6 +25,10 @@ if TYPE_CHECKING:
 _READ_AHEAD = 256
 """Messages that may wait to be taken before reading pauses."""
 _MIB = 1 << 20
+_KEPT = 2000
+"""Bytes of a line that is no JSON."""
+_ANSWERS = {"result", "error"}
+_NO_MESSAGES = "lines on stdout that are no messages"
 
 
 class Observations:
@@ -30,6 +36,7 @@ class Observations:
 
     Attributes:
         invalid_json: The beginning of a line that looked like JSON and did not parse.
+        fault: Why it did not.
         too_long: Bytes of a line that reached the cap.
         write_timed_out: Whether the server stopped reading.
         broken: Whether nothing more can be sent, or what comes is of no use.
@@ -40,6 +47,7 @@ class Observations:
 
     def __init__(self) -> None:
         self.invalid_json: str | None = None
+        self.fault = ""
         self.too_long: int | None = None
         self.write_timed_out = False
         self.broken = False
@@ -114,32 +122,42 @@ class MessageStream:
             self._break_off()
 
     def _on_line(self, line: bytes) -> None:
-        from mcp.shared.message import SessionMessage
-
-        text = line.strip()
+        text = line.strip().removeprefix(BOM_UTF8)
         if not text:
             return
         try:
-            message = parse(text)
-        except ValueError:
-            self._on_stray(text)
+            value = read_json(text)
+        except ValueError as error:
+            self._on_unreadable(text, error)
+            return
+        self._on_json(value)
+
+    def _on_unreadable(self, line: bytes, error: ValueError) -> None:
+        """A line that is no JSON: one that looks like it ends the connection."""
+        if not _is_utf8(line):
+            self._note_stray("bytes that are not UTF-8")
+            self._on_line(line.decode("utf-8", "replace").encode())
+        elif line[:1] in (b"{", b"[") and self._waiting:
+            self.seen.invalid_json = line[:_KEPT].decode("utf-8", "replace")
+            self.seen.fault = str(error)
+            self._break_off()
+        else:
+            self._note_stray(_NO_MESSAGES)
+
+    def _on_json(self, value: Any) -> None:
+        from mcp.shared.message import SessionMessage
+
+        if isinstance(value, list):  # a batch, as 2025-03-26 had them
+            for item in value:
+                self._on_json(item)
+            return
+        message = as_message(value, self._waiting)
+        if message is None:
+            self.seen.unmatched += isinstance(value, dict) and not value.keys().isdisjoint(_ANSWERS)
+            self._note_stray(_NO_MESSAGES)
             return
         self._match(message)
         self.incoming.put(SessionMessage(message))
-
-    def _on_stray(self, line: bytes) -> None:
-        """A line that is no message: one that looks like JSON and is not ends the connection."""
-        if not _is_utf8(line):
-            self._note_stray("bytes that are not UTF-8")
-            line = line.decode("utf-8", "replace").encode()
-            if _is_message(line):
-                self._on_line(line)
-                return
-        if line[:1] in (b"{", b"[") and not _is_json(line) and self._waiting:
-            self.seen.invalid_json = line[:200].decode("utf-8", "replace")
-            self._break_off()
-            return
-        self._note_stray("lines on stdout that are no messages")
 
     def _note_stray(self, what: str) -> None:
         self.seen.strays += 1
@@ -290,34 +308,43 @@ def _is_utf8(line: bytes) -> bool:
     return True
 
 
-def parse(line: bytes) -> Any:
-    """Return a line as one of the SDK's JSON-RPC messages.
-
-    The JSON is read once and then looked at: left to the SDK's adapter, it would be read anew for
-    each kind of message that it might be.
+def read_json(text: bytes) -> Any:
+    """Return the value of a JSON text; half characters in it become U+FFFD.
 
     Raises:
-        ValueError: It is no JSON, or no message.
+        ValueError: It is no JSON, or nested deeper than 200 levels.
     """
-    from mcp_types import jsonrpc_message_adapter
-    from pydantic_core import from_json
-
-    return jsonrpc_message_adapter.validate_python(from_json(line), by_name=False)
-
-
-def _is_json(line: bytes) -> bool:
     from pydantic_core import from_json
 
     try:
-        from_json(line)
+        return from_json(text)
     except ValueError:
-        return False
-    return True
+        whole = mended(text)
+        if whole is text:
+            raise
+        return from_json(whole)
 
 
-def _is_message(line: bytes) -> bool:
+def as_message(value: Any, waiting: Container[str | int]) -> Any:
+    """Return a JSON value as one of the SDK's JSON-RPC messages, None if it is none.
+
+    The JSON was read once before: left to the SDK's adapter, it would be read anew for each kind
+    of message that it might be.
+
+    Args:
+        value: The value.
+        waiting: Ids of requests. One that gets what is no message is answered with an error, for
+            it would wait in vain.
+    """
+    from mcp_types import PARSE_ERROR, ErrorData, JSONRPCError, jsonrpc_message_adapter
+    from pydantic import ValidationError
+
     try:
-        parse(line)
-    except ValueError:
-        return False
-    return True
+        return jsonrpc_message_adapter.validate_python(value, by_name=False)
+    except ValidationError:
+        reply_to = value.get("id") if isinstance(value, dict) and "method" not in value else None
+        if type(reply_to) not in (int, float, str) or reply_to not in waiting:
+            return None
+        fault = ErrorData(code=PARSE_ERROR, message="Failed to parse an answer: it is no JSON-RPC message")
+        same = int(reply_to) if isinstance(reply_to, float) else reply_to
+        return JSONRPCError(jsonrpc="2.0", id=same, error=fault)

@@ -21,7 +21,7 @@ from pflow_mcp_plugin.client.brake import Brake
 from pflow_mcp_plugin.client.loop import background_loop
 from pflow_mcp_plugin.client.reaper import Reaper, shared_reaper
 from pflow_mcp_plugin.client.reaper_process import end_marked
-from pflow_mcp_plugin.client.spawning import ServerProcess, spawn
+from pflow_mcp_plugin.client.spawning import ServerProcess, require_processes, spawn
 from pflow_mcp_plugin.errors import CallFailed, ConfigError, ConnectionFailed, McpError, Where
 from pflow_mcp_plugin.trust.egress import require_safe
 from pflow_mcp_plugin.types import CallResult, Launch, Listing, Server, ServerInfo, ToolCall
@@ -258,6 +258,7 @@ class Pool:
             launch.server.transport != "stdio" and not launch.server.command
         ):
             return None
+        require_processes(launch.server)
         slot.brake.start(launch.server.name)
         with self._lock:
             if self._reaper is None:

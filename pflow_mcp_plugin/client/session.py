@@ -45,11 +45,14 @@ from pflow_mcp_plugin.client.questions import Questions
 from pflow_mcp_plugin.types import ServerInfo
 
 # The SDK logs tracebacks of what our errors say better; without a handler Python prints them.
-logging.getLogger("mcp").addHandler(logging.NullHandler())
+for _name in ("mcp", "client"):
+    logging.getLogger(_name).addHandler(logging.NullHandler())
 
 _MAX_ROUNDS = 100
 """How often a server may answer one call with a request for input, or to be called again."""
 _LONGEST_PAUSE = 1.0
+_LONGEST_NAME = 256
+"""Characters of a tool's name; the protocol recommends 128."""
 
 _ANSWERS: TypeAdapter[Any] = TypeAdapter(CallToolResult | InputRequiredResult)
 
@@ -92,6 +95,11 @@ class Dispatcher(JSONRPCDispatcher):
         finally:
             self.ended = True
 
+    def _dispatch_notification(self, msg: Any, *args: Any) -> None:
+        """Drop progress that no float can hold: the SDK would end the connection over it."""
+        if msg.method != "notifications/progress" or _is_measurable(msg.params or {}):
+            super()._dispatch_notification(msg, *args)
+
     def _screen(self, raw: dict[str, Any]) -> dict[str, Any]:
         tools = raw.get("tools")
         if not isinstance(tools, list):
@@ -101,7 +109,8 @@ class Dispatcher(JSONRPCDispatcher):
         broken = self._fault(raw) is not None
         kept = []
         for tool in tools:
-            fault = (self._fault({**raw, "tools": [tool]}) if broken else None) or self._header_fault(tool)
+            fault = self._fault({**raw, "tools": [tool]}) if broken else None
+            fault = fault or _name_fault(tool["name"]) or self._header_fault(tool)
             if fault is None:
                 kept.append(tool)
             else:
@@ -320,4 +329,18 @@ def _usable_hints(raw: Mapping[str, Any]) -> dict[str, Any]:
 
 def _tool_name(tool: object) -> str:
     name = tool.get("name") if isinstance(tool, Mapping) else None
-    return name if isinstance(name, str) else "(no name)"
+    return name[:_LONGEST_NAME] if isinstance(name, str) else "(no name)"
+
+
+def _name_fault(name: str) -> str | None:
+    return f"its name has {len(name):,} characters" if len(name) > _LONGEST_NAME else None
+
+
+def _is_measurable(progress: Mapping[str, Any]) -> bool:
+    try:
+        for number in (progress.get("progress"), progress.get("total")):
+            if isinstance(number, int):
+                float(number)
+    except OverflowError:
+        return False
+    return True

@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Iterable
 from pathlib import Path
@@ -18,6 +19,8 @@ from pflow_mcp_plugin.types import Server
 
 _PIPE_SIZE = 1 << 20
 """Bytes; a larger pipe means fewer turns for a large result."""
+_NEEDED = ("waitid", "killpg")
+"""What `os` lacks on Windows, and the first on macOS before Python 3.13."""
 
 
 class ServerProcess:
@@ -66,6 +69,23 @@ class ServerProcess:
         for pipe in (self.popen.stdin, self.popen.stdout, self.popen.stderr):
             if pipe is not None:
                 pipe.close()
+
+
+def require_processes(server: Server) -> None:
+    """Refuse to start a server where a process cannot be watched and ended with all its children.
+
+    Raises:
+        ConnectionFailed: This is such a platform: Windows, or macOS before Python 3.13.
+    """
+    if all(hasattr(os, name) for name in _NEEDED):
+        return
+    raise ConnectionFailed(
+        f"Server {server.name} cannot be started: pflow starts servers on Linux, "
+        "and on macOS with Python 3.13 or later",
+        where=Where(server=server.name, phase="start"),
+        next_step=f"run it elsewhere, and set type http and its url for server {server.name}",
+        platform=sys.platform,
+    )
 
 
 def spawn(server: Server, marker: str, reaper: Reaper) -> ServerProcess:

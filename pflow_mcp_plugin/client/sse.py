@@ -7,7 +7,6 @@ word, and whose cap on an event cannot be set.
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from http import HTTPStatus
@@ -16,9 +15,16 @@ from urllib.parse import urljoin, urlsplit
 
 import httpx2
 
-from pflow_mcp_plugin.client.exchange import Exchange, ForeignEndpoint, InvalidJson, TooLarge, current
+from pflow_mcp_plugin.client.exchange import (
+    BadEndpoint,
+    Exchange,
+    ForeignEndpoint,
+    InvalidJson,
+    TooLarge,
+    current,
+)
 from pflow_mcp_plugin.client.http import make_client
-from pflow_mcp_plugin.client.messages import MessageQueue, MessageSink
+from pflow_mcp_plugin.client.messages import MessageQueue, MessageSink, as_message, read_json
 from pflow_mcp_plugin.types import Server
 
 if TYPE_CHECKING:
@@ -26,8 +32,9 @@ if TYPE_CHECKING:
 
 _REFUSED = -32603
 _MAX_REDIRECTS = 3
-_SHOWN = 200
-"""Characters of a message that is no JSON."""
+_KEPT = 2000
+"""Characters of what is no message."""
+_PORTS = {"http": 80, "https": 443}
 
 
 @asynccontextmanager
@@ -67,11 +74,13 @@ class EventStream:
 
     async def read(self) -> None:
         """Take events until the stream ends; what went wrong is left in the exchanges it harms."""
+        reason: Exception | None = None
         try:
             await self._take_events()
-        except (httpx2.HTTPError, TooLarge, ForeignEndpoint, InvalidJson) as error:
-            self._fail(error)
-        finally:
+        except (httpx2.HTTPError, TooLarge, ForeignEndpoint, BadEndpoint, InvalidJson) as error:
+            reason = error
+        finally:  # whatever it was, nobody waits for what will not come
+            self._fail(reason)
             self.incoming.end()
 
     async def _take_events(self) -> None:
@@ -85,29 +94,30 @@ class EventStream:
                     self._take(event.data)
         finally:
             await response.aclose()
-        self._fail(None)
 
     def _open(self, endpoint: str) -> None:
         """Note where messages go: headers and token go there too, so it must be the same host.
 
         Raises:
             ForeignEndpoint: It is another.
+            BadEndpoint: It is no address.
         """
-        self._endpoint = urljoin(self._url, endpoint)
-        if not _same_origin(self._url, self._endpoint):
+        try:
+            self._endpoint = str(httpx2.URL(urljoin(self._url, endpoint)))
+            foreign = not _is_same_origin(self._url, self._endpoint)
+        except (ValueError, httpx2.InvalidURL) as error:
+            raise BadEndpoint(endpoint[:_KEPT]) from error
+        if foreign:
             raise ForeignEndpoint(self._endpoint)
         if not self.opened.done():
             self.opened.set_result(None)
 
     def _take(self, data: str) -> None:
         from mcp.shared.message import SessionMessage
-        from mcp_types import jsonrpc_message_adapter
 
-        try:
-            message = jsonrpc_message_adapter.validate_json(data, by_name=False)
-        except ValueError:
-            _require_json(data)
-            return  # JSON, but no message; the deadline of the request says what is missing
+        message = as_message(_json(data), self._waiting)
+        if message is None:
+            return  # the deadline of the request says what is missing
         if not hasattr(message, "method"):
             self._match(message.id)
         self.incoming.put(SessionMessage(message))
@@ -157,19 +167,31 @@ class EventStream:
         for _ in range(_MAX_REDIRECTS):
             response = await self._client.send(request, stream=True, follow_redirects=False)
             following = response.next_request
-            if following is None or following.method != method or not _same_origin(url, str(following.url)):
+            if following is None or following.method != method:
+                return response
+            if not _is_same_origin(url, str(following.url)):
                 return response
             await response.aclose()
             request = following
         return httpx2.Response(HTTPStatus.LOOP_DETECTED, request=request)
 
 
-def _require_json(data: str) -> None:
+def _json(data: str) -> Any:
     try:
-        json.loads(data)
+        return read_json(data.encode("utf-8", "replace"))
     except ValueError as error:
-        raise InvalidJson(data[:_SHOWN]) from error
+        raise InvalidJson(data[:_KEPT], str(error)) from error
 
 
-def _same_origin(one: str, other: str) -> bool:
-    return urlsplit(one)[:2] == urlsplit(other)[:2]
+def _is_same_origin(one: str, other: str) -> bool:
+    """Whether two addresses are on one server, however they are spelt.
+
+    Raises:
+        ValueError: One is no address.
+    """
+    return _origin(one) == _origin(other)
+
+
+def _origin(url: str) -> tuple[str, str | None, int | None]:
+    parts = urlsplit(url)
+    return parts.scheme, parts.hostname, parts.port or _PORTS.get(parts.scheme)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from fnmatch import fnmatchcase
@@ -17,6 +16,7 @@ from pflow_mcp_plugin.discovery.catalog import Catalog
 from pflow_mcp_plugin.discovery.changes import Changes
 from pflow_mcp_plugin.discovery.launching import Lookup, launch
 from pflow_mcp_plugin.discovery.selection import allows
+from pflow_mcp_plugin.errors import ConnectionFailed, McpError, Where
 from pflow_mcp_plugin.types import Launch, Listing, Server
 
 _AT_ONCE = 32
@@ -112,10 +112,12 @@ def _sync_one(name: str, store: ServerStore, catalog: Catalog, pool: Lister, loo
     started = perf_counter()
     try:
         ready = launch(name, store, catalog, lookup)
-        listing = _without_doubles(pool.list_tools(ready))
+        listing = pool.list_tools(ready)
         found = catalog.save(name, listing, ready.fingerprint)
     except PflowError as error:
         return Synced(server=name, error=error, milliseconds=_since(started))
+    except Exception as error:  # noqa: BLE001 - whatever one server brings about, the others are synced
+        return Synced(server=name, error=_unforeseen(name, error), milliseconds=_since(started))
     return Synced(
         server=name,
         tools_discovered=len(listing.tools) + len(listing.skipped),
@@ -127,15 +129,16 @@ def _sync_one(name: str, store: ServerStore, catalog: Catalog, pool: Lister, loo
     )
 
 
-def _without_doubles(listing: Listing) -> Listing:
-    """Refuse tools that share a raw name: nobody could say which of them a call means."""
-    count = Counter(tool.name for tool in listing.tools)
-    doubles = tuple((name, f"{times} tools have this name") for name, times in count.items() if times > 1)
-    return attrs.evolve(
-        listing,
-        tools=tuple(tool for tool in listing.tools if count[tool.name] == 1),
-        skipped=(*listing.skipped, *doubles),
+def _unforeseen(name: str, error: Exception) -> McpError:
+    from pflow_mcp_plugin.client.failures import in_words
+
+    failure = ConnectionFailed(
+        f"Something went wrong in the sync of server {name} that pflow does not know: {in_words(error)}",
+        where=Where(server=name, phase="list"),
+        next_step="report this to the authors of pflow-mcp, with what the server lists",
     )
+    failure.__cause__ = error
+    return failure
 
 
 def _unset(ready: Launch) -> Iterator[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from base64 import b64decode
 from binascii import Error as Base64Error
 from collections.abc import Mapping
@@ -61,11 +60,13 @@ def read(result: CallResult, where: Where, artifacts: Artifacts, inline_limit: i
 
 def failure(result: CallResult, where: Where) -> McpError:
     """Return the failure that a tool reports, in its own words."""
+    from pflow_mcp_plugin.client.failures.rpc import says_tool_is_gone
+
     texts = (block.get("text") for block in result.content if block.get("type") == "text")
     words = "\n".join(text.strip() for text in texts if isinstance(text, str)).strip()
     if not words and result.has_structured:
         words = json.dumps(result.structured, ensure_ascii=False)
-    if _says_unknown(words, where.tool):
+    if says_tool_is_gone(words, where.tool):
         return gone(where)
     if len(words) > _LONGEST_MESSAGE:
         words = f"{words[:_LONGEST_MESSAGE]}... ({len(words):,} characters in all)"
@@ -89,14 +90,6 @@ def gone(where: Where, note: str = "", near: str = "") -> ToolNotFound:
         f"Tool {where.tool} not found on server {where.server}{note}",
         where=where,
         next_step=f"Did you mean {near}? Else run: pflow mcp sync {where.server}" if near else step,
-    )
-
-
-def _says_unknown(words: str, tool: str) -> bool:
-    name = rf"\W{{0,3}}{re.escape(tool)}(?!\w)"
-    return (
-        re.match(rf"\W{{0,3}}(unknown tool{name}|tool{name}\W{{0,3}}not found)", words, re.IGNORECASE)
-        is not None
     )
 
 

@@ -1,7 +1,7 @@
 """A stdio server that speaks the handshake and then does what its script says.
 
 Run as `python scripted.py SCRIPT`: SCRIPT is Python text; for each request it is executed with
-`request`, `reply(result)`, `fail(code, message)`, `raw(text)` and `state` at hand, after
+`request`, `reply(result)`, `fail(code, message, data)`, `raw(text)` and `state` at hand, after
 `initialize` and `tools/list` were looked at.
 """
 
@@ -45,13 +45,9 @@ def main() -> None:
         def reply(result: object, request: dict[str, object] = request) -> None:
             raw(json.dumps({"jsonrpc": "2.0", "id": request["id"], "result": result}) + "\n")
 
-        def fail(code: int, message: str, request: dict[str, object] = request) -> None:
-            raw(
-                json.dumps(
-                    {"jsonrpc": "2.0", "id": request["id"], "error": {"code": code, "message": message}}
-                )
-                + "\n"
-            )
+        def fail(code: int, message: str, data: object = None, request: dict[str, object] = request) -> None:
+            error = {"code": code, "message": message, "data": data}
+            raw(json.dumps({"jsonrpc": "2.0", "id": request["id"], "error": error}) + "\n")
 
         names |= {"request": request, "reply": reply, "fail": fail}
         match request["method"]:

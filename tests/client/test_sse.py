@@ -11,6 +11,7 @@ import pytest
 from http_server import FaultServer, Reply, Request, handshake
 
 from pflow_mcp_plugin.client import Pool
+from pflow_mcp_plugin.client.sse import _is_same_origin
 from pflow_mcp_plugin.errors import CallFailed, ConnectionFailed, DeadlineExceeded
 from pflow_mcp_plugin.types import Launch, Server, ToolCall
 
@@ -27,13 +28,13 @@ class Streaming:
         self.stream: Reply | None = None
         self.connections = 0
         self._on_call = on_call
-        self._endpoint = endpoint
+        self.endpoint = endpoint
 
     async def __call__(self, request: Request, reply: Reply) -> bool:
         if request.method == "GET":
             self.connections += 1
             self.stream = reply
-            await reply.events(f"event: endpoint\ndata: {self._endpoint}")
+            await reply.events(f"event: endpoint\ndata: {self.endpoint}")
             while not reply.writer.is_closing():
                 await reply.raw(b": still here\n\n")
                 await _pause()
@@ -211,6 +212,66 @@ def test_messages_are_not_sent_to_another_host(pool, serve):
     with pytest.raises(ConnectionFailed, match="wants its messages sent to another host"):
         pool.info(launch(server))
     assert other.requests == []
+
+
+@pytest.mark.parametrize("endpoint", ["http://[bad", "http://127.0.0.1:99999/", "http://exa\x01mple/"])
+def test_an_endpoint_that_is_no_address_is_refused_at_once(pool, serve, endpoint):
+    server = serve(Streaming(endpoint=endpoint))
+    with pytest.raises(ConnectionFailed, match="names what is no address for its messages") as caught:
+        pool.info(launch(server))
+    assert caught.value.suggestions
+
+
+def test_one_host_may_be_spelt_in_several_ways(pool, serve):
+    script = Streaming()
+    server = serve(script)
+    script.endpoint = server.url("LocalHost", "/messages")
+    assert pool.call(launch(server.url("localhost", "/sse")), ACT).content[0]["text"] == "done"
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("https://Example.com/sse", "https://example.com/messages", True),
+        ("https://example.com", "https://example.com:443/messages", True),
+        ("http://example.com:80", "http://example.com", True),
+        ("http://example.com", "https://example.com", False),
+        ("http://example.com", "http://example.com:8080", False),
+        ("http://example.com", "http://example.org", False),
+    ],
+)
+def test_an_origin_is_scheme_host_and_port(one, other, same):
+    assert _is_same_origin(one, other) is same
+
+
+def test_an_event_nested_too_deeply_is_said_to_be(pool, serve):
+    async def nested(request: Request, reply: Reply) -> None:
+        await reply.status(202)
+        await script.event("[" * 100_000)
+
+    script = Streaming(nested)
+    with pytest.raises(CallFailed, match=r"^Invalid JSON response from server old: .*recursion limit"):
+        pool.call(launch(serve(script)), ACT)
+
+
+def test_half_a_character_in_an_event_is_replaced(pool, serve):
+    async def halve(request: Request, reply: Reply) -> None:
+        await reply.status(202)
+        answer = {"content": [{"type": "text", "text": "cut \ud83d"}]}
+        await script.answer(request, answer)
+
+    script = Streaming(halve)
+    assert pool.call(launch(serve(script)), ACT).content[0]["text"] == "cut \ufffd"
+
+
+def test_an_event_that_is_no_answer_ends_the_call_it_means(pool, serve):
+    async def shapeless(request: Request, reply: Reply) -> None:
+        await reply.status(202)
+        await script.answer(request, None)
+
+    script = Streaming(shapeless)
+    with pytest.raises(CallFailed, match="answered with JSON that is no JSON-RPC message"):
+        pool.call(launch(serve(script)), ACT)
 
 
 def test_a_stream_that_ends_at_once_is_a_failure_to_connect(pool, serve):

@@ -81,13 +81,21 @@ def test_servers_are_asked_at_the_same_time(store, catalog):
     assert all(synced.error is None for synced in results.values())
 
 
-def test_malformed_and_doubled_tools_are_named_and_the_rest_kept(store, catalog):
+def test_tools_that_were_skipped_are_named_and_the_rest_kept(store, catalog):
     add(store, a={})
-    _, results = run(store, catalog, {"a": listing("x", "y", "y", skipped=(("z", "no schema"),))})
+    _, results = run(store, catalog, {"a": listing("x", skipped=(("z", "no schema"),))})
     synced = results["a"]
-    assert synced.skipped == (("z", "no schema"), ("y", "2 tools have this name"))
-    assert synced.tools_registered == 1
-    assert catalog.find("mcp-a-y") is None
+    assert synced.skipped == (("z", "no schema"),)
+    assert (synced.tools_discovered, synced.tools_registered) == (2, 1)
+
+
+def test_whatever_one_server_brings_about_the_others_are_synced(store, catalog):
+    add(store, good={}, bad={})
+    _, results = run(store, catalog, {"good": listing("a"), "bad": RecursionError("too deep")})
+    assert results["good"].error is None
+    assert "too deep" in results["bad"].error.message
+    assert results["bad"].error.suggestions
+    assert results["bad"].to_dict()["error"]["type"] == "connection"
 
 
 def test_the_config_says_which_tools_are_registered_and_misspelt_names_are_noted(store, catalog):

@@ -9,6 +9,7 @@ import attrs
 
 from pflow_mcp_plugin.client.exchange import Exchange
 from pflow_mcp_plugin.errors import CallFailed, ConnectionFailed, McpError, Phase, Ran, Where
+from pflow_mcp_plugin.redaction import Redactor
 from pflow_mcp_plugin.types import Server
 
 if TYPE_CHECKING:
@@ -16,6 +17,10 @@ if TYPE_CHECKING:
 
 _TAIL_LINES = 12
 _TAIL_CHARACTERS = 1500
+_LONGEST_WORDS = 4000
+"""Characters of what a server says that go into a message."""
+_SHOWN = 200
+"""Characters of what is no message at all."""
 
 
 @attrs.frozen(kw_only=True)
@@ -29,11 +34,12 @@ class Evidence:
         seconds: The deadline that passed, None if none did.
         deadline: Which deadline that was.
         returncode: How the process ended, None if it runs or there is none.
-        stderr: The end of what the server wrote there, redacted.
+        stderr: The end of what the server wrote there.
         seen: What the stdio transport noticed.
         exchange: What the request saw.
         closed: Whether the connection is over.
         unset: Variables of `env` that were not set.
+        redactor: Knows the secrets of the server.
     """
 
     server: Server
@@ -47,6 +53,14 @@ class Evidence:
     exchange: Exchange = attrs.field(factory=Exchange)
     closed: bool = False
     unset: tuple[str, ...] = ()
+    redactor: Redactor = attrs.field(factory=Redactor)
+
+    def words(self, text: str, limit: int = _LONGEST_WORDS) -> str:
+        """Return a server's words as they go into a message: first without secrets, then cut."""
+        text = self.redactor.text(text)
+        if len(text) <= limit:
+            return text
+        return f"{text[:limit]}... ({len(text):,} characters in all)"
 
     @property
     def where(self) -> Where:
@@ -86,13 +100,22 @@ def failure(
     )
 
 
-def invalid_json(beginning: str, evidence: Evidence) -> McpError:
+def invalid_json(beginning: str, evidence: Evidence, fault: str = "") -> McpError:
     """Return the error for a message that is no JSON, whatever way it came."""
+    shown = evidence.redactor.text(beginning)[:_SHOWN]
+    step = "report it to the server's author"
+    why = f" ({fault})" if fault else ""
     return failure(
-        f"Invalid JSON response from server {evidence.server.name}: {beginning}",
+        f"Invalid JSON response from server {evidence.server.name}: {shown}{why}",
         evidence,
-        next_step="report it to the server's author",
+        next_step=f"{step}: stdout is for messages only" if evidence.seen is not None else step,
     )
+
+
+def in_words(error: BaseException) -> str:
+    """Return what an exception that nobody foresaw says, for people: its words, then its kind."""
+    kind, text = type(error).__name__, " ".join(str(error).split())[:_SHOWN]
+    return f"{text} ({kind})" if text else kind
 
 
 def _unset_note(evidence: Evidence) -> list[str]:
@@ -102,7 +125,7 @@ def _unset_note(evidence: Evidence) -> list[str]:
 
 
 def _tail_note(evidence: Evidence) -> list[str]:
-    tail = evidence.stderr.strip()[-_TAIL_CHARACTERS:].splitlines()[-_TAIL_LINES:]
+    tail = evidence.redactor.text(evidence.stderr).strip()[-_TAIL_CHARACTERS:].splitlines()[-_TAIL_LINES:]
     return ["Its last words on stderr:", *(f"  {line}" for line in tail)] if tail else []
 
 

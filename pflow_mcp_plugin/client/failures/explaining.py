@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from pflow_mcp_plugin.client.failures.evidence import Evidence, failure
 from pflow_mcp_plugin.client.failures.network import from_network
 from pflow_mcp_plugin.client.failures.process import from_exit, from_seen, stopped_reading
@@ -9,10 +11,13 @@ from pflow_mcp_plugin.client.failures.rpc import from_error
 from pflow_mcp_plugin.client.failures.sockets import from_socket
 from pflow_mcp_plugin.client.failures.status import from_status
 from pflow_mcp_plugin.errors import DeadlineExceeded, McpError
+from pflow_mcp_plugin.redaction import Redactor
+
+_TERMINAL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 def explain(error: BaseException, evidence: Evidence) -> McpError:
-    """Return the failure in our terms; the cause is kept as `__cause__`."""
+    """Return the failure in our terms, without secrets; the cause is kept as `__cause__`."""
     found = (
         from_seen(evidence)
         or _from_deadline(evidence)
@@ -23,7 +28,16 @@ def explain(error: BaseException, evidence: Evidence) -> McpError:
         or from_error(error, evidence)
     )
     found.__cause__ = error
-    return found
+    return _fit_to_show(found, evidence.redactor)
+
+
+def _fit_to_show(error: McpError, redactor: Redactor) -> McpError:
+    """Take out secrets, and what would move a terminal's cursor or colour it: servers had a say in it."""
+    error.message = _TERMINAL.sub("", redactor.text(error.message))
+    error.args = (error.message,)
+    error.details, error.facts = redactor.value(error.details), redactor.value(error.facts)
+    error.suggestions = tuple(_TERMINAL.sub("", redactor.text(step)) for step in error.suggestions)
+    return error
 
 
 def _from_deadline(evidence: Evidence) -> McpError | None:

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 from pflow_mcp_plugin.client.exchange import (
     AnswerTooSlow,
+    BadEndpoint,
     CertificatesUnreadable,
     ForeignEndpoint,
     InvalidJson,
@@ -17,6 +18,8 @@ from pflow_mcp_plugin.client.exchange import (
 from pflow_mcp_plugin.client.failures.evidence import Evidence, causes, failure, invalid_json
 from pflow_mcp_plugin.errors import DeadlineExceeded, McpError
 
+_SHOWN = 200
+"""Characters of an address that a server gives."""
 _CERTIFICATE_FAULTS = {
     9: ("is not valid yet", "check this machine's clock, or have the server's certificate mended"),
     10: ("has expired", "have the server's certificate renewed"),
@@ -45,7 +48,7 @@ def from_network(evidence: Evidence, error: BaseException) -> McpError | None:
 
 
 def _from_ours(error: BaseException, evidence: Evidence) -> McpError | None:
-    name, url = evidence.server.name, evidence.server.url
+    name = evidence.server.name
     if isinstance(error, AnswerTooSlow):
         return _too_slow(evidence)
     if isinstance(error, TooLarge):
@@ -58,18 +61,27 @@ def _from_ours(error: BaseException, evidence: Evidence) -> McpError | None:
             size_bytes=error.size,
         )
     if isinstance(error, InvalidJson):
-        return invalid_json(str(error), evidence)
-    if isinstance(error, ForeignEndpoint):
-        return failure(
-            f"Server {name} at {url} wants its messages sent to another host: {error}; refused",
-            evidence,
-            ran="not ran",
-            next_step="correct its url, or the server's public address",
-        )
+        beginning, fault = error.args
+        return invalid_json(beginning, evidence, fault)
+    if isinstance(error, ForeignEndpoint | BadEndpoint):
+        return _misled(error, evidence)
     if isinstance(error, CertificatesUnreadable):
         step = "correct SSL_CERT_FILE, SSL_CERT_DIR or REQUESTS_CA_BUNDLE"
         return failure(f"Certificates to trust cannot be read: {error}", evidence, next_step=step)
     return None
+
+
+def _misled(error: ForeignEndpoint | BadEndpoint, evidence: Evidence) -> McpError:
+    name, url, place = evidence.server.name, evidence.server.url, evidence.words(str(error), _SHOWN)
+    if isinstance(error, BadEndpoint):
+        message = f"Server {name} at {url} names what is no address for its messages: {place}"
+        return failure(message, evidence, ran="not ran", next_step="report it to the server's author")
+    return failure(
+        f"Server {name} at {url} wants its messages sent to another host: {place}; refused",
+        evidence,
+        ran="not ran",
+        next_step="correct its url, or the server's public address",
+    )
 
 
 def _too_slow(evidence: Evidence) -> McpError:

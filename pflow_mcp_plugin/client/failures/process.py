@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 
-from pflow_mcp_plugin.client.failures.evidence import Evidence, failure
+from pflow_mcp_plugin.client.failures.evidence import Evidence, failure, invalid_json
 from pflow_mcp_plugin.errors import DeadlineExceeded, McpError
 
 
@@ -14,11 +14,7 @@ def from_seen(evidence: Evidence) -> McpError | None:
     if seen is None:
         return None
     if seen.invalid_json is not None:
-        return failure(
-            f"Invalid JSON response from server {name}: {seen.invalid_json}",
-            evidence,
-            next_step="report it to the server's author: stdout is for messages only",
-        )
+        return invalid_json(seen.invalid_json, evidence, seen.fault)
     if seen.too_long is not None:
         cap = evidence.server.max_line_mb
         return failure(

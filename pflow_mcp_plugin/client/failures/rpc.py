@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import re
 from typing import Any
 
-from pflow_mcp_plugin.client.failures.evidence import Evidence, failure, invalid_json, leaves
+from pflow_mcp_plugin.client.failures.evidence import Evidence, failure, in_words, invalid_json, leaves
 from pflow_mcp_plugin.errors import McpError, ToolNotFound, Where
 
 _SHOWN = 200
+"""Characters of a fault in the protocol."""
 
 # JSON-RPC and MCP error codes.
 _CONNECTION_CLOSED = -32000
@@ -16,10 +19,17 @@ _RESOURCE_NOT_FOUND = -32002
 _METHOD_NOT_FOUND = -32601
 _INVALID_PARAMS = -32602
 _PARSE_ERROR = -32700
+_CLOSED = "Connection closed"
+"""What the SDK says to those that wait, when it notices before the transport does."""
 _UNPARSED = "Failed to parse "
 """How the SDK begins when it could not read an answer, rather than the server a request."""
+_NO_WORDS = "it gives no reason"
+_JSON_FAULT = re.compile(r"Invalid JSON: (.*?) \[type=json_invalid", re.DOTALL)
+"""What pydantic says then, unless it was JSON and no message."""
 _NEVER_BEGUN = {_METHOD_NOT_FOUND, _INVALID_PARAMS, -32020, -32021, -32022}
 """With the last three a server refuses headers, capabilities and the version of a request."""
+_UNKNOWN_TOOL = {_METHOD_NOT_FOUND, _INVALID_PARAMS}
+"""With any other, a tool may have run, and speaks of what it did not find itself."""
 
 
 def from_error(error: BaseException, evidence: Evidence) -> McpError:
@@ -33,7 +43,7 @@ def from_error(error: BaseException, evidence: Evidence) -> McpError:
     leaf = next(leaves(error))
     name = evidence.server.name
     if isinstance(leaf, VersionConflict):
-        offered = ", ".join(leaf.offered)
+        offered = evidence.words(", ".join(leaf.offered), _SHOWN)
         return failure(
             f"MCP protocol version not supported: server {name} offers {offered}, pflow wants {leaf.wanted}",
             evidence,
@@ -49,14 +59,19 @@ def from_error(error: BaseException, evidence: Evidence) -> McpError:
         return _not_protocol(leaf, evidence)
     if isinstance(leaf, MCPError):
         return _from_rpc(leaf, evidence)
-    return failure(f"Server {name}: {type(leaf).__name__}: {leaf}", evidence)
+    return failure(
+        f"Something went wrong with server {name} that pflow does not know: {in_words(leaf)}",
+        evidence,
+        next_step=f"look at the log of server {name}; report this to the authors of pflow-mcp",
+    )
 
 
 def _not_protocol(error: Any, evidence: Evidence) -> McpError:
     first = error.errors()[0]
     place = ".".join(str(part) for part in first["loc"])
+    fault = evidence.words(f"{place}: {first['msg']}", _SHOWN)
     return failure(
-        f"Server {evidence.server.name} gave what is no result of the protocol: {place}: {first['msg']}",
+        f"Server {evidence.server.name} gave what is no result of the protocol: {fault}",
         evidence,
         ran="ran",
         next_step="report it to the server's author",
@@ -64,16 +79,16 @@ def _not_protocol(error: Any, evidence: Evidence) -> McpError:
 
 
 def _from_rpc(error: Any, evidence: Evidence) -> McpError:
-    code, text, name = error.code, error.message, evidence.server.name
-    if code == _CONNECTION_CLOSED and evidence.closed:
+    code, text, name = error.code, evidence.words(error.message) or _NO_WORDS, evidence.server.name
+    if code == _CONNECTION_CLOSED and (evidence.closed or text == _CLOSED):
         step = "look at its log; check what it had done before you run this again"
         unsent = evidence.exchange.unsent
         return failure(
             f"Server {name} closed the connection", evidence, retryable=unsent, next_step=step, code=code
         )
     if code == _PARSE_ERROR and text.startswith(_UNPARSED):
-        return invalid_json(" ".join(text.split())[:_SHOWN], evidence)
-    if evidence.calling and says_tool_is_gone(text, evidence.tool):
+        return _unparsed(text, evidence)
+    if evidence.calling and code in _UNKNOWN_TOOL and says_tool_is_gone(text, evidence.tool):
         return tool_gone(evidence.where, code=code)
     known = {_METHOD_NOT_FOUND: "Method not found", _INVALID_PARAMS: "Invalid params"}.get(code)
     place = f"{evidence.tool} on server {name}" if evidence.tool else f"server {name}"
@@ -85,16 +100,35 @@ def _from_rpc(error: Any, evidence: Evidence) -> McpError:
         if code == _INVALID_PARAMS
         else f"see what this code means to server {name}, and its own log",
         code=code,
-        data=error.data,
+        data=_bounded(error.data, evidence),
     )
     failed.action = {_RESOURCE_NOT_FOUND: "resource_missing", _REQUEST_TIMEOUT: "timeout"}.get(code, "error")
     return failed
 
 
+def _unparsed(text: str, evidence: Evidence) -> McpError:
+    fault = _JSON_FAULT.search(text)
+    if fault is not None:
+        return invalid_json(evidence.exchange.body or "an event", evidence, fault[1])
+    return failure(
+        f"Server {evidence.server.name} answered with JSON that is no JSON-RPC message",
+        evidence,
+        next_step="report it to the server's author",
+    )
+
+
+def _bounded(data: Any, evidence: Evidence) -> Any:
+    """Return the data of an error as it is, or the beginning of its text if it is long."""
+    text = json.dumps(data, ensure_ascii=False)
+    shown = evidence.words(text)
+    return data if shown == text else shown
+
+
 def says_tool_is_gone(text: str, tool: str) -> bool:
-    """Whether a server's words mean that it has no such tool."""
-    words = text.lower()
-    return tool.lower() in words and ("unknown tool" in words or ("tool" in words and "not found" in words))
+    """Whether a server's words mean that it has no such tool: so they begin."""
+    name = rf"\W{{0,3}}{re.escape(tool)}(?!\w)"
+    said = rf"(unknown tool{name}|tool not found{name}|tool{name}\W{{0,3}}not found)"
+    return re.match(rf"\W{{0,3}}(MCP error -\d+\W{{1,3}})?{said}", text, re.IGNORECASE) is not None
 
 
 def tool_gone(where: Where, **facts: Any) -> ToolNotFound:

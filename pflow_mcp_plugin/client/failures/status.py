@@ -11,6 +11,7 @@ from pflow_mcp_plugin.client.failures.evidence import Evidence, failure
 from pflow_mcp_plugin.errors import McpError
 
 _SNIPPET = 200
+_LONGEST_ADDRESS = 1000
 _CHALLENGE = re.compile(r'(\w+)=(?:"([^"]*)"|([^\s,]+))')
 _ACTIONS: dict[int, str] = {
     HTTPStatus.UNAUTHORIZED: "auth_failed",
@@ -73,11 +74,12 @@ def _text(status: int, evidence: Evidence) -> tuple[str, str]:
             f"too many requests (HTTP {status})",
             f"try again after {_when(after)}" if after else "try again later",
         )
-    snippet = " ".join(evidence.exchange.body.split())[:_SNIPPET]
+    snippet = " ".join(evidence.redactor.text(evidence.exchange.body).split())[:_SNIPPET]
     return f"HTTP {status} from {url}" + (f": {snippet}" if snippet else ""), "look at the server's own log"
 
 
 def _when(after: str) -> str:
+    after = after[:_SNIPPET]
     return f"{after} s" if after.strip().isdecimal() else after
 
 
@@ -97,7 +99,7 @@ def _how_to_log_in(evidence: Evidence) -> str:
 
 def _forbidden(evidence: Evidence) -> tuple[str, str]:
     challenge, name = _challenge(evidence), evidence.server.name
-    scope = challenge.get("scope")
+    scope = challenge.get("scope", "")[:_SNIPPET]
     if challenge.get("error") != "insufficient_scope" and not scope:
         step = f"check what the token behind auth or headers of server {name} may do"
         return f"access denied at {evidence.server.url} (HTTP 403)", step
@@ -124,14 +126,15 @@ def _session_lost(evidence: Evidence) -> McpError:
 
 def _redirected(evidence: Evidence) -> McpError:
     url = evidence.server.url
-    target = urljoin(url, evidence.exchange.headers.get("location", "")).partition("?")[0]
-    before, after = urlsplit(url), urlsplit(target)
-    if before.hostname != after.hostname or before.port != after.port:
-        where = "another host"
-    elif (before.scheme, after.scheme) == ("https", "http"):
-        where = "plain http"
-    else:
-        where = "another address"
+    location = evidence.exchange.headers.get("location", "")
+    try:
+        target = urljoin(url, location).partition("?")[0]
+        where = _kind_of_place(url, target)
+    except ValueError:
+        return _astray(f"to what is no address: {location[:_SNIPPET]}", evidence)
+    if target == url:
+        return _astray("to itself" if location else "without saying where to", evidence)
+    target = target[:_LONGEST_ADDRESS]
     return failure(
         f"Server {evidence.server.name}: {url} redirects to {where}, {target}; refused",
         evidence,
@@ -142,6 +145,30 @@ def _redirected(evidence: Evidence) -> McpError:
     )
 
 
+def _astray(how: str, evidence: Evidence) -> McpError:
+    return failure(
+        f"Server {evidence.server.name}: {evidence.server.url} redirects {how}",
+        evidence,
+        ran="not ran",
+        next_step="have the server's redirect corrected, or correct its url",
+        status=evidence.exchange.status,
+    )
+
+
+def _kind_of_place(url: str, target: str) -> str:
+    """Say what a redirect leads to.
+
+    Raises:
+        ValueError: `target` is no address.
+    """
+    before, after = urlsplit(url), urlsplit(target)
+    if after.scheme not in ("http", "https"):
+        raise ValueError(after.scheme)
+    if before.hostname != after.hostname or before.port != after.port:
+        return "another host"
+    return "plain http" if (before.scheme, after.scheme) == ("https", "http") else "another address"
+
+
 def _after_redirect(where: str, target: str, name: str) -> str:
     if where == "plain http":
         return "have the server's proxy settings corrected: its address is https"
@@ -150,8 +177,7 @@ def _after_redirect(where: str, target: str, name: str) -> str:
 
 def _wrong_kind(evidence: Evidence) -> McpError | None:
     kind = evidence.exchange.headers.get("content-type", "").partition(";")[0].strip().lower()
-    known = {"", "application/json", "text/event-stream"}
-    if kind in known or evidence.exchange.status == HTTPStatus.ACCEPTED:
+    if kind in ("application/json", "text/event-stream") or evidence.exchange.status == HTTPStatus.ACCEPTED:
         return None
     url, facts = evidence.server.url, _kind_facts(kind, evidence)
     if kind == "text/html":
@@ -162,8 +188,9 @@ def _wrong_kind(evidence: Evidence) -> McpError | None:
             next_step=f"open {url} in a browser; then correct its url, or give it a token in auth",
             **facts,
         )
+    what = kind[:_SNIPPET] or f"nothing (HTTP {evidence.exchange.status})"
     return failure(
-        f"Server {evidence.server.name}: {url} answered with {kind}, not with MCP",
+        f"Server {evidence.server.name}: {url} answered with {what}, not with MCP",
         evidence,
         next_step="check the path of its url; it often ends in /mcp",
         **facts,

@@ -1,0 +1,362 @@
+"""Servers that send what no server should: one error each, with words and a next step."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections.abc import Awaitable, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+
+import pytest
+from http_server import FaultServer, Reply, Request, Script
+
+from pflow_mcp_plugin.client import Pool
+from pflow_mcp_plugin.client.failures import Evidence, explain
+from pflow_mcp_plugin.errors import (
+    CallFailed,
+    ConnectionFailed,
+    DeadlineExceeded,
+    McpError,
+    ToolNotFound,
+)
+from pflow_mcp_plugin.types import CallResult, Launch, Server, ToolCall
+
+Scripted = Callable[..., Launch]
+Serve = Callable[[Script], FaultServer]
+Fault = Callable[[Request, Reply], Awaitable[object]]
+
+HALF = r'{"content": [{"type": "text", "text": "cut \ud83d"}]}'
+SECRET = "s3cret-token"
+
+
+def act(pool: Pool, launch: Launch, tool: str = "act", **arguments: object) -> CallResult:
+    return pool.call(launch, ToolCall(server=launch.server.name, tool=tool, arguments=arguments))
+
+
+def on_call(fault: Fault) -> Script:
+    async def script(request: Request, reply: Reply) -> bool:
+        if request.rpc != "tools/call":
+            return False
+        await fault(request, reply)
+        return True
+
+    return script
+
+
+@pytest.fixture
+def serve() -> Iterator[Serve]:
+    """Start servers that play a script."""
+    with ExitStack() as stack:
+        yield lambda script: stack.enter_context(FaultServer(script))
+
+
+@pytest.fixture
+def pool(serve: object, pool: Pool) -> Pool:
+    """The same pool, closed while the servers are still there."""
+    return pool
+
+
+def web(server: FaultServer, **options: object) -> Launch:
+    return Launch(server=Server(name="odd", transport="http", url=server.url(), **options))
+
+
+def answer(request: Request, result: str) -> bytes:
+    return f'{{"jsonrpc": "2.0", "id": {request.message["id"]}, "result": {result}}}'.encode()
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        (-32603, "Error executing tool act: /etc/x not found"),
+        (-32603, "Tool act not found"),
+        (-32602, "the tool act has the argument path: /etc/x not found"),
+    ],
+)
+def test_a_tool_that_did_not_find_something_is_not_taken_for_one_that_is_gone(
+    pool: Pool, scripted: Scripted, code: int, words: str
+) -> None:
+    with pytest.raises(CallFailed) as caught:
+        act(pool, scripted(f"fail({code}, {words!r})"))
+    assert caught.value.ran == ("unknown" if code == -32603 else "not ran")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "Unknown tool: act",
+        "Tool 'act' not found",
+        "Tool not found: act",
+        "MCP error -32602: Tool act not found",
+    ],
+)
+def test_a_tool_that_is_gone_is_said_to_be(pool: Pool, scripted: Scripted, words: str) -> None:
+    with pytest.raises(ToolNotFound, match=r"^Tool act not found on server odd") as caught:
+        act(pool, scripted(f"fail(-32602, {words!r})"))
+    assert caught.value.ran == "not ran"
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        f"raw('{{oops {SECRET}\\n')",
+        f"fail(-32000, 'the key {SECRET} is wrong')",
+        f"fail(-32000, 'no', {{'key': ['{SECRET}']}})",
+        f"raw('{{' + 'x' * 187 + '{SECRET}\\n')",
+        f"print('x' * 40 + '{SECRET}', file=sys.stderr, flush=True); os._exit(1)",
+    ],
+)
+def test_no_error_shows_a_secret_that_a_server_lets_out(pool: Pool, scripted: Scripted, script: str) -> None:
+    with pytest.raises(McpError) as caught:
+        act(pool, scripted(script, secrets=(SECRET,)))
+    shown = str(caught.value.to_dict()) + str(caught.value) + str(caught.value.facts)
+    assert "s3cret" not in shown
+
+
+def test_the_words_of_a_server_are_cut(pool: Pool, scripted: Scripted) -> None:
+    script = "fail(1, 'a' * 2_000_000, ['b'] * 2_000_000)"
+    with pytest.raises(CallFailed, match=r"\(2,000,000 characters in all\)") as caught:
+        act(pool, scripted(script))
+    assert len(json.dumps(caught.value.to_dict())) < 10_000
+    assert caught.value.suggestions
+
+
+@pytest.mark.parametrize("location", ["http://a]b/x", "http://[bad", "http://127.0.0.1:99999/", "\x01"])
+def test_a_redirect_to_no_address_is_refused(pool: Pool, serve: Serve, location: str) -> None:
+    async def redirect(request: Request, reply: Reply) -> None:
+        await reply.status(307, location=location)
+
+    server = serve(on_call(redirect))
+    with pytest.raises(CallFailed) as caught:
+        act(pool, web(server))
+    assert caught.value.suggestions
+
+
+def test_a_date_that_no_calendar_has_is_no_time_to_wait_for(pool: Pool, serve: Serve) -> None:
+    async def later(request: Request, reply: Reply) -> None:
+        await reply.status(429, retry_after="Mon, 01 Jan 99999999999 00:00:00 GMT")
+
+    server = serve(on_call(later))
+    there = web(server)
+    with pytest.raises(CallFailed, match="too many requests"):
+        act(pool, there)
+    assert pool.list_tools(there).tools
+    assert server.count("initialize") == 1
+
+
+def test_a_deeply_nested_error_page_costs_its_own_call_only(pool: Pool, serve: Serve) -> None:
+    async def nested(request: Request, reply: Reply) -> None:
+        await reply.status(500, b"[" * 60_000, content_type="application/json")
+
+    server = serve(on_call(nested))
+    there = web(server)
+    with pytest.raises(CallFailed, match="HTTP 500"):
+        act(pool, there)
+    assert pool.list_tools(there).tools
+    assert server.count("initialize") == 1
+
+
+def test_half_a_character_in_an_answer_is_replaced_over_stdio(pool: Pool, scripted: Scripted) -> None:
+    script = f'raw(\'{{"jsonrpc": "2.0", "id": %d, "result": %s}}\\n\' % (request[\'id\'], {HALF!r}))'
+    assert act(pool, scripted(script)).content[0]["text"] == "cut \ufffd"
+
+
+@pytest.mark.parametrize("kind", ["application/json", "text/event-stream"])
+def test_half_a_character_in_an_answer_is_replaced_over_http(pool: Pool, serve: Serve, kind: str) -> None:
+    async def halve(request: Request, reply: Reply) -> None:
+        data = answer(request, HALF)
+        if kind == "text/event-stream":
+            data = b"data: " + data + b"\n\n"
+        await reply.status(200, data, content_type=kind)
+
+    server = serve(on_call(halve))
+    assert act(pool, web(server)).content[0]["text"] == "cut \ufffd"
+
+
+@pytest.mark.parametrize("fault", ["'result': None", "'error': 'no'", "'result': [1]", "'x': 1"])
+def test_an_answer_of_the_wrong_shape_is_said_to_be_none_at_once(
+    pool: Pool, scripted: Scripted, fault: str
+) -> None:
+    script = f"raw(json.dumps({{'jsonrpc': '2.0', 'id': request['id'], {fault}}}) + '\\n')"
+    with pytest.raises(CallFailed, match="answered with JSON that is no JSON-RPC message") as caught:
+        act(pool, scripted(script))
+    assert caught.value.ran == "unknown"
+    assert caught.value.suggestions
+
+
+def test_an_answer_of_the_wrong_shape_reads_the_same_over_http(pool: Pool, serve: Serve) -> None:
+    async def shapeless(request: Request, reply: Reply) -> None:
+        await reply.status(200, answer(request, "null"), content_type="application/json")
+
+    words = "answered with JSON that is no JSON-RPC message"
+    server = serve(on_call(shapeless))
+    with pytest.raises(CallFailed, match=words):
+        act(pool, web(server))
+
+
+def test_an_answer_nested_too_deeply_is_said_to_be(pool: Pool, scripted: Scripted) -> None:
+    with pytest.raises(CallFailed, match=r"^Invalid JSON response from server odd: .*recursion limit"):
+        act(pool, scripted("raw('[' * 100_000 + '\\n')"))
+
+
+def test_more_calls_at_once_than_connections_are_usual_all_run(pool: Pool, serve: Serve) -> None:
+    together = asyncio.Barrier(120)
+
+    async def wait_for_all(request: Request, reply: Reply) -> None:
+        await together.wait()
+        await reply.text("all here")
+
+    server = serve(on_call(wait_for_all))
+    with ThreadPoolExecutor(120) as threads:
+        there = web(server, timeout=15)
+        pool.info(there)
+        results = list(threads.map(lambda _: act(pool, there), range(120)))
+    assert {result.content[0]["text"] for result in results} == {"all here"}
+
+
+@pytest.mark.parametrize("path", ["/mcp", "/moved"])
+def test_a_call_may_take_a_call_timeout_that_was_raised(pool: Pool, serve: Serve, path: str) -> None:
+    released = asyncio.Event()
+
+    async def slow(request: Request, reply: Reply) -> bool:
+        if request.target == "/moved":
+            await reply.status(307, location="/mcp")
+            return True
+        if request.rpc == "tools/call":
+            asyncio.get_running_loop().call_later(1.5, released.set)
+            await released.wait()
+        return False
+
+    server = serve(slow)
+    options = {"timeout": 0.5, "sse_timeout": 0.7, "call_timeout": 31}
+    launch = Launch(server=Server(name="odd", transport="http", url=server.url(path=path), **options))
+    assert act(pool, launch).content[0]["text"] == "done"
+
+
+def test_a_body_that_trickles_meets_a_raised_call_timeout(pool: Pool, serve: Serve) -> None:
+    async def trickle(request: Request, reply: Reply) -> None:
+        await reply.raw(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n\r\n")
+        while True:
+            await reply.raw(b" ")
+            await asyncio.sleep(0.05)
+
+    server = serve(on_call(trickle))
+    with pytest.raises(DeadlineExceeded, match="call_timeout_max"):
+        act(pool, web(server, timeout=0.5, call_timeout=31, call_timeout_max=1.5))
+
+
+def test_a_server_that_cannot_be_watched_is_not_started(
+    pool: Pool, demo: Launch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(os, "waitid")
+    with pytest.raises(ConnectionFailed, match="Server demo cannot be started") as caught:
+        pool.info(demo)
+    assert caught.value.suggestions
+
+
+@pytest.mark.parametrize("header", ["set-cookie: \xff=;", "content-type: \xff", "mcp-session-id: \xff"])
+def test_a_header_that_cannot_be_sent_back_costs_its_own_call_only(
+    pool: Pool, serve: Serve, header: str
+) -> None:
+    async def odd(request: Request, reply: Reply) -> None:
+        await reply.raw(f"HTTP/1.1 500 No\r\n{header}\r\ncontent-length: 0\r\n\r\n".encode("latin-1"))
+
+    server = serve(on_call(odd))
+    there = web(server)
+    with pytest.raises(CallFailed, match="HTTP 500"):
+        act(pool, there)
+    assert pool.list_tools(there).tools
+    assert server.count("initialize") == 1
+
+
+def test_bytes_that_are_not_utf8_and_a_byte_order_mark_are_read_over(pool: Pool, serve: Serve) -> None:
+    async def odd(request: Request, reply: Reply) -> None:
+        result = '{"content": [{"type": "text", "text": "?"}]}'
+        body = b"\xef\xbb\xbf" + answer(request, result).replace(b"?", b"\xff")
+        await reply.status(200, body, content_type="application/json")
+
+    assert act(pool, web(serve(on_call(odd)))).content[0]["text"] == "\ufffd"
+
+
+@pytest.mark.parametrize("kind", ["application/json", "text/event-stream; charset=utf-16"])
+def test_an_http_answer_nested_too_deeply_is_said_to_be(pool: Pool, serve: Serve, kind: str) -> None:
+    async def nested(request: Request, reply: Reply) -> None:
+        await reply.status(200, b"data: " * ("event" in kind) + b"[" * 100_000 + b"\n\n", content_type=kind)
+
+    with pytest.raises(CallFailed, match=r"^Invalid JSON response from server odd: .*\(recursion limit"):
+        act(pool, web(serve(on_call(nested))))
+
+
+@pytest.mark.parametrize(
+    ("code", "headers", "words"),
+    [
+        (204, {}, "answered with nothing"),
+        (307, {}, "redirects without saying where to"),
+        (302, {"location": "javascript:alert(1)"}, "redirects to what is no address"),
+        (302, {"location": "http://other/" + "a" * 60_000}, "redirects to another host"),
+        (403, {"www_authenticate": f'Bearer scope="\x1b[31m{"a" * 60_000}"'}, "access denied"),
+        (429, {"retry_after": "9" * 60_000}, "too many requests"),
+    ],
+)
+def test_what_a_server_puts_into_headers_is_told_in_short(
+    pool: Pool, serve: Serve, code: int, headers: dict[str, str], words: str
+) -> None:
+    async def odd(request: Request, reply: Reply) -> None:
+        await reply.status(code, **headers)
+
+    with pytest.raises(CallFailed, match=words) as caught:
+        act(pool, web(serve(on_call(odd))))
+    shown = "".join((str(caught.value), *caught.value.suggestions))
+    assert len(shown) < 3000
+    assert "\x1b" not in shown
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        "notify('progress', {'progressToken': token, 'progress': 10**400})",
+        "notify('progress', {'progressToken': token, 'progress': 1, 'total': 10**400})",
+        "notify('progress', {'progressToken': token, 'progress': float('nan'), 'message': ['x']})",
+        "notify('cancelled', {'requestId': [1]})",
+        "notify('cancelled', {'requestId': '9' * 6000})",
+        "raw(json.dumps({'jsonrpc': '2.0', 'id': '9' * 6000, 'method': 'ping'}) + '\\n')",
+        "raw('\\ufeff')",
+        "raw('\\0\\n')",
+    ],
+)
+def test_an_odd_message_before_the_answer_does_no_harm(
+    pool: Pool, scripted: Scripted, capfd: pytest.CaptureFixture[str], before: str
+) -> None:
+    script = f"token = request['params']['_meta']['progressToken']; {before}; reply({{'content': []}})"
+    assert act(pool, scripted(script)).content == ()
+    assert "Traceback" not in capfd.readouterr().err
+
+
+def test_answers_in_a_batch_are_taken_one_by_one(pool: Pool, scripted: Scripted) -> None:
+    script = "raw(json.dumps([{'jsonrpc': '2.0', 'id': request['id'], 'result': {'content': []}}]) + '\\n')"
+    assert act(pool, scripted(script)).content == ()
+
+
+def test_a_colour_in_a_servers_words_does_not_reach_the_terminal(pool: Pool, scripted: Scripted) -> None:
+    with pytest.raises(CallFailed, match=r"error -32603: red alert$"):
+        act(pool, scripted("fail(-32603, '\\x1b[31mred\\x07 alert')"))
+
+
+def test_null_is_no_structured_content_in_the_handshakes_versions(pool: Pool, scripted: Scripted) -> None:
+    result = act(pool, scripted("reply({'content': [], 'structuredContent': None})"))
+    assert not result.has_structured
+
+
+def test_a_tool_whose_name_is_endless_is_left_out(pool: Pool, scripted: Scripted) -> None:
+    tools = "[{'name': 'x' * n, 'inputSchema': {'type': 'object'}} for n in (3, 10_000)]"
+    listing = pool.list_tools(scripted(start=f"state['tools'] = {tools}"))
+    assert [tool.name for tool in listing.tools] == ["xxx"]
+    assert listing.skipped == (("x" * 256, "its name has 10,000 characters"),)
+
+
+def test_a_failure_that_nobody_foresaw_has_words_and_a_next_step() -> None:
+    evidence = Evidence(server=Server(name="odd"), phase="list")
+    failed = explain(ExceptionGroup("g", [OverflowError("too large")]), evidence)
+    assert "too large (OverflowError)" in str(failed)
+    assert failed.suggestions
