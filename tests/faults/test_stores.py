@@ -14,7 +14,9 @@ import pytest
 import store_kinds
 
 from pflow_mcp_plugin import storage
+from pflow_mcp_plugin.config.where import tool_folder
 from pflow_mcp_plugin.contract import PflowError, Problem
+from pflow_mcp_plugin.discovery.catalog import Catalog
 from pflow_mcp_plugin.host.cli.main import main
 from pflow_mcp_plugin.storage import CorruptFile, StoreError
 
@@ -174,7 +176,10 @@ def test_row_60_what_can_be_rebuilt_is_backed_up_and_named(kinds, reports, name)
     assert kind.keys() == set()
     backup = path.with_name(path.name + ".corrupt-1")
     assert backup.read_bytes() == _BROKEN
-    assert name == "tools" or str(backup) in reports[0].suggestion
+    if name == "tools":
+        assert Catalog(tool_folder(storage.default_paths())).set_aside("one") == backup
+    else:
+        assert str(backup) in reports[0].suggestion
     kind.change("one")
     assert kind.keys() == {"one"}
 
