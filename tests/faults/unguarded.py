@@ -3,6 +3,8 @@
 `python tests/faults/unguarded.py [ROW...]` copies the package for each guard, takes that guard out
 of the copy and runs the row's tests against it, two at a time. They must fail. It prints a line for
 each guard and a count, and exits 1 if one was not missed, or is not where `guards.py` says.
+
+It tells something only of tests that pass with their guards: run `tox -e faults` first.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterable
+from argparse import ArgumentParser
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -32,9 +34,14 @@ _FAILED = 1
 _SHOWN = 150
 
 
-def main(wanted: Iterable[str]) -> int:
-    """Try the guards of the wanted rows, of all where none is named; return the exit code."""
-    chosen = [guard for guard in GUARDS if not wanted or str(guard.row) in wanted]
+def main() -> int:
+    """Try the guards of the rows that the command line names, or of all; return the exit code."""
+    parser = ArgumentParser(description="Take out the guards of the fault matrix, one by one.")
+    parser.add_argument("rows", nargs="*", type=int, metavar="ROW", help="whose guards to take out")
+    wanted = set(parser.parse_args().rows)
+    if unknown := wanted - {guard.row for guard in GUARDS}:
+        parser.error(f"no such rows: {sorted(unknown)}")
+    chosen = [guard for guard in GUARDS if not wanted or guard.row in wanted]
     with ThreadPoolExecutor(AT_ONCE) as threads:
         noticed = list(threads.map(_noticed, chosen))
     print(f"{sum(noticed)} of {len(chosen)} guards are missed by their row's tests when they are gone")
@@ -124,4 +131,4 @@ def _end(leader: int, folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())
