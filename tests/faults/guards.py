@@ -62,7 +62,7 @@ GUARDS = (
     Guard(6, _BY_MESSAGES, "if not _is_utf8(line):", "if False:"),
     Guard(7, "client/framing.py", "if size > self._cap:", "if False:"),
     Guard(7, "client/framing.py", "self._begun.write(rest)", _JOINED_ANEW, "proportion"),
-    Guard(8, _BY_CONNECTION, "deadline = asyncio.timeout(seconds)\n", "deadline = asyncio.timeout(None)\n"),
+    Guard(8, _BY_CONNECTION, "deadline = asyncio.timeout(", "deadline = asyncio.timeout(None and "),
     Guard(9, _BY_MESSAGES, "self.seen.unmatched += 1", "pass"),
     Guard(10, _BY_MESSAGES, "self._waiting.discard(reply_to)", "pass"),
     Guard(
@@ -152,7 +152,7 @@ GUARDS = (
     Guard(43, "client/pool.py", "if lost and not safe_to_repeat:", "if False:"),
     Guard(44, _BY_KEEPING, "if pause is not None:", "if False:"),
     Guard(44, _BY_KEEPING, "asyncio.get_running_loop().time() + seconds >= end", "False"),
-    Guard(45, _BY_CONNECTION, "self._redactor.add(launch.secrets)", "pass"),
+    Guard(45, "redaction.py", "return text if self._pattern is None else", "return text or"),
     Guard(46, _BY_STATUS, "if status < HTTPStatus.BAD_REQUEST:", "if False:"),
     Guard(47, "client/eventstream.py", "        self._exchange.cut = True", "        pass"),
     Guard(48, _BY_KEEPING, "exchange.resumes < _MAX_RESUMES", "True"),

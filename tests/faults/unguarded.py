@@ -99,9 +99,9 @@ def _failed(guard: Guard, folder: Path) -> tuple[bool, str]:
             return True, f"did not end in {SECONDS} s"
         finally:
             _end(run.pid, folder)
-    if code not in (0, _FAILED):
+    if code != _FAILED:
         return False, f"pytest exited {code}: {_line(log, '')}"
-    return code == _FAILED, _line(log, "FAILED") or _line(log, "ERROR") or _line(log, "")
+    return True, _line(log, "FAILED") or _line(log, "ERROR") or "a test did not end within its time"
 
 
 def _line(log: Path, word: str) -> str:
