@@ -2,7 +2,7 @@
 
 `python tests/faults/unguarded.py [ROW...]` copies the package for each guard, takes that guard out
 of the copy and runs the row's tests against it, two at a time. They must fail. It prints a line for
-each guard and a count, and exits 1 if one was not missed, or is not where `guards.py` says.
+each guard and a count, and exits 1 if one went unnoticed, or is not where `guards.py` says.
 
 It tells something only of tests that pass with their guards: run `tox -e faults` first.
 """
@@ -44,7 +44,7 @@ def main() -> int:
     chosen = [guard for guard in GUARDS if not wanted or guard.row in wanted]
     with ThreadPoolExecutor(AT_ONCE) as threads:
         noticed = list(threads.map(_noticed, chosen))
-    print(f"{sum(noticed)} of {len(chosen)} guards are missed by their row's tests when they are gone")
+    print(f"{sum(noticed)} of {len(chosen)} guards: the tests of their rows fail without them")
     return 0 if all(noticed) else 1
 
 
@@ -53,9 +53,9 @@ def _noticed(guard: Guard) -> bool:
     with TemporaryDirectory(prefix="unguarded-") as folder:
         noticed, how = _without(guard, Path(folder))
     seconds = time.monotonic() - started
-    verdict = "ok    " if noticed else "MISSED"
+    verdict = "noticed" if noticed else "UNNOTICED"
     print(
-        f"{verdict} row {guard.row:2} {guard.file}: {_short(guard)} ({seconds:.0f} s)\n       {how}",
+        f"row {guard.row:2} {verdict}: {guard.file}: {_short(guard)} ({seconds:.0f} s)\n       {how}",
         flush=True,
     )
     return noticed
@@ -70,7 +70,7 @@ def _without(guard: Guard, folder: Path) -> tuple[bool, str]:
     copy = folder / PACKAGE.name
     shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
     file = copy / guard.file
-    text = file.read_text(encoding="utf-8")
+    text = file.read_text(encoding="utf-8") if file.exists() else ""
     if text.count(guard.text) != 1:
         return False, f"its text stands there {text.count(guard.text)} times"
     file.write_text(text.replace(guard.text, guard.instead), encoding="utf-8")
