@@ -16,7 +16,7 @@ import attrs
 import pytest
 
 from pflow_mcp_plugin import storage
-from pflow_mcp_plugin.client import Pool
+from pflow_mcp_plugin.client import Pool, http, session  # noqa: F401 - see SECONDS
 from pflow_mcp_plugin.config.store import ServerStore
 from pflow_mcp_plugin.config.where import server_file, tool_folder
 from pflow_mcp_plugin.contract import PflowError
@@ -28,7 +28,8 @@ from pflow_mcp_plugin.types import CallResult, Launch, Server, ToolCall
 
 FAULTY = Path(__file__).with_name("stdio_server.py")
 SECONDS = 40
-"""How long a test here may take that does not say otherwise: its deadlines, and several seconds."""
+"""How long a test here may take that does not say otherwise: its deadlines, and several seconds. Loading
+the SDK takes some more on a busy machine; it is loaded before, so that no test's bound has to hold that."""
 
 
 @attrs.define
