@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -15,7 +16,7 @@ import attrs
 import pytest
 
 from pflow_mcp_plugin import storage
-from pflow_mcp_plugin.client import Pool
+from pflow_mcp_plugin.client import Pool, http, session  # noqa: F401 - see SECONDS
 from pflow_mcp_plugin.config.store import ServerStore
 from pflow_mcp_plugin.config.where import server_file, tool_folder
 from pflow_mcp_plugin.contract import PflowError
@@ -26,6 +27,9 @@ from pflow_mcp_plugin.execution.runtime import Notices, Runtime
 from pflow_mcp_plugin.types import CallResult, Launch, Server, ToolCall
 
 FAULTY = Path(__file__).with_name("stdio_server.py")
+SECONDS = 40
+"""How long a test here may take that does not say otherwise: its deadlines, and several seconds. Loading
+the SDK takes some more on a busy machine; it is loaded before, so that no test's bound has to hold that."""
 
 
 @attrs.define
@@ -52,6 +56,15 @@ class Bench:
     def log(self) -> list[str]:
         """What the server noted, in order."""
         return self.log_file.read_text(encoding="utf-8").splitlines() if self.log_file.exists() else []
+
+    @property
+    def hidden(self) -> list[int]:
+        """The processes of its servers whose environment is empty, so that no marker gives them away."""
+        return [int(line.split()[1]) for line in self.log if line.startswith("hidden ")]
+
+    def hidden_left(self) -> list[int]:
+        """Return those of them that are still there."""
+        return [pid for pid in self.hidden if _runs(pid)]
 
     @property
     def store(self) -> ServerStore:
@@ -82,7 +95,29 @@ def bench(no_leftovers: None, tmp_path: Path) -> Iterator[Bench]:
     """A bench whose pool is closed at the end, and leaves nothing."""
     warnings: list[str] = []
     with Pool(warnings.append) as pool:
-        yield Bench(pool, tmp_path / "log", warnings)
+        made = Bench(pool, tmp_path / "log", warnings)
+        try:
+            yield made
+        finally:
+            left = made.hidden_left()
+            for pid in left:
+                os.kill(pid, signal.SIGKILL)
+    assert not left, f"processes left behind: {left}"
+
+
+def _runs(pid: int) -> bool:
+    """Whether a process is there and is no zombie."""
+    try:
+        return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
+    except OSError:
+        return False
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Bound the time of every test in this folder that has no bound of its own."""
+    for item in items:
+        if item.path.parent == FAULTY.parent and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(SECONDS))
 
 
 @contextmanager

@@ -139,10 +139,13 @@ class BreaksJsonWithBadBytes(Plain):
 
 
 class WritesWithoutEnd(Plain):
+    """Sends a line of 256 MB, which is not the end of it."""
+
     def call(self, request: Message) -> None:
         with contextlib.suppress(BrokenPipeError):
-            while True:
+            for _ in range(256):
                 write(b"x" * 1_000_000)
+            threading.Event().wait()
         os._exit(0)
 
 
@@ -162,9 +165,12 @@ class AnswersAnotherId(Plain):
 
 
 class AnswersThreeTimes(Plain):
+    """Answers three times, or not at all where the value is `hang`."""
+
     def call(self, request: Message) -> None:
-        for _ in range(3):
-            self.reply(request, text(request["params"]["arguments"]["value"]))
+        value = request["params"]["arguments"]["value"]
+        for _ in range(0 if value == "hang" else 3):
+            self.reply(request, text(value))
 
 
 class SpeaksAnOldVersion(Plain):
@@ -179,16 +185,30 @@ class StopsReading(Plain):
 
 
 class WillNotEnd(Plain):
-    def serve(self) -> None:
+    """Ignores the end of its input and SIGTERM, and so does a child of it."""
+
+    def start(self) -> None:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        start_hidden()
+
+    def serve(self) -> None:
         super().serve()
         threading.Event().wait()
 
 
+def start_hidden() -> None:
+    """Start a child in the group that carries no environment; nobody but the group knows of it."""
+    child = subprocess.Popen(["sleep", "600"], env={})
+    log(f"hidden {child.pid}")
+
+
 class StartsChildren(Plain):
+    """Has a child, a grandchild, and a child without an environment."""
+
     def start(self) -> None:
         inner = "import subprocess, time; subprocess.Popen(['sleep', '600']); time.sleep(600)"
         subprocess.Popen([sys.executable, "-c", inner])
+        start_hidden()
 
 
 class StartsADaemon(Plain):

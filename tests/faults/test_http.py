@@ -17,6 +17,7 @@ import pytest
 from certificates import Authority
 from http_server import FaultServer, Reply, Request, Script
 
+from pflow_mcp_plugin.client import eventstream
 from pflow_mcp_plugin.config.expansion import expand
 from pflow_mcp_plugin.errors import CallFailed, ConfigError, ConnectionFailed, DeadlineExceeded
 from pflow_mcp_plugin.types import Launch, Server, ToolCall
@@ -179,8 +180,11 @@ def test_row_40_a_refused_token_is_named_by_its_variable(bench, fails, serve):
 def test_row_40_an_unset_variable_is_named_before_anything_is_sent(serve):
     server = serve(well)
     auth = {"type": "bearer", "token": "${ODD_TOKEN}"}
-    with pytest.raises(ConfigError, match="ODD_TOKEN is not set"):
+    with pytest.raises(ConfigError, match="ODD_TOKEN is not set") as caught:
         expand(launch(server, auth=auth).server, {}.get)
+    assert type(caught.value) is ConfigError
+    assert caught.value.where.server == "odd"
+    assert "ODD_TOKEN" in caught.value.problems[0].suggestion
     assert server.requests == []
 
 
@@ -204,6 +208,7 @@ def test_row_42_without_a_session_404_means_there_is_no_endpoint(bench, fails, s
     server = serve(script)
     begins = f"Server odd: no MCP endpoint at {server.url()} (HTTP 404)"
     error = fails(lambda: bench.pool.info(launch(server)), ConnectionFailed, begins, phase="handshake")
+    assert (error.action, error.facts["status"]) == ("resource_missing", 404)
     assert "/mcp" in error.suggestions[0]
 
 
@@ -233,7 +238,8 @@ def test_row_43_a_lost_session_is_made_anew_and_an_unsafe_call_fails(bench, fail
     server = forgetful(serve)
     there = launch(server)
     begins = "Server odd has forgotten this session (HTTP 404)"
-    fails(lambda: bench.pool.call(there, act()), CallFailed, begins, phase="call", ran="unknown")
+    error = fails(lambda: bench.pool.call(there, act()), CallFailed, begins, phase="call", ran="unknown")
+    assert error.facts["status"] == 404
     assert (server.count("initialize"), server.count("tools/call")) == (2, 1)
     assert text(bench.pool.call(there, act())) == "done"
     assert server.count("initialize") == 2
@@ -283,7 +289,7 @@ def test_row_44_a_call_that_came_too_soon_goes_again_when_the_server_says(bench,
 def test_row_44_a_wait_beyond_the_deadline_or_a_second_one_is_an_error(bench, fails, serve, after, calls):
     server = serve(on_call(with_status(429, retry_after=after)))
     error = fails(
-        lambda: bench.pool.call(launch(server), act()),
+        lambda: bench.pool.call(launch(server, call_timeout=5), act()),
         CallFailed,
         "Server odd: too many requests (HTTP 429)",
         phase="call",
@@ -308,7 +314,8 @@ def test_row_46_a_redirect_to_another_host_is_refused(bench, fails, serve):
     other = serve(well)
     server = serve(on_call(with_status(307, location=other.url("localhost"))))
     begins = f"Server odd: {server.url()} redirects to another host, {other.url('localhost')}; refused"
-    fails(lambda: bench.pool.call(launch(server), act()), CallFailed, begins, phase="call")
+    error = fails(lambda: bench.pool.call(launch(server), act()), CallFailed, begins, phase="call")
+    assert (error.facts["status"], error.facts["location"]) == (307, other.url("localhost"))
     assert other.requests == []
 
 
@@ -318,7 +325,9 @@ def test_row_46_a_redirect_from_https_to_plain_http_is_refused(bench, fails, ser
 
     server = serve(on_call(downgrade), tls=authority.server_context("127.0.0.1"))
     begins = f"Server odd: {server.url()} redirects to plain http"
-    fails(lambda: bench.pool.call(launch(server), act()), CallFailed, begins, phase="call")
+    error = fails(lambda: bench.pool.call(launch(server), act()), CallFailed, begins, phase="call")
+    assert error.facts["location"] == server.url().replace("https", "http")
+    assert server.count("tools/call") == 1
 
 
 def test_row_46_a_redirect_on_the_same_host_is_followed(bench, serve):
@@ -372,7 +381,10 @@ def test_row_48_a_stream_is_taken_up_again_twice_at_most(bench, fails, serve):
     begins = (
         "Server odd: its event stream ended before the answer came, also after it was taken up again 2 times"
     )
-    fails(lambda: bench.pool.call(launch(server), act()), CallFailed, begins, phase="call", ran="unknown")
+    error = fails(
+        lambda: bench.pool.call(launch(server), act()), CallFailed, begins, phase="call", ran="unknown"
+    )
+    assert error.facts["resumes"] == 2
     assert len(resumes(server)) == 2
     assert server.count("tools/call") == 1
 
@@ -410,8 +422,43 @@ def test_row_48_a_call_that_cannot_be_taken_up_again_has_an_unknown_outcome(benc
     )
 
 
-@pytest.mark.parametrize("pause", ["9" * 30, "9" * 5000, "99999999"])
-def test_row_49_a_hostile_pause_is_bounded_by_the_deadline(bench, fails, serve, pause):
+_HOSTILE = ["9" * 30, "9" * 5000, "99999999"]
+
+
+@pytest.mark.parametrize("pause", _HOSTILE)
+def test_row_49_a_hostile_pause_is_cut_down_to_the_longest_one(bench, serve, monkeypatch, pause):
+    assert eventstream.clamped(pause.encode()) == 30_000
+    monkeypatch.setattr(eventstream, "_LONGEST_PAUSE", 300)  # nobody wants to wait for 30 s
+    times, result = resumed_after(bench, serve, pause)
+    assert text(result) == "at last"
+    assert 0.3 <= times[1] - times[0] < 10
+
+
+@pytest.mark.parametrize("pause", ["0", "-5"])
+def test_row_49_a_pause_of_nothing_is_made_a_short_one(bench, serve, pause):
+    times, result = resumed_after(bench, serve, pause)
+    assert text(result) == "at last"
+    assert times[1] - times[0] >= 0.1
+
+
+def resumed_after(bench: Any, serve: Callable[..., FaultServer], pause: str) -> tuple[list[float], Any]:
+    """Cut the stream of a call, once; return when it was cut and taken up again, and the result."""
+    times: list[float] = []
+
+    async def script(request: Request, reply: Reply) -> bool:
+        if request.rpc != "tools/call" and "last-event-id" not in request.headers:
+            return False
+        times.append(time.monotonic())
+        event = f"id: 1\nretry: {pause}\ndata:" if len(times) == 1 else reply.answer_event("at last")
+        await reply.events(event)
+        reply.close()
+        return True
+
+    return times, bench.pool.call(launch(serve(script), call_timeout=15), act())
+
+
+@pytest.mark.parametrize("pause", _HOSTILE)
+def test_row_49_a_pause_beyond_the_deadline_of_the_call_ends_at_it(bench, fails, serve, pause):
     async def cut(request: Request, reply: Reply) -> None:
         await reply.events(f"id: 1\nretry: {pause}\ndata:")
         reply.close()
@@ -426,11 +473,12 @@ def test_row_50_an_event_over_the_limit_is_named_with_its_size(bench, fails, ser
     async def flood(request: Request, reply: Reply) -> None:
         await reply.events()
         await reply.raw(b"data: ")
-        while True:
+        for _ in range(1000):
             await reply.raw(b"x" * 64 * KIB)
+        await asyncio.sleep(60)
 
     error = fails(
-        lambda: bench.pool.call(launch(serve(on_call(flood)), max_line_mb=1), act()),
+        lambda: bench.pool.call(launch(serve(on_call(flood)), max_line_mb=1, call_timeout=5), act()),
         CallFailed,
         "Server odd sent an event of more than 1 MiB (",
         phase="call",
@@ -451,11 +499,15 @@ def test_row_51_a_compressed_bomb_is_capped_on_what_it_decodes_to(bench, fails, 
     error = fails(
         lambda: bench.pool.call(launch(serve(on_call(explode)), max_line_mb=1), act()),
         CallFailed,
-        "Server odd sent an",
+        "Server odd sent an event of more than 1 MiB ("
+        if kind == "text/event-stream"
+        else "Server odd sent an answer of more than 1 MiB (",
         phase="call",
         ran="unknown",
     )
+    assert error.facts["limit_bytes"] == MIB
     assert len(bomb) < MIB < error.facts["size_bytes"] < 4 * MIB
+    assert "max_line_mb" in error.suggestions[0]
 
 
 async def truncate(reply: Reply) -> None:
@@ -510,7 +562,7 @@ def test_row_53_an_answer_that_trickles_meets_a_total_deadline(bench, fails, ser
             await reply.raw(b" ")
             await asyncio.sleep(0.05)
 
-    there = launch(serve(on_call(trickle)), timeout=1)
+    there = launch(serve(on_call(trickle)), timeout=1, call_timeout=5)
     begins = "Tool act on server odd gave no whole answer within 1 s (timeout)"
     error = fails(
         lambda: bench.pool.call(there, act()), DeadlineExceeded, begins, phase="call", ran="unknown"

@@ -1,18 +1,58 @@
-"""Every fault has a test, and every test a fault."""
+"""Every fault has a test, a guard and a bound on its time, and is one of the fault matrix."""
 
 from __future__ import annotations
 
+import ast
+import os
 import re
 from pathlib import Path
 
 import pytest
 import rows
+from guards import GUARDS
 
-_FILES = {"test_stdio.py": rows.STDIO, "test_http.py": rows.HTTP, "test_stores.py": rows.STORES}
+HERE = Path(__file__).parent
+PACKAGE = HERE.parents[1] / "pflow_mcp_plugin"
+MATRIX = Path(os.environ.get("PFLOW_FAULT_MATRIX", HERE.parents[2] / "shared/FAULTS.md"))
+ROWS = {number: what for tested in rows.FILES.values() for number, what in tested.items()}
+_LITTLE_WORDS = set(re.findall(r"\w+", "a an and are for from in is it its of on or the to"))
 
 
-@pytest.mark.parametrize("file", _FILES)
+@pytest.mark.parametrize("file", rows.FILES)
 def test_rows_and_tests_match_both_ways(file):
-    text = Path(__file__).with_name(file).read_text(encoding="utf-8")
+    text = (HERE / file).read_text(encoding="utf-8")
     tested = {int(number) for number in re.findall(r"^def test_row_(\d\d)_", text, re.MULTILINE)}
-    assert tested == set(_FILES[file])
+    assert tested == set(rows.FILES[file])
+
+
+def test_every_row_has_a_guard():
+    assert {guard.row for guard in GUARDS} == set(ROWS)
+
+
+@pytest.mark.parametrize("guard", GUARDS, ids=lambda guard: f"{guard.row}-{guard.file}")
+def test_the_text_of_a_guard_stands_once_in_its_file_and_can_be_taken_out(guard):
+    text = (PACKAGE / guard.file).read_text(encoding="utf-8")
+    assert text.count(guard.text) == 1
+    ast.parse(text.replace(guard.text, guard.instead))
+
+
+def test_every_test_of_a_row_has_a_bound_on_its_time(request):
+    items = [item for item in request.session.items if item.path.parent == HERE]
+    assert [item.name for item in items if item.get_closest_marker("timeout") is None] == []
+
+
+@pytest.mark.skipif(not MATRIX.exists(), reason="the fault matrix is not beside the project")
+def test_the_rows_are_those_of_the_fault_matrix():
+    """Each number is one of it, and what it stands for is told with a word of it at least."""
+    text = MATRIX.read_text(encoding="utf-8")
+    matrix = {
+        int(number): _words(what)
+        for number, what in re.findall(r"(?:^|· )(\d+)\. (.*?)(?= · \d|$)", text, re.MULTILINE)
+    }
+    assert set(matrix) - rows.NOT_YET == set(ROWS)
+    assert [number for number, what in ROWS.items() if not matrix[number] & _words(what)] == []
+
+
+def _words(text: str) -> set[str]:
+    """Return how the words of a text begin: what comes after tells singular from plural."""
+    return {word[:4] for word in re.findall(r"[a-z0-9]+", text.lower())} - _LITTLE_WORDS

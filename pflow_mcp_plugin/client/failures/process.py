@@ -7,6 +7,8 @@ import signal
 from pflow_mcp_plugin.client.failures.evidence import Evidence, failure, invalid_json
 from pflow_mcp_plugin.errors import DeadlineExceeded, McpError
 
+_MIB = 1 << 20
+
 
 def from_seen(evidence: Evidence) -> McpError | None:
     """Explain what the transport noticed."""
@@ -21,6 +23,8 @@ def from_seen(evidence: Evidence) -> McpError | None:
             f"Server {name} sent a message of more than {cap:g} MiB ({seen.too_long:,} bytes had come)",
             evidence,
             next_step=f"ask for less, or raise max_line_mb of server {name}",
+            limit_bytes=int(cap * _MIB),
+            size_bytes=seen.too_long,
         )
     return stopped_reading(evidence) if seen.write_timed_out else None
 

@@ -1,0 +1,134 @@
+"""Takes out the code that guards each row of the fault matrix, and sees whether its tests notice.
+
+`python tests/faults/unguarded.py [ROW...]` copies the package for each guard, takes that guard out
+of the copy and runs the row's tests against it, two at a time. They must fail. It prints a line for
+each guard and a count, and exits 1 if one went unnoticed, or is not where `guards.py` says.
+
+It tells something only of tests that pass with their guards: run `tox -e faults` first.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from argparse import ArgumentParser
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import rows
+from guards import GUARDS, Guard
+
+HERE = Path(__file__).parent
+PACKAGE = HERE.parents[1] / "pflow_mcp_plugin"
+AT_ONCE = 2
+SECONDS = 150
+"""How long a run of pytest may take. One that does not end has not passed."""
+_FAILED = 1
+"""What pytest exits with when tests ran and some failed; it has other codes for mistakes of ours."""
+_SHOWN = 150
+
+
+def main() -> int:
+    """Try the guards of the rows that the command line names, or of all; return the exit code."""
+    parser = ArgumentParser(description="Take out the guards of the fault matrix, one by one.")
+    parser.add_argument("rows", nargs="*", type=int, metavar="ROW", help="whose guards to take out")
+    wanted = set(parser.parse_args().rows)
+    if unknown := wanted - {guard.row for guard in GUARDS}:
+        parser.error(f"no such rows: {sorted(unknown)}")
+    chosen = [guard for guard in GUARDS if not wanted or guard.row in wanted]
+    with ThreadPoolExecutor(AT_ONCE) as threads:
+        noticed = list(threads.map(_noticed, chosen))
+    print(f"{sum(noticed)} of {len(chosen)} guards: the tests of their rows fail without them")
+    return 0 if all(noticed) else 1
+
+
+def _noticed(guard: Guard) -> bool:
+    started = time.monotonic()
+    with TemporaryDirectory(prefix="unguarded-") as folder:
+        noticed, how = _without(guard, Path(folder))
+    seconds = time.monotonic() - started
+    verdict = "noticed" if noticed else "UNNOTICED"
+    print(
+        f"row {guard.row:2} {verdict}: {guard.file}: {_short(guard)} ({seconds:.0f} s)\n       {how}",
+        flush=True,
+    )
+    return noticed
+
+
+def _short(guard: Guard) -> str:
+    return guard.text.strip().splitlines()[0][:60]
+
+
+def _without(guard: Guard, folder: Path) -> tuple[bool, str]:
+    """Take a guard out of a copy; return whether the row's tests failed over it, and how it went."""
+    copy = folder / PACKAGE.name
+    shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    file = copy / guard.file
+    text = file.read_text(encoding="utf-8") if file.exists() else ""
+    if text.count(guard.text) != 1:
+        return False, f"its text stands there {text.count(guard.text)} times"
+    file.write_text(text.replace(guard.text, guard.instead), encoding="utf-8")
+    return _failed(guard, folder)
+
+
+def _failed(guard: Guard, folder: Path) -> tuple[bool, str]:
+    # TMPDIR goes down to every program that is started, servers too: they can be found by it.
+    environment = {**os.environ, "PYTHONPATH": str(folder), "TMPDIR": str(folder), "COLUMNS": "250"}
+    log = folder / "log"
+    with (
+        log.open("wb") as output,
+        subprocess.Popen(
+            _tests(guard, folder),
+            env=environment,
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        ) as run,
+    ):
+        try:
+            code = run.wait(SECONDS)
+        except subprocess.TimeoutExpired:
+            return True, f"did not end in {SECONDS} s"
+        finally:
+            _end(run.pid, folder)
+    if code != _FAILED:
+        return False, f"pytest exited {code}: {_line(log, '')}"
+    return True, _line(log, "FAILED") or _line(log, "ERROR") or "a test did not end within its time"
+
+
+def _line(log: Path, word: str) -> str:
+    """Return what stands behind a word in the last line that begins with it."""
+    lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
+    found = [line for line in lines if line.strip() and line.startswith(word)]
+    return found[-1].rpartition("::")[2][:_SHOWN] if found else ""
+
+
+def _tests(guard: Guard, folder: Path) -> list[str]:
+    among = f"row_{guard.row:02}_" + (f" and {guard.among}" if guard.among else "")
+    options = ["-q", "-x", "-p", "no:cacheprovider", f"--basetemp={folder / 'pytest'}"]
+    # -P: the current folder does not count. A test that hangs ends its process, whatever it waits for.
+    program = [sys.executable, "-P", "-m", "pytest", "--timeout-method=thread"]
+    return [*program, *options, "-k", among, str(HERE / rows.file_of(guard.row))]
+
+
+def _end(leader: int, folder: Path) -> None:
+    """End what a run left: without its guard, some things are left."""
+    with suppress(ProcessLookupError):
+        os.killpg(leader, signal.SIGKILL)
+    mark = f"TMPDIR={folder}".encode()
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it ended meanwhile, or is another user's
+            if mark in (process / "environ").read_bytes().split(b"\0"):
+                os.kill(int(process.name), signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
