@@ -13,7 +13,7 @@ It imports pluggy, attrs and typing only, and knows nothing of any plugin.
 """
 
 from pflow_mcp_plugin.contract.commands import Command, CommandLike, Report
-from pflow_mcp_plugin.contract.entries import Entry, Field, Interface, Node, NodeSource
+from pflow_mcp_plugin.contract.entries import FAILURES, Entry, Field, Interface, Node, NodeSource
 from pflow_mcp_plugin.contract.hookspecs import ENTRY_POINT_GROUP, PROJECT, hookimpl, hookspec
 from pflow_mcp_plugin.contract.hosts import (
     API,
@@ -35,6 +35,7 @@ __all__ = [
     "API",
     "ENTRY_POINT_GROUP",
     "EXIT_CODES",
+    "FAILURES",
     "PROJECT",
     "Command",
     "CommandLike",

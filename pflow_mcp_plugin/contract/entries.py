@@ -20,6 +20,9 @@ _ENTRY_KEYS = (
     "purity",
 )
 
+FAILURES = frozenset({"error", "rate_limited", "auth_failed", "resource_missing", "timeout"})
+"""The actions by which nodes fail; one that the workflow routes nowhere fails the run."""
+
 
 @attrs.frozen(kw_only=True)
 class Field:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pflow_mcp_plugin.host.app import EmbeddedHost
 
 MOST_STEPS = 1_000
+STEPS_PER_NODE = 10
 
 
 class Runner:
@@ -31,11 +32,12 @@ class Runner:
 
     Args:
         host: Its registry and hooks are used when a workflow is checked or run, not before.
-        max_steps: How many node executions one run may take.
+        max_steps: How many node executions one run may take; by default `MOST_STEPS`, or
+            `STEPS_PER_NODE` times the nodes of the workflow where that is more.
         engine: Opens what runs the items of parallel batches; threads by default.
     """
 
-    def __init__(self, host: EmbeddedHost, *, max_steps: int = MOST_STEPS, engine: Engine = Threads) -> None:
+    def __init__(self, host: EmbeddedHost, *, max_steps: int | None = None, engine: Engine = Threads) -> None:
         self._host = host
         self._max_steps = max_steps
         self._engine = engine
@@ -106,7 +108,8 @@ class Runner:
             # Only now: plugins have started what takes time, and pocketflow imports asyncio.
             from pflow_mcp_plugin.host.running.flow import build_flow
 
-            build_flow(compiled, steps, self._max_steps).run(steps.values.root)
+            bound = self._max_steps or max(MOST_STEPS, STEPS_PER_NODE * len(compiled.nodes))
+            build_flow(compiled, steps, bound).run(steps.values.root)
             return collect_outputs(steps), None
         except PflowError as error:
             return {}, error

@@ -408,6 +408,13 @@ def test_the_default_bound_is_a_thousand_steps(bench, act):
     assert bench.run(workflow).steps == 1000
 
 
+def test_a_long_chain_is_no_loop(bench, give):
+    nodes = [{"id": f"n{number}", "type": "t-give", "params": {"value": number}} for number in range(1001)]
+    outcome = bench.run({"nodes": nodes})
+    assert outcome.error is None
+    assert (outcome.steps, outcome.outputs) == (1001, {"value": 1000})
+
+
 def test_run_contexts_are_entered_in_order_and_left_in_reverse_whatever_happens(bench, fail):
     events = []
 

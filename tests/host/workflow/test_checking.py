@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pflow_mcp_plugin.contract import Entry, Field, Interface, Problem
+from pflow_mcp_plugin.contract import FAILURES, Entry, Field, Interface, Problem
 from pflow_mcp_plugin.host.workflow import check_workflow, normalise
 
 SCHEMA = {"type": "object", "properties": {"id": {"type": "integer"}, "owner": {"type": "object"}}}
@@ -35,6 +35,12 @@ class Types:
                 ),
             ),
             "any": Entry(node="any", class_name="Any", module="m", interface=Interface(open=True)),
+            "call": Entry(
+                node="call",
+                class_name="Call",
+                module="m",
+                interface=Interface(actions=("default", *sorted(FAILURES))),
+            ),
             "pick": Entry(
                 node="pick",
                 class_name="Pick",
@@ -191,6 +197,13 @@ def test_a_good_workflow_has_no_problems():
         (
             {"nodes": [make()], "edges": [{"from": "a", "to": "a"}]},
             ("$.nodes[0]", "The loop a -> a has no way out"),
+        ),
+        (
+            {
+                "nodes": [{"id": "a", "type": "call"}, {"id": "b", "type": "call"}],
+                "edges": [{"from": "a", "to": "b"}, {"from": "b", "to": "a"}],
+            },
+            ("$.nodes[1]", "The loop b -> a -> b has no way out"),
         ),
         (
             {"nodes": [make(title="${b.x}")]},
