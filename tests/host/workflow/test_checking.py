@@ -256,6 +256,10 @@ def test_a_mistake_is_found_with_its_place(workflow, expected):
         ({"nodes": [make("fetch"), make("b", title="${result.x}")]}, "Did you mean ${fetch.result}?"),
         ({"nodes": [make("fetch")], "edges": [{"from": "fetch", "to": "fetsh"}]}, "Did you mean fetch?"),
         ({"nodes": [make()], "inputs": {"x": {"type": "strng"}}}, "Did you mean str?"),
+        ({"nodes": [make()], "inputs": {"x": {"defualt": 1}}}, "Did you mean default?"),
+        ({"nodes": [make()], "edges": [{"from": "a", "to": "a", "acton": "x"}]}, "Did you mean action?"),
+        ({"nodes": [make()], "edges": [{"from": "a", "to": "a", "zz": 1}]}, "The keys are action, from, to"),
+        ({"nodes": [{"id": "any", "parms": {}}]}, "Did you mean params?"),
         ({"nodes": [make()], "outputs": {"o": "a.result"}}, "Write ${a.result}"),
         ({"nodes": [{"id": "x"}]}, "Sync it"),
     ],
@@ -268,6 +272,15 @@ def test_a_problem_names_the_next_step(workflow, suggestion):
     ("workflow", "expected"),
     [
         ({"nodes": [make()], "nods": []}, ("$.nods", "Unknown key nods")),
+        (
+            {"nodes": [make(), make("b")], "edges": [{"from": "a", "to": "b", "acton": "error"}]},
+            ("$.edges[0].acton", "Unknown key acton"),
+        ),
+        (
+            {"nodes": [make(title="${x}")], "inputs": {"x": {"defualt": 1}}},
+            ("$.inputs.x.defualt", "Unknown key defualt"),
+        ),
+        ({"nodes": [{"id": "any", "parms": {}}]}, ("$.nodes[0].parms", "Unknown key parms")),
         (
             {"nodes": [make(), make("b")], "edges": [{"from": "a", "to": "a", "action": "x"}]},
             ("$.nodes[1]", "Node b is never reached from a"),
@@ -313,6 +326,7 @@ def test_what_may_be_meant_is_a_warning_only(workflow, expected):
         {"nodes": [make(), make("b", title="${a}")]},
         {"nodes": [make(), make("b", title='${a.result["any key"].x}')]},
         {"nodes": [make(title="$${HOME}")]},
+        {"nodes": [{**make(), "version": "1.0.0", "mcp_metadata": {}, "position": [1, 2], "types": 1}]},
         {"nodes": [make(), make("b")], "edges": [{"from": "b", "to": "a"}], "start_node": "b"},
         {"nodes": [make(), make("b", title="${a.issue_url}", count="${a.result.n}")]},
     ],
