@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pflow_mcp_plugin.contract import EXIT_CODES, Outcome, PflowError, Problem
 from pflow_mcp_plugin.host.running.batch import Engine
 from pflow_mcp_plugin.host.running.contexts import run_contexts
-from pflow_mcp_plugin.host.running.failures import Interrupted, redacted
+from pflow_mcp_plugin.host.running.failures import Interrupted, redacted, with_done
 from pflow_mcp_plugin.host.running.run import CurrentRun
 from pflow_mcp_plugin.host.running.steps import Steps
 from pflow_mcp_plugin.host.running.threads import Threads
@@ -86,6 +86,7 @@ class Runner:
             self._host.report(warning)
         run = CurrentRun(self._host, compiled.workflow)
         values, _ = bind_inputs(compiled.document, inputs)
+        run.recorder.given(values)
         steps = Steps(run, Values(compiled.document, {**values, "__run__": run}), self._engine)
         outputs, error = self._attempt(compiled, run, steps)
         return self._outcome(run, outputs, error, trace=trace)
@@ -121,9 +122,9 @@ class Runner:
     def _outcome(
         self, run: CurrentRun, outputs: Mapping[str, Any], error: PflowError | None, *, trace: bool
     ) -> Outcome:
-        if error is not None:
-            redacted(error, run.redactor)
         recorder = run.recorder
+        if error is not None:
+            redacted(with_done(error, recorder.done), run.redactor)
         return Outcome(
             success=error is None,
             outputs=outputs,
@@ -131,7 +132,7 @@ class Runner:
             trace_path=self._write_trace(recorder, error) if trace else None,
             error=error,
             steps=len(recorder.steps),
-            exit_code=_exit_code(error, completed=recorder.completed),
+            exit_code=_exit_code(error, completed=bool(recorder.done)),
         )
 
     def _write_trace(self, recorder: Recorder, error: PflowError | None) -> Path | None:
