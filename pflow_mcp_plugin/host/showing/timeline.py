@@ -12,7 +12,8 @@ from pflow_mcp_plugin.host.showing.page import page
 _TICKS = 4
 _STYLE = """
 .message { white-space: pre-line; }
-.axis, .step > summary { display: grid; grid-template-columns: 17rem 1fr 6rem; gap: .75rem; align-items: center; }
+.axis, .step > summary { display: grid; grid-template-columns: 17rem 1fr 6rem; gap: .75rem; }
+.axis, .step > summary { align-items: center; }
 .axis { font-size: 11px; opacity: .7; margin-top: 1.25rem; }
 .ticks { display: flex; justify-content: space-between; }
 details { border-top: 1px solid var(--line); }
@@ -58,7 +59,7 @@ def _heading(trace: Mapping[str, Any], count: int) -> Iterator[str]:
     if trace.get("inputs"):
         summary = '<summary><span class="opener">Inputs of the run</span></summary>'
         yield f'<details class="given">{summary}{_pre(trace["inputs"])}</details>'
-    yield "<p class='type'>A bar shows when its step ran. Click a row to see what went in and what came out.</p>"
+    yield '<p class="type">A bar shows when its step ran. Click a row to see what went in and came out.</p>'
 
 
 def _axis(length: float) -> str:

@@ -41,6 +41,9 @@ class Types:
                 module="m",
                 interface=Interface(actions=("default", *sorted(FAILURES))),
             ),
+            "once": Entry(
+                node="once", class_name="Once", module="m", retryable=False, interface=Interface(open=True)
+            ),
             "pick": Entry(
                 node="pick",
                 class_name="Pick",
@@ -280,6 +283,14 @@ def test_a_problem_names_the_next_step(workflow, suggestion):
             {"nodes": [make(title="${x}")], "inputs": {"x": {"defualt": 1}}},
             ("$.inputs.x.defualt", "Unknown key defualt"),
         ),
+        (
+            {"nodes": [{"id": "once", "retry": {"max": 1}}]},
+            ("$.nodes[0].retry", "Node once (once) is never tried again: that could do harm"),
+        ),
+        (
+            {"nodes": [{"id": "once", "batch": {"items": [1], "max_retries": 1}}]},
+            ("$.nodes[0].batch.max_retries", "Node once (once) is never tried again: that could do harm"),
+        ),
         ({"nodes": [{"id": "any", "parms": {}}]}, ("$.nodes[0].parms", "Unknown key parms")),
         (
             {"nodes": [make(), make("b")], "edges": [{"from": "a", "to": "a", "action": "x"}]},
@@ -326,6 +337,8 @@ def test_what_may_be_meant_is_a_warning_only(workflow, expected):
         {"nodes": [make(), make("b", title="${a}")]},
         {"nodes": [make(), make("b", title='${a.result["any key"].x}')]},
         {"nodes": [make(title="$${HOME}")]},
+        {"nodes": [{"id": "any", "retry": {"max": 1}}]},
+        {"nodes": [{"id": "once", "batch": {"items": [1]}}]},
         {"nodes": [{**make(), "version": "1.0.0", "mcp_metadata": {}, "position": [1, 2], "types": 1}]},
         {"nodes": [make(), make("b")], "edges": [{"from": "b", "to": "a"}], "start_node": "b"},
         {"nodes": [make(), make("b", title="${a.issue_url}", count="${a.result.n}")]},
