@@ -25,26 +25,27 @@ PLUGINS = Plugins(lambda problem: None, create_manager())
 IDS = ["a", "b", "c"]
 
 
+KNOWN = {
+    "strict": Entry(
+        node="strict",
+        class_name="Strict",
+        module="m",
+        interface=Interface(
+            params=tuple(Field(key=kind, type=kind) for kind in ("str", "int", "list", "dict", "bool")),
+            outputs=(Field(key="out", type="dict", schema={"properties": {"x": {}}}),),
+            actions=("default", "error", "timeout", "done"),
+            inputs=("str",),
+        ),
+    ),
+    "open": Entry(node="open", class_name="Open", module="m", interface=Interface(open=True)),
+}
+
+
 class Types:
     """Node types that take something of every kind; `old` is an older shape."""
 
-    known = {
-        "strict": Entry(
-            node="strict",
-            class_name="Strict",
-            module="m",
-            interface=Interface(
-                params=tuple(Field(key=kind, type=kind) for kind in ("str", "int", "list", "dict", "bool")),
-                outputs=(Field(key="out", type="dict", schema={"properties": {"x": {}}}),),
-                actions=("default", "error", "timeout", "done"),
-                inputs=("str",),
-            ),
-        ),
-        "open": Entry(node="open", class_name="Open", module="m", interface=Interface(open=True)),
-    }
-
     def find(self, node_type):
-        return self.known.get(node_type)
+        return KNOWN.get(node_type)
 
     def missing(self, node_type):
         return Problem(message=f"Unknown node type {node_type}", kind="not_found")
@@ -165,6 +166,15 @@ def workflows(draw):
 
 givens = st.none() | st.fixed_dictionaries({"i": odd}, optional={"str": odd, "__run__": odd, "more": odd})
 anything = workflows() | workflows() | workflows() | odd
+
+
+def compiled_or_refused(workflow, given_inputs):
+    try:
+        return compile_workflow(workflow, "wf", Types(), PLUGINS, given_inputs), None
+    except PflowError as error:
+        return None, error
+
+
 UNKNOWN_START = {"nodes": [{"id": "a", "type": "open"}], "start_node": "z"}
 TWINS = {"nodes": [{"id": "a", "type": "open"}, {"id": "a", "type": "open"}]}
 
@@ -175,16 +185,14 @@ TWINS = {"nodes": [{"id": "a", "type": "open"}, {"id": "a", "type": "open"}]}
 @example(TWINS, None)
 def test_any_json_value_becomes_a_plan_or_our_own_error(workflow, given_inputs):
     before = json.dumps(workflow)
-    try:
-        compiled = compile_workflow(workflow, "wf", Types(), PLUGINS, given_inputs)
-    except PflowError as error:
+    compiled, error = compiled_or_refused(workflow, given_inputs)
+    if error is not None:
         assert error.kind in ("validation", "not_found")
         assert error.problems
     else:
         event("compiled")
         assert [node.ref.id for node in compiled.nodes] == [node.id for node in compiled.document.nodes]
         assert compiled.workflow.certain <= {node.ref.id for node in compiled.nodes}
-        bind_inputs(compiled.document, given_inputs or {})
         compile(python_script(compiled, normalise(workflow)), "wf.py", "exec")
     assert json.dumps(workflow) == before
 
