@@ -13,10 +13,11 @@ It imports pluggy, attrs and typing only, and knows nothing of any plugin.
 """
 
 from pflow_mcp_plugin.contract.commands import Command, CommandLike, Report
-from pflow_mcp_plugin.contract.entries import Entry, Field, Interface, Node, NodeSource
+from pflow_mcp_plugin.contract.entries import FAILURES, Entry, Field, Interface, Node, NodeSource
 from pflow_mcp_plugin.contract.hookspecs import ENTRY_POINT_GROUP, PROJECT, hookimpl, hookspec
 from pflow_mcp_plugin.contract.hosts import (
     API,
+    FEATURES,
     Host,
     Library,
     NodeRef,
@@ -25,6 +26,7 @@ from pflow_mcp_plugin.contract.hosts import (
     Registry,
     Run,
     Runner,
+    SavedWorkflow,
     Settings,
     Traces,
     Workflow,
@@ -35,6 +37,8 @@ __all__ = [
     "API",
     "ENTRY_POINT_GROUP",
     "EXIT_CODES",
+    "FAILURES",
+    "FEATURES",
     "PROJECT",
     "Command",
     "CommandLike",
@@ -55,6 +59,7 @@ __all__ = [
     "Report",
     "Run",
     "Runner",
+    "SavedWorkflow",
     "Settings",
     "Traces",
     "Workflow",

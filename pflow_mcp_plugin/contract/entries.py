@@ -20,6 +20,9 @@ _ENTRY_KEYS = (
     "purity",
 )
 
+FAILURES = frozenset({"error", "rate_limited", "auth_failed", "resource_missing", "timeout"})
+"""The actions by which nodes fail; one that the workflow routes nowhere fails the run."""
+
 
 @attrs.frozen(kw_only=True)
 class Field:
@@ -129,6 +132,8 @@ class Entry:
         type: What sort of entry it is, in the source's words.
         source: The name of the `NodeSource` that answers for it.
         purity: `flow_safe` when running it twice does no harm, else `impure`.
+        retryable: False for an impure node none of whose failures is ever safe to repeat, so that
+            trying it again, where a workflow asks for it, never comes about.
         extra: Keys of the source's own, passed through untouched.
     """
 
@@ -141,6 +146,7 @@ class Entry:
     type: str = "node"
     source: str = ""
     purity: Literal["impure", "flow_safe"] = "impure"
+    retryable: bool = True
     extra: Mapping[str, Any] = attrs.field(factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
@@ -148,15 +154,17 @@ class Entry:
         data: dict[str, Any] = {"node": self.node}
         data.update({key: getattr(self, key) for key in _ENTRY_KEYS})
         data["interface"] = self.interface.to_dict()
+        if not self.retryable:
+            data["retryable"] = False
         data.update(self.extra)
         return data
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Entry:
         """Build from the JSON form; keys that are not ours go to `extra`."""
-        known = {key: data[key] for key in _ENTRY_KEYS if key in data}
+        known = {key: data[key] for key in (*_ENTRY_KEYS, "retryable") if key in data}
         known["interface"] = Interface.from_dict(data.get("interface", {}))
-        extra = {key: value for key, value in data.items() if key not in _ENTRY_KEYS and key != "node"}
+        extra = {key: value for key, value in data.items() if key not in known and key != "node"}
         return cls(node=data["node"], extra=extra, **known)
 
 

@@ -15,6 +15,17 @@ from pflow_mcp_plugin.contract.problems import PflowError, Problem
 API: tuple[int, int] = (1, 0)
 """Major and minor version of this contract; a plugin written for 1.x runs on every later 1.y."""
 
+FEATURES: Mapping[str, tuple[str, ...]] = {
+    "registry": ("registry.get",),
+    "search": ("registry.find", "registry.entries", "registry.search", "registry.discover"),
+    "runner": ("runner.validate", "runner.run"),
+    "settings": ("settings.get",),
+    "settings-edit": ("settings.names", "settings.set", "settings.unset"),
+    "library": ("library.names", "library.get", "library.describe", "library.save", "library.delete"),
+    "traces": ("traces.paths", "traces.find", "traces.read"),
+}
+"""What a host promises by naming each feature: methods of what hangs on the handle."""
+
 
 @attrs.frozen(kw_only=True)
 class Paths:
@@ -100,12 +111,20 @@ class Registry(Protocol):
         """
         ...
 
+    def find(self, node_type: str) -> Entry | None:
+        """Return the entry of a node type or alias, None if there is none."""
+        ...
+
     def entries(self, pattern: str = "") -> Iterator[Entry]:
         """Yield entries by name, those whose name contains `pattern` if one is given."""
         ...
 
     def search(self, words: str, limit: int = 20) -> Sequence[tuple[Entry, float]]:
         """Return entries that match, best first, each with its score (higher is better)."""
+        ...
+
+    def discover(self, task: str, limit: int = 10) -> Sequence[tuple[Entry, float]]:
+        """Return the entries that a task in words needs, best first, each with its score."""
         ...
 
 
@@ -116,8 +135,16 @@ class Runner(Protocol):
         """Return every problem of a workflow; nothing runs."""
         ...
 
-    def run(self, workflow: Mapping[str, Any], inputs: Mapping[str, Any], *, name: str = "") -> Outcome:
+    def run(
+        self, workflow: Mapping[str, Any], inputs: Mapping[str, Any], *, name: str = "", trace: bool = True
+    ) -> Outcome:
         """Run a workflow to its end.
+
+        Args:
+            workflow: The workflow as loaded, in any shape that normalising makes a whole of.
+            inputs: Values by input name.
+            name: The workflow's name or file, for messages and the trace.
+            trace: Whether a trace is written.
 
         Raises:
             PflowError: Kind `validation` or `not_found`, before anything has run.
@@ -128,8 +155,48 @@ class Runner(Protocol):
 class Settings(Protocol):
     """Keys and values that the user keeps with pflow, e.g. tokens."""
 
+    def names(self) -> Mapping[str, str]:
+        """Return every key that is set, with a word for where its value is kept, such as `file`."""
+        ...
+
     def get(self, key: str) -> str | None:
         """Return a value, or None if it is not set."""
+        ...
+
+    def set(self, key: str, value: str) -> None:
+        """Keep a value.
+
+        Raises:
+            PflowError: Kind `usage` if `key` is no name; or the value cannot be kept.
+        """
+        ...
+
+    def unset(self, key: str) -> bool:
+        """Forget a value; return whether there was one."""
+        ...
+
+
+class SavedWorkflow(Protocol):
+    """What is known of a saved workflow without reading all of it."""
+
+    @property
+    def name(self) -> str:
+        """Its name in the library."""
+        ...
+
+    @property
+    def description(self) -> str:
+        """What it says of itself, empty if nothing."""
+        ...
+
+    @property
+    def version(self) -> int:
+        """Counts how often it was changed, from 1."""
+        ...
+
+    @property
+    def path(self) -> Path:
+        """Its file."""
         ...
 
 
@@ -140,12 +207,60 @@ class Library(Protocol):
         """Return the names, sorted."""
         ...
 
+    def get(self, name: str, version: int | None = None) -> Mapping[str, Any]:
+        """Return a saved workflow as JSON, the current version unless another is asked for.
+
+        Raises:
+            PflowError: Kind `not_found`, with the nearest name; or its file is corrupt.
+        """
+        ...
+
+    def describe(self, name: str) -> SavedWorkflow:
+        """Return what is known of a saved workflow.
+
+        Raises:
+            PflowError: As for `get`.
+        """
+        ...
+
+    def save(self, name: str, workflow: Mapping[str, Any], description: str = "") -> SavedWorkflow:
+        """Save a workflow under a name; what was there before is kept as an older version.
+
+        Raises:
+            PflowError: Kind `usage` if the name does not do; or it cannot be written.
+        """
+        ...
+
+    def delete(self, name: str) -> None:
+        """Delete a workflow with every version of it.
+
+        Raises:
+            PflowError: Kind `not_found`.
+        """
+        ...
+
 
 class Traces(Protocol):
     """What earlier runs recorded."""
 
     def paths(self) -> Sequence[Path]:
         """Return the trace files, newest first."""
+        ...
+
+    def find(self, run: str = "latest") -> Path:
+        """Return the trace of a run: by its id, the beginning of one, or `latest`.
+
+        Raises:
+            PflowError: Kind `not_found`: there is none, or several ids begin so.
+        """
+        ...
+
+    def read(self, path: Path) -> Mapping[str, Any]:
+        """Return what a trace file says: `run_id`, `success`, `error`, `inputs`, `steps` and more.
+
+        Raises:
+            PflowError: It cannot be read, or is no trace.
+        """
         ...
 
 
@@ -175,7 +290,8 @@ class Host(Protocol):
 
     api: tuple[int, int]
     features: frozenset[str]
-    """What this host offers beyond `api`: of `registry`, `runner`, `settings`, `library`, `traces`."""
+    """What this host offers of `FEATURES`. What one of them names is there in whole; the rest may be
+    missing, so a plugin asks here before it uses it."""
     paths: Paths
 
     @property

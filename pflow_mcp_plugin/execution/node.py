@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, MutableMapping
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -18,7 +19,7 @@ from pflow_mcp_plugin.execution.arguments import gather
 from pflow_mcp_plugin.execution.artifacts import Artifacts
 from pflow_mcp_plugin.execution.result import Reading, read
 from pflow_mcp_plugin.execution.runtime import Runtime, Target, standalone
-from pflow_mcp_plugin.types import CallResult
+from pflow_mcp_plugin.types import CallResult, ServerInfo
 
 RESOURCE = "mcp"
 """Where a run keeps the `Runtime`: `run.resources["mcp"]`."""
@@ -79,10 +80,7 @@ class MCPNode(Node):  # type: ignore[misc]  # the same
         with self._runtime(prep_res.run) as runtime:
             target = runtime.target(prep_res.server, prep_res.tool)
             arguments = gather(target.declared, prep_res.params, prep_res.shared)
-            node_id = prep_res.params.get("__node_id__", "")
-            run_id = prep_res.run.run_id if prep_res.run else ""
-            answer = runtime.call(prep_res.server, prep_res.tool, arguments, node_id, run_id)
-            _annotate(prep_res, target, answer)
+            answer = _call(prep_res, runtime, target, arguments)
             artifacts = Artifacts(_artifacts_folder(prep_res.run))
             return read(answer, target.where, artifacts, target.inline_limit)
 
@@ -115,16 +113,36 @@ class MCPNode(Node):  # type: ignore[misc]  # the same
         return ERROR if action not in self.successors and ERROR in self.successors else action
 
 
-def _annotate(job: Job, target: Target, answer: CallResult) -> None:
+def _call(job: Job, runtime: Runtime, target: Target, arguments: Mapping[str, Any]) -> CallResult:
+    """Call the tool; the trace tells of the call however it ends."""
+    node_id = job.params.get("__node_id__", "")
+    run_id = job.run.run_id if job.run else ""
+    # Of a server that gives no answer, what its sync found is all there is to tell.
+    info = target.record.info if target.record else ServerInfo()
+    began = time.perf_counter()
+    milliseconds = None
+    try:
+        answer = runtime.call(job.server, job.tool, arguments, node_id, run_id)
+        info, milliseconds = answer.info, answer.milliseconds
+    finally:
+        took = (time.perf_counter() - began) * 1000 if milliseconds is None else milliseconds
+        _annotate(job, target, arguments, info, took)
+    return answer
+
+
+def _annotate(
+    job: Job, target: Target, arguments: Mapping[str, Any], info: ServerInfo, milliseconds: float
+) -> None:
     node_id = job.params.get("__node_id__")
     if job.run is None or not node_id:
         return
     details = {
         "server": target.launch.server.name,
         "tool": target.tool,
-        "version": answer.info.version,
-        "protocol": answer.info.protocol,
-        "milliseconds": round(answer.milliseconds, 1),
+        "version": info.version,
+        "protocol": info.protocol,
+        "milliseconds": round(milliseconds, 1),
+        "arguments": arguments,
     }
     job.run.annotate(node_id, details)
 

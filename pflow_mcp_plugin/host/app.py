@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pluggy
 
-from pflow_mcp_plugin.contract import API, Paths, Problem
+from pflow_mcp_plugin.contract import API, FEATURES, Paths, Problem
 from pflow_mcp_plugin.host.cli.output import write
 from pflow_mcp_plugin.host.plugins import Plugins
 from pflow_mcp_plugin.storage import default_paths
@@ -33,7 +33,7 @@ class EmbeddedHost:
     """
 
     api = API
-    features = frozenset({"registry", "runner", "settings", "library", "traces"})
+    features = frozenset(FEATURES)
 
     def __init__(
         self, paths: Paths, manager: pluggy.PluginManager | None, show: Callable[[Problem], None]

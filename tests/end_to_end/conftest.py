@@ -20,9 +20,15 @@ def tools(*names: str, schema: Mapping[str, Any] | None = None) -> str:
 
 @pytest.fixture
 def scripted(pflow) -> Callable[..., None]:
-    """Add the scripted server under the name `odd`, with the tools and variables given."""
+    """Add the scripted server, under the name `odd` or another, with the tools and variables given."""
 
-    def add(*names: str, sync: bool = True, schema: Mapping[str, Any] | None = None, **options: Any) -> None:
+    def add(
+        *names: str,
+        server: str = "odd",
+        sync: bool = True,
+        schema: Mapping[str, Any] | None = None,
+        **options: Any,
+    ) -> None:
         env = {"TOOLS": tools(*names, schema=schema), **options.pop("env", {})}
         table = {
             "command": sys.executable,
@@ -31,9 +37,9 @@ def scripted(pflow) -> Callable[..., None]:
             "protocol": "handshake",
             **options,
         }
-        assert pflow("mcp", "add", json.dumps({"odd": table})).exit_code == 0
+        assert pflow("mcp", "add", json.dumps({server: table})).exit_code == 0
         if sync:
-            synced = pflow("mcp", "sync", "odd")
+            synced = pflow("mcp", "sync", server)
             assert synced.exit_code == 0, synced.stderr
 
     return add

@@ -1,11 +1,13 @@
 """A stdio server without the SDK whose tools and behaviour the environment sets.
 
-`TOOLS` is a JSON list of tools; `ANSWER` is `echo` (default), `garbage`, `hang` or `not-found`;
+`TOOLS` is a JSON list of tools; `ANSWER` is `echo` (default), `limited` (two calls are refused, then
+it is `echo`), `garbage`, `hang` or `not-found`;
 `LOG` is a file that gets a line for each thing that happens.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import signal
@@ -24,11 +26,18 @@ def send(request: dict[str, object], **body: object) -> None:
     print(json.dumps({"jsonrpc": "2.0", "id": request["id"], **body}), flush=True)
 
 
+calls = itertools.count(1)
+
+
 def call(request: dict[str, object]) -> None:
     log("call")
+    number = next(calls)
     match os.environ.get("ANSWER", "echo"):
         case "garbage":
             print("{this is not JSON", flush=True)
+        case "limited" if number <= 2:
+            text = "429 Too Many Requests"
+            send(request, result={"content": [{"type": "text", "text": text}], "isError": True})
         case "hang":
             threading.Event().wait()
         case "not-found":

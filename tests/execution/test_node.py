@@ -13,6 +13,8 @@ from pflow_mcp_plugin.types import CallResult, ServerInfo
 
 WHERE = Where(server="calc", tool="add_up")
 
+NOTED = {"server", "tool", "version", "protocol", "milliseconds", "arguments"}
+
 
 def node(**params):
     made = MCPNode()
@@ -27,7 +29,8 @@ def test_arguments_come_from_params_then_the_store_and_results_go_back(bench):
     assert bench.calls[0].arguments == {"a": 1, "b": 2, "timeout": 9}
     assert (shared["sum"], shared["result"], shared["error"]) == (3, {"sum": 3}, None)
     assert bench.notes["n1"]["server"] == "calc"
-    assert bench.notes["n1"].keys() == {"server", "tool", "version", "protocol", "milliseconds"}
+    assert bench.notes["n1"].keys() == NOTED
+    assert bench.notes["n1"]["arguments"] == {"a": 1, "b": 2, "timeout": 9}
 
 
 def test_reserved_keys_of_a_result_stay_inside_it(bench):
@@ -55,6 +58,11 @@ def test_a_failure_is_an_action_with_its_error(bench, failure, action):
     assert node().run(shared) == action
     assert (shared["error"], shared["__error__"]) == (failure.message, failure)
     assert len(bench.calls) == 1
+    noted = bench.notes["n1"]
+    assert noted.keys() == NOTED
+    assert (noted["server"], noted["tool"], noted["version"]) == ("calc", "add_up", "1")
+    assert noted["arguments"] == {"a": 1, "b": 2}
+    assert noted["milliseconds"] >= 0
 
 
 def test_a_failure_that_the_tool_reports_is_an_action_too(bench):

@@ -118,9 +118,14 @@ class ForeignHost:
         return []
 
     def run(
-        self, workflow: Mapping[str, Any], inputs: Mapping[str, Any], *, name: str = "foreign"
+        self,
+        workflow: Mapping[str, Any],
+        inputs: Mapping[str, Any],
+        *,
+        name: str = "foreign",
+        trace: bool = False,
     ) -> contract.Outcome:
-        """Run the nodes in a chain; the outputs are what each node wrote, by its id."""
+        """Run the nodes in a chain; the outputs are what each node wrote, by its id. There are no traces."""
         refs = [self._compile(node) for node in workflow["nodes"]]
         run_id = f"foreign-{len(self.runs) + 1}"
         compiled = contract.Workflow(

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pflow_mcp_plugin.contract import FAILURES
 from pflow_mcp_plugin.discovery.document import Document
 from pflow_mcp_plugin.registration.interface import ACTIONS, interface, sketch
 from pflow_mcp_plugin.types import Tool
@@ -122,6 +123,7 @@ def test_every_argument_is_a_param_and_an_input_with_its_raw_schema_beside():
     assert (n.type, n.required, n.schema) == ("any", True, True)
     assert found.inputs == ("title", "n")
     assert found.actions == ACTIONS
+    assert set(ACTIONS) == {"default", *FAILURES}
     assert "name" not in found.to_dict()["params"][0]
 
 

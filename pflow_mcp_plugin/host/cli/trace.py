@@ -75,7 +75,7 @@ def _summary(host: EmbeddedHost, path: Path) -> dict[str, Any]:
 
 
 def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:
-    ended = "well" if row["success"] else str(row["error"] or "failed")
+    ended = "well" if row["success"] else str(row["error"] or "failed").partition("\n")[0]
     values = (row["run_id"], row["workflow"], row["started"], row["steps"], row["milliseconds"])
     return (*("" if value is None else str(value) for value in values), ended)
 
@@ -83,6 +83,8 @@ def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:
 def _lines(trace: Mapping[str, Any]) -> Iterator[str]:
     ended = "succeeded" if trace.get("success") else "failed"
     yield f"{trace.get('workflow')}: run {trace.get('run_id')} {ended} in {trace.get('milliseconds')} ms"
+    if trace.get("inputs"):
+        yield from _member("inputs", trace["inputs"])
     for step in trace["steps"]:
         yield ""
         mark = "ok" if step.get("error") is None else "FAILED"
@@ -90,5 +92,9 @@ def _lines(trace: Mapping[str, Any]) -> Iterator[str]:
         yield f"{step.get('id')} ({step.get('type')})  {step.get('milliseconds')} ms  {mark}{action}"
         for name in ("error", "params", "outputs", "details"):
             if step.get(name):
-                value = step[name] if isinstance(step[name], str) else to_json(step[name])
-                yield f"  {name}: " + value.replace("\n", "\n  ")
+                yield from _member(name, step[name])
+
+
+def _member(name: str, value: Any) -> Iterator[str]:
+    text = value if isinstance(value, str) else to_json(value)
+    yield f"  {name}: " + text.replace("\n", "\n  ")

@@ -75,7 +75,9 @@ class WriteFile(pocketflow.Node):  # type: ignore[misc]  # pocketflow ships no t
                 file.write(text)
             return path.stat().st_size
         except OSError as error:
-            raise FileProblem("write", path, error.strerror or str(error)) from error
+            failure = FileProblem("write", path, error.strerror or str(error))
+            failure.details["retryable"] = not append  # a part may have been appended
+            raise failure from error
 
     def post(self, shared: MutableMapping[str, Any], prep_res: tuple[Path, str, bool], exec_res: int) -> str:
         """Write `file_path` and `size`."""

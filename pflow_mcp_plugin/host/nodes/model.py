@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from email.message import Message
+from http import HTTPStatus
+from socket import gaierror
 from typing import Any, ClassVar
 
 import attrs
@@ -20,6 +23,20 @@ class ModelUnusable(PflowError):
     """The library, the model or its key is not there; nothing was asked."""
 
     kind: ClassVar[Kind] = "config"
+
+
+class ModelUnreachable(PflowError):
+    """The model could not be reached; nothing was asked."""
+
+    kind: ClassVar[Kind] = "connection"
+
+
+class ModelBusy(PflowError):
+    """The model's provider turned the question away; nothing was done."""
+
+
+_TURNED_AWAY = (429, 503, 529)
+"""HTTP statuses: too many requests, unavailable, overloaded."""
 
 
 @attrs.frozen(kw_only=True)
@@ -83,12 +100,68 @@ class Llm(pocketflow.Node):  # type: ignore[misc]  # pocketflow ships no types
         usage = response.usage()
         return _Answer(text=text, model=model.model_id, usage={"input": usage.input, "output": usage.output})
 
+    def exec_fallback(self, prep_res: _Question, exc: Exception) -> _Answer:
+        """Raise a failure, told apart where nothing was done.
+
+        Raises:
+            ModelUnreachable: There was no connection.
+            ModelBusy: Too many questions were asked, or the provider is overloaded.
+        """
+        undone = _undone(exc)
+        if undone is None:
+            raise exc
+        raise undone from exc
+
     def post(self, shared: MutableMapping[str, Any], prep_res: _Question, exec_res: _Answer) -> str:
         """Write `response`, `model` and `usage`."""
         shared["response"] = exec_res.text if prep_res.schema is None else _parsed(exec_res.text)
         shared["model"] = exec_res.model
         shared["usage"] = exec_res.usage
         return "default"
+
+
+def _undone(error: Exception) -> PflowError | None:
+    """Return the failure as one that may be tried again if nothing was done, else None."""
+    chain = list(_chain(error))
+    status = next((found for found in map(_status, chain) if found), None)
+    if status in _TURNED_AWAY:
+        return _busy(error, status, _retry_after(chain))
+    if any(isinstance(cause, (ConnectionRefusedError, gaierror)) for cause in chain):
+        details = {"ran": "not ran", "retryable": True}
+        return ModelUnreachable(f"The model could not be reached: {chain[-1]}", details=details)
+    return None
+
+
+def _busy(error: Exception, status: int | None, retry_after: str | None) -> ModelBusy:
+    details = {"status": status, "ran": "not ran", "retryable": True}
+    if retry_after is not None:
+        details["retry_after"] = retry_after
+    busy = ModelBusy(f"The model turned the question away: {error}", details=details)
+    busy.action = "rate_limited" if status == HTTPStatus.TOO_MANY_REQUESTS else "error"
+    return busy
+
+
+def _chain(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
+
+
+def _status(error: BaseException) -> int | None:
+    # `status_code` where a library for models raised it, `code` where Python's own did.
+    for name in ("status_code", "code"):
+        status = getattr(error, name, None)
+        if isinstance(status, int):
+            return status
+    return None
+
+
+def _retry_after(chain: Sequence[BaseException]) -> str | None:
+    for error in chain:
+        headers = getattr(getattr(error, "response", error), "headers", None)
+        if isinstance(headers, Mapping | Message) and "Retry-After" in headers:
+            return str(headers["Retry-After"])
+    return None
 
 
 def _library() -> Any:

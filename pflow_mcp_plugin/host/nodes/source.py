@@ -73,6 +73,7 @@ _ENTRIES = (
         file_path="pflow_mcp_plugin/host/nodes/shell.py",
         source="pflow",
         description="Run a command: a program with a list of arguments, or a line for the shell",
+        retryable=False,
         interface=Interface(
             inputs=("stdin",),
             params=(
@@ -119,6 +120,7 @@ _ENTRIES = (
                 Field(key="model", type="str", description="The model that gave it"),
                 Field(key="usage", type="dict", description="Tokens that went in and came out"),
             ),
+            actions=("default", "error", "rate_limited"),
         ),
     ),
 )

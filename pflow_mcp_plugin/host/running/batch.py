@@ -16,11 +16,12 @@ from typing import Any
 
 import attrs
 
-from pflow_mcp_plugin.contract import PflowError
+from pflow_mcp_plugin.contract import Field, PflowError
 from pflow_mcp_plugin.host.running.attempts import Attempts, Execute, Result, routed
 from pflow_mcp_plugin.host.running.failures import BatchUnusable, Interrupted, node_failure, said
 from pflow_mcp_plugin.host.running.progress import progress
 from pflow_mcp_plugin.host.running.store import NodeAwareSharedStore
+from pflow_mcp_plugin.host.workflow.coercion import TypeMismatch, coerce
 from pflow_mcp_plugin.host.workflow.compilation import PlannedNode
 from pflow_mcp_plugin.host.workflow.repetition import Batch
 
@@ -29,6 +30,8 @@ Engine = Callable[[int], AbstractContextManager[Executor]]
 ERRORS_IN_TRACE = 10
 _NAP = 0.25
 """Seconds."""
+
+_ITEMS = Field(key="items", type="list")
 
 _Item = tuple[int, Any]
 
@@ -80,16 +83,11 @@ def run_batch(
 
 def _items(attempts: Attempts, batch: Batch) -> Sequence[Any]:
     items = attempts.resolve(batch.items, "batch.items")
-    if isinstance(items, str):
-        import json
-
-        try:
-            items = json.loads(items)
-        except ValueError:
-            raise BatchUnusable(items) from None
-    if not isinstance(items, (list, tuple)):
-        raise BatchUnusable(items)
-    return items
+    try:
+        listed: Sequence[Any] = coerce(items, _ITEMS)
+    except TypeMismatch:
+        raise BatchUnusable(items) from None
+    return listed
 
 
 def _run_item(

@@ -13,6 +13,9 @@ from pflow_mcp_plugin.host.workflow.findings import listing
 from pflow_mcp_plugin.host.workflow.templates import MissingValue
 from pflow_mcp_plugin.redaction import Redactor
 
+_LAST_DONE = 5
+"""So many of the nodes that were done are named to people."""
+
 
 class RunFailed(PflowError):
     """A run ended without a node being at fault."""
@@ -75,6 +78,17 @@ def node_failure(node: NodeRef, error: BaseException, where: str = "") -> NodeFa
     failure.action = error.action
     failure.__cause__ = error
     return failure
+
+
+def with_done(error: PflowError, done: Sequence[NodeRef]) -> PflowError:
+    """Say in the error of a node, or of an interrupt, which nodes ended well before; return it."""
+    if done and isinstance(error, (NodeFailed, Interrupted)):
+        last = ", ".join(f"{node.id} ({node.type})" for node in done[-_LAST_DONE:])
+        some = f"{len(done):,} nodes, the last of them " if len(done) > _LAST_DONE else ""
+        error.message = f"{error.message}\nDone before it: {some}{last}"
+        error.args = (error.message,)
+        error.details["done"] = [node.id for node in done]
+    return error
 
 
 def said(error: BaseException) -> str:

@@ -11,7 +11,7 @@ import attrs
 from pflow_mcp_plugin.contract import EXIT_CODES, Outcome, PflowError, Problem
 from pflow_mcp_plugin.host.running.batch import Engine
 from pflow_mcp_plugin.host.running.contexts import run_contexts
-from pflow_mcp_plugin.host.running.failures import Interrupted, redacted
+from pflow_mcp_plugin.host.running.failures import Interrupted, redacted, with_done
 from pflow_mcp_plugin.host.running.run import CurrentRun
 from pflow_mcp_plugin.host.running.signals import EndingSignals
 from pflow_mcp_plugin.host.running.steps import Steps
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from pflow_mcp_plugin.host.app import EmbeddedHost
 
 MOST_STEPS = 1_000
+STEPS_PER_NODE = 10
 
 
 class Runner:
@@ -34,11 +35,12 @@ class Runner:
 
     Args:
         host: Its registry and hooks are used when a workflow is checked or run, not before.
-        max_steps: How many node executions one run may take.
+        max_steps: How many node executions one run may take; by default `MOST_STEPS`, or
+            `STEPS_PER_NODE` times the nodes of the workflow where that is more.
         engine: Opens what runs the items of parallel batches; threads by default.
     """
 
-    def __init__(self, host: EmbeddedHost, *, max_steps: int = MOST_STEPS, engine: Engine = Threads) -> None:
+    def __init__(self, host: EmbeddedHost, *, max_steps: int | None = None, engine: Engine = Threads) -> None:
         self._host = host
         self._max_steps = max_steps
         self._engine = engine
@@ -87,6 +89,7 @@ class Runner:
             self._host.report(warning)
         run = CurrentRun(self._host, compiled.workflow)
         values, _ = bind_inputs(compiled.document, inputs)
+        run.recorder.given(values)
         steps = Steps(run, Values(compiled.document, {**values, "__run__": run}), self._engine)
         with EndingSignals() as signals:
             outputs, error = self._attempt(compiled, run, steps)
@@ -112,7 +115,8 @@ class Runner:
             # Only now: plugins have started what takes time, and pocketflow imports asyncio.
             from pflow_mcp_plugin.host.running.flow import build_flow
 
-            build_flow(compiled, steps, self._max_steps).run(steps.values.root)
+            bound = self._max_steps or max(MOST_STEPS, STEPS_PER_NODE * len(compiled.nodes))
+            build_flow(compiled, steps, bound).run(steps.values.root)
             return collect_outputs(steps), None
         except PflowError as error:
             return {}, error
@@ -124,9 +128,9 @@ class Runner:
     def _outcome(
         self, run: CurrentRun, outputs: Mapping[str, Any], error: PflowError | None, *, trace: bool
     ) -> Outcome:
-        if error is not None:
-            redacted(error, run.redactor)
         recorder = run.recorder
+        if error is not None:
+            redacted(with_done(error, recorder.done), run.redactor)
         return Outcome(
             success=error is None,
             outputs=outputs,
@@ -134,7 +138,7 @@ class Runner:
             trace_path=self._write_trace(recorder, error) if trace else None,
             error=error,
             steps=len(recorder.steps),
-            exit_code=_exit_code(error, completed=recorder.completed),
+            exit_code=_exit_code(error, completed=bool(recorder.done)),
         )
 
     def _write_trace(self, recorder: Recorder, error: PflowError | None) -> Path | None:

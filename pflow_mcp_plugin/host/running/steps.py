@@ -9,7 +9,7 @@ import attrs
 
 from pflow_mcp_plugin.host.running.attempts import Attempts, Execute, Result
 from pflow_mcp_plugin.host.running.batch import Engine, run_batch
-from pflow_mcp_plugin.host.running.failures import said
+from pflow_mcp_plugin.host.running.failures import NodeFailed, said
 from pflow_mcp_plugin.host.running.run import CurrentRun
 from pflow_mcp_plugin.host.running.store import NodeAwareSharedStore
 from pflow_mcp_plugin.host.running.trace import Step
@@ -51,6 +51,8 @@ class Steps:
             result = self._perform(planned, execute, store, step)
             step.error = said(result.failure.__cause__ or result.failure) if result.failure else None
             step.action = result.action
+            if result.failure and (details := self._shown(result.failure)):
+                step.details["failure"] = details
             if result.retries:
                 step.details["retries"] = result.retries
         finally:
@@ -69,6 +71,11 @@ class Steps:
             step.params = params
 
         return self.attempts.perform(planned, execute, store, planned.retry, note)
+
+    def _shown(self, failure: NodeFailed) -> Any:
+        known = ("node", "node_type")
+        details = {key: value for key, value in failure.details.items() if key not in known}
+        return self.run.recorder.excerpt(details)
 
     def _store(self, planned: PlannedNode) -> NodeAwareSharedStore:
         return NodeAwareSharedStore(

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from typing import Any
 
+_NOTHING = object()
+"""Stands for the value of a name that was not there."""
+
 
 class NodeAwareSharedStore(MutableMapping[str, Any]):
     """The shared store as one node sees it during one execution.
@@ -35,6 +38,7 @@ class NodeAwareSharedStore(MutableMapping[str, Any]):
         lookup: Callable[[str], Any] | None = None,
     ) -> None:
         self.written: dict[str, Any] = {}
+        self._former: dict[str, Any] = {}
         self._shared = shared
         self._inputs = input_mappings or {}
         self._outputs = output_mappings or {}
@@ -60,24 +64,34 @@ class NodeAwareSharedStore(MutableMapping[str, Any]):
             self._shared[key] = value
             return
         self.written[key] = value
-        if key in self._outputs:
-            self._shared[self._outputs[key]] = value
-        elif not self._namespaced:
-            self._shared[key] = value
+        if key in self._outputs or not self._namespaced:
+            name = self._outputs.get(key, key)
+            self._remember(name)
+            self._shared[name] = value
 
     def __delitem__(self, key: str) -> None:
         removed = self.written.pop(key, self) is not self
         name = self._outputs.get(key, key)
         shares = is_reserved(key) or key in self._outputs or not self._namespaced
         if shares and name in self._shared:
+            self._remember(name)
             del self._shared[name]
         elif not removed:
             raise KeyError(key)
 
+    def _remember(self, name: str) -> None:
+        if not is_reserved(name):
+            self._former.setdefault(name, self._shared.get(name, _NOTHING))
+
     def take_back(self) -> None:
-        """Remove what the node has written, before it is tried again."""
-        for key in list(self.written):
-            del self[key]
+        """Undo what the node has written and removed, before it is tried again."""
+        self.written.clear()
+        for name, value in self._former.items():
+            if value is _NOTHING:
+                self._shared.pop(name, None)
+            else:
+                self._shared[name] = value
+        self._former.clear()
 
     def __iter__(self) -> Iterator[str]:
         names = dict.fromkeys([*self.written, *self._inputs, *self._shared, *self._before])

@@ -68,13 +68,22 @@ class Recorder:
         self._run_id = run_id
         self._workflow = workflow
         self._redactor = redactor
+        self._inputs: Any = {}
         self._started = time.time()
         self._began = time.perf_counter()
 
     @property
-    def completed(self) -> bool:
-        """Whether a node has run without failing."""
-        return any(step.error is None and step.action is not None for step in self.steps)
+    def done(self) -> tuple[NodeRef, ...]:
+        """The nodes that have run without failing, in the order in which they last did."""
+        ended = (step.node for step in reversed(self.steps) if step.error is None and step.action is not None)
+        distinct: dict[str, NodeRef] = {}
+        for node in ended:
+            distinct.setdefault(node.id, node)
+        return tuple(reversed(distinct.values()))
+
+    def given(self, inputs: Mapping[str, Any]) -> None:
+        """Note what the run is given, as it is now."""
+        self._inputs = _copied(inputs)
 
     def begin(self, node: NodeRef) -> Step:
         """Begin a step; the caller fills in what it learns, in any form, and ends it."""
@@ -121,6 +130,8 @@ class Recorder:
             "milliseconds": _since(self._began),
             "success": error is None,
             "error": self.excerpt(error.to_dict()) if error else None,
+            # Only now: what is cut must have been redacted before, and now every secret is known.
+            "inputs": self.excerpt(self._inputs),
             "steps": [step.to_dict() for step in self.steps],
         }
 
@@ -173,6 +184,15 @@ class _Excerpt:
                 break
             copy.append(self.of(item, depth + 1))
         return copy
+
+
+def _copied(value: Any, depth: int = 0) -> Any:
+    """Copy what nodes could change in place."""
+    if depth < _DEEPEST and isinstance(value, Mapping):
+        return {key: _copied(item, depth + 1) for key, item in value.items()}
+    if depth < _DEEPEST and isinstance(value, (list, tuple)):
+        return [_copied(item, depth + 1) for item in value]
+    return value
 
 
 def _repr(value: Any) -> str:

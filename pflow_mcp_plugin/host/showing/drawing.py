@@ -64,14 +64,14 @@ def svg(document: Document, graph: Graph) -> str:
 
 def _spots(graph: Graph) -> dict[str, _Spot]:
     """Return a place for each node: its row is how many steps it is from the start."""
-    rows: dict[str, int] = {graph.start: 0}
-    waiting = [graph.start]
+    rows: dict[str, int] = {graph.start: 0} if graph.start else {}
+    waiting = list(rows)
     for node_id in waiting:
         for target in graph.successors[node_id].values():
             if target not in rows:
                 rows[target] = rows[node_id] + 1
                 waiting.append(target)
-    last = max(rows.values()) + 1
+    last = max(rows.values(), default=-1) + 1
     rows |= {node_id: last for node_id in graph.successors if node_id not in rows}
     taken: dict[int, int] = {}
     spots = {}
@@ -118,8 +118,9 @@ def _around(one: _Spot, other: _Spot, number: int) -> tuple[str, int, int]:
 def _box(node: NodeSpec, spot: _Spot, *, far: bool) -> str:
     about = node.type if node.batch is None else f"{node.type} (for each item)"
     left = spot.x - _WIDTH // 2
+    reached = ' class="far"' if far else ""
     return (
-        f"<g{' class=far' if far else ''}><title>{escape(f'{node.id}: {about}')}</title>"
+        f"<g{reached}><title>{escape(f'{node.id}: {about}')}</title>"
         f'<rect x="{left}" y="{spot.y}" width="{_WIDTH}" height="{_HEIGHT}"/>'
         f'<text x="{spot.x}" y="{spot.y + 22}">{escape(_short(node.id))}</text>'
         f'<text class="type" x="{spot.x}" y="{spot.y + 40}">{escape(_short(about))}</text></g>'

@@ -12,7 +12,9 @@ _ENTITIES = str.maketrans({"#": "#35;", '"': "#quot;", "<": "#lt;", ">": "#gt;",
 def mermaid(document: Document, graph: Graph) -> str:
     """Return the flowchart's text; its nodes are `n0`, `n1`... as ids can be Mermaid's own words."""
     names = {node.id: f"n{index}" for index, node in enumerate(document.nodes)}
-    lines = ["flowchart TD", f"    start(( )) --> {names[graph.start]}"]
+    lines = ["flowchart TD"]
+    if graph.start:
+        lines.append(f"    start(( )) --> {names[graph.start]}")
     lines += [f"    {names[node.id]}{_box(node)}" for node in document.nodes]
     for source, routes in graph.successors.items():
         for action, target in routes.items():

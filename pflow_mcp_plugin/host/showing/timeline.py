@@ -11,11 +11,15 @@ from pflow_mcp_plugin.host.showing.page import page
 
 _TICKS = 4
 _STYLE = """
-.axis, summary { display: grid; grid-template-columns: 17rem 1fr 6rem; gap: .75rem; align-items: center; }
+.message { white-space: pre-line; }
+.axis, .step > summary { display: grid; grid-template-columns: 17rem 1fr 6rem; gap: .75rem; }
+.axis, .step > summary { align-items: center; }
 .axis { font-size: 11px; opacity: .7; margin-top: 1.25rem; }
 .ticks { display: flex; justify-content: space-between; }
 details { border-top: 1px solid var(--line); }
 summary { cursor: pointer; padding: .3rem 0; list-style: none; }
+.opener::before { content: "▸ "; opacity: .6; }
+[open] > summary .opener::before { content: "▾ "; }
 summary:hover { background: var(--soft); }
 .name { overflow: hidden; text-overflow: ellipsis; white-space: nowrap; }
 .type { opacity: .65; font-size: 12px; }
@@ -24,6 +28,7 @@ summary:hover { background: var(--soft); }
 .failed .bar { background: var(--bad); }
 .failed .name { color: var(--bad); }
 .time { text-align: right; font-variant-numeric: tabular-nums; }
+.given { margin-top: .75rem; }
 .inside { padding: .25rem 0 1rem 1rem; }
 h3 { font-size: 12px; margin: .75rem 0 .25rem; opacity: .7; }
 pre { margin: 0; padding: .5rem .75rem; background: var(--soft); overflow: auto; max-height: 26rem; }
@@ -47,10 +52,14 @@ def _heading(trace: Mapping[str, Any], count: int) -> Iterator[str]:
     yield f"<p>Run {_text(trace.get('run_id'))}, {_text(trace.get('started'))}: {ended}, {steps}, {took}</p>"
     error = trace.get("error")
     if isinstance(error, Mapping):
-        yield f'<p class="bad">{_text(error.get("message"))}</p>'
+        yield f'<p class="bad message">{_text(error.get("message"))}</p>'
         suggestions = error.get("suggestions")
         for suggestion in suggestions if isinstance(suggestions, list) else ():
             yield f"<p>→ {_text(suggestion)}</p>"
+    if trace.get("inputs"):
+        summary = '<summary><span class="opener">Inputs of the run</span></summary>'
+        yield f'<details class="given">{summary}{_pre(trace["inputs"])}</details>'
+    yield '<p class="type">A bar shows when its step ran. Click a row to see what went in and came out.</p>'
 
 
 def _axis(length: float) -> str:
@@ -62,9 +71,9 @@ def _rows(steps: list[Mapping[str, Any]], length: float) -> Iterator[str]:
     for step in steps:
         failed = step.get("error") is not None
         # One that failed stands open: it is what people look for.
-        yield f'<details class="{"failed" if failed else "fine"}"{" open" if failed else ""}>'
+        yield f'<details class="step {"failed" if failed else "fine"}"{" open" if failed else ""}>'
         yield (
-            f'<summary><span class="name">{"✗ " if failed else ""}{_text(step.get("id"))} '
+            f'<summary><span class="name opener">{"✗ " if failed else ""}{_text(step.get("id"))} '
             f'<span class="type">{_text(step.get("type"))}</span></span>'
             f'<span class="track">{_bar(step, length)}</span>'
             f'<span class="time">{_duration(_number(step.get("milliseconds")))}</span></summary>'
@@ -88,15 +97,16 @@ def _inside(step: Mapping[str, Any]) -> Iterator[str]:
     }
     for name, value in parts.items():
         if value not in (None, {}, "default"):
-            yield f"<h3>{name}</h3><pre>{escape(_shown(value))}</pre>"
+            yield f"<h3>{name}</h3>{_pre(value)}"
 
 
 def _end(step: Mapping[str, Any]) -> float:
     return _number(step.get("offset")) + _number(step.get("milliseconds"))
 
 
-def _shown(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2)
+def _pre(value: Any) -> str:
+    shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2)
+    return f"<pre>{escape(shown)}</pre>"
 
 
 def _text(value: Any) -> str:
@@ -110,4 +120,4 @@ def _number(value: Any) -> float:
 def _duration(milliseconds: float) -> str:
     if milliseconds >= 10_000:
         return f"{milliseconds / 1000:,.1f} s"
-    return f"{milliseconds:.0f} ms" if milliseconds >= 10 else f"{milliseconds:.1f} ms"
+    return f"{milliseconds:.0f} ms" if milliseconds >= 10 or not milliseconds else f"{milliseconds:.1f} ms"

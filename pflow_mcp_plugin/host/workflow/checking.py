@@ -165,11 +165,21 @@ class _Check:
             missing = self.types.missing(node.type)
             self.findings.problems.append(attrs.evolve(missing, path=f"{node.path}.type"))
         else:
+            self.check_retries(node, entry)
             self.check_params(node, entry)
             self.check_required(node, entry, scope)
         checker = self.reference_check(scope, f"node {node.id}")
         for key, value in node.params.items():
             checker.check(value, at(f"{node.path}.params", str(key)))
+
+    def check_retries(self, node: NodeSpec, entry: Entry) -> None:
+        retry = node.batch.retry if node.batch else node.retry
+        if retry is None or not retry.max or entry.retryable or entry.purity == "flow_safe":
+            return
+        path = f"{node.path}.batch.max_retries" if node.batch else f"{node.path}.retry"
+        message = f"Node {node.id} ({node.type}) is never tried again: that could do harm"
+        step = "Remove it" if node.batch else "Remove it, or lead an edge for its failure back to it"
+        self.findings.warning(path, message, step)
 
     def check_params(self, node: NodeSpec, entry: Entry) -> None:
         fields = {field.key: field for field in entry.interface.params}

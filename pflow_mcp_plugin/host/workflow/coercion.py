@@ -33,12 +33,12 @@ class TypeMismatch(ValueError):
 
     Attributes:
         expected: The declared type, or the allowed values.
-        given: The value's type and the value, shortened.
+        given: The value's type and the value, shortened, and what of it would be lost.
     """
 
-    def __init__(self, expected: str, value: Any) -> None:
+    def __init__(self, expected: str, value: Any, lost: str = "") -> None:
         self.expected = expected
-        self.given = described(value)
+        self.given = f"{described(value)} ({lost})" if lost else described(value)
         super().__init__(f"expected {expected}, got {self.given}")
 
 
@@ -78,7 +78,7 @@ def coerce(value: Any, field: Field) -> Any:
         converted = _CONVERSIONS.get(name, _no_conversion)(value)
         if converted is not _MISFIT:
             return converted
-    raise TypeMismatch(field.type, value)
+    raise TypeMismatch(field.type, value, _lost(value) if {"list", "dict"} & {*alternatives} else "")
 
 
 def _choices(field: Field) -> list[Any] | None:
@@ -134,10 +134,10 @@ def _float_of_int(value: int) -> float | int:
 
 
 def _float_of_text(text: str) -> Any:
-    from decimal import Decimal
-
-    number = float(text)
-    return number if math.isfinite(number) and Decimal(repr(number)) == Decimal(text) else _MISFIT
+    try:
+        return _exact_float(text)
+    except ValueError:
+        return _MISFIT
 
 
 def _to_bool(value: Any) -> Any:
@@ -155,7 +155,7 @@ def _from_json(kind: type) -> Callable[[Any], Any]:
         if not isinstance(value, str):
             return _MISFIT
         try:
-            parsed = json.loads(value, parse_constant=_refuse_constant)
+            parsed = _LOSSLESS.decode(value)
         except (ValueError, RecursionError):
             return _MISFIT
         return parsed if isinstance(parsed, kind) else _MISFIT
@@ -163,8 +163,57 @@ def _from_json(kind: type) -> Callable[[Any], Any]:
     return convert
 
 
+def _lost(value: Any) -> str:
+    """Return what keeps a JSON text from being read without loss; empty for any other value."""
+    try:
+        if isinstance(value, str):
+            _LOSSLESS.decode(value)
+    except _Lossy as error:
+        return str(error)
+    except (ValueError, RecursionError):
+        pass
+    return ""
+
+
+class _Lossy(ValueError):
+    """A JSON text says something that a Python value could not give back."""
+
+
+def _exact_float(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number) or not _is_exactly(number, text):
+        message = f"{text[:40]} is no exact float"
+        raise _Lossy(message)
+    return number
+
+
+def _is_exactly(number: float, text: str) -> bool:
+    from decimal import Decimal, InvalidOperation
+
+    try:
+        return Decimal(repr(number)) == Decimal(text)
+    except InvalidOperation:  # an exponent that has no meaning
+        return False
+
+
+def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    members: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in members:
+            message = f"key {key[:40]} stands twice"
+            raise _Lossy(message)
+        members[key] = value
+    return members
+
+
 def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(name)
+
+
+_LOSSLESS = json.JSONDecoder(
+    object_pairs_hook=_distinct, parse_float=_exact_float, parse_constant=_refuse_constant
+)
+"""Refuses what Python could not give back: keys that stand twice, numbers that no float holds."""
 
 
 def _no_conversion(_: Any) -> Any:

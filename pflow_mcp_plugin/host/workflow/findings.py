@@ -57,11 +57,18 @@ def shown(value: Any) -> str:
     return names.get(type(value), f"a {type(value).__name__}")
 
 
-def did_you_mean(name: str, known: Iterable[str], otherwise: str = "") -> str:
-    """Return a suggestion that names what comes closest to `name`, else `otherwise`."""
+def did_you_mean(name: str, known: Iterable[str], otherwise: str = "", *, cutoff: float = 0.6) -> str:
+    """Return a suggestion that names what comes closest to `name`, else `otherwise`.
+
+    Args:
+        name: What was written.
+        known: What could have been meant.
+        otherwise: What is suggested when nothing is close.
+        cutoff: How close is close, from 0 to 1.
+    """
     from difflib import get_close_matches
 
-    close = get_close_matches(name, list(known), n=3, cutoff=0.6)
+    close = get_close_matches(name, list(known), n=3, cutoff=cutoff)
     return f"Did you mean {' or '.join(close)}?" if close else otherwise
 
 

@@ -15,12 +15,14 @@ def bind_inputs(document: Document, given: Mapping[str, Any]) -> tuple[dict[str,
     """Return the values that a run starts with, and what is wrong with what it is given.
 
     A text for an input of another type is read as that type: lists and objects as JSON, booleans as
-    `true` or `false`. Values that are typed already pass as they are. Defaults are filled in.
+    `true` or `false`. Other values are converted where nothing is lost. A None for an optional input
+    whose type does not take it counts as not given. Defaults are filled in.
     Without namespacing a run may be given more than is declared: nodes find it at the root of the
     shared store.
     """
     findings = Findings()
     declared = document.inputs
+    given = {name: value for name, value in given.items() if not _is_left_out(value, declared.get(name))}
     for name in given:
         if name not in declared and (document.namespaced or name.startswith("__")):
             hint = did_you_mean(name, declared, f"The inputs are {listing(declared)}")
@@ -33,16 +35,23 @@ def bind_inputs(document: Document, given: Mapping[str, Any]) -> tuple[dict[str,
     return {**defaults, **_typed(declared, given, findings)}, findings.problems
 
 
+def _is_left_out(value: Any, spec: InputSpec | None) -> bool:
+    if value is not None or spec is None or (spec.required and not spec.has_default):
+        return False
+    return {type_name(part) for part in spec.field.types}.isdisjoint({"None", "any"})
+
+
 def _typed(declared: Mapping[str, InputSpec], given: Mapping[str, Any], findings: Findings) -> dict[str, Any]:
     values = dict(given)
     for name, spec in declared.items():
-        if not isinstance(values.get(name), str):
+        if name not in given:
             continue
+        value = given[name]
         try:
-            values[name] = _parse(values[name], spec)
+            values[name] = _parse(value, spec) if isinstance(value, str) else coerce(value, spec.field)
         except TypeMismatch as error:
             message = f"Input {name} must be {error.expected}, got {error.given}"
-            findings.error(spec.path, message, _spelling(spec))
+            findings.error(spec.path, message, _spelling(spec) if isinstance(value, str) else "")
     return values
 
 

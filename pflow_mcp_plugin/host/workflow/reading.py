@@ -17,7 +17,7 @@ from pflow_mcp_plugin.host.workflow.document import (
     NodeSpec,
     OutputSpec,
 )
-from pflow_mcp_plugin.host.workflow.findings import Findings, at, did_you_mean, shown
+from pflow_mcp_plugin.host.workflow.findings import Findings, at, did_you_mean, listing, shown
 from pflow_mcp_plugin.host.workflow.repetition import Batch, Retry, read_batch, read_retry
 
 T = TypeVar("T")
@@ -42,9 +42,14 @@ _KEYS = frozenset(
         "description",
     }
 )
+NODE_KEYS = frozenset({"id", "type", "params", "purpose", "batch", "retry", "version"})
+EDGE_KEYS = frozenset({"from", "to", "action"})
+INPUT_KEYS = frozenset({"type", "required", "default", "description", "stdin"})
 _TYPES = ("any", *FRIENDLY.values())
 _NAME = re.compile(r"\w[\w-]*")
 _DEEPEST = 100
+_CLOSE = 0.75
+"""How much a node's key is like one of ours before it is taken for a misspelt one."""
 _WORDS: Mapping[type, str] = {dict: "an object", list: "a list", str: "a text", bool: "true or false"}
 
 
@@ -116,6 +121,20 @@ class _Reader:
                 hint = did_you_mean(key, _KEYS, "Put what is yours under metadata")
                 self.findings.warning(at("$", key), f"Unknown key {key}", hint)
 
+    def check_members(self, item: Mapping[str, Any], known: frozenset[str], path: str) -> None:
+        """Warn of keys that mean nothing here."""
+        for key in item:
+            if key not in known:
+                hint = did_you_mean(str(key), known, f"The keys are {listing(sorted(known))}")
+                self.findings.warning(at(path, str(key)), f"Unknown key {key}", hint)
+
+    def check_spelling(self, node: Mapping[str, Any], path: str) -> None:
+        """Warn of a node's keys that are nearly ours; any other is someone's own."""
+        for key in node:
+            hint = did_you_mean(str(key), NODE_KEYS - node.keys(), cutoff=_CLOSE)
+            if key not in NODE_KEYS and hint:
+                self.findings.warning(at(path, str(key)), f"Unknown key {key}", hint)
+
     def check_version(self, workflow: Mapping[str, Any]) -> None:
         version = self.get(workflow, "ir_version", str, "$", IR_VERSION)
         major = version.partition(".")[0]
@@ -142,6 +161,7 @@ class _Reader:
         path = f"$.nodes[{index}]"
         if not self.expect(item, dict, path):
             return None
+        self.check_spelling(item, path)
         named = self.name_at(item, "id", path)
         typed = self.name_at(item, "type", path) if "id" in item or "type" in item else ""
         params = self.get(item, "params", dict, path, {})
@@ -190,6 +210,7 @@ class _Reader:
         path = f"$.edges[{index}]"
         if not self.expect(item, dict, path):
             return None
+        self.check_members(item, EDGE_KEYS, path)
         source, target = self.name_at(item, "from", path), self.name_at(item, "to", path)
         action = self.get(item, "action", str, path, "default") or "default"
         return (
@@ -211,6 +232,7 @@ class _Reader:
         path = at("$.inputs", str(name))
         if not self.is_name(str(name), path, "input name") or not self.expect(item, dict, path):
             return None
+        self.check_members(item, INPUT_KEYS, path)
         kind = self.get(item, "type", str, path, "any")
         if not is_type(kind):
             hint = did_you_mean(kind, _TYPES, f"Use one of {', '.join(_TYPES)}")

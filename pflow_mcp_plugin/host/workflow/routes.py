@@ -6,13 +6,10 @@ from collections.abc import Mapping
 
 import attrs
 
-from pflow_mcp_plugin.contract import Entry
+from pflow_mcp_plugin.contract import FAILURES, Entry
 from pflow_mcp_plugin.host.workflow.document import Document, NodeSpec
 from pflow_mcp_plugin.host.workflow.findings import Findings, did_you_mean, listing
 from pflow_mcp_plugin.host.workflow.graph import Graph
-
-_ORDINARY = frozenset({"default", "error"})
-"""Actions that any node may declare, and that lead nowhere by themselves."""
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
@@ -78,4 +75,5 @@ class RouteCheck:
         """Return whether a node may end the flow by an action of its own that no edge takes."""
         entry = self.entries[self.nodes[node_id].type]
         routed = self.graph.successors[node_id].keys()
-        return entry is None or bool(set(entry.interface.actions) - _ORDINARY - routed)
+        # The default action has an edge in a loop, and a failure that no edge takes fails the run.
+        return entry is None or bool(set(entry.interface.actions) - {"default"} - FAILURES - routed)

@@ -2,8 +2,10 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
+from html import unescape
 
 import pytest
 
@@ -45,7 +47,10 @@ def test_runs_are_listed_newest_first_and_shown_by_id_or_the_beginning_of_one(pf
     latest = pflow("trace", "show", "--json").envelope["data"]
     assert latest["steps"][0]["params"] == {"message": "again"}
     assert latest["steps"][1]["offset"] >= latest["steps"][0]["offset"] + latest["steps"][0]["milliseconds"]
-    assert "read (read-file)" in pflow("trace", "show").stdout
+    shown = pflow("trace", "show").stdout
+    assert "read (read-file)" in shown
+    assert latest["inputs"] == {"text": "again"}
+    assert 'inputs: {\n    "text": "again"\n  }' in shown
 
 
 @pytest.mark.parametrize("word", ["latest", "2020"])
@@ -87,8 +92,8 @@ def test_a_page_of_a_run_is_one_file_in_which_nothing_can_run(pflow, ran, tmp_pa
     page = path.read_text()
     assert path.stat().st_mode & 0o777 == 0o600
     assert "default-src 'none'" in page
-    assert page.count("<details") == 2
-    assert page.count('<details class="failed" open>') == 1
+    assert page.count("<details") == 3
+    assert page.count('<details class="step failed" open>') == 1
     assert "<script" not in page
     assert "<img" not in page
 
@@ -103,24 +108,87 @@ def test_a_page_goes_into_a_pipe_and_leaves_it_one(pflow, ran, tmp_path):
     assert pipe.is_fifo()
 
 
-def test_a_browser_shows_the_page_of_a_run(pflow, ran, tmp_path, chromium):
-    pflow("trace", "view", ran, "--output", "page.html")
-    shown = subprocess.run(
-        [
-            chromium,
-            "--headless",
-            "--no-sandbox",
-            "--disable-gpu",
-            f"--user-data-dir={tmp_path / 'profile'}",
-            "--dump-dom",
-            (tmp_path / "page.html").as_uri(),
-        ],
-        capture_output=True,
-        text=True,
-        timeout=100,
-        check=True,
-    ).stdout
+PLANTED = {
+    "run_id": "planted",
+    "workflow": "wf.json",
+    "started": "2026-01-02T03:04:05.000Z",
+    "milliseconds": 1000.0,
+    "success": False,
+    "error": {"message": "Node b (shell) failed", "suggestions": ["Mend it"]},
+    "inputs": {"text": EVIL},
+    "steps": [
+        {"id": "a", "type": "echo", "offset": 0, "milliseconds": 250, "outputs": {"message": EVIL}},
+        {"id": "b", "type": "shell", "offset": 250, "milliseconds": 500, "error": "out of paper"},
+    ],
+}
+MEASURE = """
+<script>
+addEventListener("load", () => {
+  const rows = [...document.querySelectorAll("details:has(.bar)")].map(row => {
+    const bar = row.querySelector(".bar"), inside = row.querySelector(".inside");
+    const track = row.querySelector(".track").getBoundingClientRect(), box = bar.getBoundingClientRect();
+    const shown = () => inside.checkVisibility() && inside.innerText;
+    const before = shown();
+    bar.click();
+    const after = shown();
+    bar.click();
+    return {
+      left: (box.left - track.left) / track.width, width: box.width / track.width, height: box.height,
+      color: getComputedStyle(bar).backgroundColor, before, after, again: shown(),
+    };
+  });
+  const pre = document.createElement("pre");
+  pre.id = "measured";
+  pre.textContent = JSON.stringify(rows);
+  document.body.append(pre);
+});
+</script>
+</head>
+"""
+
+
+@pytest.fixture
+def browse(pflow, pflow_home, tmp_path, chromium):
+    """Open the page of the planted run in a browser, changed by `change`, and return its final DOM."""
+
+    def open_page(change):
+        traces = pflow_home / "state" / "traces"
+        traces.mkdir(parents=True)
+        (traces / "planted.json").write_text(json.dumps(PLANTED))
+        assert pflow("trace", "view", "planted", "--output", "page.html").exit_code == 0
+        page = tmp_path / "page.html"
+        page.write_text(change(page.read_text()))
+        options = ["--headless", "--no-sandbox", "--disable-gpu", "--dump-dom", "--virtual-time-budget=3000"]
+        profile = f"--user-data-dir={tmp_path / 'profile'}"
+        command = [chromium, *options, "--window-size=1200,800", profile, page.as_uri()]
+        return subprocess.run(command, capture_output=True, text=True, timeout=100, check=True).stdout
+
+    return open_page
+
+
+def with_script(page):
+    return page.replace("</head>", MEASURE)
+
+
+def test_in_a_browser_bars_stand_where_the_steps_ran_and_a_click_opens_them(browse):
+    policy = re.compile("<meta http-equiv=[^>]*>")
+    shown = browse(lambda page: policy.sub("", with_script(page)))
+    measured = re.search('<pre id="measured">(.*)</pre>', shown, re.DOTALL)
+    fine, failed = json.loads(unescape(measured[1]))
+    assert (fine["left"], fine["width"]) == pytest.approx((0, 0.25), abs=0.01)
+    assert (failed["left"], failed["width"]) == pytest.approx((0.25, 0.5), abs=0.01)
+    assert min(fine["height"], failed["height"]) > 5
+    red, green, blue = map(int, re.findall(r"\d+", failed["color"])[:3])
+    assert red > 2 * max(green, blue)
+    assert fine["color"] != failed["color"]
+    assert (fine["before"], fine["again"], failed["after"]) == (False, False, False)
+    assert EVIL in fine["after"]
+    assert "out of paper" in failed["before"]
+    assert failed["again"] == failed["before"]
+
+
+def test_in_a_browser_no_script_runs_in_the_page(browse):
+    shown = browse(with_script)
+    assert "addEventListener" in shown  # it was there
+    assert 'id="measured"' not in shown
     assert "broken in</title>" not in shown
-    assert "&lt;script&gt;" in shown
-    assert shown.count("<details") == 2
-    assert "not-there.txt" in shown

@@ -3,6 +3,9 @@ from __future__ import annotations
 import importlib.util
 import json
 import sys
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import SimpleNamespace
 
 import pytest
 
@@ -63,6 +66,52 @@ def test_with_a_schema_the_answer_is_a_value(bench, parrot):
     params = {"model": "parrot", "schema": {"type": "object"}, "system": "Be brief", "temperature": 1}
     response = bench.run(ask(**params), who="Ann").outputs["response"]
     assert response == {"said": "Hi Ann", "system": "Be brief", "heat": 1.0}
+
+
+@pytest.fixture
+def provider(bench, pflow_home, monkeypatch):
+    """A model of the real library behind an address; a provider there turns every question away."""
+    monkeypatch.setenv("LLM_USER_PATH", str(pflow_home / "llm"))
+    pytest.importorskip("llm", reason="the extra [llm] is not installed")
+    asked = []
+
+    class Busy(BaseHTTPRequestHandler):
+        def do_POST(self):
+            asked.append(self.path)
+            self.send_response(429)
+            self.send_header("Retry-After", "0")
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, *_):
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Busy)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    table = {"model_id": "there", "model_name": "x", "api_base": f"http://127.0.0.1:{server.server_port}"}
+    (pflow_home / "llm").mkdir()
+    (pflow_home / "llm" / "extra-openai-models.yaml").write_text(json.dumps([table]))
+    yield SimpleNamespace(server=server, asked=asked)
+    server.shutdown()
+    server.server_close()
+
+
+def test_a_question_that_was_turned_away_is_asked_again(bench, provider):
+    workflow = ask(model="there")
+    bench.run(workflow, who="Ann")
+    once = len(provider.asked)  # the provider's own library may try a few times by itself
+    workflow["nodes"][0]["retry"] = {"max": 2, "wait": 0}
+    error = bench.run(workflow, who="Ann").error
+    assert len(provider.asked) == 4 * once
+    assert (error.action, error.details["status"], error.details["retry_after"]) == ("rate_limited", 429, "0")
+
+
+def test_a_model_that_is_not_reached_may_be_asked_again(bench, provider):
+    provider.server.shutdown()
+    provider.server.server_close()
+    error = bench.run(ask(model="there"), who="Ann").error
+    assert "could not be reached" in error.message
+    assert (error.kind, error.details["retryable"]) == ("connection", True)
 
 
 def test_a_missing_model_or_key_is_told(bench, parrot):

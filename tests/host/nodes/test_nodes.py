@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 
@@ -66,6 +67,22 @@ def test_a_file_that_cannot_be_written_is_named_with_the_reason(bench, tmp_path)
     (tmp_path / "file").write_text("")
     outcome = bench.run(one("write-file", file_path=str(tmp_path / "file" / "below"), content="x"))
     assert "Cannot write" in outcome.error.message
+
+
+@pytest.mark.parametrize(("append", "retries"), [(False, 2), (True, None)])
+def test_writing_is_tried_again_where_asked_for_but_not_appending(bench, tmp_path, append, retries):
+    (tmp_path / "file").write_text("")
+    workflow = one("write-file", file_path=str(tmp_path / "file" / "below"), content="x", append=append)
+    workflow["nodes"][0]["retry"] = {"max": 2, "wait": 0}
+    [step] = json.loads(bench.run(workflow).trace_path.read_text())["steps"]
+    assert step["details"].get("retries") == retries
+
+
+def test_a_retry_of_a_command_is_warned_of(bench):
+    workflow = one("shell", command=["true"])
+    workflow["nodes"][0]["retry"] = {"max": 1}
+    assert [problem.path for problem in bench.host.runner.validate(workflow)] == ["$.nodes[0].retry"]
+    assert bench.host.registry.get("shell").to_dict()["retryable"] is False
 
 
 def test_every_entry_fits_its_class(bench):

@@ -305,6 +305,33 @@ def test_a_retry_waits_as_long_as_it_was_asked_to(bench, monkeypatch, asked, sec
     assert waited == [seconds]
 
 
+def most_memory(home, folder, items):
+    """Run a batch of so many items in a process of its own; return the most memory it had, in KiB."""
+    echo = {"id": "e", "type": "echo", "params": {"message": "${n}"}}
+    table = {"items": list(range(items)), "as": "n", "parallel": True}
+    (folder / "wf.json").write_text(json.dumps({"nodes": [{**echo, "batch": table}]}))
+    script = """
+import json, resource, sys
+from pflow_mcp_plugin.host.app import open_host
+workflow = json.load(open("wf.json"))
+with open_host() as host:
+    outcome = host.runner.run(workflow, {})
+assert outcome.outputs["succeeded"] == len(outcome.outputs["results"]) == int(sys.argv[1]), outcome.error
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+    command = [sys.executable, "-W", "ignore", "-c", script, str(items)]
+    env = {**os.environ, "PFLOW_HOME": str(home)}
+    ran = subprocess.run(
+        command, cwd=folder, env=env, capture_output=True, text=True, timeout=100, check=True
+    )
+    return int(ran.stdout)
+
+
+def test_ten_times_the_items_take_little_more_memory(pflow_home, tmp_path):
+    few, many = (most_memory(pflow_home, tmp_path, items) for items in (1_000, 10_000))
+    assert many < 2 * few
+
+
 def test_the_trace_holds_counts_and_the_first_errors_not_every_item(bench, double):
     double += range(500)
     outcome = bench.run(batch(list(range(1000)), error_handling="continue", parallel=True))

@@ -1,4 +1,4 @@
-"""A failure that an edge takes leads through a handler and back, in a workflow and in Python."""
+"""A failure that an edge takes leads through a handler and back."""
 
 from __future__ import annotations
 
@@ -57,13 +57,3 @@ def test_in_a_workflow_edges_lead_to_the_handler_and_back(bench):
     assert outcome.outputs == {"answer": "answer"}
     assert log == WAYS
     assert outcome.steps == 6
-
-
-def test_in_python_the_same_is_written_with_pocketflow_alone():
-    search, retry_handler, end = Limited(), BackOff(), pocketflow.Node()
-    search >> end
-    search - "rate_limited" >> retry_handler >> search
-    shared = {"log": []}
-    pocketflow.Flow(start=search).run(shared)
-    assert shared["answer"] == "answer"
-    assert shared["log"] == WAYS

@@ -208,7 +208,8 @@ def test_a_value_that_does_not_fit_names_node_parameter_expected_and_given(bench
         ]
     }
     outcome = bench.run(workflow)
-    assert outcome.error.message == 'Node b (t-typed) failed: parameter n must be int, got str "many"'
+    failed = outcome.error.message.splitlines()[0]
+    assert failed == 'Node b (t-typed) failed: parameter n must be int, got str "many"'
     assert outcome.exit_code == 1
 
 
@@ -220,8 +221,8 @@ def test_a_missing_value_names_node_parameter_template_and_what_is_there(bench, 
             {"id": "b", "type": "t-give", "params": {"value": "${a.extra}"}},
         ]
     }
-    error = bench.run(workflow).error
-    assert error.message == "Node b (t-give) failed: parameter value needs ${a.extra}, but a has value"
+    failed = bench.run(workflow).error.message.splitlines()[0]
+    assert failed == "Node b (t-give) failed: parameter value needs ${a.extra}, but a has value"
     bench.run({**workflow, "template_resolution_mode": "permissive"})
     permissive = bench.run({**workflow, "template_resolution_mode": "permissive"})
     assert permissive.outputs == {"value": "${a.extra}"}
@@ -406,6 +407,13 @@ def test_the_default_bound_is_a_thousand_steps(bench, act):
         "edges": [{"from": "a", "to": "a", "action": "go"}],
     }
     assert bench.run(workflow).steps == 1000
+
+
+def test_a_long_chain_is_no_loop(bench, give):
+    nodes = [{"id": f"n{number}", "type": "t-give", "params": {"value": number}} for number in range(1001)]
+    outcome = bench.run({"nodes": nodes})
+    assert outcome.error is None
+    assert (outcome.steps, outcome.outputs) == (1001, {"value": 1000})
 
 
 def test_run_contexts_are_entered_in_order_and_left_in_reverse_whatever_happens(bench, fail):
@@ -594,7 +602,16 @@ def test_the_trace_holds_each_step_without_secrets_and_at_bounded_size(bench):
     assert "hunter" not in text
     assert len(text) < 300_000
     trace = json.loads(text)
-    assert set(trace) == {"run_id", "workflow", "started", "milliseconds", "success", "error", "steps"}
+    assert set(trace) == {
+        "run_id",
+        "workflow",
+        "started",
+        "milliseconds",
+        "success",
+        "error",
+        "inputs",
+        "steps",
+    }
     step = trace["steps"][0]
     assert step["details"] == {"server": "s", "token": "***"}
     assert step["params"] == {"text": "***", "items": [1, 2]}
@@ -627,6 +644,62 @@ def test_secrets_are_taken_out_of_the_runs_error(bench):
     outcome = bench.run({"nodes": [{"id": "a", "type": "t-tell"}]})
     assert outcome.error.message.endswith("bad key ***")
     assert outcome.error.details["key"] == "***"
+
+
+def test_the_trace_shows_what_the_run_was_given_as_it_was_then(bench):
+    @bench.node("t-change", ["items"])
+    class Change(pocketflow.Node):
+        def post(self, shared, prep_res, exec_res):
+            shared["__run__"].add_secrets(["hush-hush"])
+            shared["items"].append("late")
+
+    workflow = {
+        "inputs": {"items": {"type": "list"}, "text": {"default": "x" * 1995 + "hush-hush"}},
+        "nodes": [{"id": "c", "type": "t-change"}],
+        "outputs": {"text": "${text}"},
+    }
+    inputs = trace_of(bench.run(workflow, items=["early"]))["inputs"]
+    assert inputs["items"] == ["early"]
+    assert inputs["text"] == "x" * 1995 + "***"
+
+
+def test_a_step_whose_failure_is_recovered_from_keeps_its_details(bench, fail, give):
+    fail[0] = PflowError("no paper", details={"tray": 2})
+    workflow = {
+        "nodes": [{"id": "print", "type": "t-fail"}, {"id": "tell", "type": "t-give"}],
+        "edges": [{"from": "print", "to": "tell", "action": "error"}],
+    }
+    outcome = bench.run(workflow)
+    assert outcome.success
+    assert trace_of(outcome)["steps"][0]["details"] == {"failure": {"tray": 2}}
+
+
+def test_a_failure_says_what_was_done_before_it(bench, give, fail):
+    workflow = {"nodes": [{"id": "one", "type": "t-give"}, {"id": "two", "type": "t-fail"}]}
+    error = bench.run(workflow).error
+    assert error.message.splitlines() == [
+        "Node two (t-fail) failed: ValueError: out of paper",
+        "Done before it: one (t-give)",
+    ]
+    assert error.details["done"] == ["one"]
+
+
+def test_of_many_nodes_done_before_a_failure_the_last_are_named(bench, give, fail):
+    nodes = [{"id": f"n{number}", "type": "t-give"} for number in range(40)]
+    error = bench.run({"nodes": [*nodes, {"id": "two", "type": "t-fail"}]}).error
+    last = ", ".join(f"n{number} (t-give)" for number in range(35, 40))
+    assert error.message.splitlines()[1] == f"Done before it: 40 nodes, the last of them {last}"
+    assert error.details["done"] == [node["id"] for node in nodes]
+
+
+def test_a_node_that_was_recovered_from_or_fails_at_once_is_not_among_those_done(bench, give, fail):
+    workflow = {
+        "nodes": [{"id": node_id, "type": "t-fail"} for node_id in ("first", "last")],
+        "edges": [{"from": "first", "to": "last", "action": "error"}],
+    }
+    error = bench.run(workflow).error
+    assert error.message == "Node last (t-fail) failed: ValueError: out of paper"
+    assert "done" not in error.details
 
 
 def test_a_trace_that_cannot_be_written_is_a_warning(bench, give):

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from contextlib import suppress
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -62,6 +64,7 @@ def test_it_behaves_as_a_dictionary():
 
 
 keys = st.sampled_from(["a", "b", "c", "__d__"])
+plain = st.sampled_from(["a", "b", "c"])
 
 
 @given(
@@ -82,3 +85,34 @@ def test_what_is_written_is_read_back(writes, shared, outputs, namespaced):
     if namespaced:
         for key in before.keys() - {"__d__"}:
             assert shared[key] == before[key]
+
+
+def test_what_a_failed_attempt_changed_at_the_root_is_put_back():
+    shared = {"x": 1, "y": 2, "z": 3, "there": 4}
+    before = dict(shared)
+    store = NodeAwareSharedStore(shared, None, {"mapped": "there"})
+    store.update({"x": "a", "mapped": "b", "new": "c"})
+    store["x"] = "d"
+    del store["y"], store["mapped"]
+    store.take_back()
+    assert (shared, store.written) == (before, {})
+
+
+@given(
+    st.lists(st.tuples(plain, st.integers() | st.none())),
+    st.dictionaries(plain, st.integers()),
+    st.dictionaries(st.sampled_from(["a", "b"]), st.sampled_from(["c", "x"])),
+    st.booleans(),
+)
+def test_taking_back_undoes_any_writes_and_removals(changes, shared, outputs, namespaced):
+    before = dict(shared)
+    store = NodeAwareSharedStore(shared, None, outputs, namespaced=namespaced)
+    for key, value in changes:
+        if value is not None:
+            store[key] = value
+        else:
+            with suppress(KeyError):
+                del store[key]
+    store.take_back()
+    assert shared == before
+    assert store.written == {}

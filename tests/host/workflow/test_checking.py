@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pflow_mcp_plugin.contract import Entry, Field, Interface, Problem
+from pflow_mcp_plugin.contract import FAILURES, Entry, Field, Interface, Problem
 from pflow_mcp_plugin.host.workflow import check_workflow, normalise
 
 SCHEMA = {"type": "object", "properties": {"id": {"type": "integer"}, "owner": {"type": "object"}}}
@@ -35,6 +35,15 @@ class Types:
                 ),
             ),
             "any": Entry(node="any", class_name="Any", module="m", interface=Interface(open=True)),
+            "call": Entry(
+                node="call",
+                class_name="Call",
+                module="m",
+                interface=Interface(actions=("default", *sorted(FAILURES))),
+            ),
+            "once": Entry(
+                node="once", class_name="Once", module="m", retryable=False, interface=Interface(open=True)
+            ),
             "pick": Entry(
                 node="pick",
                 class_name="Pick",
@@ -193,6 +202,13 @@ def test_a_good_workflow_has_no_problems():
             ("$.nodes[0]", "The loop a -> a has no way out"),
         ),
         (
+            {
+                "nodes": [{"id": "a", "type": "call"}, {"id": "b", "type": "call"}],
+                "edges": [{"from": "a", "to": "b"}, {"from": "b", "to": "a"}],
+            },
+            ("$.nodes[1]", "The loop b -> a -> b has no way out"),
+        ),
+        (
             {"nodes": [make(title="${b.x}")]},
             ("$.nodes[0].params.title", "${b.x} in node a names nothing that is there"),
         ),
@@ -243,6 +259,10 @@ def test_a_mistake_is_found_with_its_place(workflow, expected):
         ({"nodes": [make("fetch"), make("b", title="${result.x}")]}, "Did you mean ${fetch.result}?"),
         ({"nodes": [make("fetch")], "edges": [{"from": "fetch", "to": "fetsh"}]}, "Did you mean fetch?"),
         ({"nodes": [make()], "inputs": {"x": {"type": "strng"}}}, "Did you mean str?"),
+        ({"nodes": [make()], "inputs": {"x": {"defualt": 1}}}, "Did you mean default?"),
+        ({"nodes": [make()], "edges": [{"from": "a", "to": "a", "acton": "x"}]}, "Did you mean action?"),
+        ({"nodes": [make()], "edges": [{"from": "a", "to": "a", "zz": 1}]}, "The keys are action, from, to"),
+        ({"nodes": [{"id": "any", "parms": {}}]}, "Did you mean params?"),
         ({"nodes": [make()], "outputs": {"o": "a.result"}}, "Write ${a.result}"),
         ({"nodes": [{"id": "x"}]}, "Sync it"),
     ],
@@ -255,6 +275,23 @@ def test_a_problem_names_the_next_step(workflow, suggestion):
     ("workflow", "expected"),
     [
         ({"nodes": [make()], "nods": []}, ("$.nods", "Unknown key nods")),
+        (
+            {"nodes": [make(), make("b")], "edges": [{"from": "a", "to": "b", "acton": "error"}]},
+            ("$.edges[0].acton", "Unknown key acton"),
+        ),
+        (
+            {"nodes": [make(title="${x}")], "inputs": {"x": {"defualt": 1}}},
+            ("$.inputs.x.defualt", "Unknown key defualt"),
+        ),
+        (
+            {"nodes": [{"id": "once", "retry": {"max": 1}}]},
+            ("$.nodes[0].retry", "Node once (once) is never tried again: that could do harm"),
+        ),
+        (
+            {"nodes": [{"id": "once", "batch": {"items": [1], "max_retries": 1}}]},
+            ("$.nodes[0].batch.max_retries", "Node once (once) is never tried again: that could do harm"),
+        ),
+        ({"nodes": [{"id": "any", "parms": {}}]}, ("$.nodes[0].parms", "Unknown key parms")),
         (
             {"nodes": [make(), make("b")], "edges": [{"from": "a", "to": "a", "action": "x"}]},
             ("$.nodes[1]", "Node b is never reached from a"),
@@ -300,6 +337,9 @@ def test_what_may_be_meant_is_a_warning_only(workflow, expected):
         {"nodes": [make(), make("b", title="${a}")]},
         {"nodes": [make(), make("b", title='${a.result["any key"].x}')]},
         {"nodes": [make(title="$${HOME}")]},
+        {"nodes": [{"id": "any", "retry": {"max": 1}}]},
+        {"nodes": [{"id": "once", "batch": {"items": [1]}}]},
+        {"nodes": [{**make(), "version": "1.0.0", "mcp_metadata": {}, "position": [1, 2], "types": 1}]},
         {"nodes": [make(), make("b")], "edges": [{"from": "b", "to": "a"}], "start_node": "b"},
         {"nodes": [make(), make("b", title="${a.issue_url}", count="${a.result.n}")]},
     ],

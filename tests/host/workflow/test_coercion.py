@@ -1,9 +1,10 @@
 from __future__ import annotations
 
 import json
+from decimal import Decimal, InvalidOperation
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pflow_mcp_plugin.contract import Field
@@ -21,6 +22,17 @@ scalars = (
 json_values = st.recursive(
     scalars,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+)
+numerals = st.from_regex(r"-?(0|[1-9]\d{0,25})(\.\d{1,25})?([eE][+-]?\d{1,3})?", fullmatch=True)
+json_texts = st.recursive(
+    st.sampled_from(["null", "true", "NaN", '"a"', '"1.50"', "1e999", "-0.0"]) | numerals,
+    lambda inner: (
+        st.lists(inner, max_size=3).map(lambda items: f"[{', '.join(items)}]")
+        # Of so few keys, that some stand twice.
+        | st.lists(st.tuples(st.sampled_from("ab"), inner), max_size=3).map(
+            lambda pairs: "{" + ",".join(f'"{key}": {value}' for key, value in pairs) + "}"
+        )
+    ),
 )
 unions = st.lists(st.sampled_from(TYPES), min_size=1, max_size=3, unique=True).map(" | ".join)
 
@@ -100,6 +112,11 @@ def test_a_value_that_already_fits_is_left_alone(kind, value):
         ("list", "[NaN]"),
         ("list", "a, b"),
         ("dict", "[" * 100_000),
+        ("dict", '{"a": 1, "a": 2}'),
+        ("list", '[{"b": {"a": 1, "a": 1}}]'),
+        ("list", "[1e999]"),
+        ("list", "[0.12345678901234567890123]"),
+        ("list", "[1e-99999999999999999999]"),
         ("dict", []),
         ("None", 0),
     ],
@@ -108,7 +125,21 @@ def test_a_conversion_that_would_lose_something_is_refused(kind, value):
     with pytest.raises(TypeMismatch) as caught:
         to(kind, value)
     assert caught.value.expected == kind
-    assert len(caught.value.given) < 80
+    assert len(caught.value.given) < 120
+
+
+@pytest.mark.parametrize(
+    ("text", "lost"),
+    [
+        ('{"a": 1, "a": 2}', "key a stands twice"),
+        ('{"a": [0.12345678901234567890123]}', "0.12345678901234567890123 is no exact float"),
+        ('{"a": ', ""),
+    ],
+)
+def test_what_would_be_lost_is_told(text, lost):
+    with pytest.raises(TypeMismatch) as caught:
+        to("dict", text)
+    assert caught.value.given == f"str {json.dumps(text)}" + (f" ({lost})" if lost else "")
 
 
 def test_a_value_must_be_among_the_allowed_ones_of_its_own_type():
@@ -125,30 +156,35 @@ def spelled(value):
     return value if isinstance(value, str) else json.dumps(value)
 
 
-def same(one, other):
-    """Whether two spellings mean the same, numbers being compared exactly."""
-    from decimal import Decimal, InvalidOperation
-
+def meaning(text):
+    """What a text says, read independently: every digit of its numbers, every member of its objects."""
     try:
-        return Decimal(one) == Decimal(other)
+        return json.loads(text, parse_int=exact, parse_float=exact, object_pairs_hook=tuple)
+    except (ValueError, RecursionError):
+        return text
+
+
+def exact(digits):
+    try:
+        return Decimal(digits)
     except InvalidOperation:
-        try:
-            return json.loads(one) == json.loads(other)
-        except ValueError:
-            return one == other
+        return digits
 
 
-@given(json_values, unions)
+@given(json_values | json_texts, unions)
+@example("[1e999, 0.12345678901234567890123]", "list")
+@example('{"a": 1, "a": 2}', "dict")
+@example("[1e-99999999999999999999]", "list")
 def test_coercion_loses_nothing(value, kind):
     try:
         converted = to(kind, value)
     except TypeMismatch:
         return
     if converted is not value:
-        assert same(spelled(converted), spelled(value))
+        assert meaning(spelled(converted)) == meaning(spelled(value))
 
 
-@given(json_values, unions)
+@given(json_values | json_texts, unions)
 def test_coercing_twice_changes_nothing_more(value, kind):
     try:
         once = to(kind, value)

@@ -11,7 +11,14 @@ from hypothesis import strategies as st
 
 from pflow_mcp_plugin.host.workflow import normalise
 from pflow_mcp_plugin.host.workflow.findings import Findings, errors_in
-from pflow_mcp_plugin.host.workflow.reading import _KEYS, SCHEMA_FILE, read_document
+from pflow_mcp_plugin.host.workflow.reading import (
+    _KEYS,
+    EDGE_KEYS,
+    INPUT_KEYS,
+    NODE_KEYS,
+    SCHEMA_FILE,
+    read_document,
+)
 from pflow_mcp_plugin.host.workflow.repetition import _BATCH, _RETRY
 
 SCHEMA = json.loads(SCHEMA_FILE.read_text(encoding="utf-8"))
@@ -130,5 +137,8 @@ def test_on_good_nodes(node):
 def test_the_schema_is_one_and_describes_every_key():
     jsonschema.Draft202012Validator.check_schema(SCHEMA)
     assert set(SCHEMA["properties"]) == _KEYS
+    assert set(SCHEMA["$defs"]["node"]["properties"]) == NODE_KEYS
+    assert set(SCHEMA["$defs"]["edge"]["properties"]) == EDGE_KEYS
+    assert set(SCHEMA["$defs"]["input"]["properties"]) == INPUT_KEYS
     assert set(SCHEMA["$defs"]["batch"]["properties"]) == set(_BATCH)
     assert set(SCHEMA["$defs"]["retry"]["properties"]) == set(_RETRY)

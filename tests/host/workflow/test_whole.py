@@ -1,0 +1,223 @@
+"""From any JSON value to a plan or our own error: normalised, checked, compiled and drawn."""
+
+from __future__ import annotations
+
+import json
+from copy import deepcopy
+from itertools import pairwise
+from xml.etree import ElementTree as ET
+
+from hypothesis import event, example, given, settings
+from hypothesis import strategies as st
+
+from pflow_mcp_plugin.contract import Entry, Field, Interface, PflowError, Problem
+from pflow_mcp_plugin.host.hooks import create_manager
+from pflow_mcp_plugin.host.plugins import Plugins
+from pflow_mcp_plugin.host.showing.drawing import svg
+from pflow_mcp_plugin.host.showing.mermaid import mermaid
+from pflow_mcp_plugin.host.showing.script import python_script
+from pflow_mcp_plugin.host.workflow import bind_inputs, check_workflow, compile_workflow, normalise
+from pflow_mcp_plugin.host.workflow.findings import Findings, errors_in
+from pflow_mcp_plugin.host.workflow.graph import Graph
+from pflow_mcp_plugin.host.workflow.reading import read_document
+
+PLUGINS = Plugins(lambda problem: None, create_manager())
+IDS = ["a", "b", "c"]
+
+
+KNOWN = {
+    "strict": Entry(
+        node="strict",
+        class_name="Strict",
+        module="m",
+        interface=Interface(
+            params=tuple(Field(key=kind, type=kind) for kind in ("str", "int", "list", "dict", "bool")),
+            outputs=(Field(key="out", type="dict", schema={"properties": {"x": {}}}),),
+            actions=("default", "error", "timeout", "done"),
+            inputs=("str",),
+        ),
+    ),
+    "open": Entry(node="open", class_name="Open", module="m", interface=Interface(open=True)),
+}
+
+
+class Types:
+    """Node types that take something of every kind; `old` is an older shape."""
+
+    def find(self, node_type):
+        return KNOWN.get(node_type)
+
+    def missing(self, node_type):
+        return Problem(message=f"Unknown node type {node_type}", kind="not_found")
+
+    def upgrade(self, node):
+        return {**node, "type": "open"} if node.get("type") == "old" else None
+
+
+texts = st.text(max_size=6) | st.sampled_from(
+    [
+        "${a.out.x}",
+        "${b.out[0]}",
+        "x ${i} y",
+        "${",
+        "$${a}",
+        "${item}",
+        "${a}",
+        "a",
+        "i",
+        "__run__",
+        "[1]",
+        "1e999",
+    ]
+)
+scalars = st.none() | st.booleans() | st.integers() | st.floats() | texts
+odd = st.recursive(
+    scalars,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
+    max_leaves=8,
+)
+
+
+words = st.sampled_from(["x", "$${a}", "${i}", "${i} and 1", "3"])
+params = st.fixed_dictionaries(
+    {}, optional={"str": words, "int": st.integers(), "list": st.lists(odd, max_size=2)}
+)
+batches = st.fixed_dictionaries(
+    {"items": st.just("${i}") | st.lists(odd, max_size=2)},
+    optional={
+        "as": st.just("item"),
+        "parallel": st.booleans(),
+        "max_concurrent": st.integers(1, 5),
+        "error_handling": st.sampled_from(["fail_fast", "continue"]),
+        "max_retries": st.integers(0, 3),
+        "retry_wait": st.integers(0, 3),
+    },
+)
+retries = st.fixed_dictionaries(
+    {"max": st.integers(0, 3)}, optional={"wait": st.floats(0, 9), "backoff": st.just(2)}
+)
+settings_of_nodes = st.fixed_dictionaries(
+    {"type": st.sampled_from(["strict", "open", "old"]), "params": params},
+    optional={"purpose": odd, "theirs": odd},
+)
+repeated = (
+    st.just({}) | batches.map(lambda batch: {"batch": batch}) | retries.map(lambda retry: {"retry": retry})
+)
+specs = st.fixed_dictionaries(
+    {},
+    optional={
+        "type": st.just("any"),
+        "default": odd,
+        "required": st.booleans(),
+        "description": st.text(max_size=3),
+    },
+)
+
+
+@st.composite
+def sound_workflows(draw):
+    ids = IDS[: draw(st.integers(1, 3))]
+    nodes = [{"id": node_id, **draw(settings_of_nodes), **draw(repeated)} for node_id in ids]
+    actions = draw(st.lists(st.sampled_from(["error", "done", "timeout"]), max_size=2, unique=True))
+    chain = [{"from": one, "to": other} for one, other in pairwise(ids)]
+    back = [{"from": ids[-1], "to": draw(st.sampled_from(ids)), "action": action} for action in actions]
+    last = f"${{{ids[-1]}}}"
+    mappings = {ids[0]: {"input_mappings": {"str": "i"}, "output_mappings": {"out": "kept"}}}
+    return {
+        "nodes": nodes,
+        "edges": chain + back,
+        "inputs": {"i": draw(specs), "str": draw(specs)},
+        "outputs": draw(st.sampled_from([{}, {"o": last}, {"o": {"source": last}}])),
+        "mappings": draw(st.sampled_from([{}, mappings])),
+        "start_node": draw(st.sampled_from([ids[0], None])),
+        "enable_namespacing": draw(st.booleans()),
+        "template_resolution_mode": draw(st.sampled_from(["strict", "permissive"])),
+        "metadata": draw(odd),
+    }
+
+
+def places(value):
+    """Yield every object and list in a JSON value with each of its keys."""
+    for key in (
+        list(value) if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ()
+    ):
+        yield value, key
+        yield from places(value[key])
+
+
+@st.composite
+def workflows(draw):
+    """A sound workflow in which up to three places hold something odd, or nothing, or have a twin."""
+    workflow = draw(sound_workflows())
+    for _ in range(draw(st.integers(0, 3))):
+        found = list(places(workflow))
+        holder, key = found[draw(st.integers(0, len(found) - 1))]
+        match draw(st.sampled_from(["replace", "add", "remove"])):
+            case "replace":
+                holder[key] = draw(odd)
+            case "add" if isinstance(holder, dict):
+                holder[draw(texts)] = draw(odd)
+            case "add":
+                holder.append(deepcopy(holder[key]))
+            case _:
+                del holder[key]
+    return workflow
+
+
+givens = st.none() | st.fixed_dictionaries({"i": odd}, optional={"str": odd, "__run__": odd, "more": odd})
+anything = workflows() | workflows() | workflows() | odd
+
+
+def compiled_or_refused(workflow, given_inputs):
+    try:
+        return compile_workflow(workflow, "wf", Types(), PLUGINS, given_inputs), None
+    except PflowError as error:
+        return None, error
+
+
+UNKNOWN_START = {"nodes": [{"id": "a", "type": "open"}], "start_node": "z"}
+TWINS = {"nodes": [{"id": "a", "type": "open"}, {"id": "a", "type": "open"}]}
+
+
+@settings(max_examples=200)
+@given(anything, givens)
+@example(UNKNOWN_START, None)
+@example(TWINS, None)
+def test_any_json_value_becomes_a_plan_or_our_own_error(workflow, given_inputs):
+    before = json.dumps(workflow)
+    compiled, error = compiled_or_refused(workflow, given_inputs)
+    if error is not None:
+        assert error.kind in ("validation", "not_found")
+        assert error.problems
+    else:
+        event("compiled")
+        assert [node.ref.id for node in compiled.nodes] == [node.id for node in compiled.document.nodes]
+        assert compiled.workflow.certain <= {node.ref.id for node in compiled.nodes}
+        compile(python_script(compiled, normalise(workflow)), "wf.py", "exec")
+    assert json.dumps(workflow) == before
+
+
+@settings(max_examples=150)
+@given(anything)
+@example(UNKNOWN_START)
+@example(TWINS)
+def test_whatever_can_be_read_can_be_drawn(workflow):
+    findings = Findings()
+    document = read_document(normalise(workflow, Types().upgrade), findings)
+    if errors_in(findings.problems):
+        return
+    graph = Graph.of(document)
+    ET.fromstring(svg(document, graph))  # it is well-formed
+    lines = mermaid(document, graph).splitlines()
+    assert len(lines) == 1 + bool(graph.start) + len(document.nodes) + sum(
+        map(len, graph.successors.values())
+    )
+
+
+@settings(max_examples=100)
+@given(anything, givens)
+def test_what_validates_without_errors_compiles(workflow, given_inputs):
+    checked = check_workflow(workflow, Types(), frozenset(given_inputs or ()))
+    bound = bind_inputs(checked.document, given_inputs or {})[1]
+    if not errors_in([*checked.problems, *bound]):
+        compile_workflow(workflow, "wf", Types(), PLUGINS, given_inputs or {})
