@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from pflow_mcp_plugin.client.ending import see_through
 from pflow_mcp_plugin.client.exchange import Exchange, current
 from pflow_mcp_plugin.client.failures import Evidence, explain, leaves
 from pflow_mcp_plugin.client.listing import ToolPages
@@ -101,6 +102,11 @@ class Connection:
         self._listed_until = 0.0
 
     @property
+    def has_process(self) -> bool:
+        """Whether the server was started for this connection, and ends with it."""
+        return self._process is not None
+
+    @property
     def busy(self) -> bool:
         """Whether calls are under way."""
         return self._calls > 0
@@ -113,10 +119,22 @@ class Connection:
         """
         self._ready = asyncio.get_running_loop().create_future()
         self._owner = asyncio.create_task(self._own(), name=f"owner of {self._server.name}")
-        await asyncio.wait({self._ready, self._owner}, return_when=asyncio.FIRST_COMPLETED)
+        try:
+            await asyncio.wait({self._ready, self._owner}, return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:
+            await see_through(self._break_off())
+            raise
         if not self._ready.done():  # the owner ended without a word: let out what ended it
             await self._owner
         self._ready.result()
+
+    async def _break_off(self) -> None:
+        """Stop opening; a server that was not even met has nothing to put in order first."""
+        assert self._owner is not None  # noqa: S101 - open makes it
+        if self._lines is not None:
+            self._lines.hung = True
+        self._owner.cancel()
+        await asyncio.wait({self._owner})
 
     async def close(self) -> None:
         """Close the connection and end the server."""
@@ -190,7 +208,7 @@ class Connection:
         try:
             yield
         except DeadlineExceeded:
-            self._retired = self._process is not None
+            self._retired = self._retired or self.has_process
             raise
         finally:
             self._calls -= 1
@@ -274,6 +292,8 @@ class Connection:
             self._ready.set_exception(failure)
         finally:
             self._session = None
+            if self._process is not None and self._lines is None:  # no transport came to end it
+                self._process.release()
 
     @asynccontextmanager
     async def _connected(self) -> AsyncIterator[None]:

@@ -86,9 +86,10 @@ class SharedReaper:
         """Give it back."""
         with self._lock:
             self._users -= 1
-            if self._users == 0 and self._reaper is not None:
-                self._reaper.close()
-                self._reaper = None
+            if self._users or self._reaper is None:
+                return
+            reaper, self._reaper = self._reaper, None
+        reaper.close()
 
 
 shared_reaper = SharedReaper()
