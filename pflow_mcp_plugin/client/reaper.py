@@ -12,6 +12,9 @@ from pathlib import Path
 
 from pflow_mcp_plugin.client import reaper_process
 
+_FIRST_FREE = 3
+"""The first file descriptor that is not a standard stream."""
+
 
 class Reaper:
     """Registers process groups with a reaper process that outlives this one.
@@ -44,7 +47,7 @@ class Reaper:
 
 
 def _start(marker: str) -> tuple[subprocess.Popen[bytes], int]:
-    reading, writing = os.pipe()
+    reading, writing = _pipe()
     arguments = [str(reading), str(os.getpid()), marker]
     try:
         process = subprocess.Popen(  # noqa: S603 - our own script
@@ -63,6 +66,23 @@ def _start(marker: str) -> tuple[subprocess.Popen[bytes], int]:
     finally:
         os.close(reading)
     return process, writing
+
+
+def _pipe() -> tuple[int, int]:
+    """Return a pipe whose ends are no standard streams, even where this process has none of its own.
+
+    A program that was started without stdin (`0<&-`) gets its number for the next file it opens;
+    the reaper would then find its lifeline replaced by the null device.
+    """
+    import fcntl
+
+    low = os.pipe()
+    try:
+        reading, writing = (fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, _FIRST_FREE) for end in low)
+    finally:
+        for end in low:
+            os.close(end)
+    return reading, writing
 
 
 class SharedReaper:
