@@ -130,11 +130,13 @@ class Connection:
 
     async def _break_off(self) -> None:
         """Stop opening; a server that was not even met has nothing to put in order first."""
-        assert self._owner is not None  # noqa: S101 - open makes it
+        assert self._owner is not None and self._ready is not None  # noqa: PT018, S101 - open makes them
         if self._lines is not None:
             self._lines.hung = True
         self._owner.cancel()
         await asyncio.wait({self._owner})
+        if self._ready.done():
+            self._ready.exception()  # looked at, so that asyncio does not report what nobody waits for
 
     async def close(self) -> None:
         """Close the connection and end the server."""

@@ -19,6 +19,12 @@ class BackgroundLoop:
         self._owner = 0
         self._runner: Runner | None = None
         self._thread: threading.Thread | None = None
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._take_lock_anew)
+
+    def _take_lock_anew(self) -> None:
+        """A thread of the parent may have held the lock when it forked; here is no such thread."""
+        self._lock = threading.Lock()
 
     def acquire(self) -> AbstractEventLoop:
         """Return the running loop; every call needs one `release`."""

@@ -60,7 +60,7 @@ def _start(marker: str) -> tuple[subprocess.Popen[bytes], int]:
             pass_fds=[reading],
             start_new_session=True,
         )
-    except OSError:
+    except BaseException:  # Ctrl-C too: without its lifeline, a reaper that did start ends
         os.close(writing)
         raise
     finally:
@@ -93,6 +93,12 @@ class SharedReaper:
         self._users = 0
         self._reaper: Reaper | None = None
         self._owner = 0
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._take_lock_anew)
+
+    def _take_lock_anew(self) -> None:
+        """A thread of the parent may have held the lock when it forked; here is no such thread."""
+        self._lock = threading.Lock()
 
     def acquire(self) -> Reaper:
         """Return the process's reaper, started if there is none."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import sys
 import threading
 import time
@@ -15,6 +16,8 @@ from typing import Any
 import pytest
 
 from pflow_mcp_plugin.client import Pool
+from pflow_mcp_plugin.client.loop import background_loop
+from pflow_mcp_plugin.client.reaper import shared_reaper
 from pflow_mcp_plugin.client.reaper_process import marked_processes
 from pflow_mcp_plugin.errors import CallFailed, ConnectionFailed
 from pflow_mcp_plugin.types import CallResult, Launch, Server, ToolCall
@@ -97,6 +100,32 @@ def test_closing_while_threads_wait_for_a_server_to_start_tells_them(scripted: S
             assert isinstance(error, CallFailed)
             assert error.ran == "not ran"
             assert "closed" in error.message
+
+
+def test_a_second_ctrl_c_ends_servers_that_take_their_time(scripted: Scripted) -> None:
+    start = "import atexit; signal.signal(signal.SIGTERM, signal.SIG_IGN); atexit.register(time.sleep, 60)"
+    pool = Pool(print)
+    pool.info(scripted(start=start))
+
+    def interrupt() -> None:
+        wait_until(lambda: pool._closed)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    with pytest.raises(KeyboardInterrupt):
+        pool.close()
+    thread.join()
+
+
+def test_a_child_forked_while_a_lock_was_held_can_make_a_pool_of_its_own(demo: Launch) -> None:
+    with background_loop._lock, shared_reaper._lock:
+        child = os.fork()
+        if child == 0:
+            with Pool(print) as pool:
+                os._exit(0 if pool.info(demo).name else 1)
+    wait_until(lambda: os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT))
+    assert os.waitpid(child, 0) == (child, 0)
 
 
 def test_a_closed_pool_starts_nothing(demo: Launch) -> None:
