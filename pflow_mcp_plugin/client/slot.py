@@ -14,6 +14,7 @@ import attrs
 
 from pflow_mcp_plugin.client.brake import Brake
 from pflow_mcp_plugin.client.spawning import ServerProcess
+from pflow_mcp_plugin.client.transports import is_remote
 from pflow_mcp_plugin.errors import CallFailed, ConnectionFailed, Ran, Where
 from pflow_mcp_plugin.types import Launch
 
@@ -197,8 +198,7 @@ class Slot:
 
     def _spawn(self) -> ServerProcess | None:
         server = self.launch.server
-        remote = server.transport in ("http", "sse")
-        if remote or (server.transport != "stdio" and not server.command):
+        if is_remote(server) or (server.transport != "stdio" and not server.command):
             return None
         self._brake.start(server.name)
         return self._start_process(self.launch)
