@@ -104,6 +104,11 @@ class Connection:
         return self._process is not None
 
     @property
+    def unheard(self) -> bool:
+        """Whether the server is gone without having read anything: nothing that was sent ended it."""
+        return self._lines is not None and self._lines.unheard
+
+    @property
     def busy(self) -> bool:
         """Whether calls are under way."""
         return self._calls > 0

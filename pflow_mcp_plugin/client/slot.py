@@ -178,20 +178,21 @@ class Slot:
 
     async def _connected(self) -> Connection:
         """Connect; a server that ended on the probe is started once more, for the handshake."""
+        connection = self._started(self.launch)
         try:
-            return await self._connected_to(self.launch)
+            await connection.open()
         except ConnectionFailed as error:
-            if not _died_on_probe(self.launch, error):
+            if connection.unheard or not _died_on_probe(self.launch, error):
                 raise
-        return await self._connected_to(attrs.evolve(self.launch, era="handshake"))
+            connection = self._started(attrs.evolve(self.launch, era="handshake"))
+            await connection.open()
+        return connection
 
-    async def _connected_to(self, launch: Launch) -> Connection:
+    def _started(self, launch: Launch) -> Connection:
         from pflow_mcp_plugin.client.connection import Connection
 
         process, self._process = self._process or self._spawn(), None
-        connection = Connection(launch, process, self._warn, self._ask)
-        await connection.open()
-        return connection
+        return Connection(launch, process, self._warn, self._ask)
 
     def _warn(self, text: str) -> None:
         self._tell(f"server {self.launch.server.name} {text}")

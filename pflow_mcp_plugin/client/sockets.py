@@ -63,6 +63,11 @@ class SocketTransport:
         return self._messages.seen
 
     @property
+    def unheard(self) -> bool:
+        """Whether the server closed its stdin without having read anything."""
+        return self._writer.unread
+
+    @property
     def exit_code(self) -> int | None:
         """How the process ended by itself, None if it did not or there is none."""
         return self._end_of.exit_code if self._end_of is not None else None

@@ -94,6 +94,11 @@ class StdioTransport:
         return self._messages.seen
 
     @property
+    def unheard(self) -> bool:
+        """Whether the server closed its stdin without having read anything."""
+        return self._writer.unread
+
+    @property
     def exit_code(self) -> int | None:
         """How the server ended by itself, None if it did not."""
         return self._end_of.exit_code
