@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, contextmanager
 
 import pluggy
 
-from pflow_mcp_plugin.contract import Command, Host, NodeRef, NodeSource, Problem, Run, hookimpl
+from pflow_mcp_plugin.contract import Command, Host, NodeRef, NodeSource, Paths, Problem, Run, hookimpl
 
 SOURCE = "mcp"
 """Name of our node source; also the key of our `Runtime` among a run's resources."""
@@ -45,8 +45,9 @@ def pflow_register_nodes(host: Host) -> Iterable[NodeSource]:
 def pflow_inject_params(node: NodeRef) -> Mapping[str, object] | None:
     """Tell a node which server and tool it stands for."""
     from pflow_mcp_plugin.injection import inject
+    from pflow_mcp_plugin.storage import default_paths
 
-    return inject(node)
+    return inject(node, _configured(default_paths()))
 
 
 @hookimpl
@@ -69,7 +70,7 @@ def pflow_validate_config(host: Host) -> Iterable[Problem]:
 @hookimpl
 def pflow_run_context(run: Run) -> AbstractContextManager[object] | None:
     """Hold the connections of a run that uses tools."""
-    return _connections(run) if any(_server(node) for node in run.workflow.nodes) else None
+    return _connections(run) if any(_server(node, run) for node in run.workflow.nodes) else None
 
 
 @contextmanager
@@ -85,7 +86,7 @@ def _connections(run: Run) -> Iterator[None]:
         notices = Notices(warn=_warner(run), add_secrets=run.add_secrets, progress=progress)
         runtime = Runtime(server_store(host), catalog(host), lookup(host), pool, host.hook, notices)
         for server in dict.fromkeys(
-            _server(node) for node in run.workflow.nodes if node.id in run.workflow.certain
+            _server(node, run) for node in run.workflow.nodes if node.id in run.workflow.certain
         ):
             if server:
                 runtime.prepare(server)
@@ -101,7 +102,15 @@ def _warner(run: Run) -> Callable[[str], None]:
     return warn
 
 
-def _server(node: NodeRef) -> str:
+def _server(node: NodeRef, run: Run) -> str:
     from pflow_mcp_plugin.injection import inject
 
-    return str((inject(node) or {}).get("__mcp_server__", ""))
+    return str((inject(node, _configured(run.host.paths)) or {}).get("__mcp_server__", ""))
+
+
+def _configured(paths: Paths) -> Iterator[str]:
+    """Yield the names of the configured servers; nothing is read before the first is asked for."""
+    from pflow_mcp_plugin.config.store import ServerStore
+    from pflow_mcp_plugin.config.where import server_file
+
+    yield from ServerStore(server_file(paths)).names()

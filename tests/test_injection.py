@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from pflow_mcp_plugin import plugin, storage
+from pflow_mcp_plugin.config.store import ServerStore
+from pflow_mcp_plugin.config.where import server_file
 from pflow_mcp_plugin.contract import Entry, NodeRef
 from pflow_mcp_plugin.injection import inject
 
@@ -31,3 +34,20 @@ def test_a_node_without_our_prefix_gets_nothing():
     assert inject(ref("echo")) is None
     assert inject(ref("mcp-")) is None
     assert inject(ref("mcp-x")) is None
+
+
+def test_the_plugin_tells_a_bare_name_by_the_configured_servers(pflow_home):
+    ServerStore(server_file(storage.default_paths())).add(
+        {"my": {"command": "x"}, "my-own": {"command": "x"}}
+    )
+    expected = {"__mcp_server__": "my-own", "__mcp_tool__": "tool"}
+    assert plugin.pflow_inject_params(ref("mcp-my-own-tool")) == expected
+
+
+def test_the_config_is_not_read_for_a_node_whose_entry_says_what_it_is(pflow_home):
+    config = server_file(storage.default_paths())
+    config.parent.mkdir(parents=True)
+    config.write_text("not = [toml")
+    node = ref("mcp-a-b", mcp_config={"server_id": "a", "tool_name": "b"})
+    assert plugin.pflow_inject_params(node) == {"__mcp_server__": "a", "__mcp_tool__": "b"}
+    assert plugin.pflow_inject_params(ref("echo")) is None

@@ -132,7 +132,7 @@ def _some(mark: str, names: Sequence[str]) -> Iterator[str]:
 @contextmanager
 def _progress(names: Iterable[str]) -> Iterator[Callable[[Synced], None]]:
     """Show a spinner for each server while it is asked, on a terminal only."""
-    if not sys.stderr.isatty():
+    if sys.stderr is None or not sys.stderr.isatty():  # there is none after `2>&-`
         yield lambda _: None
         return
     from rich.console import Console

@@ -1,16 +1,19 @@
 """The only room that talks to servers.
 
 - `pool`: what the other rooms use; one `Pool` for each run
+- `slot`: a server's place in it: started, connected to, and made anew when lost
 - `brake`: a server that ends over and over is not started for ever
 - `spawning`, `environment`: a server's process and what it may see
 - `ending`: how a process ends
 - `reaper`, `reaper_process`: no process outlives pflow, however pflow ends
 - `framing`, `pipes`: lines over pipes, in linear time
 - `messages`: JSON-RPC messages out of those lines, and back
-- `stdio`, `sockets`, `http`, `sse`: the transports
+- `stdio`, `sockets`, `http`, `sse`: the transports; `transports` chooses one
 - `keeping`, `eventstream`: the HTTP client below the last two, and the streams it hands on
 - `exchange`: what one request saw on its way
 - `connection`: one owner task opens, serves and closes a connection
+- `deadlines`: how long its requests may take
+- `explainer`: what there is to know when one fails
 - `session`: the SDK's session, with malformed tools screened out and the raw answers kept
 - `negotiation`: the version that both sides speak
 - `listing`: the pages of tools put together

@@ -9,17 +9,19 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
+from pflow_mcp_plugin.client.deadlines import Deadline, DeadlinePassed, bounded
+from pflow_mcp_plugin.client.ending import see_through
 from pflow_mcp_plugin.client.exchange import Exchange, current
-from pflow_mcp_plugin.client.failures import Evidence, explain, in_words, leaves
+from pflow_mcp_plugin.client.explainer import Explainer
 from pflow_mcp_plugin.client.listing import ToolPages
 from pflow_mcp_plugin.client.processes import group_memory_mb
 from pflow_mcp_plugin.client.questions import Ask, Questions
+from pflow_mcp_plugin.client.transports import is_remote, over_http, over_lines
 from pflow_mcp_plugin.errors import ConnectionFailed, DeadlineExceeded, McpError, Phase, Where
-from pflow_mcp_plugin.redaction import Redactor
 from pflow_mcp_plugin.types import CallResult, Launch, Listing, ServerInfo, ToolCall
 
 if TYPE_CHECKING:
@@ -34,8 +36,6 @@ _HEADER_MISMATCH = -32020
 _CLOSE_SECONDS = 10.0
 _PROBE_SHARE = 3
 """The part of the start deadline that a server silent on the probe may take before the handshake."""
-_LAST_WORDS_SECONDS = 0.5
-"""How long a failure waits for the process to end and its stderr to be read."""
 
 
 class Connection:
@@ -74,8 +74,7 @@ class Connection:
         self._listed_until = 0.0
         self._calls = 0
         self._retired = False
-        self._redactor = Redactor()
-        self._redactor.add(launch.secrets)
+        self._explainer = Explainer(launch, process)
 
     @property
     def alive(self) -> bool:
@@ -99,6 +98,16 @@ class Connection:
         self._listed_until = 0.0
 
     @property
+    def has_process(self) -> bool:
+        """Whether the server was started for this connection, and ends with it."""
+        return self._process is not None
+
+    @property
+    def unheard(self) -> bool:
+        """Whether the server is gone without having read anything: nothing that was sent ended it."""
+        return self._lines is not None and self._lines.unheard
+
+    @property
     def busy(self) -> bool:
         """Whether calls are under way."""
         return self._calls > 0
@@ -111,10 +120,24 @@ class Connection:
         """
         self._ready = asyncio.get_running_loop().create_future()
         self._owner = asyncio.create_task(self._own(), name=f"owner of {self._server.name}")
-        await asyncio.wait({self._ready, self._owner}, return_when=asyncio.FIRST_COMPLETED)
+        try:
+            await asyncio.wait({self._ready, self._owner}, return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:
+            await see_through(self._break_off())
+            raise
         if not self._ready.done():  # the owner ended without a word: let out what ended it
             await self._owner
         self._ready.result()
+
+    async def _break_off(self) -> None:
+        """Stop opening; a server that was not even met has nothing to put in order first."""
+        assert self._owner is not None and self._ready is not None  # noqa: PT018, S101 - open makes them
+        if self._lines is not None:
+            self._lines.hung = True
+        self._owner.cancel()
+        await asyncio.wait({self._owner})
+        if self._ready.done():
+            self._ready.exception()  # looked at, so that asyncio does not report what nobody waits for
 
     async def close(self) -> None:
         """Close the connection and end the server."""
@@ -143,7 +166,11 @@ class Connection:
 
         async with (
             self._exchange("call", call.tool) as exchange,
-            self._call_deadlines(exchange, call.tool) as extend,
+            bounded(
+                exchange,
+                Deadline(self._server.call_timeout, "call_timeout"),
+                Deadline(self._server.call_timeout_max, "call_timeout_max"),
+            ) as extend,
         ):
 
             async def progressed(progress: float, total: float | None, message: str | None) -> None:
@@ -188,7 +215,7 @@ class Connection:
         try:
             yield
         except DeadlineExceeded:
-            self._retired = self._process is not None
+            self._retired = self._retired or self.has_process
             raise
         finally:
             self._calls -= 1
@@ -205,10 +232,8 @@ class Connection:
         if self._listing is not None and time.monotonic() < self._listed_until:
             return self._listing
         started = time.perf_counter()
-        async with (
-            self._exchange("list") as exchange,
-            self._deadline(exchange, self._server.list_timeout, "list_timeout"),
-        ):
+        whole = Deadline(self._server.list_timeout, "list_timeout")
+        async with self._exchange("list") as exchange, bounded(exchange, whole, whole):
             pages = await self._pages(exchange)
         self.timings["list"] = _since(started)
         tools, doubled = pages.tools()
@@ -248,10 +273,10 @@ class Connection:
         assert self._ready is not None  # noqa: S101 - open makes it
         exchange = Exchange()
         current.set(exchange)
-        seconds: float | None = self._server.startup_timeout
+        whole = Deadline(self._server.startup_timeout, "startup_timeout")
         from pflow_mcp_plugin.client import session  # noqa: F401 - loads the SDK before the clock starts
 
-        exchange.deadline = deadline = asyncio.timeout(seconds)
+        exchange.deadline = deadline = asyncio.timeout(whole.seconds)
         try:
             async with deadline, self._connected():
                 deadline.reschedule(None)
@@ -259,19 +284,21 @@ class Connection:
                 await self._stop.wait()
         except Exception as error:  # noqa: BLE001 - the client session's door: the SDK raises anything, in groups
             if self._ready.done():
-                self._warn(self._redactor.text(f"lost its connection: {in_words(next(leaves(error)))}"))
+                self._warn(f"lost its connection: {self._explainer.cause(error)}")
                 return  # calls under way are told by the session; later ones find `alive` false
             timed_out = isinstance(error, TimeoutError) and deadline.expired()
-            failure = await self._explained(
+            failure = await self._explainer.explained(
                 error,
                 exchange,
                 self._phase,
-                seconds=seconds if timed_out else None,
-                deadline="startup_timeout",
+                passed=whole if timed_out else None,
+                closed=self._over,
             )
             self._ready.set_exception(failure)
         finally:
             self._session = None
+            if self._process is not None and self._lines is None:  # no transport came to end it
+                self._process.release()
 
     @asynccontextmanager
     async def _connected(self) -> AsyncIterator[None]:
@@ -303,33 +330,13 @@ class Connection:
 
     @asynccontextmanager
     async def _streams(self) -> AsyncIterator[tuple[Any, Any]]:
-        if self._server.transport in ("http", "sse"):
-            async with self._over_http() as streams:
+        if is_remote(self._server):
+            async with over_http(self._server) as streams:
                 yield streams
             return
-        self._lines = self._over_lines()
+        self._lines = self._explainer.lines = over_lines(self._server, self._process, self._warn)
         async with self._lines as streams:
             yield streams
-
-    def _over_lines(self) -> StdioTransport | SocketTransport:
-        from pflow_mcp_plugin.client.sockets import SocketTransport
-        from pflow_mcp_plugin.client.stdio import StdioTransport
-
-        if self._server.transport != "stdio":
-            return SocketTransport(self._server, self._process, self._warn)
-        assert self._process is not None  # noqa: S101 - the pool spawned it
-        return StdioTransport(
-            self._process,
-            line_cap=self._server.max_line_mb,
-            write_seconds=self._server.call_timeout,
-            warn=self._warn,
-        )
-
-    def _over_http(self) -> AbstractAsyncContextManager[tuple[Any, Any]]:
-        from pflow_mcp_plugin.client.http import open_http
-        from pflow_mcp_plugin.client.sse import open_sse
-
-        return open_sse(self._server) if self._server.transport == "sse" else open_http(self._server)
 
     @property
     def _era(self) -> str | None:
@@ -345,86 +352,17 @@ class Connection:
             yield exchange
         except McpError:
             raise
+        except DeadlinePassed as late:
+            raise await self._explainer.explained(
+                late, exchange, phase, tool=tool, passed=late.deadline, closed=self._over
+            ) from late
         except Exception as error:
             self._retired = self._retired or exchange.session_lost
-            raise await self._explained(error, exchange, phase, tool=tool) from error
+            raise await self._explainer.explained(
+                error, exchange, phase, tool=tool, closed=self._over
+            ) from error
         finally:
             current.reset(token)
-
-    @asynccontextmanager
-    async def _deadline(self, exchange: Exchange, seconds: float, name: str) -> AsyncIterator[None]:
-        try:
-            async with asyncio.timeout(seconds) as deadline:
-                exchange.deadline = deadline
-                yield
-        except TimeoutError as error:
-            if not deadline.expired():
-                raise
-            raise await self._explained(error, exchange, "list", seconds=seconds, deadline=name) from error
-
-    @asynccontextmanager
-    async def _call_deadlines(self, exchange: Exchange, tool: str) -> AsyncIterator[Callable[[], None]]:
-        """Bound a call by its idle deadline, which the yielded function starts anew, and the whole one."""
-        loop, idle, whole = (
-            asyncio.get_running_loop(),
-            self._server.call_timeout,
-            self._server.call_timeout_max,
-        )
-        end = loop.time() + whole
-        try:
-            async with asyncio.timeout_at(min(loop.time() + idle, end)) as deadline:
-                exchange.deadline = deadline
-                yield lambda: deadline.reschedule(min(loop.time() + idle, end))
-        except TimeoutError as error:
-            if not deadline.expired():
-                raise
-            seconds, name = (whole, "call_timeout_max") if loop.time() >= end else (idle, "call_timeout")
-            raise await self._explained(
-                error, exchange, "call", tool=tool, seconds=seconds, deadline=name
-            ) from error
-
-    async def _explained(
-        self,
-        error: BaseException,
-        exchange: Exchange,
-        phase: Phase,
-        *,
-        tool: str = "",
-        seconds: float | None = None,
-        deadline: str = "",
-    ) -> McpError:
-        evidence = Evidence(
-            server=self._server,
-            phase=phase,
-            tool=tool,
-            seconds=seconds,
-            deadline=deadline,
-            returncode=await self._ended() if seconds is None else None,
-            stderr=self._lines.stderr.text if self._lines is not None else "",
-            seen=self._lines.seen if self._lines is not None else None,
-            exchange=exchange,
-            closed=self._over,
-            unset=self.launch.unset,
-            redactor=self._redactor,
-        )
-        return explain(error, evidence)
-
-    async def _ended(self) -> int | None:
-        """Return how the process ended, given a moment to do so once its stdout is closed."""
-        if self._lines is None or self._process is None:
-            return None
-        if self._lines.finished:
-            await self._lines.exited(_LAST_WORDS_SECONDS)
-            if self._process.returncode is not None:
-                await _within(self._lines.stderr.closed.wait(), _LAST_WORDS_SECONDS)
-        return self._lines.exit_code
-
-
-async def _within(awaitable: Awaitable[Any], seconds: float) -> None:
-    try:
-        await asyncio.wait_for(awaitable, seconds)
-    except TimeoutError:
-        return
 
 
 def _since(started: float) -> float:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import signal
+from collections.abc import Coroutine
+from typing import Any
 
 from pflow_mcp_plugin.client.spawning import ServerProcess
 
@@ -11,6 +13,24 @@ EXIT_GRACE = 2.0
 """Seconds a server has to exit after it was asked to, and again after SIGTERM."""
 LAST_WORDS_SECONDS = 0.3
 """How long to wait for a dying server's exit code, and for the rest of its stderr."""
+
+
+async def see_through(work: Coroutine[Any, Any, None]) -> None:
+    """Run to the end what must not be broken off, however often the task is cancelled meanwhile.
+
+    Raises:
+        asyncio.CancelledError: Afterwards, if it was.
+    """
+    task = asyncio.ensure_future(work)
+    cancelled = False
+    while not task.done():
+        try:
+            await asyncio.wait({task})
+        except asyncio.CancelledError:
+            cancelled = True
+    if cancelled:
+        raise asyncio.CancelledError
+    task.result()
 
 
 class ProcessEnd:

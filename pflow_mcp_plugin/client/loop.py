@@ -7,7 +7,7 @@ import threading
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from asyncio import AbstractEventLoop
+    from asyncio import AbstractEventLoop, Runner
 
 
 class BackgroundLoop:
@@ -17,44 +17,49 @@ class BackgroundLoop:
         self._lock = threading.Lock()
         self._users = 0
         self._owner = 0
-        self._loop: AbstractEventLoop | None = None
+        self._runner: Runner | None = None
         self._thread: threading.Thread | None = None
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._take_lock_anew)
+
+    def _take_lock_anew(self) -> None:
+        """A thread of the parent may have held the lock when it forked; here is no such thread."""
+        self._lock = threading.Lock()
 
     def acquire(self) -> AbstractEventLoop:
         """Return the running loop; every call needs one `release`."""
         with self._lock:
-            if self._loop is None or self._owner != os.getpid():
-                self._start()
+            if self._runner is None or self._owner != os.getpid():
+                self._runner = self._start()
             self._users += 1
-            assert self._loop is not None  # noqa: S101 - _start sets it
-            return self._loop
+            return self._runner.get_loop()
 
     def release(self) -> None:
-        """Give the loop back; the last one out stops it and joins its thread."""
+        """Give the loop back; the last one out stops it, cancels what still runs and joins its thread."""
         with self._lock:
             self._users -= 1
-            if self._users or self._loop is None or self._thread is None:
+            if self._users or self._runner is None or self._thread is None:
                 return
-            self._loop.call_soon_threadsafe(self._loop.stop)
-            self._thread.join()
-            self._loop, self._thread = None, None
+            runner, thread = self._runner, self._thread
+            self._runner, self._thread = None, None  # an interrupted wait must not leave a stopped loop here
+        loop = runner.get_loop()
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
 
-    def _start(self) -> None:
+    def _start(self) -> Runner:
         import asyncio
 
-        self._loop = asyncio.new_event_loop()
+        runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)
+        runner.get_loop()  # made here, to be there for the first who asks
         self._users, self._owner = 0, os.getpid()
-        self._thread = threading.Thread(target=_run, args=(self._loop,), name="pflow-mcp", daemon=True)
+        self._thread = threading.Thread(target=_run, args=(runner,), name="pflow-mcp", daemon=True)
         self._thread.start()
+        return runner
 
 
-def _run(loop: AbstractEventLoop) -> None:
-    try:
-        loop.run_forever()
-        loop.run_until_complete(loop.shutdown_asyncgens())
-        loop.run_until_complete(loop.shutdown_default_executor())
-    finally:
-        loop.close()
+def _run(runner: Runner) -> None:
+    with runner:
+        runner.get_loop().run_forever()
 
 
 background_loop = BackgroundLoop()

@@ -9,7 +9,7 @@ import asyncio
 
 from mcp.client.session import DISCOVER_TIMEOUT_SECONDS
 from mcp.shared.exceptions import MCPError
-from mcp_types import UNSUPPORTED_PROTOCOL_VERSION
+from mcp_types import INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, UNSUPPORTED_PROTOCOL_VERSION
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
@@ -17,6 +17,8 @@ from pflow_mcp_plugin.client.session import Dispatcher, Session
 
 _ERAS = ("auto", "handshake")
 """Settings of `protocol` that name no version."""
+_HANDSHAKE_REFUSED = (UNSUPPORTED_PROTOCOL_VERSION, METHOD_NOT_FOUND, INVALID_PARAMS, INVALID_REQUEST)
+"""Answers to `initialize` of a server that does not know it."""
 
 
 async def negotiate(
@@ -35,12 +37,14 @@ async def negotiate(
         session: Entered.
         dispatcher: The one below it.
         protocol: `auto`, `handshake` or the version to insist on.
-        era: What this server spoke last time; `handshake` saves the probe.
+        era: What this server spoke last time; `handshake` saves the probe, unless it is refused.
         patience: Seconds that a silent server has to answer the probe; 10 at most.
     """
     legacy = protocol == "handshake" or protocol in HANDSHAKE_PROTOCOL_VERSIONS
-    if legacy or (protocol == "auto" and era == "handshake"):
+    if legacy:
         await _shake_hands(session, HANDSHAKE_PROTOCOL_VERSIONS[-1] if protocol in _ERAS else protocol)
+    elif protocol == "auto" and era == "handshake":
+        await _shake_hands_or_discover(session)
     elif protocol == "auto":
         await _discover_or_initialize(session, dispatcher, patience)
     else:
@@ -74,6 +78,19 @@ async def _shake_hands_after_silence(session: Session) -> None:
         if not set(_offered_versions(error)) & {*MODERN_PROTOCOL_VERSIONS}:
             raise
         await session.discover()
+
+
+async def _shake_hands_or_discover(session: Session) -> None:
+    """Shake hands, as last time; a server that has given that up since says so, and is discovered."""
+    try:
+        await _shake_hands(session)
+    except (MCPError, VersionConflict) as refusal:
+        if isinstance(refusal, MCPError) and refusal.code not in _HANDSHAKE_REFUSED:
+            raise
+        try:
+            await session.discover()
+        except (MCPError, RuntimeError, ValidationError) as error:
+            raise refusal from error
 
 
 async def _shake_hands(session: Session, offer: str = HANDSHAKE_PROTOCOL_VERSIONS[-1]) -> None:

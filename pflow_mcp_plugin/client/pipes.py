@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import sys
 from collections.abc import Callable
 from typing import IO
 
@@ -51,7 +52,12 @@ class ChunkReader(asyncio.Protocol):
 
 
 class PipeWriter(asyncio.BaseProtocol):
-    """Writes whole messages; waits, within a deadline, while the other side does not read."""
+    """Writes whole messages; waits, within a deadline, while the other side does not read.
+
+    Attributes:
+        lost: Whether the other side closed the pipe.
+        unread: Whether it did so without having read a single byte; known on Linux only.
+    """
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
@@ -60,6 +66,7 @@ class PipeWriter(asyncio.BaseProtocol):
         self._room.set()
         self._given = 0
         self.lost = False
+        self.unread = False
 
     async def connect(self, pipe: IO[bytes]) -> None:
         """Take over the write end of a pipe."""
@@ -80,6 +87,8 @@ class PipeWriter(asyncio.BaseProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The other side closed the pipe."""
+        pipe = self._transport.get_extra_info("pipe") if self._transport is not None else None
+        self.unread = pipe is not None and _bytes_left(pipe) == self._given
         self.lost = True
         self._room.set()
 
@@ -147,6 +156,16 @@ class PipeWriter(asyncio.BaseProtocol):
                 await self._room.wait()
         if not self._transport.is_closing():  # it may have been lost meanwhile
             self._transport.abort()
+
+
+def _bytes_left(pipe: IO[bytes]) -> int | None:
+    """Return how much of what was written into a pipe nobody has read, None where that is not known."""
+    if sys.platform != "linux" or pipe.closed:
+        return None
+    import fcntl
+    import termios
+
+    return int.from_bytes(fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)), sys.byteorder)
 
 
 async def read_pipe(protocol: asyncio.Protocol, pipe: IO[bytes]) -> asyncio.ReadTransport:

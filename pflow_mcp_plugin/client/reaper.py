@@ -12,6 +12,9 @@ from pathlib import Path
 
 from pflow_mcp_plugin.client import reaper_process
 
+_FIRST_FREE = 3
+"""The first file descriptor that is not a standard stream."""
+
 
 class Reaper:
     """Registers process groups with a reaper process that outlives this one.
@@ -44,7 +47,7 @@ class Reaper:
 
 
 def _start(marker: str) -> tuple[subprocess.Popen[bytes], int]:
-    reading, writing = os.pipe()
+    reading, writing = _pipe()
     arguments = [str(reading), str(os.getpid()), marker]
     try:
         process = subprocess.Popen(  # noqa: S603 - our own script
@@ -57,12 +60,29 @@ def _start(marker: str) -> tuple[subprocess.Popen[bytes], int]:
             pass_fds=[reading],
             start_new_session=True,
         )
-    except OSError:
+    except BaseException:  # Ctrl-C too: without its lifeline, a reaper that did start ends
         os.close(writing)
         raise
     finally:
         os.close(reading)
     return process, writing
+
+
+def _pipe() -> tuple[int, int]:
+    """Return a pipe whose ends are no standard streams, even where this process has none of its own.
+
+    A program that was started without stdin (`0<&-`) gets its number for the next file it opens;
+    the reaper would then find its lifeline replaced by the null device.
+    """
+    import fcntl
+
+    low = os.pipe()
+    try:
+        reading, writing = (fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, _FIRST_FREE) for end in low)
+    finally:
+        for end in low:
+            os.close(end)
+    return reading, writing
 
 
 class SharedReaper:
@@ -73,6 +93,12 @@ class SharedReaper:
         self._users = 0
         self._reaper: Reaper | None = None
         self._owner = 0
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._take_lock_anew)
+
+    def _take_lock_anew(self) -> None:
+        """A thread of the parent may have held the lock when it forked; here is no such thread."""
+        self._lock = threading.Lock()
 
     def acquire(self) -> Reaper:
         """Return the process's reaper, started if there is none."""
@@ -86,9 +112,10 @@ class SharedReaper:
         """Give it back."""
         with self._lock:
             self._users -= 1
-            if self._users == 0 and self._reaper is not None:
-                self._reaper.close()
-                self._reaper = None
+            if self._users or self._reaper is None:
+                return
+            reaper, self._reaper = self._reaper, None
+        reaper.close()
 
 
 shared_reaper = SharedReaper()

@@ -18,7 +18,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from pflow_mcp_plugin.client.ending import LAST_WORDS_SECONDS, ProcessEnd
+from pflow_mcp_plugin.client.ending import LAST_WORDS_SECONDS, ProcessEnd, see_through
 from pflow_mcp_plugin.client.messages import MessageQueue, MessageSink, MessageStream, Observations
 from pflow_mcp_plugin.client.pipes import PipeWriter, TailReader, read_pipe
 from pflow_mcp_plugin.client.spawning import ServerProcess
@@ -61,6 +61,11 @@ class SocketTransport:
     def seen(self) -> Observations:
         """What was noticed on the way."""
         return self._messages.seen
+
+    @property
+    def unheard(self) -> bool:
+        """Whether the server closed its stdin without having read anything."""
+        return self._writer.unread
 
     @property
     def exit_code(self) -> int | None:
@@ -128,7 +133,7 @@ class SocketTransport:
         if self._end_of is not None:
             self._end_of.expect()
         self._messages.incoming.end()
-        await asyncio.shield(asyncio.ensure_future(self._stop()))
+        await see_through(self._stop())
 
     async def _stop(self) -> None:
         await self._writer.close(0.5)
@@ -140,9 +145,9 @@ class SocketTransport:
             await self._end_of.bring_about(0.0 if self.hung else _EXIT_GRACE)
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self.stderr.closed.wait(), LAST_WORDS_SECONDS)
+        finally:
             for transport in self._drains:
                 transport.close()
-        finally:
             self._process.release()
             _remove_socket(self.path)
 

@@ -11,7 +11,7 @@ import contextlib
 from collections.abc import Callable
 from types import TracebackType
 
-from pflow_mcp_plugin.client.ending import EXIT_GRACE, LAST_WORDS_SECONDS, ProcessEnd
+from pflow_mcp_plugin.client.ending import EXIT_GRACE, LAST_WORDS_SECONDS, ProcessEnd, see_through
 from pflow_mcp_plugin.client.messages import MessageQueue, MessageSink, MessageStream, Observations
 from pflow_mcp_plugin.client.pipes import ChunkReader, PipeWriter, TailReader, read_pipe
 from pflow_mcp_plugin.client.spawning import ServerProcess
@@ -75,7 +75,7 @@ class StdioTransport:
             await self.exited(LAST_WORDS_SECONDS)
         self._end_of.expect()
         self._messages.incoming.end()
-        await asyncio.shield(asyncio.ensure_future(self._stop()))
+        await see_through(self._stop())
 
     async def _stop(self) -> None:
         try:
@@ -83,15 +83,20 @@ class StdioTransport:
             await self._end_of.bring_about(_HUNG_GRACE if self.hung or self.seen.broken else EXIT_GRACE)
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self.stderr.closed.wait(), LAST_WORDS_SECONDS)
+        finally:
             for transport in self._transports:
                 transport.close()
-        finally:
             self.process.release()
 
     @property
     def seen(self) -> Observations:
         """What was noticed on the way."""
         return self._messages.seen
+
+    @property
+    def unheard(self) -> bool:
+        """Whether the server closed its stdin without having read anything."""
+        return self._writer.unread
 
     @property
     def exit_code(self) -> int | None:

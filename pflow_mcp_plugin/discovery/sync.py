@@ -111,7 +111,7 @@ def sync(
 def _sync_one(name: str, store: ServerStore, catalog: Catalog, pool: Lister, lookup: Lookup) -> Synced:
     started = perf_counter()
     try:
-        ready = launch(name, store, catalog, lookup)
+        ready = attrs.evolve(launch(name, store, catalog, lookup), era=None)  # found out anew
         listing = pool.list_tools(ready)
         found = catalog.save(name, listing, ready.fingerprint)
     except PflowError as error:

@@ -28,7 +28,7 @@ class Progress:
         self, annotate: Callable[[str, Mapping[str, Any]], None], *, on_terminal: bool | None = None
     ) -> None:
         self._annotate = annotate
-        self._on_terminal = sys.stderr.isatty() if on_terminal is None else on_terminal
+        self._on_terminal = _stderr_is_terminal() if on_terminal is None else on_terminal
         self._lock = threading.Lock()
         self._status: Status | None = None
 
@@ -60,6 +60,10 @@ class Progress:
             self._status = Console(stderr=True).status("")
             self._status.start()
         self._status.update(escape(words))
+
+
+def _stderr_is_terminal() -> bool:
+    return sys.stderr is not None and sys.stderr.isatty()  # there is none after `2>&-`
 
 
 def line(call: ToolCall, done: float, total: float | None, text: str | None) -> str:

@@ -13,6 +13,7 @@ import attrs
 from pflow_mcp_plugin.errors import CallFailed, McpError, ToolFailed, ToolNotFound, Where
 from pflow_mcp_plugin.execution.actions import classify
 from pflow_mcp_plugin.execution.artifacts import Artifacts
+from pflow_mcp_plugin.storage import StoreError
 from pflow_mcp_plugin.types import CallResult
 
 JSON = "application/json"
@@ -47,8 +48,7 @@ def read(result: CallResult, where: Where, artifacts: Artifacts, inline_limit: i
 
     Raises:
         ToolFailed: The tool reports a failure, whatever else there is in the result.
-        CallFailed: The result makes no sense.
-        storage.StoreError: A file could not be written.
+        CallFailed: The result makes no sense, or a file for it could not be written.
     """
     if result.is_error:
         raise failure(result, where)
@@ -120,13 +120,13 @@ class _Reader:
         if isinstance(value, str):
             return self._inline_text(value)
         content = json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogatepass")
-        return value if len(content) <= self._limit else self._artifacts.write(content, JSON)
+        return value if len(content) <= self._limit else self._written(content, JSON)
 
     def _inline_text(self, text: str, mime_type: str = TEXT) -> Any:
         if len(text) * 4 <= self._limit:  # no character takes more than four bytes
             return text
         content = text.encode("utf-8", "surrogatepass")
-        return text if len(content) <= self._limit else self._artifacts.write(content, mime_type)
+        return text if len(content) <= self._limit else self._written(content, mime_type)
 
     def _block(self, block: Mapping[str, Any]) -> Any:
         kind = block.get("type")
@@ -166,7 +166,13 @@ class _Reader:
             content = b64decode(self._string(block, key), validate=True)
         except (Base64Error, ValueError) as error:
             raise self._nonsense(f"{mime_type} content that is not base64") from error
-        return self._artifacts.write(content, mime_type)
+        return self._written(content, mime_type)
+
+    def _written(self, content: bytes, mime_type: str) -> dict[str, Any]:
+        try:
+            return self._artifacts.write(content, mime_type)
+        except StoreError as error:
+            raise self._lost(error) from error
 
     def _string(self, block: Mapping[str, Any], key: str) -> str:
         value = block.get(key)
@@ -181,6 +187,16 @@ class _Reader:
             where=self._where,
             ran="ran",
             next_step=f"The tool has run: think before you run it again. Report it to the author of {server}",
+        )
+
+    def _lost(self, error: StoreError) -> CallFailed:
+        tool, server = self._where.tool, self._where.server
+        return CallFailed(
+            f"Tool {tool} on server {server} ran, but its result could not be kept: {error.message}",
+            where=self._where,
+            ran="ran",
+            next_step="The tool has run: think before you run it again. Make room, or set PFLOW_HOME",
+            path=str(error.path),
         )
 
 

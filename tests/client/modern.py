@@ -53,7 +53,7 @@ def main() -> None:
                 reply({"tools": [tool], **json.loads(sys.argv[2])})
             case _:
                 names = {"request": request, "params": request["params"], "reply": reply}
-                exec(script, {**names, "changed": changed, "json": json})
+                exec(script, {**names, "changed": changed, "send": send, "json": json})
 
 
 if __name__ == "__main__":

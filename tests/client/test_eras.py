@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
 
 from pflow_mcp_plugin.client import Pool
@@ -135,6 +136,28 @@ def test_a_version_that_the_server_does_not_speak_is_not_given_up_on_silently(
     with pytest.raises(ConnectionFailed, match=said) as caught:
         act(pool, scripted(protocol=protocol))
     assert caught.value.where.phase == "handshake"
+
+
+@pytest.mark.parametrize("code", [-32022, -32601])
+def test_a_server_that_gave_up_the_handshake_since_it_was_synced_is_discovered(pool: Pool, code: int) -> None:
+    script = f"""
+assert request["method"] in ("initialize", "tools/call"), "what is remembered comes first"
+if request["method"] == "initialize":
+    send({{"id": request["id"], "error": {{"code": {code}, "message": "no"}}}})
+else:
+    reply({{"content": []}})
+"""
+    launch = attrs.evolve(modern(script), era="handshake")
+    act(pool, launch)
+    assert pool.info(launch).era == "modern"
+
+
+def test_a_server_that_cannot_do_either_is_told_by_its_refusal_of_the_handshake(
+    scripted: Scripted, pool: Pool
+) -> None:
+    launch = scripted(start="state['initialize'] = {**state['initialize'], 'protocolVersion': '1999-01-01'}")
+    with pytest.raises(ConnectionFailed, match="1999-01-01"):
+        pool.info(attrs.evolve(launch, era="handshake"))
 
 
 # What a server asks in mid-call.

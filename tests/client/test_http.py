@@ -6,14 +6,16 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 from http_server import FaultServer, Reply, Request
 
 from pflow_mcp_plugin.client import Pool
+from pflow_mcp_plugin.client.connection import Connection
 from pflow_mcp_plugin.client.http import request_headers
-from pflow_mcp_plugin.errors import CallFailed, ConnectionFailed
+from pflow_mcp_plugin.errors import CallFailed, ConnectionFailed, DeadlineExceeded, Where
 from pflow_mcp_plugin.types import Launch, Server, ToolCall
 
 Answer = Callable[[BaseHTTPRequestHandler], None]
@@ -191,6 +193,18 @@ def test_an_answer_that_is_no_json_is_said_to_be_none(pool: Pool, kind: str) -> 
         with pytest.raises(CallFailed, match=r"^Invalid JSON response from server web") as caught:
             pool.call(*_in_region(server))
         assert caught.value.ran == "unknown"
+
+
+def test_a_lost_session_stays_lost_though_a_call_beside_it_meets_its_deadline() -> None:
+    async def lose() -> bool:
+        server = Server(name="web", transport="http", url="https://example.com")
+        connection = Connection(Launch(server=server), None, print)
+        connection._retired = True
+        with suppress(DeadlineExceeded), connection._under_way():
+            raise DeadlineExceeded("late", where=Where())
+        return connection._retired
+
+    assert asyncio.run(lose())
 
 
 def test_a_standing_stream_that_ends_at_once_is_not_asked_for_without_a_pause(pool: Pool) -> None:

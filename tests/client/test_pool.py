@@ -70,6 +70,18 @@ def test_a_prepared_server_that_cannot_start_says_so_when_it_is_used(pool: Pool)
         act(pool, launch)
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nobody can tell what a server has read")
+@pytest.mark.parametrize(("first", "count"), [("", 1), ("sys.stdin.readline()", 2)])
+def test_only_a_server_that_may_have_ended_on_the_probe_is_started_once_more(
+    pool: Pool, tmp_path: Path, first: str, count: int
+) -> None:
+    starts = tmp_path / "starts"
+    script = f"import sys; open({str(starts)!r}, 'a').write('x'); {first}; sys.exit(3)".replace("; ;", ";")
+    with pytest.raises(ConnectionFailed, match="exited 3 before the handshake"):
+        pool.info(Launch(server=Server(name="e", command=sys.executable, args=("-c", script))))
+    assert len(starts.read_text()) == count
+
+
 def test_secrets_do_not_show_in_a_servers_last_words(pool: Pool) -> None:
     script = "import os, sys; print('token', os.environ['TOKEN'], file=sys.stderr); sys.exit(1)"
     server = Server(name="e", command=sys.executable, args=("-c", script), env={"TOKEN": "s3cr3t-value"})

@@ -183,6 +183,16 @@ def test_a_started_server_that_ended_is_started_again_for_the_next_call(path: Pa
     assert act(pool, launch, "process").structured["result"] > 0
 
 
+def test_a_server_that_is_not_ours_is_said_to_be_reached_anew_not_started_again(
+    running: subprocess.Popen[str], path: Path, pool: Pool, warnings_seen: list[str]
+) -> None:
+    with pytest.raises(CallFailed):
+        act(pool, reached(path), "vanish")
+    with pytest.raises(ConnectionFailed):
+        act(pool, reached(path), "process")
+    assert warnings_seen == ["server s lost the connection; it is made anew, and its state is lost"]
+
+
 def test_a_started_server_that_ignores_a_closed_stdin_and_sigterm_is_ended(path: Path) -> None:
     script = f"import runpy, signal, sys; signal.signal(signal.SIGTERM, signal.SIG_IGN); \
 sys.argv[:] = ['s', {str(path)!r}]; runpy.run_path({str(SERVER)!r}, run_name='__main__')"

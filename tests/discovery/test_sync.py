@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import threading
 
 import pytest
 
 from pflow_mcp_plugin.config.store import ServerStore
 from pflow_mcp_plugin.discovery.catalog import Catalog
+from pflow_mcp_plugin.discovery.launching import launch
 from pflow_mcp_plugin.discovery.sync import sync
 from pflow_mcp_plugin.errors import ConnectionFailed, Where
 from pflow_mcp_plugin.types import Listing, ServerInfo, Tool
@@ -121,13 +123,18 @@ def test_a_variable_that_is_not_set_is_noted(store, catalog):
 
 def test_the_era_of_the_last_sync_is_passed_on_while_the_config_is_the_same(store, catalog):
     add(store, a={})
-    pool, _ = run(store, catalog, {"a": listing()})
-    assert pool.launches["a"].era is None
-    pool, _ = run(store, catalog, {"a": listing()})
-    assert pool.launches["a"].era == "modern"
+    assert launch("a", store, catalog, os.environ.get).era is None
+    run(store, catalog, {"a": listing()})
+    assert launch("a", store, catalog, os.environ.get).era == "modern"
     add(store, a={"args": ["other"]})
-    pool, _ = run(store, catalog, {"a": listing()})
-    assert pool.launches["a"].era is None
+    assert launch("a", store, catalog, os.environ.get).era is None
+
+
+def test_a_sync_finds_the_era_out_anew(store, catalog):
+    add(store, a={})
+    for _ in range(2):
+        pool, _ = run(store, catalog, {"a": listing()})
+        assert pool.launches["a"].era is None
 
 
 def test_what_the_config_forbids_is_the_error_of_that_server(store, catalog):

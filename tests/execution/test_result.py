@@ -180,3 +180,14 @@ def test_any_structure_within_the_limit_comes_through_unchanged(value):
     )
     wrapped = isinstance(value, dict) and list(value) == ["result"]
     assert reading.value == (value["result"] if wrapped else value)
+
+
+def test_a_result_that_cannot_be_kept_is_told_as_that_of_a_tool_that_ran(tmp_path):
+    in_the_way = tmp_path / "files"
+    in_the_way.write_text("a file where the folder should be")
+    answer = CallResult(content=(text("x" * 99),))
+    with pytest.raises(CallFailed, match=f"^Tool get_x on server s ran, .*{in_the_way}") as caught:
+        read(answer, WHERE, Artifacts(in_the_way), 10)
+    error = caught.value
+    assert (error.ran, error.retryable, error.where.phase) == ("ran", False, "result")
+    assert error.details["path"].startswith(str(in_the_way))

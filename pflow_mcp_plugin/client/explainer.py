@@ -1,0 +1,97 @@
+"""What there is to know about a failure on one connection, gathered when it happens."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from pflow_mcp_plugin.client.deadlines import Deadline
+from pflow_mcp_plugin.client.exchange import Exchange
+from pflow_mcp_plugin.client.failures import Evidence, explain, in_words, leaves
+from pflow_mcp_plugin.errors import McpError, Phase
+from pflow_mcp_plugin.redaction import Redactor
+from pflow_mcp_plugin.types import Launch
+
+if TYPE_CHECKING:
+    from pflow_mcp_plugin.client.sockets import SocketTransport
+    from pflow_mcp_plugin.client.spawning import ServerProcess
+    from pflow_mcp_plugin.client.stdio import StdioTransport
+
+_LAST_WORDS_SECONDS = 0.5
+"""How long a failure waits for the process to end and its stderr to be read."""
+
+
+class Explainer:
+    """Turns what went wrong on a connection into an error of ours, without its secrets.
+
+    Args:
+        launch: The server.
+        process: Its process, if it was started for this connection.
+
+    Attributes:
+        lines: The transport, once there is one that has lines.
+    """
+
+    def __init__(self, launch: Launch, process: ServerProcess | None) -> None:
+        self.lines: StdioTransport | SocketTransport | None = None
+        self._launch = launch
+        self._process = process
+        self._redactor = Redactor()
+        self._redactor.add(launch.secrets)
+
+    async def explained(
+        self,
+        error: BaseException,
+        exchange: Exchange,
+        phase: Phase,
+        *,
+        tool: str = "",
+        passed: Deadline | None = None,
+        closed: bool = False,
+    ) -> McpError:
+        """Return the error to tell.
+
+        Args:
+            error: What was raised.
+            exchange: The request that it was raised in.
+            phase: What was being done.
+            tool: The tool that was called.
+            passed: The deadline that was missed, None if it was something else.
+            closed: Whether the other side is gone.
+        """
+        evidence = Evidence(
+            server=self._launch.server,
+            phase=phase,
+            tool=tool,
+            seconds=passed.seconds if passed else None,
+            deadline=passed.name if passed else "",
+            returncode=await self._ended() if passed is None else None,
+            stderr=self.lines.stderr.text if self.lines is not None else "",
+            seen=self.lines.seen if self.lines is not None else None,
+            exchange=exchange,
+            closed=closed,
+            unset=self._launch.unset,
+            redactor=self._redactor,
+        )
+        return explain(error, evidence)
+
+    def cause(self, error: BaseException) -> str:
+        """Return what broke the connection, in words."""
+        return self._redactor.text(in_words(next(leaves(error))))
+
+    async def _ended(self) -> int | None:
+        """Return how the process ended, given a moment to do so once its stdout is closed."""
+        if self.lines is None or self._process is None:
+            return None
+        if self.lines.finished:
+            await self.lines.exited(_LAST_WORDS_SECONDS)
+            if self._process.returncode is not None:
+                await _within(self.lines.stderr.closed, _LAST_WORDS_SECONDS)
+        return self.lines.exit_code
+
+
+async def _within(event: asyncio.Event, seconds: float) -> None:
+    try:
+        await asyncio.wait_for(event.wait(), seconds)
+    except TimeoutError:
+        return

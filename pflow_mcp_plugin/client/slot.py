@@ -1,0 +1,218 @@
+"""A server's place in a pool: its process is started, a connection is opened, and made anew when lost.
+
+Processes are started in the thread of whoever comes first, while the SDK still loads; all else
+happens on the event loop's thread, and needs no lock there.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import attrs
+
+from pflow_mcp_plugin.client.brake import Brake
+from pflow_mcp_plugin.client.spawning import ServerProcess, require_processes
+from pflow_mcp_plugin.client.transports import is_remote
+from pflow_mcp_plugin.errors import CallFailed, ConnectionFailed, Ran, Where
+from pflow_mcp_plugin.types import Launch
+
+if TYPE_CHECKING:
+    from asyncio import Task
+
+    from pflow_mcp_plugin.client.connection import Connection
+    from pflow_mcp_plugin.client.questions import Ask
+
+
+class Slot:
+    """Keeps the one live connection of a server.
+
+    Args:
+        launch: The server.
+        spawn: Starts its process.
+        warn: Told what is worth a line to the user.
+        ask: Answers what the server asks.
+
+    Attributes:
+        launch: The same; its era is what the server turned out to speak.
+    """
+
+    def __init__(
+        self,
+        launch: Launch,
+        spawn: Callable[[Launch], ServerProcess | None],
+        warn: Callable[[str], None],
+        ask: Ask | None,
+    ) -> None:
+        self.launch = launch
+        self._start_process = spawn
+        self._tell = warn
+        self._ask = ask
+        self._lock = threading.Lock()
+        self._taken = False
+        self._shut = False
+        self._process: ServerProcess | None = None
+        self._failure: ConnectionFailed | None = None
+        self._opening: Task[None] | None = None
+        self._waiting = 0
+        self._connection: Connection | None = None
+        self._former: list[Connection] = []
+        self._brake = Brake()
+
+    @property
+    def list_changed(self) -> bool:
+        """Whether one of its connections was told that the list of tools has changed."""
+        return any(each.list_changed and each.alive for each in self._connections)
+
+    @property
+    def _connections(self) -> list[Connection]:
+        return [each for each in (self._connection, *self._former) if each is not None]
+
+    def start(self) -> bool:
+        """Start the process, in the calling thread, unless someone else saw to it.
+
+        A failure to start shows when the connection is used.
+
+        Returns:
+            Whether a connection is still to be opened.
+
+        Raises:
+            CallFailed: The pool was closed.
+        """
+        with self._lock:
+            if self._shut:
+                raise closed(self.launch)
+            if self._taken:
+                return False
+            self._taken = True
+            try:
+                self._process = self._spawn()
+            except ConnectionFailed as error:
+                self._failure = error
+            return self._failure is None
+
+    def shut(self) -> None:
+        """Let no further process be started; returns when one that is being started can be closed."""
+        with self._lock:
+            self._shut = True
+
+    async def begin(self) -> None:
+        """Open a connection in the background, if there is none."""
+        if self._connection is None and not self._shut:
+            self._open_once()
+
+    async def connection(self) -> Connection:
+        """Return the live connection, opened if need be, by one of all who ask at the same time.
+
+        Raises:
+            ConnectionFailed: It could not be opened.
+            CallFailed: The pool was closed.
+        """
+        while self._connection is None or not self._connection.alive:
+            await self._opened()
+        return self._connection
+
+    async def close(self) -> None:
+        """Break off what is being opened, and close all connections; call `shut` first."""
+        import asyncio
+
+        if self._opening is not None:
+            self._opening.cancel()
+            await asyncio.wait({self._opening})
+        if self._process is not None:  # started, and no connection came to take it
+            self._process.release()
+        await asyncio.gather(*(connection.close() for connection in self._connections))
+
+    async def _opened(self) -> None:
+        import asyncio
+
+        if self._shut:
+            raise closed(self.launch)
+        opening = self._open_once()
+        self._waiting += 1
+        try:
+            await asyncio.wait({opening})
+        finally:
+            self._waiting -= 1
+        if opening.cancelled():
+            raise closed(self.launch)
+        opening.result()
+
+    def _open_once(self) -> Task[None]:
+        import asyncio
+
+        if self._opening is None:
+            self._opening = asyncio.create_task(self._open(), name=f"opening {self.launch.server.name}")
+            self._opening.add_done_callback(self._settle)
+        return self._opening
+
+    def _settle(self, opening: Task[None]) -> None:
+        """Keep the failure that nobody waited for, for the first who asks; forget any other."""
+        self._opening = None
+        error = None if opening.cancelled() else opening.exception()
+        if isinstance(error, ConnectionFailed) and not self._waiting:
+            self._failure = error
+        elif error is not None:
+            self._taken = False
+
+    async def _open(self) -> None:
+        if self._failure is not None:
+            failure, self._failure = self._failure, None
+            raise failure
+        if self._connection is not None:
+            await self._put_aside(self._connection)
+        self._connection = await self._connected()
+        self.launch = attrs.evolve(self.launch, era=self._connection.info.era)  # no probe next time
+
+    async def _put_aside(self, former: Connection) -> None:
+        """Replace a connection that takes no more calls; those under way keep it until they end."""
+        how = "lost the connection; it is made anew"
+        if former.has_process:
+            how = "had ended or hung; it is started again"
+        self._warn(f"{how}, and its state is lost")
+        self._connection = None
+        self._former.append(former)
+        if not former.busy:
+            await former.close()
+
+    async def _connected(self) -> Connection:
+        """Connect; a server that ended on the probe is started once more, for the handshake."""
+        connection = self._started(self.launch)
+        try:
+            await connection.open()
+        except ConnectionFailed as error:
+            if connection.unheard or not _died_on_probe(self.launch, error):
+                raise
+            connection = self._started(attrs.evolve(self.launch, era="handshake"))
+            await connection.open()
+        return connection
+
+    def _started(self, launch: Launch) -> Connection:
+        from pflow_mcp_plugin.client.connection import Connection
+
+        process, self._process = self._process or self._spawn(), None
+        return Connection(launch, process, self._warn, self._ask)
+
+    def _warn(self, text: str) -> None:
+        self._tell(f"server {self.launch.server.name} {text}")
+
+    def _spawn(self) -> ServerProcess | None:
+        server = self.launch.server
+        if is_remote(server) or (server.transport != "stdio" and not server.command):
+            return None
+        require_processes(server)
+        self._brake.start(server.name)
+        return self._start_process(self.launch)
+
+
+def closed(launch: Launch, ran: Ran = "not ran") -> CallFailed:
+    """Return the failure of whoever comes, or still waits, when the connections are closed."""
+    where = Where(server=launch.server.name, phase="connect")
+    return CallFailed("The run is over; its connections are closed", where=where, ran=ran)
+
+
+def _died_on_probe(launch: Launch, error: ConnectionFailed) -> bool:
+    """Whether a server ended on `server/discover`, which some that know only the handshake do."""
+    probed = launch.server.protocol == "auto" and launch.era != "handshake"
+    return probed and error.where.phase == "handshake" and error.facts.get("exit_code") is not None

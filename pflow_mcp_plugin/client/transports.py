@@ -1,0 +1,40 @@
+"""Which transport a server's config asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from typing import TYPE_CHECKING, Any
+
+from pflow_mcp_plugin.types import Server
+
+if TYPE_CHECKING:
+    from pflow_mcp_plugin.client.sockets import SocketTransport
+    from pflow_mcp_plugin.client.spawning import ServerProcess
+    from pflow_mcp_plugin.client.stdio import StdioTransport
+
+
+def is_remote(server: Server) -> bool:
+    """Whether a server is reached over HTTP; all others speak in lines."""
+    return server.transport in ("http", "sse")
+
+
+def over_http(server: Server) -> AbstractAsyncContextManager[tuple[Any, Any]]:
+    """Return the transport of a remote server: a context manager that yields a session's two streams."""
+    from pflow_mcp_plugin.client.http import open_http
+    from pflow_mcp_plugin.client.sse import open_sse
+
+    return open_sse(server) if server.transport == "sse" else open_http(server)
+
+
+def over_lines(
+    server: Server, process: ServerProcess | None, warn: Callable[[str], None]
+) -> StdioTransport | SocketTransport:
+    """Return the transport of any other server; it ends the process with the connection."""
+    from pflow_mcp_plugin.client.sockets import SocketTransport
+    from pflow_mcp_plugin.client.stdio import StdioTransport
+
+    if server.transport != "stdio":
+        return SocketTransport(server, process, warn)
+    assert process is not None  # noqa: S101 - the pool spawned it
+    return StdioTransport(process, line_cap=server.max_line_mb, write_seconds=server.call_timeout, warn=warn)

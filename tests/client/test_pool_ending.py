@@ -1,0 +1,202 @@
+"""How a pool ends: at any moment, soon, and without a trace."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pflow_mcp_plugin.client import Pool
+from pflow_mcp_plugin.client.loop import background_loop
+from pflow_mcp_plugin.client.reaper import shared_reaper
+from pflow_mcp_plugin.client.reaper_process import marked_processes
+from pflow_mcp_plugin.errors import CallFailed, ConnectionFailed
+from pflow_mcp_plugin.types import CallResult, Launch, Server, ToolCall
+
+Scripted = Callable[..., Launch]
+
+SILENT = "time.sleep(60)"
+"""For the start of a scripted server: it never answers, and never looks at its stdin."""
+
+
+@pytest.fixture(autouse=True)
+def no_trace(demo: Launch) -> Iterator[None]:
+    """Whatever the test does, no process, thread or descriptor is left of it."""
+    with Pool(print) as pool:  # what stays open for good (a log, a lock) is there after the first
+        pool.info(demo)
+    before, threads = descriptors(), set(threading.enumerate())
+    yield
+    assert marked_processes(f"{os.getpid()}-") == []
+    assert descriptors() == before
+    assert set(threading.enumerate()) == threads
+
+
+def descriptors() -> set[str]:
+    return {path.name for path in Path("/proc/self/fd").iterdir()}
+
+
+def act(pool: Pool, launch: Launch) -> CallResult:
+    return pool.call(launch, ToolCall(server=launch.server.name, tool="act"))
+
+
+def wait_until(reached: Callable[[], object]) -> None:
+    deadline = time.monotonic() + 20
+    while not reached():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_closing_one_pool_leaves_the_servers_of_others_alone(
+    scripted: Scripted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pflow_mcp_plugin.client.pool._numbers", iter([1, 10]))
+    with Pool(print) as first, Pool(print) as tenth:
+        first.info(scripted())
+        tenth.info(scripted())
+        first.close()
+        assert len(marked_processes(f"{os.getpid()}-")) == 1
+
+
+def test_closing_does_not_wait_for_a_server_that_is_starting(scripted: Scripted) -> None:
+    pool = Pool(print)
+    pool.prepare(scripted(start=SILENT, startup_timeout=60))
+    begun = time.monotonic()
+    pool.close()
+    assert time.monotonic() - begun < 10
+
+
+def test_closing_while_calls_are_under_way_fails_them(scripted: Scripted) -> None:
+    pool = Pool(print)
+    launch = scripted("time.sleep(60)")
+    pool.info(launch)
+    with ThreadPoolExecutor(4) as threads:
+        calls = [threads.submit(act, pool, launch) for _ in range(4)]
+        wait_until(lambda: len(pool._calls) == 4)
+        pool.close()
+        for call in calls:
+            error = call.exception(timeout=20)
+            assert isinstance(error, CallFailed)
+            assert error.ran == "unknown"
+
+
+def test_closing_while_threads_wait_for_a_server_to_start_tells_them(scripted: Scripted) -> None:
+    pool = Pool(print)
+    launch = scripted(start=SILENT, startup_timeout=60)
+    with ThreadPoolExecutor(4) as threads:
+        calls = [threads.submit(act, pool, launch) for _ in range(4)]
+        wait_until(lambda: len(pool._calls) == 4)
+        pool.close()
+        for call in calls:
+            error = call.exception(timeout=20)
+            assert isinstance(error, CallFailed)
+            assert error.ran == "not ran"
+            assert "closed" in error.message
+
+
+def test_a_second_ctrl_c_ends_servers_that_take_their_time(scripted: Scripted) -> None:
+    start = "import atexit; signal.signal(signal.SIGTERM, signal.SIG_IGN); atexit.register(time.sleep, 60)"
+    pool = Pool(print)
+    pool.info(scripted(start=start))
+
+    def interrupt() -> None:
+        wait_until(lambda: pool._closed)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    with pytest.raises(KeyboardInterrupt):
+        pool.close()
+    thread.join()
+
+
+def test_a_child_forked_while_a_lock_was_held_can_make_a_pool_of_its_own(demo: Launch) -> None:
+    with background_loop._lock, shared_reaper._lock:
+        child = os.fork()
+        if child == 0:
+            with Pool(print) as pool:
+                os._exit(0 if pool.info(demo).name else 1)
+    wait_until(lambda: os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT))
+    assert os.waitpid(child, 0) == (child, 0)
+
+
+def test_a_closed_pool_starts_nothing(demo: Launch) -> None:
+    pool = Pool(print)
+    pool.close()
+    with pytest.raises(CallFailed, match="closed"):
+        pool.prepare(demo)
+
+
+def test_many_threads_that_use_a_failing_server_at_once_get_one_failure(demo: Launch) -> None:
+    launch = Launch(server=Server(name="bad", command=sys.executable, args=("-c", "raise SystemExit(3)")))
+    with Pool(print) as pool, ThreadPoolExecutor(16) as threads:
+        calls = [threads.submit(act, pool, launch) for _ in range(64)]
+        errors = [call.exception(timeout=60) for call in calls]
+    assert {type(error) for error in errors} == {ConnectionFailed}
+
+
+def test_a_failure_in_the_background_shows_at_the_first_use_and_the_next_starts_anew(tmp_path: Path) -> None:
+    starts = tmp_path / "starts"
+    script = f"open({str(starts)!r}, 'a').write('x'); raise SystemExit(3)"
+    server = Server(name="bad", command=sys.executable, args=("-c", script), protocol="handshake")
+    launch = Launch(server=server)
+    with Pool(print) as pool:
+        pool.prepare(launch)
+        wait_until(lambda: not marked_processes(f"{os.getpid()}-") and pool._slots[launch.key]._failure)
+        for count in (1, 2):
+            with pytest.raises(ConnectionFailed, match="exited 3"):
+                pool.info(launch)
+            assert len(starts.read_text()) == count
+
+
+def test_an_opening_that_fails_before_prepare_returns_is_not_kept_for_good(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The loop's thread may be done with an opening before the thread that asked for it goes on."""
+    submit = asyncio.run_coroutine_threadsafe
+
+    def slow(work: Any, loop: Any) -> Any:
+        future = submit(work, loop)
+        submit(settled(), loop).result(20)
+        return future
+
+    async def settled() -> None:
+        while opening := [task for task in asyncio.all_tasks() if task.get_name().startswith("opening")]:
+            await asyncio.wait(opening)
+
+    server = Server(
+        name="bad", command=sys.executable, args=("-c", "raise SystemExit(3)"), protocol="handshake"
+    )
+    launch = Launch(server=server)
+    with Pool(print) as pool:
+        with monkeypatch.context() as patched:
+            patched.setattr(asyncio, "run_coroutine_threadsafe", slow)
+            pool.prepare(launch)
+        assert failure_of(pool, launch) is not failure_of(pool, launch)
+
+
+def failure_of(pool: Pool, launch: Launch) -> ConnectionFailed:
+    with pytest.raises(ConnectionFailed) as caught:
+        pool.info(launch)
+    return caught.value
+
+
+def test_a_listener_that_raises_breaks_no_connection(
+    scripted: Scripted, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refuse(text: str) -> None:
+        raise UserWarning(text)
+
+    stray_before_the_answer = "sys.stdout.write('stray' + chr(10)); reply({'content': []})"
+    with Pool(refuse) as pool:
+        act(pool, scripted(stray_before_the_answer))
+    assert [record.exc_info for record in caplog.records] == [None]
+    assert "lines on stdout that are no messages" in caplog.text
