@@ -80,7 +80,12 @@ GUARDS = (
     Guard(15, "client/pool.py", "end_marked(", "str("),
     Guard(16, _BY_PIPES, "del self._kept[:-_TAIL]", "pass"),
     Guard(17, _BY_PROCESS, "if evidence.returncode is None:", "if True:"),
-    Guard(18, _BY_CONNECTION, "asyncio.timeout_at(min(loop.time() + idle, end))", "asyncio.timeout_at(None)"),
+    Guard(
+        18,
+        "client/deadlines.py",
+        "asyncio.timeout_at(min(loop.time() + idle.seconds, end))",
+        "asyncio.timeout_at(None)",
+    ),
     Guard(18, _BY_CONNECTION, "                self._stop.set()", "                pass"),
     Guard(18, "client/pool.py", "            future.cancel()  #", "            pass  #", "ctrl"),
     Guard(19, "execution/result.py", "if result.is_error:", "if False:"),
@@ -124,9 +129,14 @@ GUARDS = (
         "if not lost:",
     ),
     Guard(32, _BY_PROCESS, "retryable=evidence.exchange.unsent,", ""),
-    Guard(33, "client/pool.py", "if not _died_on_probe(launch, error):", "if True:"),
     Guard(
-        33, "client/pool.py", "slot.launch = attrs.evolve(slot.launch, era=slot.connection.info.era)", "pass"
+        33, "client/slot.py", "if connection.unheard or not _died_on_probe(self.launch, error):", "if True:"
+    ),
+    Guard(
+        33,
+        "client/slot.py",
+        "self.launch = attrs.evolve(self.launch, era=self._connection.info.era)",
+        "pass",
     ),
     Guard(33, "discovery/catalog.py", "return content.info.era if content and same else None", "return None"),
     Guard(34, "client/negotiation.py", "asyncio.timeout(patience)", "asyncio.timeout(None)"),
