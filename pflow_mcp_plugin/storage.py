@@ -20,8 +20,8 @@ from typing import Any, ClassVar
 
 from pflow_mcp_plugin.contract import Kind, Paths, PflowError, Problem
 
-LOCK_WAIT = 10.0
-"""Seconds that a writer waits for the others."""
+LOCK_WAIT = 30.0
+"""Seconds that a writer waits for the others; no turn is kept, so that one of many may wait long."""
 
 _TEMP_NAME = re.compile(r"\..+\.(?P<pid>\d+)-[0-9a-f]+\.tmp")
 _TEMP_AGE = 86_400.0
@@ -175,7 +175,7 @@ def locked(path: Path) -> Iterator[None]:
     It does not nest: a second lock on the same file, also in this thread, waits in vain.
 
     Raises:
-        StoreError: Another writer held the lock for 10 seconds, or it cannot be made.
+        StoreError: Other writers held the lock for `LOCK_WAIT`, or it cannot be made.
     """
     from filelock import FileLock, Timeout
 

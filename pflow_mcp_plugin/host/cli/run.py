@@ -16,7 +16,7 @@ from pflow_mcp_plugin.host.cli.options import json_option
 from pflow_mcp_plugin.host.cli.output import problem_lines, to_json
 from pflow_mcp_plugin.host.cli.tree import Misused
 from pflow_mcp_plugin.host.library import is_name
-from pflow_mcp_plugin.host.workflow import load_workflow
+from pflow_mcp_plugin.host.workflow import STILL_TO_COME, load_workflow
 
 
 class NoSuchWorkflow(PflowError):
@@ -132,7 +132,7 @@ def piped_inputs(
     if not wanted or wanted[0] in given or sys.stdin is None or sys.stdin.isatty():
         return {}
     name = wanted[0]
-    check({**given, name: None})
+    check({**given, name: STILL_TO_COME})
     text = sys.stdin.buffer.read().decode("utf-8", "replace")
     spec = dict(declared)[name]
     can_do_without = "default" in spec or spec.get("required") is False

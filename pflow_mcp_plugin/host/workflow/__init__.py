@@ -13,11 +13,12 @@
 
 from pflow_mcp_plugin.host.workflow.checking import Checked, NodeTypes, check_workflow
 from pflow_mcp_plugin.host.workflow.compilation import Compiled, PlannedNode, compile_workflow
-from pflow_mcp_plugin.host.workflow.inputs import bind_inputs
+from pflow_mcp_plugin.host.workflow.inputs import STILL_TO_COME, bind_inputs
 from pflow_mcp_plugin.host.workflow.loading import load_workflow
 from pflow_mcp_plugin.host.workflow.normal import normalise
 
 __all__ = [
+    "STILL_TO_COME",
     "Checked",
     "Compiled",
     "NodeTypes",

@@ -10,6 +10,9 @@ from pflow_mcp_plugin.host.workflow.coercion import TypeMismatch, coerce, type_n
 from pflow_mcp_plugin.host.workflow.document import Document, InputSpec
 from pflow_mcp_plugin.host.workflow.findings import Findings, at, did_you_mean, listing
 
+STILL_TO_COME = object()
+"""Stands for a value that is there but not read yet: nothing can be said against it."""
+
 
 def bind_inputs(document: Document, given: Mapping[str, Any]) -> tuple[dict[str, Any], list[Problem]]:
     """Return the values that a run starts with, and what is wrong with what it is given.
@@ -44,9 +47,9 @@ def _is_left_out(value: Any, spec: InputSpec | None) -> bool:
 def _typed(declared: Mapping[str, InputSpec], given: Mapping[str, Any], findings: Findings) -> dict[str, Any]:
     values = dict(given)
     for name, spec in declared.items():
-        if name not in given:
+        value = given.get(name, STILL_TO_COME)
+        if value is STILL_TO_COME:
             continue
-        value = given[name]
         try:
             values[name] = _parse(value, spec) if isinstance(value, str) else coerce(value, spec.field)
         except TypeMismatch as error:
