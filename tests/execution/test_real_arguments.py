@@ -18,6 +18,8 @@ from probes import ENOUGH, Maker, as_json, how_many
 from pflow_mcp_plugin.errors import ArgumentsInvalid, Where
 from pflow_mcp_plugin.execution.validation import Validator
 
+pytestmark = pytest.mark.slow
+
 SERVERS = {server.name: server.tools for server in livemcpbench.servers()}
 TRIES = 4000
 # Here `"exclusiveMinimum": true, "minimum": 0` says "more than 0", which it does in draft 4 alone. In the
