@@ -131,6 +131,7 @@ def run_node(host: EmbeddedHost, node: str, params: Mapping[str, str]) -> Report
         PflowError: There is no such node, or the params do not fit; nothing has run.
     """
     entry = host.registry.get(node)
+    _require_params(entry, params)
     literal = {name: value.replace("${", "$${") for name, value in params.items()}
     workflow = {"nodes": [{"id": entry.node, "type": entry.node, "params": literal}]}
     outcome = host.runner.run(workflow, {}, name=node)
@@ -147,6 +148,16 @@ def run_node(host: EmbeddedHost, node: str, params: Mapping[str, str]) -> Report
         beside={"trace_path": None if outcome.trace_path is None else str(outcome.trace_path)},
         exit_code=outcome.exit_code,
     )
+
+
+def _require_params(entry: Entry, given: Mapping[str, str]) -> None:
+    lacking = [field.key for field in entry.interface.params if field.required and field.key not in given]
+    if lacking:
+        names = "parameter" if len(lacking) == 1 else "parameters"
+        raise Misused(
+            f"Node {entry.node} needs {names} {', '.join(lacking)}",
+            suggestions=(f"Give {lacking[0]}=...; run: pflow registry describe {entry.node}",),
+        )
 
 
 def describe_entry(entry: Entry) -> str:
