@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from difflib import get_close_matches
 from typing import Any
 
 import attrs
@@ -159,7 +158,7 @@ class ToolSource:
 
     def _nearest_node(self, node_type: str, server: str) -> str:
         nodes = [record.node for record in self.records(server)]
-        return next(iter(get_close_matches(node_type, nodes, n=1, cutoff=0.6)), "")
+        return _nearest(node_type, nodes, 0.6)
 
     def _old_type(self, node_id: str, metadata: Mapping[str, Any]) -> str | None:
         tool = metadata.get("tool_name")
@@ -185,9 +184,9 @@ def _nearest_server(rest: str, names: Iterable[str]) -> str:
     words = rest.split("-")
     known = list(names)
     for length in range(len(words), 0, -1):
-        near = get_close_matches("-".join(words[:length]), known, n=1, cutoff=0.75)
-        if near and near[0].count("-") + 1 == length:
-            return near[0]
+        near = _nearest("-".join(words[:length]), known, 0.75)
+        if near and near.count("-") + 1 == length:
+            return near
     return ""
 
 
@@ -195,3 +194,9 @@ def _problem(message: str, suggestion: str, **others: Any) -> Problem:
     return Problem(
         **{"kind": "not_found", "source": SOURCE, **others}, message=message, suggestion=suggestion
     )
+
+
+def _nearest(word: str, known: Iterable[str], cutoff: float) -> str:
+    from difflib import get_close_matches  # a look-up that finds its node does without
+
+    return next(iter(get_close_matches(word, list(known), n=1, cutoff=cutoff)), "")
