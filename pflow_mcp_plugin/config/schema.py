@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from hashlib import sha256
 from typing import Any
 
 import attrs
@@ -190,6 +189,8 @@ def fingerprint(table: Any, defaults: Any = None) -> str:
     Deadlines, limits, trust, and which tools become nodes under which names do not enter: they
     are looked at when a tool is used, and changing them asks for no sync.
     """
+    from hashlib import sha256  # a look-up needs none, and OpenSSL takes a while to load
+
     merged = {**_mapping(defaults), **_mapping(clean(table))}
     deciding = {key: merged[key] for key in _IDENTITY if key in merged}
     written = json.dumps(deciding, sort_keys=True, default=str)

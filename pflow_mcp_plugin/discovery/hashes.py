@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from hashlib import sha256
 from typing import Any
 
 from pflow_mcp_plugin.types import Tool
@@ -26,4 +25,6 @@ def canonical(value: Any) -> str:
 
 
 def _hash(value: Any) -> str:
+    from hashlib import sha256  # for a sync, not for a look-up
+
     return "sha256:" + sha256(canonical(value).encode("ascii")).hexdigest()
