@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 from pflow_mcp_plugin.errors import ArgumentsInvalid, Where
 from pflow_mcp_plugin.execution.validation import Validator
 
+pytestmark = pytest.mark.slow
+
 SCALARS = st.sampled_from([value for value in ODD if not isinstance(value, list | dict)])
 VALUES = st.recursive(
     SCALARS | st.floats() | st.binary(),

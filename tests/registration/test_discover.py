@@ -7,6 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[2]
 FLOORS = (0.80, 0.77)
 """Of recall at 10, for the half that it was tuned on and the half that was held out; plain BM25 has 0.44."""

@@ -18,6 +18,8 @@ from pflow_mcp_plugin.registration.source import ToolSource
 from pflow_mcp_plugin.registration.stubs import stub
 from pflow_mcp_plugin.types import Listing, ServerInfo, Tool
 
+pytestmark = pytest.mark.slow
+
 
 def registered(folder, tools):
     """Sync tools twice, the second time with each other's schemas, and look at their entries."""

@@ -7,6 +7,7 @@ from copy import deepcopy
 from itertools import pairwise
 from xml.etree import ElementTree as ET
 
+import pytest
 from hypothesis import event, example, given, settings
 from hypothesis import strategies as st
 
@@ -20,6 +21,8 @@ from pflow_mcp_plugin.host.workflow import bind_inputs, check_workflow, compile_
 from pflow_mcp_plugin.host.workflow.findings import Findings, errors_in
 from pflow_mcp_plugin.host.workflow.graph import Graph
 from pflow_mcp_plugin.host.workflow.reading import read_document
+
+pytestmark = pytest.mark.slow
 
 PLUGINS = Plugins(lambda problem: None, create_manager())
 IDS = ["a", "b", "c"]
