@@ -22,7 +22,7 @@ from typing import Any
 import attrs
 
 from pflow_mcp_plugin import naming
-from pflow_mcp_plugin.contract import Entry
+from pflow_mcp_plugin.contract import Entry, Sketch
 from pflow_mcp_plugin.host.registry.discovery import discover
 from pflow_mcp_plugin.host.registry.index import open_index
 from pflow_mcp_plugin.registration.entry import entry
@@ -79,7 +79,7 @@ def ways(path: Path) -> dict[str, Callable[[str], list[str]]]:
     known = dict(entries(path))
     names = {item.node: name for name, item in known.items()}
     with TemporaryDirectory() as folder:
-        index = open_index(Path(folder), "tools", known.values)
+        index = open_index(Path(folder), "tools", lambda: map(Sketch.of, known.values()))
     return {
         "plain BM25": _plain(known),
         "registry search": lambda task: [names[row.node] for row in index.search(task, FIRST)],

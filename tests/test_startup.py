@@ -5,7 +5,16 @@ import sys
 
 import pytest
 
-HEAVY = ("asyncio", "pocketflow", "jsonschema", "filelock", "rich", "mcp", "importlib.metadata")
+HEAVY = (
+    "asyncio",
+    "filelock",
+    "importlib.metadata",
+    "jsonschema",
+    "mcp",
+    "pflow_mcp_plugin.host.workflow",
+    "pocketflow",
+    "rich",
+)
 RUN = """
 import sys
 from pflow_mcp_plugin.__main__ import main
@@ -17,7 +26,14 @@ sys.stderr.write(" ".join(set({heavy}) & set(sys.modules)))
 
 @pytest.mark.parametrize(
     "arguments",
-    [["registry", "list"], ["registry", "search", "file"], ["mcp", "list"], ["plugins"], ["--help"]],
+    [
+        ["registry", "list"],
+        ["registry", "search", "file"],
+        ["registry", "describe", "echo"],
+        ["mcp", "list"],
+        ["plugins"],
+        ["--help"],
+    ],
 )
 def test_a_listing_imports_nothing_heavy(monkeypatch, tmp_path, arguments):
     monkeypatch.setenv("PFLOW_HOME", str(tmp_path))

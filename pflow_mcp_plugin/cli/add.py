@@ -61,7 +61,7 @@ def add(host: Host, /, words: tuple[str, ...], *, sync_too: bool, **options: Any
     single quotes, or the shell fills them in and the secret ends up in the file.
     """
     added = _store(host, intake.read(words, intake.Flags(**options)))
-    return _synced(host, added) if sync_too else added.report()
+    return _synced(host, added) if sync_too else _told(host, added)
 
 
 def add_servers(host: Host, tables: Mapping[str, Any]) -> Report:
@@ -74,7 +74,7 @@ def add_servers(host: Host, tables: Mapping[str, Any]) -> Report:
     Raises:
         ConfigError: A table has mistakes; nothing was stored.
     """
-    return _store(host, tables).report()
+    return _told(host, _store(host, tables))
 
 
 @attrs.frozen(kw_only=True)
@@ -126,8 +126,12 @@ def _store(host: Host, tables: Mapping[str, Any]) -> Added:
     warnings = (*change.warnings, *(found for server in servers for found in _advice(server)))
     for warning in warnings:
         host.report(warning)
-    host.refresh("mcp")
     return Added(file=store.path, change=change, servers=servers, warnings=warnings)
+
+
+def _told(host: Host, added: Added) -> Report:
+    host.refresh("mcp")
+    return added.report()
 
 
 def _synced(host: Host, added: Added) -> Report:

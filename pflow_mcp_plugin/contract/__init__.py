@@ -3,7 +3,7 @@
 A plugin author needs this package and nothing else of the host:
 
 - `hookspecs`: the hooks a host calls; mark an implementation with `hookimpl`.
-- `entries`: what a plugin gives the registry: `NodeSource`, `Entry`, `Interface`, `Field`;
+- `entries`: what a plugin gives the registry: `NodeSource`, `Entry`, `Interface`, `Field`, `Sketch`;
   and what a host runs: `Node`.
 - `commands`: what a plugin gives the command line: `Command`, `Report`.
 - `hosts`: the handles a plugin is given: `Host`, `Run`, `NodeRef`, `Paths` and what hangs on them.
@@ -13,7 +13,15 @@ It imports pluggy, attrs and typing only, and knows nothing of any plugin.
 """
 
 from pflow_mcp_plugin.contract.commands import Command, CommandLike, Report
-from pflow_mcp_plugin.contract.entries import FAILURES, Entry, Field, Interface, Node, NodeSource
+from pflow_mcp_plugin.contract.entries import (
+    FAILURES,
+    Entry,
+    Field,
+    Interface,
+    Node,
+    NodeSource,
+    Sketch,
+)
 from pflow_mcp_plugin.contract.hookspecs import ENTRY_POINT_GROUP, PROJECT, hookimpl, hookspec
 from pflow_mcp_plugin.contract.hosts import (
     API,
@@ -61,6 +69,7 @@ __all__ = [
     "Runner",
     "SavedWorkflow",
     "Settings",
+    "Sketch",
     "Traces",
     "Workflow",
     "hookimpl",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, MutableMapping
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 import attrs
 
@@ -168,6 +168,37 @@ class Entry:
         return cls(node=data["node"], extra=extra, **known)
 
 
+class Sketch(NamedTuple):
+    """As much of an `Entry` as lists and searches need; ten thousand are soon made.
+
+    Attributes:
+        node: The node type.
+        description: What the node does.
+        params: Key and description of each parameter.
+        labels: What a list shows beside it: `labels` among the entry's extra keys. `server`, or else
+            the source, is the family it belongs to, and `tool` its own name where that is no type.
+        source: The name of the `NodeSource` that answers for it.
+    """
+
+    node: str
+    description: str
+    params: Mapping[str, str]
+    labels: Mapping[str, Any]
+    source: str = ""
+
+    @classmethod
+    def of(cls, entry: Entry) -> Sketch:
+        """Return the sketch of a whole entry."""
+        labels = entry.extra.get("labels")
+        return cls(
+            node=entry.node,
+            description=entry.description,
+            params={field.key: field.description for field in entry.interface.params},
+            labels=labels if isinstance(labels, dict) else {},
+            source=entry.source,
+        )
+
+
 class Node(Protocol):
     """What the class of an `Entry` makes. A `pocketflow.Node` is one.
 
@@ -202,9 +233,8 @@ class NodeSource(Protocol):
 
     A source is cheap to make: it reads nothing until it is asked, and it starts no server.
     It may have two more attributes. `files`: a mapping of the files and folders it reads to what
-    each is for, which `config path` shows. `sketches()`: yields every entry as `entries()` does, but
-    of the interface no more than keys and descriptions of the params; lists and searches need no
-    more, and take it where making whole entries is slow.
+    each is for, which `config path` shows. `sketches()`: yields a `Sketch` of every entry; lists and
+    searches need no more, and take it where making whole entries is slow.
     """
 
     name: str

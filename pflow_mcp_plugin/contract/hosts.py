@@ -329,5 +329,5 @@ class Host(Protocol):
         ...
 
     def refresh(self, source: str) -> None:
-        """Forget what was derived from a node source; call it after its entries changed."""
+        """Make anew what was derived from a node source, such as an index; its entries have changed."""
         ...

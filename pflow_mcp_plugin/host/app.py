@@ -100,8 +100,8 @@ class EmbeddedHost:
             self._show = show
 
     def refresh(self, source: str) -> None:
-        """Forget what was derived from a node source."""
-        self.registry.refresh(source)
+        """Make the registry's index anew; it is one for all sources."""
+        self.registry.refresh()
 
     def close(self) -> None:
         """Close what was opened; plugins have been told before."""

@@ -1,12 +1,11 @@
-"""A tool becomes a registry entry."""
+"""A tool becomes a registry entry, or the sketch of one."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 
-from pflow_mcp_plugin.contract import Entry, Interface
-from pflow_mcp_plugin.registration.interface import interface
+from pflow_mcp_plugin.contract import Entry, Sketch
+from pflow_mcp_plugin.registration.interface import described, interface
 from pflow_mcp_plugin.trust.purity import purity
 from pflow_mcp_plugin.types import Server, Tool, ToolRecord
 
@@ -15,13 +14,12 @@ SOURCE = "mcp"
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
-def entry(record: ToolRecord, server: Server, shape: Callable[[Tool], Interface] = interface) -> Entry:
+def entry(record: ToolRecord, server: Server) -> Entry:
     """Return the entry of a tool.
 
     Args:
         record: The tool as it was last synced.
         server: The server's config as it is now.
-        shape: Makes the interface of the tool.
     """
     tool = record.tool
     return Entry(
@@ -31,8 +29,8 @@ def entry(record: ToolRecord, server: Server, shape: Callable[[Tool], Interface]
         file_path="virtual://mcp",
         type="mcp_wrapper",
         source=SOURCE,
-        description=printable(tool.description or tool.title),
-        interface=shape(tool),
+        description=_description(tool),
+        interface=interface(tool),
         purity=purity(tool, server),
         extra={
             "mcp_config": {
@@ -42,11 +40,25 @@ def entry(record: ToolRecord, server: Server, shape: Callable[[Tool], Interface]
                 "version": record.info.version,
                 "manifest_hash": record.manifest_hash,
             },
-            "labels": {"server": record.server, "tool": tool.name},
+            "labels": _labels(record),
         },
     )
+
+
+def sketch(record: ToolRecord) -> Sketch:
+    """Return the sketch of a tool's entry."""
+    tool = record.tool
+    return Sketch(record.node, _description(tool), described(tool), _labels(record), SOURCE)
 
 
 def printable(text: str) -> str:
     """Return a server's text without control characters, which could steer a terminal."""
     return _CONTROL.sub("", text).strip()
+
+
+def _description(tool: Tool) -> str:
+    return printable(tool.description or tool.title)
+
+
+def _labels(record: ToolRecord) -> dict[str, str]:
+    return {"server": record.server, "tool": record.tool.name}

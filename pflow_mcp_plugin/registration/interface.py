@@ -30,14 +30,12 @@ def interface(tool: Tool) -> Interface:
     )
 
 
-def sketch(tool: Tool) -> Interface:
-    """Return as much of a tool's interface as a search needs: keys and descriptions of its params."""
+def described(tool: Tool) -> dict[str, str]:
+    """Return key and description of each of a tool's params: as much as a search needs."""
     schema: Any = tool.input_schema
     plain = schema.get("properties") if isinstance(schema, dict) else None
     properties = plain if isinstance(plain, dict) and plain else declaration(schema).properties
-    return Interface(
-        params=tuple(Field(key=key, description=_description(raw)) for key, raw in properties.items())
-    )
+    return {key: _description(raw) for key, raw in properties.items()}
 
 
 def _outputs(schema: Any) -> Iterator[Field]:

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from pflow_mcp_plugin.config.where import server_file, stamp, tool_folder
-from pflow_mcp_plugin.contract import Entry, Paths, Problem
+from pflow_mcp_plugin.contract import Entry, Paths, Problem, Sketch
 
 if TYPE_CHECKING:
     from pflow_mcp_plugin.registration.source import ToolSource
@@ -45,7 +45,7 @@ class LazyToolSource:
         """See `NodeSource`."""
         return self._source.entries()
 
-    def sketches(self) -> Iterator[Entry]:
+    def sketches(self) -> Iterator[Sketch]:
         """See `NodeSource`."""
         return self._source.sketches()
 

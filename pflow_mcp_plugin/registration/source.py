@@ -11,11 +11,10 @@ import attrs
 from pflow_mcp_plugin import naming
 from pflow_mcp_plugin.config.store import ServerStore
 from pflow_mcp_plugin.config.where import stamp
-from pflow_mcp_plugin.contract import Entry, PflowError, Problem
+from pflow_mcp_plugin.contract import Entry, PflowError, Problem, Sketch
 from pflow_mcp_plugin.discovery.catalog import Catalog
 from pflow_mcp_plugin.discovery.selection import allows
-from pflow_mcp_plugin.registration.entry import SOURCE, entry
-from pflow_mcp_plugin.registration.interface import sketch
+from pflow_mcp_plugin.registration.entry import SOURCE, entry, sketch
 from pflow_mcp_plugin.types import Server, ToolRecord
 
 _OLD_TYPE = "mcp_wrapper"
@@ -50,10 +49,10 @@ class ToolSource:
         for record, server in self._live():
             yield entry(record, server)
 
-    def sketches(self) -> Iterator[Entry]:
-        """Yield `entries` with no more than lists and searches need."""
-        for record, server in self._live():
-            yield entry(record, server, sketch)
+    def sketches(self) -> Iterator[Sketch]:
+        """Yield as much of `entries` as lists and searches need."""
+        for record, _ in self._live():
+            yield sketch(record)
 
     def records(self, server: str | None = None) -> Iterator[ToolRecord]:
         """Yield the synced tools behind `entries`, those of one server if one is named."""

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from pflow_mcp_plugin.contract import FAILURES
 from pflow_mcp_plugin.discovery.document import Document
-from pflow_mcp_plugin.registration.interface import ACTIONS, interface, sketch
+from pflow_mcp_plugin.registration.interface import ACTIONS, described, interface
 from pflow_mcp_plugin.types import Tool
 
 TYPES = {"str", "int", "float", "bool", "list", "dict", "None", "any"}
@@ -185,14 +185,11 @@ def test_no_schema_whatever_makes_it_fail(inputs, result):
     for field in (*found.params, *found.outputs):
         assert set(field.types) <= TYPES
     json.dumps(found.to_dict())
-    json.dumps(sketch(Tool(name="t", input_schema=inputs)).to_dict())
+    json.dumps(described(Tool(name="t", input_schema=inputs)))
 
 
-def test_a_sketch_has_the_keys_and_descriptions_of_the_params_and_no_more():
+def test_keys_and_descriptions_of_the_params_can_be_had_alone():
     parts = {"allOf": [{"properties": {"b": {"description": " the b "}}}]}
     for schema in ({"properties": {"a": {"type": "string", "description": "the a"}, "c": True}}, parts):
         tool = Tool(name="t", input_schema=schema, output_schema={"properties": {"x": {}}})
-        whole, drawn = interface(tool), sketch(tool)
-        told = [(field.key, field.description) for field in whole.params]
-        assert [(field.key, field.description) for field in drawn.params] == told
-        assert drawn.outputs == ()
+        assert described(tool) == {field.key: field.description for field in interface(tool).params}

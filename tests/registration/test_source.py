@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from pflow_mcp_plugin.config.store import ServerStore
-from pflow_mcp_plugin.contract import NodeSource
+from pflow_mcp_plugin.contract import NodeSource, Sketch
 from pflow_mcp_plugin.discovery.catalog import Catalog
 from pflow_mcp_plugin.registration.source import ToolSource
 from pflow_mcp_plugin.types import Listing, ServerInfo, Tool
@@ -220,5 +220,4 @@ def test_listing_loads_nothing_heavy():
 
 def test_there_is_a_sketch_of_every_entry(world):
     world.add("github", "create_issue", "get_me")
-    drawn = [(item.node, item.description, item.extra) for item in world.source.sketches()]
-    assert drawn == [(item.node, item.description, item.extra) for item in world.source.entries()]
+    assert list(world.source.sketches()) == [Sketch.of(entry) for entry in world.source.entries()]

@@ -5,5 +5,5 @@
 - `output`: a report as text or as the JSON envelope
 - `builtin`: the host's own commands, announced through the same hook as any plugin's
 - `run`, `registry`, `settings`, `workflow`, `trace`, `plugins`, `config`: what those do
-- `tables`, `options`: what they share
+- `tables`, `options`, `inputs`: what they share
 """

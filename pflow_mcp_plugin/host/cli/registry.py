@@ -9,13 +9,12 @@ import click
 
 from pflow_mcp_plugin.contract import Entry, Field, Kind, PflowError, Report
 from pflow_mcp_plugin.host.app import EmbeddedHost
+from pflow_mcp_plugin.host.cli.inputs import parse_inputs
 from pflow_mcp_plugin.host.cli.options import json_option
 from pflow_mcp_plugin.host.cli.output import to_json
-from pflow_mcp_plugin.host.cli.run import parse_inputs
 from pflow_mcp_plugin.host.cli.structure import structure
 from pflow_mcp_plugin.host.cli.tables import table
 from pflow_mcp_plugin.host.cli.tree import Misused
-from pflow_mcp_plugin.host.registry.checking import check_nodes
 from pflow_mcp_plugin.host.registry.index import Row
 
 _PATHS = 100
@@ -116,6 +115,8 @@ def validate(host: EmbeddedHost, nodes: tuple[str, ...], *, every: bool) -> Repo
     """Check node types: that each can be loaded and that its interface makes sense; none is run."""
     if nodes and every:
         raise Misused("Give node types or --all, not both")
+    from pflow_mcp_plugin.host.registry.checking import check_nodes
+
     count, problems = check_nodes(host, nodes)
     data = [problem.to_dict() for problem in problems]
     if not problems:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
@@ -12,11 +11,11 @@ import click
 
 from pflow_mcp_plugin.contract import Kind, Outcome, PflowError, Problem, Report
 from pflow_mcp_plugin.host.app import EmbeddedHost
+from pflow_mcp_plugin.host.cli.inputs import parse_inputs, piped_inputs
 from pflow_mcp_plugin.host.cli.options import json_option
 from pflow_mcp_plugin.host.cli.output import problem_lines, to_json
-from pflow_mcp_plugin.host.cli.tree import Misused
 from pflow_mcp_plugin.host.library import is_name
-from pflow_mcp_plugin.host.workflow import STILL_TO_COME, load_workflow
+from pflow_mcp_plugin.host.workflow import load_workflow
 
 
 class NoSuchWorkflow(PflowError):
@@ -91,52 +90,6 @@ def read_workflow(path: Path) -> dict[str, Any]:
         message = f"{path} is not UTF-8 (byte {error.start})"
         raise WorkflowUnsound(message, suggestions=("Save it as UTF-8",)) from error
     return load_workflow(text, str(path))
-
-
-def parse_inputs(words: Sequence[str]) -> dict[str, str]:
-    """Return the inputs that are written `name=value`.
-
-    Raises:
-        Misused: One has no name, or comes twice.
-    """
-    values: dict[str, str] = {}
-    for word in words:
-        name, equals, value = word.partition("=")
-        if not name or not equals:
-            message = f"{word!r} is no input"
-            raise Misused(message, suggestions=("Write NAME=VALUE",))
-        if name in values:
-            message = f"The input {name} is given twice"
-            raise Misused(message)
-        values[name] = value
-    return values
-
-
-def piped_inputs(
-    document: Mapping[str, Any], given: Mapping[str, Any], check: Callable[[Mapping[str, Any]], object]
-) -> dict[str, str]:
-    """Return what is piped in, for the input that the workflow declares with `"stdin": true`.
-
-    Without such an input, or when its value is given, standard input is not touched. Where nothing
-    comes, an input that can do without a value gets none.
-
-    Args:
-        document: The workflow.
-        given: The inputs that are there already.
-        check: Raises for a workflow, or inputs of it, that do not do. It is asked before anything is
-            read, so that nobody waits for what is piped in only to hear of a mistake.
-    """
-    inputs = document.get("inputs")
-    declared = inputs.items() if isinstance(inputs, dict) else ()
-    wanted = [name for name, spec in declared if isinstance(spec, dict) and spec.get("stdin") is True]
-    if not wanted or wanted[0] in given or sys.stdin is None or sys.stdin.isatty():
-        return {}
-    name = wanted[0]
-    check({**given, name: STILL_TO_COME})
-    text = sys.stdin.buffer.read().decode("utf-8", "replace")
-    spec = dict(declared)[name]
-    can_do_without = "default" in spec or spec.get("required") is False
-    return {} if not text and can_do_without else {name: text}
 
 
 def outcome_report(outcome: Outcome) -> Report:

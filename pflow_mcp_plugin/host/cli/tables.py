@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 from collections.abc import Sequence
 
@@ -16,6 +15,8 @@ def table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     lines = ("  ".join(map(str.ljust, row, widths)).rstrip() for row in cells)
     if sys.stdout is not None and sys.stdout.isatty():
+        import shutil  # which a command that is piped does without
+
         room = shutil.get_terminal_size().columns
         lines = (line if len(line) <= room else line[: room - 1] + "…" for line in lines)
     return "\n".join(lines)

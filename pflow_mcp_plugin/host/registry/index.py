@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pflow_mcp_plugin.contract import Entry
+from pflow_mcp_plugin.contract import Sketch
 from pflow_mcp_plugin.storage import StoreError, write_atomic
 
 if TYPE_CHECKING:
@@ -43,10 +43,11 @@ FROM words JOIN node ON node.id = words.rowid WHERE words MATCH ? ORDER BY score
 _MATCHES = "SELECT rowid, -bm25(words, ?, ?, ?, ?, ?) FROM words WHERE words MATCH ?"
 _COUNT = "SELECT count(*) FROM words WHERE words MATCH ?"
 _MANY = 1_000
+_AS_JSON = json.JSONEncoder(default=str).encode
 _INSERT_NODE = "INSERT INTO node VALUES (?, ?, ?, ?, ?, ?)"
 _INSERT_WORDS = "INSERT INTO words (rowid, node, name, family, description, params) VALUES (?, ?, ?, ?, ?, ?)"
 _BOUNDARY = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[-_]")
-_IDEOGRAPH = re.compile(r"(?=[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff])|(?<=[\u3040-\u30ff\u3400-\u9fff])")
+_IDEOGRAPH = r"(?=[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff])|(?<=[\u3040-\u30ff\u3400-\u9fff])"
 
 
 class Columns(NamedTuple):
@@ -162,17 +163,17 @@ class Index:
         return {number: _row(*values) for number, *values in self._connection.execute(query, wanted)}
 
 
-def open_index(folder: Path, fingerprint: str, entries: Callable[[], Iterable[Entry]]) -> Index:
+def open_index(folder: Path, fingerprint: str, sketches: Callable[[], Iterable[Sketch]]) -> Index:
     """Open the index of these sources; build it if there is none or it is damaged.
 
     Args:
         folder: The cache folder.
         fingerprint: Changes when any entry does.
-        entries: Yields every entry, when the index has to be built.
+        sketches: Yields one of every entry, when the index has to be built.
     """
     fingerprint = _whole(fingerprint)
     path = folder / f"nodes-{zlib.crc32(fingerprint.encode()):08x}.sqlite"
-    return _open(path, fingerprint) or _build(path, fingerprint, entries())
+    return _open(path, fingerprint) or _build(path, fingerprint, sketches())
 
 
 def _whole(fingerprint: str) -> str:
@@ -197,15 +198,16 @@ def _open(path: Path, fingerprint: str) -> Index | None:
     return Index(connection, fingerprint) if connection and found == fingerprint else None
 
 
-def _build(path: Path, fingerprint: str, entries: Iterable[Entry]) -> Index:
+def _build(path: Path, fingerprint: str, sketches: Iterable[Sketch]) -> Index:
     import sqlite3
 
     connection = sqlite3.connect(":memory:", check_same_thread=False)
     connection.executescript(_SCHEMA)
     connection.execute("INSERT INTO about VALUES (?)", (fingerprint,))
     with _uncollected():
-        for number, entry in enumerate(entries):
-            _insert(connection, number, entry)
+        numbered = list(enumerate(sketches))
+        connection.executemany(_INSERT_NODE, (_shown(*item) for item in numbered))
+        connection.executemany(_INSERT_WORDS, (_searched(*item) for item in numbered))
     connection.commit()
     with suppress(StoreError):
         write_atomic(path, connection.serialize())
@@ -215,7 +217,7 @@ def _build(path: Path, fingerprint: str, entries: Iterable[Entry]) -> Index:
 
 @contextmanager
 def _uncollected() -> Iterator[None]:
-    """Pause the garbage collector: many entries are made and soon gone, and none is in a cycle."""
+    """Pause the garbage collector: many sketches are made and soon gone, and none is in a cycle."""
     import gc
 
     was_on = gc.isenabled()
@@ -227,22 +229,21 @@ def _uncollected() -> Iterator[None]:
             gc.enable()
 
 
-def _insert(connection: Connection, number: int, entry: Entry) -> None:
-    labels = entry.extra.get("labels")
-    labels = labels if isinstance(labels, dict) else {}
-    shown = json.dumps(labels) if labels else ""
-    family = _storable(str(labels.get("server", entry.source)))
-    node, description = _storable(entry.node), _storable(entry.description)
-    connection.execute(_INSERT_NODE, (number, node, entry.source, family, description, shown))
-    name = _split(_storable(str(labels.get("tool", entry.node))))
-    params = _storable(_params(entry))
-    connection.execute(_INSERT_WORDS, (number, node, name, family, _spaced(description), _spaced(params)))
+def _shown(number: int, sketch: Sketch) -> tuple[object, ...]:
+    labels = _AS_JSON(sketch.labels) if sketch.labels else ""
+    node, description = _storable(sketch.node), _storable(sketch.description)
+    return number, node, sketch.source, _family(sketch), description, labels
 
 
-def _params(entry: Entry) -> str:
-    fields = entry.interface.params
-    keys = _split(" ".join([field.key for field in fields]))
-    return " ".join([keys, *[field.description for field in fields]])
+def _searched(number: int, sketch: Sketch) -> tuple[object, ...]:
+    name = _split(_storable(str(sketch.labels.get("tool", sketch.node))))
+    described = " ".join([_split(" ".join(sketch.params)), *sketch.params.values()])
+    description, params = (_spaced(_storable(text)) for text in (sketch.description, described))
+    return number, _storable(sketch.node), name, _family(sketch), description, params
+
+
+def _family(sketch: Sketch) -> str:
+    return _storable(str(sketch.labels.get("server", sketch.source)))
 
 
 def _sweep(current: Path) -> None:
@@ -264,7 +265,7 @@ def _split(name: str) -> str:
 
 def _spaced(text: str) -> str:
     """Return a text whose signs stand alone where the script sets no spaces between words."""
-    return text if text.isascii() else _IDEOGRAPH.sub(" ", text)
+    return text if text.isascii() else re.sub(_IDEOGRAPH, " ", text)
 
 
 def _words(text: str) -> list[str]:

@@ -6,9 +6,9 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
-from pflow_mcp_plugin.contract import Entry, Kind, PflowError, Problem
+from pflow_mcp_plugin.contract import Entry, Kind, PflowError, Problem, Sketch
 from pflow_mcp_plugin.host.plugins import Plugin
 from pflow_mcp_plugin.host.registry.index import Index, Row, open_index
 from pflow_mcp_plugin.host.registry.remembered import Memory
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pflow_mcp_plugin.host.app import EmbeddedHost
     from pflow_mcp_plugin.host.registry.discovery import Discovered
 
+_Drawn = TypeVar("_Drawn", Entry, Sketch)
 _FEW = 2_000
 """Up to so many names are compared one by one with a misspelt one."""
 
@@ -163,14 +164,14 @@ class Registry:
         """Return every entry in the shape of `registry.json`."""
         return {"schema_version": 1, "nodes": {entry.node: _exported(entry) for entry in self.entries()}}
 
-    def refresh(self, source: str) -> None:
-        """Forget what was derived from a source; each is asked for its fingerprint again."""
-        with self._lock:
-            self._replace(None)
+    def refresh(self) -> None:
+        """Make the index anew, so that no list and no search has to wait for it."""
+        self._opened()
 
     def close(self) -> None:
         """Close what was opened."""
-        self.refresh("")
+        with self._lock:
+            self._replace(None)
         for index in self._replaced:
             index.close()
         self._replaced.clear()
@@ -194,7 +195,7 @@ class Registry:
         answer = asked(origin.fingerprint, self._report)
         return f"{origin.name} {origin.plugin.name} {answer}"
 
-    def _all(self, ask: Callable[[Origin], Iterable[Entry]]) -> Iterator[Entry]:
+    def _all(self, ask: Callable[[Origin], Iterable[_Drawn]]) -> Iterator[_Drawn]:
         owners: dict[str, Origin] = {}
         for origin in self.sources:
             for entry in asked(partial(ask, origin), self._report) or ():

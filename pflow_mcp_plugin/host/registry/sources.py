@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import attrs
 
-from pflow_mcp_plugin.contract import Entry, NodeSource, PflowError, Problem
+from pflow_mcp_plugin.contract import Entry, NodeSource, PflowError, Problem, Sketch
 from pflow_mcp_plugin.host.plugins import Plugin, PluginFailed, Plugins, door
 
 T = TypeVar("T")
@@ -54,15 +54,16 @@ class Origin:
         with self._door("list its nodes"):
             return [self._signed(entry) for entry in self.source.entries()]
 
-    def sketches(self) -> list[Entry]:
-        """Return every entry, with as much of it as lists and searches need.
+    def sketches(self) -> list[Sketch]:
+        """Return as much of every entry as lists and searches need.
 
         Raises:
             PluginFailed: The source is broken.
         """
         with self._door("list its nodes"):
-            found = getattr(self.source, "sketches", self.source.entries)
-            return [self._signed(entry) for entry in found()]
+            drawn = getattr(self.source, "sketches", None)
+            sketches = drawn() if drawn else map(Sketch.of, self.source.entries())
+            return [self._checked(sketch) for sketch in sketches]
 
     def fingerprint(self) -> str:
         """Return what changes when the entries do.
@@ -102,6 +103,13 @@ class Origin:
 
     def _signed(self, entry: Entry) -> Entry:
         return entry if entry.source else attrs.evolve(entry, source=self.name)
+
+    def _checked(self, sketch: Sketch) -> Sketch:
+        for text in (sketch.node, sketch.description, *sketch.params, *sketch.params.values()):
+            if not isinstance(text, str):
+                message = f"{text!r} in the entry of {sketch.node!r} is no text"
+                raise TypeError(message)
+        return sketch if sketch.source else sketch._replace(source=self.name)
 
     def _door(
         self, doing: str, passing: tuple[type[BaseException], ...] = ()

@@ -97,8 +97,8 @@ class Script:
         Returns:
             The exit code that `pflow run` would end with.
         """
+        from pflow_mcp_plugin.host.cli.inputs import parse_inputs, piped_inputs
         from pflow_mcp_plugin.host.cli.output import Output, prepare_streams, to_json
-        from pflow_mcp_plugin.host.cli.run import parse_inputs, piped_inputs
 
         prepare_streams()
         output = Output(as_json=False)

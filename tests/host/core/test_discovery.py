@@ -5,33 +5,30 @@ from types import SimpleNamespace
 
 import pytest
 
-from pflow_mcp_plugin.contract import Entry, Field, Interface, hookimpl
+from pflow_mcp_plugin.contract import Sketch, hookimpl
 from pflow_mcp_plugin.host.registry.discovery import discover
 from pflow_mcp_plugin.host.registry.index import open_index
 from pflow_mcp_plugin.host.registry.wording import Thesaurus, clauses, words
 from pflow_mcp_plugin.host.settings import Settings
 
 
-def entry(server, tool, description, *params):
-    fields = tuple(Field(key=key) for key in params)
-    return Entry(
+def sketch(server, tool, description, *params):
+    return Sketch(
         node=f"t-{server}-{tool.lower()}",
-        class_name="C",
-        module="m",
         description=description,
+        params=dict.fromkeys(params, ""),
+        labels={"server": server, "tool": tool},
         source="t",
-        interface=Interface(params=fields),
-        extra={"labels": {"server": server, "tool": tool}},
     )
 
 
 OFFICE = [
-    entry("bank", "getPayouts", "Get dividends for a stock", "symbol"),
-    entry("bank", "getPrice", "Get the current stock price", "symbol"),
-    entry("charts", "drawBars", "Generate a bar chart", "values"),
-    entry("charts", "drawPie", "Generate a pie chart", "values"),
-    entry("mail", "send", "Send an email message", "to", "subject"),
-    entry("recipes", "cook", "查询菜谱的完整详情", "name"),
+    sketch("bank", "getPayouts", "Get dividends for a stock", "symbol"),
+    sketch("bank", "getPrice", "Get the current stock price", "symbol"),
+    sketch("charts", "drawBars", "Generate a bar chart", "values"),
+    sketch("charts", "drawPie", "Generate a pie chart", "values"),
+    sketch("mail", "send", "Send an email message", "to", "subject"),
+    sketch("recipes", "cook", "查询菜谱的完整详情", "name"),
 ]
 
 
@@ -53,16 +50,16 @@ def test_other_words_for_the_same_are_known(find):
 
 
 def test_the_company_of_a_node_decides_between_equals(tmp_path):
-    equals = [entry("bank", "list", "List items"), entry("zoo", "list", "List items of it")]
-    telling = [entry("zoo", "feed", "Feed the lions and tigers"), entry("bank", "pay", "Pay a bill")]
+    equals = [sketch("bank", "list", "List items"), sketch("zoo", "list", "List items of it")]
+    telling = [sketch("zoo", "feed", "Feed the lions and tigers"), sketch("bank", "pay", "Pay a bill")]
     index = open_index(tmp_path, "1", lambda: equals + telling)
     assert discover(index, "list the items, feed the lions", 2)[1].labels["server"] == "zoo"
     index.close()
 
 
 def test_a_twin_on_another_server_comes_after_what_else_fits(tmp_path):
-    twins = [entry(f"disk{number}", "readFile", "Read a text file") for number in range(5)]
-    index = open_index(tmp_path, "1", lambda: [*twins, entry("disk0", "fileSize", "Size of a file")])
+    twins = [sketch(f"disk{number}", "readFile", "Read a text file") for number in range(5)]
+    index = open_index(tmp_path, "1", lambda: [*twins, sketch("disk0", "fileSize", "Size of a file")])
     found = [row.labels["tool"] for row in discover(index, "read the text file", 3)]
     assert found.count("fileSize") == 1
     index.close()
@@ -108,7 +105,8 @@ def office(open_with):
         prefixes=("t-",),
         fingerprint=lambda: "1",
         get=lambda node: next((item for item in OFFICE if item.node == node), None),
-        entries=lambda: iter(OFFICE),
+        entries=lambda: iter(()),
+        sketches=lambda: iter(OFFICE),
         missing=lambda node: None,
         upgrade=lambda node: None,
     )
@@ -184,7 +182,7 @@ def test_a_model_that_cannot_be_asked_is_noted_and_the_words_decide(
 
 
 def test_among_many_nodes_a_word_that_most_have_tells_nothing(tmp_path):
-    many = [entry("works", f"tool{number}", f"Do the work of desk {number}") for number in range(1_200)]
+    many = [sketch("works", f"tool{number}", f"Do the work of desk {number}") for number in range(1_200)]
     index = open_index(tmp_path, "1", lambda: many)
     assert discover(index, "work", 5) == []
     assert [row.labels["tool"] for row in discover(index, "the work of desk 77", 1)] == ["tool77"]

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from pflow_mcp_plugin.contract import Entry, Field, Interface, PflowError, Problem, hookimpl
+from pflow_mcp_plugin.contract import Entry, Field, Interface, PflowError, Problem, Sketch, hookimpl
 from pflow_mcp_plugin.host.registry.index import open_index
 
 
@@ -37,6 +37,10 @@ class Source:
 
 def entry(node, description="", **options):
     return Entry(node=node, class_name="Node", module="somewhere", description=description, **options)
+
+
+def sketch(node, description=""):
+    return Sketch(node=node, description=description, params={}, labels={})
 
 
 def plugin(*sources, name="shout"):
@@ -237,19 +241,33 @@ def test_a_change_in_a_source_is_seen_and_the_older_index_is_swept(open_with, ho
     assert len(list((home / "cache").glob("*.sqlite"))) == 1
 
 
+def test_after_a_refresh_no_search_waits_for_the_index(open_with):
+    source = Source("shout", entry("shout-a"))
+    asked = []
+    source.sketches = lambda: asked.append(1) or map(Sketch.of, source.found)
+    with open_with(plugin(source)) as opened:
+        opened.host.refresh("shout")
+        assert asked == [1]
+        source.found.append(entry("shout-b"))
+        opened.host.refresh("shout")
+        assert asked == [1, 1]
+        assert [row.node for row in opened.host.registry.search_rows("shout")] == ["shout-a", "shout-b"]
+        assert asked == [1, 1]
+
+
 def test_the_index_is_built_once_and_anew_when_it_is_damaged(tmp_path):
     built = []
 
-    def entries():
+    def sketches():
         built.append(1)
-        return [entry("a")]
+        return [sketch("a")]
 
-    open_index(tmp_path, "1", entries).close()
-    open_index(tmp_path, "1", entries).close()
+    open_index(tmp_path, "1", sketches).close()
+    open_index(tmp_path, "1", sketches).close()
     assert len(built) == 1
     (path,) = tmp_path.glob("*.sqlite")
     path.write_bytes(path.read_bytes()[:100])
-    index = open_index(tmp_path, "1", entries)
+    index = open_index(tmp_path, "1", sketches)
     assert index.names() == ["a"]
     index.close()
     assert len(built) == 2
@@ -263,18 +281,30 @@ def test_a_text_that_is_no_unicode_is_listed_and_searched(open_with):
 
 def test_an_unwritable_cache_folder_is_no_obstacle(tmp_path):
     (tmp_path / "file").touch()
-    index = open_index(tmp_path / "file", "1", lambda: [entry("a")])
+    index = open_index(tmp_path / "file", "1", lambda: [sketch("a")])
     assert index.names() == ["a"]
     index.close()
 
 
 def test_lists_and_searches_take_sketches_where_a_source_has_them(open_with):
     source = Source("shout", entry("shout-whole", "made with care"))
-    source.sketches = lambda: iter([entry("shout-whole", "made in haste")])
+    source.sketches = lambda: iter([sketch("shout-whole", "made in haste")])
     with open_with(plugin(source)) as opened:
         registry = opened.host.registry
-        assert registry.search_rows("haste")[0].node == "shout-whole"
+        (row,) = registry.search_rows("haste")
+        assert (row.node, row.source) == ("shout-whole", "shout")
         assert [item.description for item in registry.entries("shout")] == ["made with care"]
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [entry(5), entry("shout-a", None), entry("shout-a", interface=Interface(params=(Field(key=1),)))],
+    ids=["name", "description", "parameter"],
+)
+def test_a_source_whose_entries_hold_no_texts_is_named_and_left_out(open_with, broken):
+    with open_with(plugin(Source("shout", broken), Source("zeta", entry("shout-b")))) as opened:
+        assert [row.node for row in opened.host.registry.rows("shout")] == ["shout-b"]
+        assert "(node source shout) failed to list its nodes" in opened.messages
 
 
 def test_saved_entries_that_are_none_are_named_and_neither_used_nor_written_over(open_with, home):
