@@ -14,7 +14,8 @@ from concurrent.futures import ThreadPoolExecutor
 from mcp import Client, StdioServerParameters
 
 from pflow_mcp_plugin.client import Pool
-from pflow_mcp_plugin.types import Launch, Server, ToolCall
+from pflow_mcp_plugin.exchange import Launch, ToolCall
+from pflow_mcp_plugin.types import Server
 
 _COMMAND = (sys.executable, ("-m", "pflow_mcp_plugin.server.demo"))
 _ARGUMENTS = {"a": 1, "b": 2}

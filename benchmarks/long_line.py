@@ -10,7 +10,8 @@ import time
 from pathlib import Path
 
 from pflow_mcp_plugin.client import Pool
-from pflow_mcp_plugin.types import Launch, Server, ToolCall
+from pflow_mcp_plugin.exchange import Launch, ToolCall
+from pflow_mcp_plugin.types import Server
 
 _MB = 1_000_000
 _SERVER = Path(__file__).with_name("plain_server.py")

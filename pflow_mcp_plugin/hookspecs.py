@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from pflow_mcp_plugin.contract import hookspec
 
 if TYPE_CHECKING:  # every start loads this module, few need the types
-    from pflow_mcp_plugin.types import CallResult, ToolCall
+    from pflow_mcp_plugin.exchange import CallResult, ToolCall
 
 
 @hookspec
@@ -51,7 +51,7 @@ def pflow_mcp_call_tool(call: ToolCall) -> CallResult | None:
 
     Example:
         >>> from pflow_mcp_plugin.contract import hookimpl
-        >>> from pflow_mcp_plugin.types import CallResult
+        >>> from pflow_mcp_plugin.exchange import CallResult
         >>> @hookimpl
         ... def pflow_mcp_call_tool(call):
         ...     if call.tool == "now":

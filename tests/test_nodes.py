@@ -15,7 +15,8 @@ from pflow_mcp_plugin.config.where import server_file, tool_folder
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.discovery.catalog import Catalog
 from pflow_mcp_plugin.errors import ServerNotConfigured
-from pflow_mcp_plugin.types import Listing, ServerInfo, Tool
+from pflow_mcp_plugin.exchange import Listing
+from pflow_mcp_plugin.types import ServerInfo, Tool
 
 ADD = Tool(
     name="add",

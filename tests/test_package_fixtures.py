@@ -81,7 +81,8 @@ def test_what_is_left_behind_fails_the_test(outcome, source, complaint):
 def test_a_pool_that_was_closed_leaves_nothing(no_leftovers, typed_command):
     pytest.importorskip("mcp")
     from pflow_mcp_plugin.client import Pool
-    from pflow_mcp_plugin.types import Launch, Server, ToolCall
+    from pflow_mcp_plugin.exchange import Launch, ToolCall
+    from pflow_mcp_plugin.types import Server
 
     server = Server(name="typed", command=typed_command[0], args=tuple(typed_command[1:]))
     with Pool(warn=pytest.fail) as pool:

@@ -14,8 +14,8 @@ from pflow_mcp_plugin.contract import Host, Problem, Report
 from pflow_mcp_plugin.discovery import changes
 from pflow_mcp_plugin.discovery.launching import launch
 from pflow_mcp_plugin.errors import ConnectionFailed
+from pflow_mcp_plugin.exchange import Listing
 from pflow_mcp_plugin.registration.entry import printable
-from pflow_mcp_plugin.types import Listing
 
 PHASES = ("start", "handshake", "list")
 

@@ -22,7 +22,8 @@ from pflow_mcp_plugin.client.processes import group_memory_mb
 from pflow_mcp_plugin.client.questions import Ask, Questions
 from pflow_mcp_plugin.client.transports import is_remote, over_http, over_lines
 from pflow_mcp_plugin.errors import ConnectionFailed, DeadlineExceeded, McpError, Phase, Where
-from pflow_mcp_plugin.types import CallResult, Launch, Listing, ServerInfo, ToolCall
+from pflow_mcp_plugin.exchange import CallResult, Launch, Listing, ToolCall
+from pflow_mcp_plugin.types import ServerInfo
 
 if TYPE_CHECKING:
     from pflow_mcp_plugin.client.session import Dispatcher, Session

@@ -9,8 +9,8 @@ from pflow_mcp_plugin.client.deadlines import Deadline
 from pflow_mcp_plugin.client.exchange import Exchange
 from pflow_mcp_plugin.client.failures import Evidence, explain, in_words, leaves
 from pflow_mcp_plugin.errors import McpError, Phase
+from pflow_mcp_plugin.exchange import Launch
 from pflow_mcp_plugin.redaction import Redactor
-from pflow_mcp_plugin.types import Launch
 
 if TYPE_CHECKING:
     from pflow_mcp_plugin.client.sockets import SocketTransport

@@ -21,8 +21,9 @@ from pflow_mcp_plugin.client.reaper_process import end_marked
 from pflow_mcp_plugin.client.slot import Slot, closed
 from pflow_mcp_plugin.client.spawning import ServerProcess, spawn
 from pflow_mcp_plugin.errors import CallFailed, ConfigError, ConnectionFailed, McpError, Where
+from pflow_mcp_plugin.exchange import CallResult, Launch, Listing, ToolCall
 from pflow_mcp_plugin.trust.egress import require_safe
-from pflow_mcp_plugin.types import CallResult, Launch, Listing, Server, ServerInfo, ToolCall
+from pflow_mcp_plugin.types import Server, ServerInfo
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop, Task

@@ -19,7 +19,8 @@ from pflow_mcp_plugin.config.references import Reference
 from pflow_mcp_plugin.config.refusal import refuse_errors
 from pflow_mcp_plugin.config.schema import server_path
 from pflow_mcp_plugin.contract import Problem, Settings
-from pflow_mcp_plugin.types import Launch, Server
+from pflow_mcp_plugin.exchange import Launch
+from pflow_mcp_plugin.types import Server
 
 Lookup = Callable[[str], str | None]
 

@@ -11,19 +11,35 @@ import os
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import attrs
 
 from pflow_mcp_plugin import naming, storage
 from pflow_mcp_plugin.discovery import toolfile
 from pflow_mcp_plugin.discovery.toolfile import ToolFile
-from pflow_mcp_plugin.types import Listing, Tool, ToolRecord
+from pflow_mcp_plugin.types import Tool, ToolRecord
 
 if TYPE_CHECKING:
     from pflow_mcp_plugin.discovery.changes import Changes
+    from pflow_mcp_plugin.exchange import Listing
 
 _Stamp = tuple[int, int, int]
+
+
+class _Named(NamedTuple):
+    content: ToolFile
+    tool: Tool
+    node: str
+
+    def record(self) -> ToolRecord:
+        return ToolRecord(
+            server=self.content.server,
+            node=self.node,
+            tool=self.tool,
+            info=self.content.info,
+            manifest_hash=self.content.manifest_hash,
+        )
 
 
 def _no_renames(_server: str) -> Mapping[str, str]:
@@ -83,11 +99,12 @@ class Catalog:
         """Return the tool that a node type, or an alias `mcp-{server}-{raw tool}`, stands for."""
         servers = self.fitting(node_type)
         named = list(self._named(servers))
-        for record in named:
-            if record.node == node_type:
-                return record
-        aliases = (r for r in named if node_type == f"{naming.PREFIX}{r.server}-{r.tool.name}")
-        return max(aliases, key=lambda record: len(record.server), default=None)
+        for found in named:
+            if found.node == node_type:
+                return found.record()
+        aliases = (it for it in named if node_type == f"{naming.PREFIX}{it.content.server}-{it.tool.name}")
+        alias = max(aliases, key=lambda found: len(found.content.server), default=None)
+        return alias.record() if alias else None
 
     def fitting(self, node_type: str) -> tuple[str, ...]:
         """Return the synced servers that a node type may belong to, the longest name first."""
@@ -106,13 +123,13 @@ class Catalog:
         if tool is None:
             return None
         rivals = self._named(self.fitting(self._claimed(server, tool.name)))
-        return next(r for r in rivals if (r.server, r.tool.name) == (server, tool.name))
+        return next(it.record() for it in rivals if (it.content.server, it.tool.name) == (server, tool.name))
 
     def records(self, server: str | None = None) -> Iterator[ToolRecord]:
         """Yield every tool, or those of one server, with its node type."""
-        for record in self._named(self.servers()):
-            if server in (None, record.server):
-                yield record
+        for found in self._named(self.servers()):
+            if server in (None, found.content.server):
+                yield found.record()
 
     def clashes(self) -> dict[str, list[ToolRecord]]:
         """Return the node types that several tools lay claim to, with the names they got instead."""
@@ -166,7 +183,7 @@ class Catalog:
         content = self.file(server)
         return content.config_fingerprint if content else ""
 
-    def _named(self, servers: Iterable[str]) -> Iterator[ToolRecord]:
+    def _named(self, servers: Iterable[str]) -> Iterator[_Named]:
         contents = [content for server in servers if (content := self.file(server))]
         pairs = [(content.server, tool.name) for content in contents for tool in content.tools]
         renamed = {
@@ -177,7 +194,7 @@ class Catalog:
         names = naming.node_names(pairs, renamed)
         for content in contents:
             for tool in content.tools:
-                yield _record(content, tool, names[content.server, tool.name])
+                yield _Named(content, tool, names[content.server, tool.name])
 
     def _claimed(self, server: str, raw: str) -> str:
         return naming.node_name(server, self.renames(server).get(raw, raw))
@@ -211,12 +228,6 @@ def _decode_for(path: Path, content: bytes) -> ToolFile:
     if decoded.server != path.stem:
         raise storage.CorruptFile(path, f"holds the tools of server {decoded.server}")
     return decoded
-
-
-def _record(content: ToolFile, tool: Tool, node: str) -> ToolRecord:
-    return ToolRecord(
-        server=content.server, node=node, tool=tool, info=content.info, manifest_hash=content.manifest_hash
-    )
 
 
 def _by_slug(tools: Iterable[Tool], name: str) -> Tool | None:

@@ -8,7 +8,7 @@ from pflow_mcp_plugin.config.expansion import expand
 from pflow_mcp_plugin.config.store import ServerStore
 from pflow_mcp_plugin.discovery.catalog import Catalog
 from pflow_mcp_plugin.errors import ConfigError, Where
-from pflow_mcp_plugin.types import Launch
+from pflow_mcp_plugin.exchange import Launch
 
 Lookup = Callable[[str], str | None]
 """Gives the value of a variable, None when it is not set."""

@@ -17,7 +17,8 @@ from pflow_mcp_plugin.discovery.changes import Changes
 from pflow_mcp_plugin.discovery.launching import Lookup, launch
 from pflow_mcp_plugin.discovery.selection import allows
 from pflow_mcp_plugin.errors import ConnectionFailed, McpError, Where
-from pflow_mcp_plugin.types import Launch, Listing, Server
+from pflow_mcp_plugin.exchange import Launch, Listing
+from pflow_mcp_plugin.types import Server
 
 _AT_ONCE = 32
 

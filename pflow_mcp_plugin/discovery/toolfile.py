@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
 from pflow_mcp_plugin import storage
-from pflow_mcp_plugin.types import Listing, ServerInfo, Tool
+from pflow_mcp_plugin.types import ServerInfo, Tool
+
+if TYPE_CHECKING:
+    from pflow_mcp_plugin.exchange import Listing
 
 SCHEMA_VERSION = 1
 
@@ -164,8 +167,8 @@ def _text(value: object) -> str:
     return value
 
 
-def _table(value: object) -> Mapping[str, Any]:
-    if not isinstance(value, Mapping):
+def _table(value: object) -> dict[str, Any]:
+    if not isinstance(value, dict):
         message = f"expected an object, found {type(value).__name__}"
         raise TypeError(message)
     return value

@@ -9,7 +9,7 @@ import attrs
 
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.errors import CallFailed, Ran, Where
-from pflow_mcp_plugin.types import CallResult, ToolCall
+from pflow_mcp_plugin.exchange import CallResult, ToolCall
 
 PREPARE = "pflow_mcp_prepare_call"
 ANSWER = "pflow_mcp_call_tool"

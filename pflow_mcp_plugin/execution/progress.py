@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from pflow_mcp_plugin.types import ToolCall
+from pflow_mcp_plugin.exchange import ToolCall
 
 if TYPE_CHECKING:
     from rich.status import Status

@@ -11,10 +11,10 @@ from typing import Any
 import attrs
 
 from pflow_mcp_plugin.errors import CallFailed, McpError, ToolFailed, ToolNotFound, Where
+from pflow_mcp_plugin.exchange import CallResult
 from pflow_mcp_plugin.execution.actions import classify
 from pflow_mcp_plugin.execution.artifacts import Artifacts
 from pflow_mcp_plugin.storage import StoreError
-from pflow_mcp_plugin.types import CallResult
 
 JSON = "application/json"
 TEXT = "text/plain"

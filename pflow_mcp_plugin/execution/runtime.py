@@ -20,11 +20,12 @@ from pflow_mcp_plugin.discovery.changes import compare
 from pflow_mcp_plugin.discovery.declaration import Declaration, declaration
 from pflow_mcp_plugin.discovery.launching import Lookup, launch
 from pflow_mcp_plugin.errors import McpError, Where
+from pflow_mcp_plugin.exchange import CallResult, Launch, Listing, ToolCall
 from pflow_mcp_plugin.execution import result
 from pflow_mcp_plugin.execution.hooks import CallHooks
 from pflow_mcp_plugin.execution.validation import Validator
 from pflow_mcp_plugin.trust.purity import is_safe_to_repeat
-from pflow_mcp_plugin.types import CallResult, Launch, Listing, ToolCall, ToolRecord
+from pflow_mcp_plugin.types import ToolRecord
 
 OnProgress = Callable[[float, float | None, str | None], None]
 """Is told how far a call has come: done, of how much, and a text."""

@@ -7,7 +7,8 @@ import sys
 
 from pflow_mcp_plugin.cli.compose import catalog, server_store
 from pflow_mcp_plugin.cli.list import list as list_
-from pflow_mcp_plugin.types import Listing, ServerInfo, Tool
+from pflow_mcp_plugin.exchange import Listing
+from pflow_mcp_plugin.types import ServerInfo, Tool
 
 CLOCK = '[mcpServers.clock]\ncommand = "python"\nargs = ["-m", "clock"]\n'
 

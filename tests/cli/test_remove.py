@@ -7,7 +7,8 @@ import pytest
 from pflow_mcp_plugin.cli.compose import catalog
 from pflow_mcp_plugin.cli.remove import remove
 from pflow_mcp_plugin.errors import ServerNotConfigured
-from pflow_mcp_plugin.types import Listing, ServerInfo, Tool
+from pflow_mcp_plugin.exchange import Listing
+from pflow_mcp_plugin.types import ServerInfo, Tool
 
 TWO = '[mcpServers.clock]\ncommand = "a"\n[mcpServers.web]\ntype = "http"\nurl = "https://example.com"\n'
 

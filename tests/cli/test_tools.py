@@ -8,7 +8,8 @@ from pflow_mcp_plugin.cli.compose import catalog, server_store
 from pflow_mcp_plugin.cli.info import info
 from pflow_mcp_plugin.cli.tools import tools
 from pflow_mcp_plugin.errors import ServerNotConfigured, ToolNotFound
-from pflow_mcp_plugin.types import Listing, ServerInfo, Tool
+from pflow_mcp_plugin.exchange import Listing
+from pflow_mcp_plugin.types import ServerInfo, Tool
 
 CLOCK = '[mcpServers.clock]\ncommand = "python"\n'
 ZONES = Tool(

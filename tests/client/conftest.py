@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from pflow_mcp_plugin.client import Pool
-from pflow_mcp_plugin.types import Launch, Server
+from pflow_mcp_plugin.exchange import Launch
+from pflow_mcp_plugin.types import Server
 
 SCRIPTED = Path(__file__).with_name("scripted.py")
 

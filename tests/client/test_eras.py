@@ -14,7 +14,8 @@ import pytest
 
 from pflow_mcp_plugin.client import Pool
 from pflow_mcp_plugin.errors import CallFailed, ConnectionFailed
-from pflow_mcp_plugin.types import CallResult, Launch, Server, ToolCall
+from pflow_mcp_plugin.exchange import CallResult, Launch, ToolCall
+from pflow_mcp_plugin.types import Server
 
 Scripted = Callable[..., Launch]
 

@@ -21,7 +21,8 @@ from pflow_mcp_plugin.errors import (
     McpError,
     ToolNotFound,
 )
-from pflow_mcp_plugin.types import CallResult, Launch, Server, ToolCall
+from pflow_mcp_plugin.exchange import CallResult, Launch, ToolCall
+from pflow_mcp_plugin.types import Server
 
 Scripted = Callable[..., Launch]
 Serve = Callable[[Script], FaultServer]

@@ -16,7 +16,8 @@ from pflow_mcp_plugin.client import Pool
 from pflow_mcp_plugin.client.connection import Connection
 from pflow_mcp_plugin.client.http import request_headers
 from pflow_mcp_plugin.errors import CallFailed, ConnectionFailed, DeadlineExceeded, Where
-from pflow_mcp_plugin.types import Launch, Server, ToolCall
+from pflow_mcp_plugin.exchange import Launch, ToolCall
+from pflow_mcp_plugin.types import Server
 
 Answer = Callable[[BaseHTTPRequestHandler], None]
 

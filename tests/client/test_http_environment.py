@@ -12,7 +12,8 @@ from http_server import FaultServer, Proxy, Reply, Request
 
 from pflow_mcp_plugin.client import Pool
 from pflow_mcp_plugin.errors import ConnectionFailed
-from pflow_mcp_plugin.types import Launch, Server, ToolCall
+from pflow_mcp_plugin.exchange import Launch, ToolCall
+from pflow_mcp_plugin.types import Server
 
 ACT = ToolCall(server="web", tool="act")
 VARIABLES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")

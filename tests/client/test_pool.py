@@ -14,7 +14,8 @@ import pytest
 from pflow_mcp_plugin.client import Pool
 from pflow_mcp_plugin.client.reaper_process import marked_processes
 from pflow_mcp_plugin.errors import CallFailed, ConfigError, ConnectionFailed, DeadlineExceeded
-from pflow_mcp_plugin.types import Launch, Server, ToolCall
+from pflow_mcp_plugin.exchange import Launch, ToolCall
+from pflow_mcp_plugin.types import Server
 
 Scripted = Callable[..., Launch]
 

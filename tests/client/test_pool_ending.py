@@ -20,7 +20,8 @@ from pflow_mcp_plugin.client.loop import background_loop
 from pflow_mcp_plugin.client.reaper import shared_reaper
 from pflow_mcp_plugin.client.reaper_process import marked_processes
 from pflow_mcp_plugin.errors import CallFailed, ConnectionFailed
-from pflow_mcp_plugin.types import CallResult, Launch, Server, ToolCall
+from pflow_mcp_plugin.exchange import CallResult, Launch, ToolCall
+from pflow_mcp_plugin.types import Server
 
 Scripted = Callable[..., Launch]
 

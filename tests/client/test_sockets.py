@@ -20,7 +20,8 @@ from pflow_mcp_plugin.client import Pool
 from pflow_mcp_plugin.client.reaper_process import marked_processes
 from pflow_mcp_plugin.client.sockets import connect
 from pflow_mcp_plugin.errors import CallFailed, ConfigError, ConnectionFailed
-from pflow_mcp_plugin.types import CallResult, Launch, Server, ToolCall
+from pflow_mcp_plugin.exchange import CallResult, Launch, ToolCall
+from pflow_mcp_plugin.types import Server
 
 SERVER = Path(__file__).with_name("socket_server.py")
 

@@ -13,7 +13,8 @@ from http_server import FaultServer, Reply, Request, handshake
 from pflow_mcp_plugin.client import Pool
 from pflow_mcp_plugin.client.sse import _is_same_origin
 from pflow_mcp_plugin.errors import CallFailed, ConnectionFailed, DeadlineExceeded
-from pflow_mcp_plugin.types import Launch, Server, ToolCall
+from pflow_mcp_plugin.exchange import Launch, ToolCall
+from pflow_mcp_plugin.types import Server
 
 Call = Callable[[Request, Reply], Awaitable[None]]
 

@@ -14,7 +14,8 @@ from typing import Any
 
 from pflow_mcp_plugin.client import Pool
 from pflow_mcp_plugin.errors import CallFailed
-from pflow_mcp_plugin.types import Launch, Listing, Server, ToolCall
+from pflow_mcp_plugin.exchange import Launch, Listing, ToolCall
+from pflow_mcp_plugin.types import Server
 
 # What a tool gets when its scenario names no arguments, by the type of the parameter.
 _SAMPLES: dict[str, Any] = {"string": "text", "integer": 1, "number": 1, "boolean": True, "object": {}}

@@ -10,7 +10,8 @@ import pytest
 
 from pflow_mcp_plugin import storage
 from pflow_mcp_plugin.discovery.catalog import Catalog
-from pflow_mcp_plugin.types import Listing, ServerInfo, Tool
+from pflow_mcp_plugin.exchange import Listing
+from pflow_mcp_plugin.types import ServerInfo, Tool
 
 INFO = ServerInfo(name="Demo", version="1", protocol="2026-07-28", era="modern", instructions="be kind")
 

@@ -12,7 +12,8 @@ from pflow_mcp_plugin.discovery.catalog import Catalog
 from pflow_mcp_plugin.discovery.launching import launch
 from pflow_mcp_plugin.discovery.sync import sync
 from pflow_mcp_plugin.errors import ConnectionFailed, Where
-from pflow_mcp_plugin.types import Listing, ServerInfo, Tool
+from pflow_mcp_plugin.exchange import Listing
+from pflow_mcp_plugin.types import ServerInfo, Tool
 
 
 class Lister:

@@ -21,7 +21,8 @@ import pytest
 
 from pflow_mcp_plugin.client import Pool
 from pflow_mcp_plugin.errors import CallFailed, ConnectionFailed
-from pflow_mcp_plugin.types import Launch, Server, ToolCall
+from pflow_mcp_plugin.exchange import Launch, ToolCall
+from pflow_mcp_plugin.types import Server
 
 FAULTY = Path(__file__).parents[1] / "faults" / "stdio_server.py"
 RUNS = int(os.environ.get("PFLOW_MANY", "20"))

@@ -10,8 +10,9 @@ from pflow_mcp_plugin import storage
 from pflow_mcp_plugin.config.store import ServerStore
 from pflow_mcp_plugin.config.where import server_file, tool_folder
 from pflow_mcp_plugin.discovery.catalog import Catalog
+from pflow_mcp_plugin.exchange import CallResult, Listing
 from pflow_mcp_plugin.execution.runtime import Notices, Runtime
-from pflow_mcp_plugin.types import CallResult, Listing, ServerInfo, Tool
+from pflow_mcp_plugin.types import ServerInfo, Tool
 
 ADD = Tool(
     name="add_up",

@@ -8,8 +8,9 @@ import pytest
 from pocketflow import Node
 
 from pflow_mcp_plugin.errors import CallFailed, DeadlineExceeded, ToolFailed, Where
+from pflow_mcp_plugin.exchange import CallResult
 from pflow_mcp_plugin.execution.node import MCPNode
-from pflow_mcp_plugin.types import CallResult, ServerInfo
+from pflow_mcp_plugin.types import ServerInfo
 
 WHERE = Where(server="calc", tool="add_up")
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from pflow_mcp_plugin.exchange import ToolCall
 from pflow_mcp_plugin.execution.progress import Progress, line
-from pflow_mcp_plugin.types import ToolCall
 
 CALL = ToolCall(server="odd", tool="act", node_id="fetch")
 

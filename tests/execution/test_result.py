@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pflow_mcp_plugin.errors import CallFailed, ToolFailed, ToolNotFound, Where
+from pflow_mcp_plugin.exchange import CallResult
 from pflow_mcp_plugin.execution.artifacts import Artifacts
 from pflow_mcp_plugin.execution.result import read
-from pflow_mcp_plugin.types import CallResult
 
 WHERE = Where(server="s", tool="get_x")
 PNG = b"\x89PNG not really"

@@ -16,7 +16,8 @@ from pflow_mcp_plugin.errors import (
     ToolNotFound,
     Where,
 )
-from pflow_mcp_plugin.types import CallResult, Listing, ServerInfo, Tool
+from pflow_mcp_plugin.exchange import CallResult, Listing
+from pflow_mcp_plugin.types import ServerInfo, Tool
 
 SUM = {"a": 1, "b": 2}
 OTHER = CallResult(content=({"type": "text", "text": "other"},))

@@ -23,8 +23,9 @@ from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.discovery.catalog import Catalog
 from pflow_mcp_plugin.discovery.sync import Synced, sync
 from pflow_mcp_plugin.errors import McpError
+from pflow_mcp_plugin.exchange import CallResult, Launch, ToolCall
 from pflow_mcp_plugin.execution.runtime import Notices, Runtime
-from pflow_mcp_plugin.types import CallResult, Launch, Server, ToolCall
+from pflow_mcp_plugin.types import Server
 
 FAULTY = Path(__file__).with_name("stdio_server.py")
 SECONDS = 40

@@ -21,11 +21,12 @@ from pflow_mcp_plugin.config.store import ServerStore
 from pflow_mcp_plugin.config.where import server_file, tool_folder
 from pflow_mcp_plugin.contract import Paths, Problem
 from pflow_mcp_plugin.discovery.catalog import Catalog
+from pflow_mcp_plugin.exchange import Listing
 from pflow_mcp_plugin.host.library import Library
 from pflow_mcp_plugin.host.registry.saved import SavedEntries
 from pflow_mcp_plugin.host.settings import Settings
 from pflow_mcp_plugin.storage import default_paths
-from pflow_mcp_plugin.types import Listing, ServerInfo
+from pflow_mcp_plugin.types import ServerInfo
 
 _ENTRY = {"class_name": "Echo", "module": "pflow_mcp_plugin.host.nodes.echo"}
 

@@ -20,7 +20,8 @@ from http_server import FaultServer, Reply, Request, Script
 from pflow_mcp_plugin.client import eventstream
 from pflow_mcp_plugin.config.expansion import expand
 from pflow_mcp_plugin.errors import CallFailed, ConfigError, ConnectionFailed, DeadlineExceeded
-from pflow_mcp_plugin.types import Launch, Server, ToolCall
+from pflow_mcp_plugin.exchange import Launch, ToolCall
+from pflow_mcp_plugin.types import Server
 
 Fault = Callable[[Request, Reply], Awaitable[object]]
 

@@ -31,8 +31,9 @@ from pflow_mcp_plugin.errors import (
     ToolFailed,
     ToolNotFound,
 )
+from pflow_mcp_plugin.exchange import Launch
 from pflow_mcp_plugin.execution.node import MCPNode
-from pflow_mcp_plugin.types import Launch, Server
+from pflow_mcp_plugin.types import Server
 
 FAULTY = Path(__file__).with_name("stdio_server.py")
 MIB = 1 << 20
@@ -129,7 +130,8 @@ _READS_AN_ENDLESS_LINE = """
 import resource, sys
 from pflow_mcp_plugin.client import Pool
 from pflow_mcp_plugin.errors import CallFailed
-from pflow_mcp_plugin.types import Launch, Server, ToolCall
+from pflow_mcp_plugin.exchange import Launch, ToolCall
+from pflow_mcp_plugin.types import Server
 
 def peak():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
@@ -430,7 +432,8 @@ def test_row_29_a_server_that_asks_is_declined_and_the_user_told(bench, method):
 _HOST = """
 import os, sys, time
 from pflow_mcp_plugin.client import Pool
-from pflow_mcp_plugin.types import Launch, Server
+from pflow_mcp_plugin.exchange import Launch
+from pflow_mcp_plugin.types import Server
 if sys.argv[2] == "hang up":
     os.close(os.open(os.ttyname(0), os.O_RDWR))  # a session's leader so gets its terminal
 pool = Pool(print)

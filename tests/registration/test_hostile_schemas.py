@@ -13,10 +13,11 @@ from hypothesis import given
 
 from pflow_mcp_plugin.config.store import ServerStore
 from pflow_mcp_plugin.discovery.catalog import Catalog
+from pflow_mcp_plugin.exchange import Listing
 from pflow_mcp_plugin.registration import classes
 from pflow_mcp_plugin.registration.source import ToolSource
 from pflow_mcp_plugin.registration.stubs import stub
-from pflow_mcp_plugin.types import Listing, ServerInfo, Tool
+from pflow_mcp_plugin.types import ServerInfo, Tool
 
 pytestmark = pytest.mark.slow
 

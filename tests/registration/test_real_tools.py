@@ -17,9 +17,10 @@ from pflow_mcp_plugin.config.store import ServerStore
 from pflow_mcp_plugin.discovery import toolfile
 from pflow_mcp_plugin.discovery.catalog import Catalog
 from pflow_mcp_plugin.discovery.sync import sync
+from pflow_mcp_plugin.exchange import Launch, Listing
 from pflow_mcp_plugin.registration.interface import interface
 from pflow_mcp_plugin.registration.source import ToolSource
-from pflow_mcp_plugin.types import Launch, Listing, Server, ServerInfo, Tool
+from pflow_mcp_plugin.types import Server, ServerInfo, Tool
 
 SERVERS = livemcpbench.servers()
 LISTED = {(server.name, tool["name"]): tool for server in SERVERS for tool in server.tools}

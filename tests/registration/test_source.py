@@ -10,8 +10,9 @@ import pytest
 from pflow_mcp_plugin.config.store import ServerStore
 from pflow_mcp_plugin.contract import NodeSource, Sketch
 from pflow_mcp_plugin.discovery.catalog import Catalog
+from pflow_mcp_plugin.exchange import Listing
 from pflow_mcp_plugin.registration.source import ToolSource
-from pflow_mcp_plugin.types import Listing, ServerInfo, Tool
+from pflow_mcp_plugin.types import ServerInfo, Tool
 
 INFO = ServerInfo(name="GitHub", version="1.2.0", protocol="2025-11-25")
 

@@ -25,7 +25,8 @@ from pflow_mcp_plugin.contract import (
     Run,
     hookimpl,
 )
-from pflow_mcp_plugin.types import CallResult, Server, ToolCall
+from pflow_mcp_plugin.exchange import CallResult, ToolCall
+from pflow_mcp_plugin.types import Server
 
 
 class Loud:
