@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.usefixtures("no_leftovers")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("no_leftovers")]
 
 
 @pytest.mark.parametrize("closed", ["0<&-", "2>&-", "0<&- 1>&- 2>&-"])
