@@ -66,7 +66,7 @@ def check_workflow(workflow: Any, types: NodeTypes, given: frozenset[str] | None
     findings = Findings()
     document = read_document(normalise(workflow, types.upgrade), findings)
     graph = Graph.of(document)
-    entries = {node.type: types.find(node.type) for node in document.nodes}
+    entries = {node.type: types.find(node.type) if node.type else None for node in document.nodes}
     _Check(document, graph, entries, types, given, findings).run()
     problems = tuple(dict.fromkeys(findings.problems))
     return Checked(document=document, entries=entries, graph=graph, problems=problems)
@@ -161,10 +161,10 @@ class _Check:
             self.check_batch(node, node.batch)
         scope = self.inner_scope(node)
         entry = self.entries[node.type]
-        if entry is None:
+        if entry is None and node.type:
             missing = self.types.missing(node.type)
             self.findings.problems.append(attrs.evolve(missing, path=f"{node.path}.type"))
-        else:
+        if entry is not None:
             self.check_retries(node, entry)
             self.check_params(node, entry)
             self.check_required(node, entry, scope)

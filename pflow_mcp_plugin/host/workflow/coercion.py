@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
 from pflow_mcp_plugin.contract import Field
+from pflow_mcp_plugin.host.workflow.findings import cut
 
 FRIENDLY: Mapping[str, str] = {
     "string": "str",
@@ -55,7 +56,7 @@ def is_type(name: str) -> bool:
 def described(value: Any) -> str:
     """Return a value's type and the value itself, for messages."""
     text = repr(value) if not isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return f"{type(value).__name__} {text if len(text) <= 60 else text[:57] + '...'}"
+    return f"{type(value).__name__} {cut(text)}"
 
 
 def coerce(value: Any, field: Field) -> Any:

@@ -246,6 +246,7 @@ def test_a_mistake_is_found_with_its_place(workflow, expected):
     errors = [(path, message) for severity, path, message, _ in check(workflow) if severity == "error"]
     path, begins = expected
     assert any(where == path and message.startswith(begins) for where, message in errors), errors
+    assert all(step for *_, step in check(workflow)), "a problem has no next step"
 
 
 @pytest.mark.parametrize(
@@ -265,10 +266,37 @@ def test_a_mistake_is_found_with_its_place(workflow, expected):
         ({"nodes": [{"id": "any", "parms": {}}]}, "Did you mean params?"),
         ({"nodes": [make()], "outputs": {"o": "a.result"}}, "Write ${a.result}"),
         ({"nodes": [{"id": "x"}]}, "Sync it"),
+        ({"nodes": [make(title="${x}")]}, "Declare x under inputs; write $${ for a literal ${"),
+        ({"nodes": [make("q"), make(title="${x}")]}, "It can name q; write $${ for a literal ${"),
     ],
 )
 def test_a_problem_names_the_next_step(workflow, suggestion):
     assert suggestion in [step for *_, step in check(workflow)]
+
+
+@pytest.mark.parametrize(
+    ("workflow", "places"),
+    [
+        (
+            {"nodes": [{"id": "a", "type": 5, "params": {"x": "${y}"}}, make("b", title="${a.x}")]},
+            ["$.nodes[0].type", "$.nodes[0].params.x"],
+        ),
+        (
+            {"nodes": [{**make("a.b"), "type": "nope"}, make("b")], "edges": [{"from": "a.b", "to": "b"}]},
+            ["$.nodes[0].id", "$.nodes[0].type"],
+        ),
+        (
+            {"nodes": [{**make(title="${row}"), "batch": {"as": "row"}}, make("b", title="${a.results[0]}")]},
+            ["$.nodes[0].batch"],
+        ),
+        (
+            {"nodes": [{**make(title="${item}"), "batch": [1]}, make("b", count="${a.count}")]},
+            ["$.nodes[0].batch"],
+        ),
+    ],
+)
+def test_what_follows_from_a_mistake_is_not_complained_about(workflow, places):
+    assert [path for _, path, *_ in check(workflow)] == places
 
 
 @pytest.mark.parametrize(
