@@ -43,6 +43,15 @@ class ValueUnavailable(PflowError):
         super().__init__(message, details=details)
 
 
+class InputNotGiven(PflowError):
+    """A template names an optional input that the run was not given."""
+
+    def __init__(self, template: str, user: str, name: str) -> None:
+        message = f"{user} needs {template}, but the run was not given the input {name}"
+        step = f"Pass {name}=..., or give the input a default"
+        super().__init__(message, details={"template": template, "input": name}, suggestions=(step,))
+
+
 class BatchUnusable(PflowError):
     """What a batch is to run over is no list."""
 

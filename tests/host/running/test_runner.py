@@ -242,6 +242,29 @@ def test_a_param_that_is_an_optional_input_not_given_is_left_out(bench):
     assert bench.run(workflow, x="1").outputs == {"keys": ["a", "b"]}
 
 
+@pytest.mark.parametrize("value", ["${x}", "the ${x}"])
+def test_an_optional_input_that_is_needed_after_all_is_named(bench, give, value):
+    bench.declare("t-give", ["value: any!"], ["value"])
+    workflow = {
+        "inputs": {"x": {"type": "str", "required": False}, "y": {"default": 1}},
+        "nodes": [{"id": "a", "type": "t-give", "params": {"value": value}}],
+        "outputs": {"y": "${y}"},
+    }
+    error = bench.run(workflow).error
+    assert error.message.startswith("Node a (t-give) failed: parameter value needs ${x}, but the run was not")
+    assert error.details["input"] == "x"
+    assert error.suggestions == ("Pass x=..., or give the input a default",)
+
+
+def test_a_required_param_left_out_is_taken_from_the_store(bench, give):
+    bench.declare("t-give", ["value: any!"], ["value"])
+    workflow = {
+        "inputs": {"x": {"type": "str", "required": False}, "value": {}},
+        "nodes": [{"id": "a", "type": "t-give", "params": {"value": "${x}"}}],
+    }
+    assert bench.run(workflow, value=1).outputs == {"value": 1}
+
+
 def test_a_raised_error_fails_the_run_under_the_nodes_name(bench, fail):
     outcome = bench.run({"nodes": [{"id": "f", "type": "t-fail"}]})
     assert outcome.error.message == "Node f (t-fail) failed: ValueError: out of paper"

@@ -92,6 +92,11 @@ def test_none_counts_as_not_given_where_the_type_does_not_take_it():
     ]
 
 
+def test_a_default_of_null_is_none_where_the_type_does_not_take_it():
+    inputs = {"a": {"type": "int", "default": None}, "b": {"type": "int | None", "default": None}}
+    assert bind({"inputs": inputs | {"c": {"default": None}}}) == ({"b": None, "c": None}, [])
+
+
 def test_unknown_and_missing_inputs_are_problems():
     _, problems = bind(WORKFLOW, txt="x")
     assert [(problem.message, problem.suggestion) for problem in problems] == [
