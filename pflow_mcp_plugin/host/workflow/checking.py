@@ -112,7 +112,9 @@ class _Check:
         return self.given is None and not self.document.namespaced
 
     def scope(self, node_id: str) -> Scope:
-        before = self.graph.before(node_id)
+        reachable = self.graph.reachable
+        # A node that is never reached is told as that; its templates may name any other.
+        before = self.graph.before(node_id) if node_id in reachable else self.nodes.keys() - {node_id}
         return self.scope_after({other: node for other, node in self.nodes.items() if other in before})
 
     def inner_scope(self, node: NodeSpec) -> Scope:

@@ -266,6 +266,10 @@ def test_a_mistake_is_found_with_its_place(workflow, expected):
         ({"nodes": [{"id": "any", "parms": {}}]}, "Did you mean params?"),
         ({"nodes": [make()], "outputs": {"o": "a.result"}}, "Write ${a.result}"),
         ({"nodes": [{"id": "x"}]}, "Sync it"),
+        (
+            {"nodes": [{"id": "pick"}, make()], "edges": [{"from": "pick", "to": "a", "action": "no"}]},
+            "It takes default, done",
+        ),
         ({"nodes": [make(title="${x}")]}, "Declare x under inputs; write $${ for a literal ${"),
         ({"nodes": [make("q"), make(title="${x}")]}, "It can name q; write $${ for a literal ${"),
     ],
@@ -324,6 +328,21 @@ def test_what_follows_from_a_mistake_is_not_complained_about(workflow, places):
             {"nodes": [make(), make("b")], "edges": [{"from": "a", "to": "a", "action": "x"}]},
             ("$.nodes[1]", "Node b is never reached from a"),
         ),
+        (
+            {"nodes": [make(), make("b")], "edges": [{"from": "a", "to": "b", "action": "eror"}]},
+            ("$.edges[0].action", "Node a (make) never takes the action eror"),
+        ),
+        (
+            {"nodes": [{"id": "pick"}, make()], "edges": [{"from": "pick", "to": "a", "action": "no"}]},
+            ("$.edges[0].action", "Node pick (pick) never takes the action no"),
+        ),
+        (
+            {
+                "nodes": [make(), make("b", title="${c.result.x}"), make("c")],
+                "edges": [{"from": "a", "to": "c"}],
+            },
+            ("$.nodes[1]", "Node b is never reached from a"),
+        ),
         ({"nodes": [make()], "inputs": {"x": {}}}, ("$.inputs.x", "Input x is not used")),
         (
             {"nodes": [make(), make("b", title="${a.issue.name}")]},
@@ -365,6 +384,9 @@ def test_what_may_be_meant_is_a_warning_only(workflow, expected):
         {"nodes": [make(), make("b", title="${a}")]},
         {"nodes": [make(), make("b", title='${a.result["any key"].x}')]},
         {"nodes": [make(title="$${HOME}")]},
+        {"nodes": [make(), make("b")], "edges": [{"from": "a", "to": "b", "action": "timeout"}]},
+        {"nodes": [make(), make("b")], "edges": [{"from": "a", "to": "b", "action": "mine"}]},
+        {"nodes": [{"id": "pick"}, make()], "edges": [{"from": "pick", "to": "a", "action": "done"}]},
         {"nodes": [{"id": "any", "retry": {"max": 1}}]},
         {"nodes": [{"id": "once", "batch": {"items": [1]}}]},
         {"nodes": [{**make(), "version": "1.0.0", "mcp_metadata": {}, "position": [1, 2], "types": 1}]},
