@@ -55,7 +55,10 @@ def is_type(name: str) -> bool:
 
 def described(value: Any) -> str:
     """Return a value's type and the value itself, for messages."""
-    text = repr(value) if not isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    try:
+        text = repr(value) if not isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    except (ValueError, RecursionError):  # an integer of thousands of digits, a list nested as deep
+        return type(value).__name__
     return f"{type(value).__name__} {cut(text)}"
 
 
@@ -146,9 +149,12 @@ def _to_bool(value: Any) -> Any:
 
 
 def _to_str(value: Any) -> Any:
-    if isinstance(value, float) and not math.isfinite(value):
+    if not isinstance(value, (bool, int, float)):
         return _MISFIT
-    return json.dumps(value) if isinstance(value, (bool, int, float)) else _MISFIT
+    try:
+        return json.dumps(value, allow_nan=False)
+    except ValueError:  # no number, or an integer of more digits than Python writes
+        return _MISFIT
 
 
 def _from_json(kind: type) -> Callable[[Any], Any]:

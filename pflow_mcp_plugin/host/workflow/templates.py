@@ -14,7 +14,8 @@ from typing import Any
 
 import attrs
 
-from pflow_mcp_plugin.host.workflow.findings import at, listing
+from pflow_mcp_plugin.contract import PflowError
+from pflow_mcp_plugin.host.workflow.findings import at, cut, listing
 
 # Each "${" reaches at most to the next brace, so the scan is linear in the text.
 _PARTS = re.compile(r"\$\$\{|\$\{([^{}]*)\}|\$\{")
@@ -40,6 +41,10 @@ class Malformed:
     """A `${` that begins no template."""
 
     text: str
+
+
+class NoText(PflowError):
+    """A value that a node left cannot be written into a text."""
 
 
 class MissingValue(LookupError):
@@ -212,7 +217,14 @@ def _joined(reached: str, step: str | int) -> str:
 
 
 def as_text(value: Any) -> str:
-    """Return a value as it appears inside text: texts as they are, the rest as JSON."""
+    """Return a value as it appears inside text: texts as they are, the rest as JSON.
+
+    Raises:
+        NoText: JSON cannot say it: it is nested too deep or in itself, or has keys that are no texts.
+    """
     if isinstance(value, str):
         return value
-    return json.dumps(value, ensure_ascii=False, default=str)
+    try:
+        return json.dumps(value, ensure_ascii=False, default=str)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise NoText(f"{type(value).__name__} cannot be written as text: {cut(str(error))}") from error

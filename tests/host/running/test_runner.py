@@ -265,6 +265,27 @@ def test_a_required_param_left_out_is_taken_from_the_store(bench, give):
     assert bench.run(workflow, value=1).outputs == {"value": 1}
 
 
+UNSAYABLE = {"round": {}, "keyed by a pair": {(1, 2): 3}, "endless": 10**5000, "list": [10**5000]}
+UNSAYABLE["round"]["itself"] = UNSAYABLE["round"]
+
+
+@pytest.mark.parametrize("name", UNSAYABLE)
+@pytest.mark.parametrize("use", ["${a.value}", "text ${a.value}"])
+def test_a_value_that_json_cannot_say_fails_the_node_that_needs_it_as_text(bench, name, use):
+    @bench.node("t-make", outputs=["value"])
+    class Make(pocketflow.Node):
+        def post(self, shared, prep_res, exec_res):
+            shared["value"] = UNSAYABLE[name]
+
+    bench.declare("t-use", ["n: str"])
+    bench.module.__dict__["t-use"] = pocketflow.Node
+    workflow = {"nodes": [{"id": "a", "type": "t-make"}, {"id": "b", "type": "t-use", "params": {"n": use}}]}
+    outcome = bench.run(workflow)
+    assert outcome.error.message.startswith("Node b (t-use) failed: ")
+    assert len(outcome.error.message) < 200
+    assert outcome.trace_path.stat().st_size < 10_000
+
+
 def test_a_raised_error_fails_the_run_under_the_nodes_name(bench, fail):
     outcome = bench.run({"nodes": [{"id": "f", "type": "t-fail"}]})
     assert outcome.error.message == "Node f (t-fail) failed: ValueError: out of paper"
