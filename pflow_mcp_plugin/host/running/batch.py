@@ -7,10 +7,12 @@ entry in `results`.
 
 from __future__ import annotations
 
+from bisect import insort
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future
 from contextlib import AbstractContextManager
 from functools import partial
+from operator import itemgetter
 from queue import Empty, SimpleQueue
 from typing import Any
 
@@ -72,13 +74,16 @@ def run_batch(
         return Result(routed(planned, failure.action), failure)
     one = partial(_run_item, attempts, planned, batch, execute)
     tally = _Tally(len(items))
-    with progress(planned.ref.id, len(items)) as advance:
-        for done in _performed(one, items, batch, engine):
-            tally.add(done)
-            advance()
-            if attempts.run.cancelled():
-                raise Interrupted(f"The run was stopped at node {planned.ref.id}")
-    return tally.close(attempts, planned, batch, store)
+    try:
+        with progress(planned.ref.id, len(items)) as advance:
+            for done in _performed(one, items, batch, engine):
+                tally.add(done)
+                advance()
+                if attempts.run.cancelled():
+                    raise Interrupted(f"The run was stopped at node {planned.ref.id}")
+    finally:  # so that the trace says what was done when the run was interrupted, too
+        attempts.run.annotate(planned.ref.id, {"batch": tally.noted()})
+    return tally.close(planned, batch, store)
 
 
 def _items(attempts: Attempts, batch: Batch) -> Sequence[Any]:
@@ -172,19 +177,24 @@ class _Tally:
             self.results[done.index] = _without_no_error(done.outputs)
             return
         cause = done.result.failure.__cause__ or done.result.failure
-        self.errors.append({"index": done.index, "item": done.item, "error": said(cause)})
+        error = {"index": done.index, "item": done.item, "error": said(cause)}
+        insort(self.errors, error, key=itemgetter("index"))
         if self.first is None:
             self.first = done
 
-    def close(
-        self, attempts: Attempts, planned: PlannedNode, batch: Batch, store: NodeAwareSharedStore
-    ) -> Result:
-        """Write the outputs, note the counts in the trace and return how the batch ended."""
-        self.errors.sort(key=lambda error: int(error["index"]))
-        counts = {"count": self.count, "succeeded": self.succeeded, "failed": len(self.errors)}
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many items there are, and how many of them ended how."""
+        return {"count": self.count, "succeeded": self.succeeded, "failed": len(self.errors)}
+
+    def noted(self) -> dict[str, Any]:
+        """Return what the trace is to say."""
         first = {"errors": self.errors[:ERRORS_IN_TRACE]} if self.errors else {}
-        attempts.run.annotate(planned.ref.id, {"batch": {**counts, "retries": self.retries, **first}})
-        for key, value in {"results": self.results, "errors": self.errors, **counts}.items():
+        return {**self.counts, "retries": self.retries, **first}
+
+    def close(self, planned: PlannedNode, batch: Batch, store: NodeAwareSharedStore) -> Result:
+        """Write the outputs and return how the batch ended."""
+        for key, value in {"results": self.results, "errors": self.errors, **self.counts}.items():
             store[key] = value
         if self.first is None or not batch.fail_fast:
             store["error"] = None
@@ -197,7 +207,7 @@ class _Tally:
         where = f" at item {first.index + 1} of {self.count}"
         store["error"] = f"item {first.index + 1} of {self.count}: {said(cause)}"
         failure = node_failure(planned.ref, cause, where)
-        failure.details["item"] = first.index
+        failure.details |= {"item": first.index, **self.counts}
         return Result(first.result.action, failure)
 
 

@@ -23,6 +23,10 @@ _HEAD = re.compile(r"[\w-]+")
 _STEP = re.compile(r"""\.([\w-]+)|\[(-?\d{1,9})\]|\["([^"]*)"\]|\['([^']*)'\]""")
 
 
+_SHOWN = 12
+"""Of a list of more items the first and the last index are told only."""
+
+
 @attrs.frozen
 class Reference:
     """A template: its text as written and the path it names."""
@@ -206,7 +210,8 @@ def _steps_of(value: Any) -> list[str]:
     if isinstance(value, dict):
         return [str(key) for key in value]
     if isinstance(value, (list, tuple)):
-        return [f"[{index}]" for index in range(len(value))]
+        names = [f"[{index}]" for index in range(len(value))]
+        return names if len(names) <= _SHOWN else [names[0], "...", names[-1]]
     return []
 
 
