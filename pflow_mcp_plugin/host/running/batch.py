@@ -18,22 +18,20 @@ from typing import Any
 
 import attrs
 
-from pflow_mcp_plugin.contract import Field, PflowError
+from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.host.running.attempts import Attempts, Execute, Result, routed
 from pflow_mcp_plugin.host.running.failures import BatchUnusable, Interrupted, node_failure, said
 from pflow_mcp_plugin.host.running.progress import progress
 from pflow_mcp_plugin.host.running.store import NodeAwareSharedStore
 from pflow_mcp_plugin.host.workflow.coercion import TypeMismatch, coerce
 from pflow_mcp_plugin.host.workflow.compilation import PlannedNode
-from pflow_mcp_plugin.host.workflow.repetition import Batch
+from pflow_mcp_plugin.host.workflow.repetition import ITEMS, Batch
 
 Engine = Callable[[int], AbstractContextManager[Executor]]
 """Opens an executor for that many items at a time."""
 ERRORS_IN_TRACE = 10
 _NAP = 0.25
 """Seconds."""
-
-_ITEMS = Field(key="items", type="list")
 
 _Item = tuple[int, Any]
 
@@ -89,7 +87,7 @@ def run_batch(
 def _items(attempts: Attempts, batch: Batch) -> Sequence[Any]:
     items = attempts.resolve(batch.items, "batch.items")
     try:
-        listed: Sequence[Any] = coerce(items, _ITEMS)
+        listed: Sequence[Any] = coerce(items, ITEMS)
     except TypeMismatch:
         raise BatchUnusable(items) from None
     return listed

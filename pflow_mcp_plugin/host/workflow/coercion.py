@@ -85,6 +85,15 @@ def coerce(value: Any, field: Field) -> Any:
     raise TypeMismatch(field.type, value, _lost(value) if {"list", "dict"} & {*alternatives} else "")
 
 
+def may_become(given: Field, wanted: Field) -> bool:
+    """Return whether some value of one declared type can be made to fit another."""
+    there = {type_name(name) for name in given.types}
+    needed = {type_name(name) for name in wanted.types}
+    if not (there | needed) <= _TYPES.keys() or "any" in there | needed or there & needed:
+        return True
+    return any(needed & _BECOMES.get(name, set()) for name in there)
+
+
 def _choices(field: Field) -> list[Any] | None:
     allowed = field.schema.get("enum") if isinstance(field.schema, Mapping) else None
     return allowed if isinstance(allowed, list) and allowed else None
@@ -237,6 +246,13 @@ _TYPES: Mapping[str, type | tuple[type, ...] | None] = {
     "dict": dict,
     "None": type(None),
 }
+_BECOMES: Mapping[str, set[str]] = {
+    "str": {"int", "float", "bool", "list", "dict"},
+    "int": {"str", "float"},
+    "float": {"str", "int"},
+    "bool": {"str"},
+}
+"""What `coerce` can make of values of each type."""
 _CONVERSIONS: Mapping[str, Callable[[Any], Any]] = {
     "str": _to_str,
     "int": _to_int,

@@ -15,6 +15,7 @@ from typing import Any
 
 import attrs
 
+from pflow_mcp_plugin.contract import Field
 from pflow_mcp_plugin.host.workflow.findings import Findings, at, cut, did_you_mean, shown
 
 MOST_CONCURRENT = 1_000
@@ -60,6 +61,10 @@ class Batch:
     fail_fast: bool = True
     retry: Retry = attrs.field(factory=Retry)
     path: str = ""
+
+
+ITEMS = Field(key="items", type="list")
+"""What a batch runs over, as a declared type."""
 
 
 @attrs.frozen

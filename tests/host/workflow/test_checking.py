@@ -229,6 +229,14 @@ def test_a_good_workflow_has_no_problems():
             ("$.nodes[1].params.title", "${a.issue_url.host}: issue_url is str and holds nothing inside"),
         ),
         (
+            {"inputs": {"n": {"type": "object | array"}}, "nodes": [make(count="${n}")]},
+            ("$.nodes[0].params.count", "count of node a must be int, but ${n} is object | array"),
+        ),
+        (
+            {"inputs": {"n": {"type": "int"}}, "nodes": [{"id": "any", "batch": {"items": "${n}"}}]},
+            ("$.nodes[0].batch.items", "items of node any must be list, but ${n} is int"),
+        ),
+        (
             {"nodes": [make(title="${HOME:-x}")]},
             ("$.nodes[0].params.title", "${HOME:-x} in node a is not a template"),
         ),
@@ -349,6 +357,10 @@ def test_what_follows_from_a_mistake_is_not_complained_about(workflow, places):
             ("$.nodes[1].params.title", "${a.issue.name}: the schema of issue names no name"),
         ),
         (
+            {"nodes": [make(), make("b", count="${a.result}")]},
+            ("$.nodes[1].params.count", "count of node b must be int, but ${a.result} is dict"),
+        ),
+        (
             {"nodes": [{"id": "pick"}], "edges": [{"from": "pick", "to": "pick"}]},
             ("$.nodes[0]", "The loop pick -> pick has no way out"),
         ),
@@ -388,6 +400,8 @@ def test_what_may_be_meant_is_a_warning_only(workflow, expected):
         {"nodes": [make(), make("b")], "edges": [{"from": "a", "to": "b", "action": "mine"}]},
         {"nodes": [{"id": "pick"}, make()], "edges": [{"from": "pick", "to": "a", "action": "done"}]},
         {"nodes": [{"id": "any", "retry": {"max": 1}}]},
+        {"inputs": {"n": {"type": "float | dict"}}, "nodes": [make(title="${n}", count="${n}")]},
+        {"inputs": {"n": {"type": "dict"}}, "nodes": [make(title="the ${n}", count="${n.count}")]},
         {"nodes": [{"id": "once", "batch": {"items": [1]}}]},
         {"nodes": [{**make(), "version": "1.0.0", "mcp_metadata": {}, "position": [1, 2], "types": 1}]},
         {"nodes": [make(), make("b")], "edges": [{"from": "b", "to": "a"}], "start_node": "b"},
