@@ -7,7 +7,7 @@ from typing import Any
 
 import attrs
 
-from pflow_mcp_plugin.contract import Field, NodeRef, PflowError
+from pflow_mcp_plugin.contract import Entry, Field, NodeRef, PflowError
 from pflow_mcp_plugin.host.running.failures import (
     InputNotGiven,
     NodeFailed,
@@ -153,6 +153,22 @@ class Attempts:
         if name in self.values.document.inputs and name not in self.values.root:
             return InputNotGiven(reference.text, user, name)
         return ValueUnavailable(reference.text, user, missing)
+
+
+def argument_types(entry: Entry) -> Callable[[str, Any], Any]:
+    """Return what makes a value of the shared store fit the parameter it is taken for, as params are.
+
+    One that does not fit stays as it is, for the node to judge.
+    """
+    fields = {field.key: field for field in entry.interface.params}
+
+    def fit(key: str, value: Any) -> Any:
+        try:
+            return coerce(value, fields[key]) if key in fields else value
+        except TypeMismatch:
+            return value
+
+    return fit
 
 
 def routed(planned: PlannedNode, action: str) -> str:

@@ -19,7 +19,7 @@ from typing import Any
 import attrs
 
 from pflow_mcp_plugin.contract import PflowError
-from pflow_mcp_plugin.host.running.attempts import Attempts, Execute, Result, routed
+from pflow_mcp_plugin.host.running.attempts import Attempts, Execute, Result, argument_types, routed
 from pflow_mcp_plugin.host.running.failures import BatchUnusable, Interrupted, node_failure, said
 from pflow_mcp_plugin.host.running.progress import progress
 from pflow_mcp_plugin.host.running.store import NodeAwareSharedStore
@@ -100,6 +100,7 @@ def _run_item(
     values = attrs.evolve(attempts.values, root={**attempts.values.root, batch.name: item})
     # Namespaced whatever the workflow says: an item's outputs are its own until the batch is done.
     store = NodeAwareSharedStore(values.root, planned.mapping.inputs, namespaced=True, lookup=values.find)
+    store.fit = argument_types(planned.ref.entry)
     mine = attrs.evolve(attempts, values=values)
     result = mine.perform(planned, execute, store, batch.retry, note=lambda _params: None)
     return _Done(index, item, store.written, result)

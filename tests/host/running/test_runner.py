@@ -228,6 +228,25 @@ def test_a_missing_value_names_node_parameter_template_and_what_is_there(bench, 
     assert permissive.outputs == {"value": "${a.extra}"}
 
 
+@pytest.mark.parametrize(("given", "taken"), [("5", 5), (5.0, 5), ("many", "many")])
+@pytest.mark.parametrize("mapped", [False, True])
+def test_an_argument_from_the_shared_store_takes_its_declared_type_where_it_fits(bench, given, taken, mapped):
+    @bench.node("t-take", ["n: int"], ["taken"])
+    class Take(pocketflow.Node):
+        def post(self, shared, prep_res, exec_res):
+            shared["taken"] = shared["n"]
+
+    name = "other" if mapped else "n"
+    workflow = {
+        "enable_namespacing": False,
+        "nodes": [{"id": "t", "type": "t-take"}],
+        "mappings": {"t": {"input_mappings": {"n": "other"}}} if mapped else {},
+        "outputs": {"taken": "${taken}", "there": f"${{{name}}}"},
+    }
+    outcome = bench.run(workflow, **{name: given})
+    assert outcome.outputs == {"taken": taken, "there": given}
+
+
 def test_a_param_that_is_an_optional_input_not_given_is_left_out(bench):
     @bench.node("t-keys", ["a: str", "b: str"], ["keys"])
     class Keys(pocketflow.Node):
