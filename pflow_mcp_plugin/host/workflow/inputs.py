@@ -74,7 +74,14 @@ def _spelling(spec: InputSpec) -> str:
     kind = type_name(spec.type)
     if kind in ("list", "dict"):
         return f"Write it as JSON, {spec.name}='{'[...]' if kind == 'list' else '{...}'}'"
-    return "Write true or false" if kind == "bool" else ""
+    return _SPELLINGS.get(kind, f"Write a value that is {spec.type}")
+
+
+_SPELLINGS = {
+    "bool": "Write true or false",
+    "int": "Write a whole number in digits, such as 12",
+    "float": "Write a number, such as 1.5",
+}
 
 
 def _default(spec: InputSpec) -> Any:

@@ -261,6 +261,17 @@ def test_a_param_that_is_an_optional_input_not_given_is_left_out(bench):
     assert bench.run(workflow, x="1").outputs == {"keys": ["a", "b"]}
 
 
+def test_an_output_that_is_not_there_is_told_with_what_was_done(bench, give):
+    node = {"id": "a", "type": "t-give", "params": {"value": [1]}}
+    outcome = bench.run({"nodes": [node], "outputs": {"o": "${a.value[3]}"}})
+    assert (
+        outcome.error.message
+        == "output o needs ${a.value[3]}, but a.value has [0]\nDone before it: a (t-give)"
+    )
+    assert outcome.error.details["done"] == ["a"]
+    assert outcome.exit_code == 1
+
+
 @pytest.mark.parametrize("value", ["${x}", "the ${x}"])
 def test_an_optional_input_that_is_needed_after_all_is_named(bench, give, value):
     bench.declare("t-give", ["value: any!"], ["value"])

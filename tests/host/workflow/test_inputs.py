@@ -51,6 +51,7 @@ def test_every_text_that_does_not_fit_is_named_with_how_to_write_it():
     _, problems = bind(WORKFLOW, text="", count="many", tags="a,b", loud="yes")
     assert [problem.path for problem in problems] == ["$.inputs.count", "$.inputs.loud", "$.inputs.tags"]
     assert problems[0].message == 'Input count must be integer, got str "many"'
+    assert problems[0].suggestion == "Write a whole number in digits, such as 12"
     assert problems[1].suggestion == "Write true or false"
     assert problems[2].suggestion == "Write it as JSON, tags='[...]'"
 
