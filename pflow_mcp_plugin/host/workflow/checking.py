@@ -222,6 +222,8 @@ class _Check:
         report(path, message, "Refer to a value of that type")
 
     def check_required(self, node: NodeSpec, entry: Entry, scope: Scope) -> None:
+        if not isinstance(node.raw.get("params"), Mapping | None):
+            return  # nobody knows what it was to hold
         there = {*node.params, *self.document.mapping(node.id).inputs, *scope.roots}
         for field in entry.interface.params:
             if not field.required or field.has_default or field.key in there or scope.uncertain:

@@ -294,6 +294,10 @@ def test_a_problem_names_the_next_step(workflow, suggestion):
             ["$.nodes[0].type", "$.nodes[0].params.x"],
         ),
         (
+            {"nodes": [{"id": "make", "params": []}]},
+            ["$.nodes[0].params"],
+        ),
+        (
             {"nodes": [{**make("a.b"), "type": "nope"}, make("b")], "edges": [{"from": "a.b", "to": "b"}]},
             ["$.nodes[0].id", "$.nodes[0].type"],
         ),
