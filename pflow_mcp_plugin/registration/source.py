@@ -163,7 +163,7 @@ class ToolSource:
         tool = metadata.get("tool_name")
         server = self._old_server(node_id, str(metadata.get("server_id", "")))
         if server is None:
-            return node_id if node_id.startswith(naming.PREFIX) else None
+            return node_id if node_id.startswith(naming.PREFIX) else _unknown_server(metadata)
         if not isinstance(tool, str):
             return node_id if naming.parse_node_type(node_id, (server,)) else None
         record = self._catalog.tool(server, tool)
@@ -176,6 +176,14 @@ class ToolSource:
         shortened = re.sub(r"[-_]server$", "", server_id)
         candidates = (server_id, parsed[0] if parsed else "", shortened)
         return next((name for name in candidates if name in names), None)
+
+
+def _unknown_server(metadata: Mapping[str, Any]) -> str | None:
+    """Return the name that a tool would have if its server were configured, so that this is told."""
+    server, tool = metadata.get("server_id"), metadata.get("tool_name")
+    if isinstance(server, str) and naming.is_server_name(server) and isinstance(tool, str):
+        return naming.node_name(server, tool)
+    return None
 
 
 def _nearest_server(rest: str, names: Iterable[str]) -> str:

@@ -196,6 +196,9 @@ def test_the_older_shape_of_an_unknown_server_keeps_its_name_so_that_it_is_expla
     node = {"id": "mcp-slack-send", "type": "mcp_wrapper", "mcp_metadata": {"server_id": "slack-server"}}
     assert world.source.upgrade(node)["type"] == "mcp-slack-send"
     assert world.source.upgrade({**node, "id": "send"}) is None
+    named = {**node, "id": "send", "mcp_metadata": {"server_id": "slack", "tool_name": "post_it"}}
+    assert world.source.upgrade(named)["type"] == "mcp-slack-post-it"
+    assert "Server slack not configured" in world.source.missing("mcp-slack-post-it").message
 
 
 def test_the_fingerprint_follows_syncs_and_the_config(world):

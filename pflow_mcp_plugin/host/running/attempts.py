@@ -7,8 +7,15 @@ from typing import Any
 
 import attrs
 
-from pflow_mcp_plugin.contract import Field, NodeRef, PflowError
-from pflow_mcp_plugin.host.running.failures import NodeFailed, RunFailed, ValueUnavailable, node_failure, said
+from pflow_mcp_plugin.contract import Entry, Field, NodeRef, PflowError
+from pflow_mcp_plugin.host.running.failures import (
+    InputNotGiven,
+    NodeFailed,
+    RunFailed,
+    ValueUnavailable,
+    node_failure,
+    said,
+)
 from pflow_mcp_plugin.host.running.repeating import asked_wait, is_safe_to_repeat, waits
 from pflow_mcp_plugin.host.running.run import CurrentRun
 from pflow_mcp_plugin.host.running.store import NodeAwareSharedStore
@@ -72,7 +79,7 @@ class Attempts:
             note: Is given the params once they are resolved.
         """
         try:
-            params = self.params(planned.ref)
+            params = self._params(planned.ref, store)
         except PflowError as error:
             return _failed(planned, error, store)
         note(params)
@@ -103,15 +110,22 @@ class Attempts:
         cause = left if isinstance(left, Exception) else RunFailed(_words(told))
         return Result(routed(planned, action), node_failure(planned.ref, cause))
 
-    def params(self, node: NodeRef) -> dict[str, Any]:
+    def _params(self, node: NodeRef, store: NodeAwareSharedStore) -> dict[str, Any]:
         """Return a node's params with templates resolved, in their declared types.
+
+        One that is nothing but an optional input that was not given is left out, if the node can do
+        without or finds a value in the store.
 
         Raises:
             PflowError: A template names nothing, or a value does not fit; names node and parameter.
         """
         fields = {field.key: field for field in node.entry.interface.params}
-        given = {key: value for key, value in node.params.items() if not self.values.is_left_out(value)}
-        return {key: self._param(key, value, fields.get(key)) for key, value in given.items()}
+        needed = {key for key, field in fields.items() if field.required and key not in store}
+        return {
+            key: self._param(key, value, fields.get(key))
+            for key, value in node.params.items()
+            if key in needed or not self.values.is_left_out(value)
+        }
 
     def _param(self, key: str, value: Any, field: Field | None) -> Any:
         user = f"parameter {key}"
@@ -130,9 +144,31 @@ class Attempts:
             except MissingValue as missing:
                 if self.values.document.permissive:
                     raise
-                raise ValueUnavailable(reference.text, user, missing) from missing
+                raise self._unavailable(reference, user, missing) from missing
 
         return lookup
+
+    def _unavailable(self, reference: Reference, user: str, missing: MissingValue) -> PflowError:
+        name = reference.root
+        if name in self.values.document.inputs and name not in self.values.root:
+            return InputNotGiven(reference.text, user, name)
+        return ValueUnavailable(reference.text, user, missing)
+
+
+def argument_types(entry: Entry) -> Callable[[str, Any], Any]:
+    """Return what makes a value of the shared store fit the parameter it is taken for, as params are.
+
+    One that does not fit stays as it is, for the node to judge.
+    """
+    fields = {field.key: field for field in entry.interface.params}
+
+    def fit(key: str, value: Any) -> Any:
+        try:
+            return coerce(value, fields[key]) if key in fields else value
+        except TypeMismatch:
+            return value
+
+    return fit
 
 
 def routed(planned: PlannedNode, action: str) -> str:

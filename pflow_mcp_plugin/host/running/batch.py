@@ -7,31 +7,31 @@ entry in `results`.
 
 from __future__ import annotations
 
+from bisect import insort
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future
 from contextlib import AbstractContextManager
 from functools import partial
+from operator import itemgetter
 from queue import Empty, SimpleQueue
 from typing import Any
 
 import attrs
 
-from pflow_mcp_plugin.contract import Field, PflowError
-from pflow_mcp_plugin.host.running.attempts import Attempts, Execute, Result, routed
+from pflow_mcp_plugin.contract import PflowError
+from pflow_mcp_plugin.host.running.attempts import Attempts, Execute, Result, argument_types, routed
 from pflow_mcp_plugin.host.running.failures import BatchUnusable, Interrupted, node_failure, said
 from pflow_mcp_plugin.host.running.progress import progress
 from pflow_mcp_plugin.host.running.store import NodeAwareSharedStore
 from pflow_mcp_plugin.host.workflow.coercion import TypeMismatch, coerce
 from pflow_mcp_plugin.host.workflow.compilation import PlannedNode
-from pflow_mcp_plugin.host.workflow.repetition import Batch
+from pflow_mcp_plugin.host.workflow.repetition import ITEMS, Batch
 
 Engine = Callable[[int], AbstractContextManager[Executor]]
 """Opens an executor for that many items at a time."""
 ERRORS_IN_TRACE = 10
 _NAP = 0.25
 """Seconds."""
-
-_ITEMS = Field(key="items", type="list")
 
 _Item = tuple[int, Any]
 
@@ -72,19 +72,22 @@ def run_batch(
         return Result(routed(planned, failure.action), failure)
     one = partial(_run_item, attempts, planned, batch, execute)
     tally = _Tally(len(items))
-    with progress(planned.ref.id, len(items)) as advance:
-        for done in _performed(one, items, batch, engine):
-            tally.add(done)
-            advance()
-            if attempts.run.cancelled():
-                raise Interrupted(f"The run was stopped at node {planned.ref.id}")
-    return tally.close(attempts, planned, batch, store)
+    try:
+        with progress(planned.ref.id, len(items)) as advance:
+            for done in _performed(one, items, batch, engine):
+                tally.add(done)
+                advance()
+                if attempts.run.cancelled():
+                    raise Interrupted(f"The run was stopped at node {planned.ref.id}")
+    finally:  # so that the trace says what was done when the run was interrupted, too
+        attempts.run.annotate(planned.ref.id, {"batch": tally.noted()})
+    return tally.close(planned, batch, store)
 
 
 def _items(attempts: Attempts, batch: Batch) -> Sequence[Any]:
     items = attempts.resolve(batch.items, "batch.items")
     try:
-        listed: Sequence[Any] = coerce(items, _ITEMS)
+        listed: Sequence[Any] = coerce(items, ITEMS)
     except TypeMismatch:
         raise BatchUnusable(items) from None
     return listed
@@ -97,6 +100,7 @@ def _run_item(
     values = attrs.evolve(attempts.values, root={**attempts.values.root, batch.name: item})
     # Namespaced whatever the workflow says: an item's outputs are its own until the batch is done.
     store = NodeAwareSharedStore(values.root, planned.mapping.inputs, namespaced=True, lookup=values.find)
+    store.fit = argument_types(planned.ref.entry)
     mine = attrs.evolve(attempts, values=values)
     result = mine.perform(planned, execute, store, batch.retry, note=lambda _params: None)
     return _Done(index, item, store.written, result)
@@ -172,19 +176,24 @@ class _Tally:
             self.results[done.index] = _without_no_error(done.outputs)
             return
         cause = done.result.failure.__cause__ or done.result.failure
-        self.errors.append({"index": done.index, "item": done.item, "error": said(cause)})
+        error = {"index": done.index, "item": done.item, "error": said(cause)}
+        insort(self.errors, error, key=itemgetter("index"))
         if self.first is None:
             self.first = done
 
-    def close(
-        self, attempts: Attempts, planned: PlannedNode, batch: Batch, store: NodeAwareSharedStore
-    ) -> Result:
-        """Write the outputs, note the counts in the trace and return how the batch ended."""
-        self.errors.sort(key=lambda error: int(error["index"]))
-        counts = {"count": self.count, "succeeded": self.succeeded, "failed": len(self.errors)}
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many items there are, and how many of them ended how."""
+        return {"count": self.count, "succeeded": self.succeeded, "failed": len(self.errors)}
+
+    def noted(self) -> dict[str, Any]:
+        """Return what the trace is to say."""
         first = {"errors": self.errors[:ERRORS_IN_TRACE]} if self.errors else {}
-        attempts.run.annotate(planned.ref.id, {"batch": {**counts, "retries": self.retries, **first}})
-        for key, value in {"results": self.results, "errors": self.errors, **counts}.items():
+        return {**self.counts, "retries": self.retries, **first}
+
+    def close(self, planned: PlannedNode, batch: Batch, store: NodeAwareSharedStore) -> Result:
+        """Write the outputs and return how the batch ended."""
+        for key, value in {"results": self.results, "errors": self.errors, **self.counts}.items():
             store[key] = value
         if self.first is None or not batch.fail_fast:
             store["error"] = None
@@ -197,7 +206,7 @@ class _Tally:
         where = f" at item {first.index + 1} of {self.count}"
         store["error"] = f"item {first.index + 1} of {self.count}: {said(cause)}"
         failure = node_failure(planned.ref, cause, where)
-        failure.details["item"] = first.index
+        failure.details |= {"item": first.index, **self.counts}
         return Result(first.result.action, failure)
 
 

@@ -43,6 +43,15 @@ class ValueUnavailable(PflowError):
         super().__init__(message, details=details)
 
 
+class InputNotGiven(PflowError):
+    """A template names an optional input that the run was not given."""
+
+    def __init__(self, template: str, user: str, name: str) -> None:
+        message = f"{user} needs {template}, but the run was not given the input {name}"
+        step = f"Pass {name}=..., or give the input a default"
+        super().__init__(message, details={"template": template, "input": name}, suggestions=(step,))
+
+
 class BatchUnusable(PflowError):
     """What a batch is to run over is no list."""
 
@@ -81,8 +90,8 @@ def node_failure(node: NodeRef, error: BaseException, where: str = "") -> NodeFa
 
 
 def with_done(error: PflowError, done: Sequence[NodeRef]) -> PflowError:
-    """Say in the error of a node, or of an interrupt, which nodes ended well before; return it."""
-    if done and isinstance(error, (NodeFailed, Interrupted)):
+    """Say in the error of a run which nodes ended well before it; return it."""
+    if done and not isinstance(error, RunFailed):  # a loop without end names its nodes itself
         last = ", ".join(f"{node.id} ({node.type})" for node in done[-_LAST_DONE:])
         some = f"{len(done):,} nodes, the last of them " if len(done) > _LAST_DONE else ""
         error.message = f"{error.message}\nDone before it: {some}{last}"

@@ -152,9 +152,15 @@ class Runner:
 
 def _interrupted(run: CurrentRun) -> Interrupted:
     run.cancel()
-    count = len(run.recorder.steps)
-    where = f" at node {run.recorder.steps[-1].node.id}" if count else " before its first node"
-    return Interrupted(f"The run was interrupted{where}", details={"steps": count})
+    steps = run.recorder.steps
+    details: dict[str, Any] = {"steps": len(steps)}
+    where = " before its first node"
+    if steps:
+        where = f" at node {steps[-1].node.id}"
+        if batch := steps[-1].details.get("batch"):
+            details |= {key: batch[key] for key in ("count", "succeeded", "failed")}
+            where += f", {batch['succeeded']} of {batch['count']} items done"
+    return Interrupted(f"The run was interrupted{where}", details=details)
 
 
 def _exit_code(error: PflowError | None, *, completed: bool) -> int:

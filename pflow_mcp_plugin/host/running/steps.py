@@ -7,7 +7,7 @@ from typing import Any
 
 import attrs
 
-from pflow_mcp_plugin.host.running.attempts import Attempts, Execute, Result
+from pflow_mcp_plugin.host.running.attempts import Attempts, Execute, Result, argument_types
 from pflow_mcp_plugin.host.running.batch import Engine, run_batch
 from pflow_mcp_plugin.host.running.failures import NodeFailed, said
 from pflow_mcp_plugin.host.running.run import CurrentRun
@@ -78,7 +78,7 @@ class Steps:
         return self.run.recorder.excerpt(details)
 
     def _store(self, planned: PlannedNode) -> NodeAwareSharedStore:
-        return NodeAwareSharedStore(
+        store = NodeAwareSharedStore(
             self.values.root,
             planned.mapping.inputs,
             planned.mapping.outputs,
@@ -86,3 +86,5 @@ class Steps:
             before=self.values.written.get(planned.ref.id),
             lookup=self.values.find,
         )
+        store.fit = argument_types(planned.ref.entry)
+        return store

@@ -9,6 +9,10 @@ _NOTHING = object()
 """Stands for the value of a name that was not there."""
 
 
+def _as_it_is(_: str, value: Any) -> Any:
+    return value
+
+
 class NodeAwareSharedStore(MutableMapping[str, Any]):
     """The shared store as one node sees it during one execution.
 
@@ -25,6 +29,7 @@ class NodeAwareSharedStore(MutableMapping[str, Any]):
 
     Attributes:
         written: What the node has written so far, under its own names.
+        fit: Makes what is read from the root under a name what the node expects there.
     """
 
     def __init__(
@@ -38,6 +43,7 @@ class NodeAwareSharedStore(MutableMapping[str, Any]):
         lookup: Callable[[str], Any] | None = None,
     ) -> None:
         self.written: dict[str, Any] = {}
+        self.fit: Callable[[str, Any], Any] = _as_it_is
         self._former: dict[str, Any] = {}
         self._shared = shared
         self._inputs = input_mappings or {}
@@ -50,8 +56,8 @@ class NodeAwareSharedStore(MutableMapping[str, Any]):
         if key in self.written:
             return self.written[key]
         if key in self._inputs:
-            return self._mapped(key)
-        return self._shared[key] if key in self._shared else self._before[key]
+            return self.fit(key, self._mapped(key))
+        return self.fit(key, self._shared[key]) if key in self._shared else self._before[key]
 
     def _mapped(self, key: str) -> Any:
         try:

@@ -8,17 +8,17 @@ from typing import Any, Protocol
 import attrs
 
 from pflow_mcp_plugin.contract import Entry, Field, Problem
-from pflow_mcp_plugin.host.workflow.coercion import TypeMismatch, coerce
+from pflow_mcp_plugin.host.workflow.coercion import TypeMismatch, coerce, may_become
 from pflow_mcp_plugin.host.workflow.document import Document, NodeSpec
 from pflow_mcp_plugin.host.workflow.findings import Findings, at, did_you_mean, listing
 from pflow_mcp_plugin.host.workflow.graph import Graph
 from pflow_mcp_plugin.host.workflow.normal import normalise
 from pflow_mcp_plugin.host.workflow.reading import read_document
 from pflow_mcp_plugin.host.workflow.references import ReferenceCheck
-from pflow_mcp_plugin.host.workflow.repetition import Batch
+from pflow_mcp_plugin.host.workflow.repetition import ITEMS, Batch
 from pflow_mcp_plugin.host.workflow.routes import RouteCheck
 from pflow_mcp_plugin.host.workflow.scope import Scope, effective_entry, output_field, scope_of
-from pflow_mcp_plugin.host.workflow.templates import Reference, has_template, parse_path
+from pflow_mcp_plugin.host.workflow.templates import Reference, has_template, lone, parse_path
 from pflow_mcp_plugin.host.workflow.usage import check_inputs_are_used, reads
 
 
@@ -66,7 +66,7 @@ def check_workflow(workflow: Any, types: NodeTypes, given: frozenset[str] | None
     findings = Findings()
     document = read_document(normalise(workflow, types.upgrade), findings)
     graph = Graph.of(document)
-    entries = {node.type: types.find(node.type) for node in document.nodes}
+    entries = {node.type: types.find(node.type) if node.type else None for node in document.nodes}
     _Check(document, graph, entries, types, given, findings).run()
     problems = tuple(dict.fromkeys(findings.problems))
     return Checked(document=document, entries=entries, graph=graph, problems=problems)
@@ -112,7 +112,9 @@ class _Check:
         return self.given is None and not self.document.namespaced
 
     def scope(self, node_id: str) -> Scope:
-        before = self.graph.before(node_id)
+        reachable = self.graph.reachable
+        # A node that is never reached is told as that; its templates may name any other.
+        before = self.graph.before(node_id) if node_id in reachable else self.nodes.keys() - {node_id}
         return self.scope_after({other: node for other, node in self.nodes.items() if other in before})
 
     def inner_scope(self, node: NodeSpec) -> Scope:
@@ -151,6 +153,7 @@ class _Check:
     def check_batch(self, node: NodeSpec, batch: Batch) -> None:
         checker = self.reference_check(self.scope(node.id), f"node {node.id}")
         checker.check(batch.items, f"{batch.path}.items")
+        self.check_declared(node, ITEMS, batch.items, f"{batch.path}.items", self.scope(node.id))
         if batch.name in self.document.inputs or batch.name in self.nodes:
             taken = "an input" if batch.name in self.document.inputs else "a node"
             message = f"The item's name {batch.name} is also that of {taken}"
@@ -161,12 +164,12 @@ class _Check:
             self.check_batch(node, node.batch)
         scope = self.inner_scope(node)
         entry = self.entries[node.type]
-        if entry is None:
+        if entry is None and node.type:
             missing = self.types.missing(node.type)
             self.findings.problems.append(attrs.evolve(missing, path=f"{node.path}.type"))
-        else:
+        if entry is not None:
             self.check_retries(node, entry)
-            self.check_params(node, entry)
+            self.check_params(node, entry, scope)
             self.check_required(node, entry, scope)
         checker = self.reference_check(scope, f"node {node.id}")
         for key, value in node.params.items():
@@ -181,7 +184,7 @@ class _Check:
         step = "Remove it" if node.batch else "Remove it, or lead an edge for its failure back to it"
         self.findings.warning(path, message, step)
 
-    def check_params(self, node: NodeSpec, entry: Entry) -> None:
+    def check_params(self, node: NodeSpec, entry: Entry, scope: Scope) -> None:
         fields = {field.key: field for field in entry.interface.params}
         for key, value in node.params.items():
             path = at(f"{node.path}.params", str(key))
@@ -189,6 +192,7 @@ class _Check:
                 self.findings.error(path, f"Parameter {key} of node {node.id} is reserved", "Remove it")
             elif key in fields:
                 self.check_constant(node, fields[key], value, path)
+                self.check_declared(node, fields[key], value, path, scope)
             elif not entry.interface.open:
                 hint = did_you_mean(str(key), fields, f"It takes {listing(fields)}")
                 self.findings.error(path, f"Node {node.id} ({node.type}) has no parameter {key}", hint)
@@ -203,7 +207,23 @@ class _Check:
             step = f"Write one, or give {field.key} a template whose value is one"
             self.findings.error(path, message, step)
 
+    def check_declared(self, node: NodeSpec, wanted: Field, value: Any, path: str, scope: Scope) -> None:
+        """Check a template that is all there is against what is declared of the value it stands for."""
+        reference = lone(value)
+        given = scope.declared(reference) if reference else None
+        if reference is None or given is None or may_become(given, wanted):
+            return
+        spec = self.document.inputs.get(reference.root)
+        # An input is made to fit its type; what a node really puts out is its own affair.
+        report = self.findings.error if spec and spec.field == given else self.findings.warning
+        message = (
+            f"{wanted.key} of node {node.id} must be {wanted.type}, but {reference.text} is {given.type}"
+        )
+        report(path, message, "Refer to a value of that type")
+
     def check_required(self, node: NodeSpec, entry: Entry, scope: Scope) -> None:
+        if not isinstance(node.raw.get("params"), Mapping | None):
+            return  # nobody knows what it was to hold
         there = {*node.params, *self.document.mapping(node.id).inputs, *scope.roots}
         for field in entry.interface.params:
             if not field.required or field.has_default or field.key in there or scope.uncertain:

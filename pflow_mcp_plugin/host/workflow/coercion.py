@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
 from pflow_mcp_plugin.contract import Field
+from pflow_mcp_plugin.host.workflow.findings import cut
 
 FRIENDLY: Mapping[str, str] = {
     "string": "str",
@@ -54,8 +55,11 @@ def is_type(name: str) -> bool:
 
 def described(value: Any) -> str:
     """Return a value's type and the value itself, for messages."""
-    text = repr(value) if not isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return f"{type(value).__name__} {text if len(text) <= 60 else text[:57] + '...'}"
+    try:
+        text = repr(value) if not isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    except (ValueError, RecursionError):  # an integer of thousands of digits, a list nested as deep
+        return type(value).__name__
+    return f"{type(value).__name__} {cut(text)}"
 
 
 def coerce(value: Any, field: Field) -> Any:
@@ -79,6 +83,15 @@ def coerce(value: Any, field: Field) -> Any:
         if converted is not _MISFIT:
             return converted
     raise TypeMismatch(field.type, value, _lost(value) if {"list", "dict"} & {*alternatives} else "")
+
+
+def may_become(given: Field, wanted: Field) -> bool:
+    """Return whether some value of one declared type can be made to fit another."""
+    there = {type_name(name) for name in given.types}
+    needed = {type_name(name) for name in wanted.types}
+    if not (there | needed) <= _TYPES.keys() or "any" in there | needed or there & needed:
+        return True
+    return any(needed & _BECOMES.get(name, set()) for name in there)
 
 
 def _choices(field: Field) -> list[Any] | None:
@@ -145,9 +158,12 @@ def _to_bool(value: Any) -> Any:
 
 
 def _to_str(value: Any) -> Any:
-    if isinstance(value, float) and not math.isfinite(value):
+    if not isinstance(value, (bool, int, float)):
         return _MISFIT
-    return json.dumps(value) if isinstance(value, (bool, int, float)) else _MISFIT
+    try:
+        return json.dumps(value, allow_nan=False)
+    except ValueError:  # no number, or an integer of more digits than Python writes
+        return _MISFIT
 
 
 def _from_json(kind: type) -> Callable[[Any], Any]:
@@ -230,6 +246,13 @@ _TYPES: Mapping[str, type | tuple[type, ...] | None] = {
     "dict": dict,
     "None": type(None),
 }
+_BECOMES: Mapping[str, set[str]] = {
+    "str": {"int", "float", "bool", "list", "dict"},
+    "int": {"str", "float"},
+    "float": {"str", "int"},
+    "bool": {"str"},
+}
+"""What `coerce` can make of values of each type."""
 _CONVERSIONS: Mapping[str, Callable[[Any], Any]] = {
     "str": _to_str,
     "int": _to_int,

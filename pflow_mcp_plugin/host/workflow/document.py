@@ -16,7 +16,7 @@ IR_VERSION = "1.0"
 
 @attrs.frozen(kw_only=True)
 class NodeSpec:
-    """A node as written; `raw` keeps every key, ours and others'."""
+    """A node as written; `raw` keeps every key, ours and others'. Its type is empty if it is malformed."""
 
     index: int
     id: str

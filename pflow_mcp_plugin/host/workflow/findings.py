@@ -9,6 +9,9 @@ import attrs
 
 from pflow_mcp_plugin.contract import Kind, PflowError, Problem
 
+_LONGEST = 60
+"""Characters of a value in a message."""
+
 
 class WorkflowInvalid(PflowError):
     """A workflow cannot run as it is written; nothing has run."""
@@ -55,6 +58,11 @@ def shown(value: Any) -> str:
     if type(value) in (int, float):
         return "a number"
     return names.get(type(value), f"a {type(value).__name__}")
+
+
+def cut(text: str) -> str:
+    """Return a text short enough for a message."""
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
 
 
 def did_you_mean(name: str, known: Iterable[str], otherwise: str = "", *, cutoff: float = 0.6) -> str:

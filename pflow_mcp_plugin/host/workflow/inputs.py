@@ -19,7 +19,7 @@ def bind_inputs(document: Document, given: Mapping[str, Any]) -> tuple[dict[str,
 
     A text for an input of another type is read as that type: lists and objects as JSON, booleans as
     `true` or `false`. Other values are converted where nothing is lost. A None for an optional input
-    whose type does not take it counts as not given. Defaults are filled in.
+    whose type does not take it counts as not given, as a default too. Defaults are filled in.
     Without namespacing a run may be given more than is declared: nodes find it at the root of the
     shared store.
     """
@@ -34,7 +34,8 @@ def bind_inputs(document: Document, given: Mapping[str, Any]) -> tuple[dict[str,
         if spec.required and name not in given and not spec.has_default:
             about = f" ({spec.description})" if spec.description else ""
             findings.error(spec.path, f"Input {name} is required{about}", f"Pass {name}=...")
-    defaults = {name: _default(spec) for name, spec in declared.items() if spec.has_default}
+    filled = (spec for spec in declared.values() if spec.has_default and not _is_left_out(spec.default, spec))
+    defaults = {spec.name: _default(spec) for spec in filled}
     return {**defaults, **_typed(declared, given, findings)}, findings.problems
 
 
@@ -73,12 +74,19 @@ def _spelling(spec: InputSpec) -> str:
     kind = type_name(spec.type)
     if kind in ("list", "dict"):
         return f"Write it as JSON, {spec.name}='{'[...]' if kind == 'list' else '{...}'}'"
-    return "Write true or false" if kind == "bool" else ""
+    return _SPELLINGS.get(kind, f"Write a value that is {spec.type}")
+
+
+_SPELLINGS = {
+    "bool": "Write true or false",
+    "int": "Write a whole number in digits, such as 12",
+    "float": "Write a number, such as 1.5",
+}
 
 
 def _default(spec: InputSpec) -> Any:
     """Return an input's default in its declared type; one that does not fit has been reported."""
     try:
-        return spec.default if spec.default is None else coerce(spec.default, spec.field)
+        return coerce(spec.default, spec.field)
     except TypeMismatch:
         return spec.default

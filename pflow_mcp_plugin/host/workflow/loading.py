@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
+from collections.abc import Iterator
 from typing import Any
 
-from pflow_mcp_plugin.host.workflow.findings import WorkflowInvalid, shown
+from pflow_mcp_plugin.host.workflow.findings import Findings, WorkflowInvalid, at, refusal, shown
+
+_LONGEST = 4_000
+"""Digits of a whole number; Python reads a few more."""
 
 
 def load_workflow(text: str, origin: str) -> dict[str, Any]:
@@ -17,10 +22,19 @@ def load_workflow(text: str, origin: str) -> dict[str, Any]:
         origin: The file's name, for messages.
 
     Raises:
-        WorkflowInvalid: It is not JSON (line and column are named), or not an object.
+        WorkflowInvalid: It is not JSON (line and column are named), not an object, or holds objects
+            that name a key twice (each is named).
     """
+    repeated = _RepeatedKeys()
     try:
-        value = json.loads(text.removeprefix("\ufeff"), parse_constant=_number, parse_float=_number)
+        value = json.loads(
+            text.removeprefix("\ufeff"),
+            parse_constant=_number,
+            parse_float=_number,
+            parse_int=_whole,
+            object_pairs_hook=repeated.join,
+        )
+        findings = repeated.findings(value)
     except json.JSONDecodeError as error:
         raise _not_json(origin, error) from error
     except ValueError as error:
@@ -30,7 +44,51 @@ def load_workflow(text: str, origin: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         message = f"{origin}: a workflow is a JSON object, this is {shown(value)}"
         raise WorkflowInvalid(message, details={"file": origin})
+    if findings.problems:
+        raise refusal(origin, findings.problems)
     return value
+
+
+class _RepeatedKeys:
+    """Finds the keys that stand twice in an object, where all but one value would be lost."""
+
+    def __init__(self) -> None:
+        self._found: list[tuple[dict[str, Any], list[str]]] = []
+
+    def join(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        """Return an object of its members."""
+        members = dict(pairs)
+        if len(members) < len(pairs):
+            counts = Counter(key for key, _ in pairs)
+            self._found.append((members, [key for key, count in counts.items() if count > 1]))
+        return members
+
+    def findings(self, value: Any) -> Findings:
+        """Return a problem for each, with its place in the whole."""
+        findings = Findings()
+        places = {id(item): path for path, item in _objects(value, "$")} if self._found else {}
+        for members, keys in self._found:
+            path = places.get(id(members), "")  # none where the object itself was lost to a later one
+            for key in keys if path else ():
+                findings.error(at(path, key), f"Key {key} stands twice in {path}", "Remove one")
+        return findings
+
+
+def _objects(value: Any, path: str) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, dict):
+        yield path, value
+        for key, item in value.items():
+            yield from _objects(item, at(path, key))
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from _objects(item, f"{path}[{index}]")
+
+
+def _whole(text: str) -> int:
+    if len(text) <= _LONGEST:
+        return int(text)
+    message = f"a whole number of {len(text.removeprefix('-')):,} digits is too large"
+    raise ValueError(message)
 
 
 def _number(text: str) -> float:

@@ -44,13 +44,20 @@ _KEYS = frozenset(
 )
 NODE_KEYS = frozenset({"id", "type", "params", "purpose", "batch", "retry", "version"})
 EDGE_KEYS = frozenset({"from", "to", "action"})
+MAPPING_KEYS = frozenset({"input_mappings", "output_mappings"})
 INPUT_KEYS = frozenset({"type", "required", "default", "description", "stdin"})
 _TYPES = ("any", *FRIENDLY.values())
 _NAME = re.compile(r"\w[\w-]*")
 _DEEPEST = 100
 _CLOSE = 0.75
 """How much a node's key is like one of ours before it is taken for a misspelt one."""
-_WORDS: Mapping[type, str] = {dict: "an object", list: "a list", str: "a text", bool: "true or false"}
+_WORDS: Mapping[type, tuple[str, str]] = {
+    dict: ("an object", "Write {...}"),
+    list: ("a list", "Write [...]"),
+    str: ("a text", 'Write "..."'),
+    bool: ("true or false", "Write true or false, without quotes"),
+}
+"""What is expected, and how it is written."""
 
 
 def read_document(workflow: Any, findings: Findings) -> Document:
@@ -103,7 +110,8 @@ class _Reader:
         """Return whether a value has the JSON type; report it if not."""
         if isinstance(value, kind):
             return True
-        self.findings.error(path, f"Expected {_WORDS[kind]}, found {shown(value)}")
+        expected, step = _WORDS[kind]
+        self.findings.error(path, f"Expected {expected}, found {shown(value)}", step)
         return False
 
     def get(self, holder: Mapping[str, Any], key: str, kind: type[T], path: str, default: T) -> T:
@@ -116,7 +124,7 @@ class _Reader:
     def check_keys(self, workflow: Mapping[str, Any]) -> None:
         for key in workflow:
             if not isinstance(key, str):
-                self.findings.error("$", f"The key {key!r} is not a text")
+                self.findings.error("$", f"The key {key!r} is not a text", "Put it in quotes")
             elif key not in _KEYS:
                 hint = did_you_mean(key, _KEYS, "Put what is yours under metadata")
                 self.findings.warning(at("$", key), f"Unknown key {key}", hint)
@@ -166,8 +174,10 @@ class _Reader:
         typed = self.name_at(item, "type", path) if "id" in item or "type" in item else ""
         params = self.get(item, "params", dict, path, {})
         batch, retry = self.repetition(item, path)
-        if not named or not typed or not self.is_name(named, f"{path}.id", "node id"):
+        if not named:
             return None
+        # A bad id or type has been reported; the node stays, for edges and templates that name it.
+        self.is_name(named, f"{path}.id", "node id")
         return NodeSpec(index=index, id=named, type=typed, params=params, raw=item, batch=batch, retry=retry)
 
     def repetition(self, item: Mapping[str, Any], path: str) -> tuple[Batch | None, Retry | None]:
@@ -185,7 +195,7 @@ class _Reader:
             self.findings.error(path, f"{key} is missing", f"Add {key}")
         elif self.expect(item[key], str, at(path, key)):
             if not item[key]:
-                self.findings.error(at(path, key), f"{key} is empty")
+                self.findings.error(at(path, key), f"{key} is empty", f"Fill in {key}")
             return str(item[key])
         return ""
 
@@ -223,9 +233,8 @@ class _Reader:
         inputs = {spec.name: spec for spec in read if spec}
         streams = [name for name, spec in inputs.items() if spec.stdin]
         for name in streams[1:]:
-            self.findings.error(
-                f"{inputs[name].path}.stdin", f"Only one input can take stdin; {streams[0]} does"
-            )
+            message = f"Only one input can take stdin; {streams[0]} does"
+            self.findings.error(f"{inputs[name].path}.stdin", message, "Remove stdin from one")
         return inputs
 
     def input(self, name: str, item: Any) -> InputSpec | None:
@@ -257,7 +266,7 @@ class _Reader:
             coerce(spec.default, spec.field)
         except TypeMismatch as error:
             message = f"The default of input {spec.name} must be {error.expected}, got {error.given}"
-            self.findings.error(f"{spec.path}.default", message)
+            self.findings.error(f"{spec.path}.default", message, "Write one, or change the type")
 
     def outputs(self, workflow: Mapping[str, Any]) -> dict[str, OutputSpec]:
         items = self.get(workflow, "outputs", dict, "$", {})
@@ -269,7 +278,8 @@ class _Reader:
         if isinstance(item, str):
             return OutputSpec(name=name, source=item, path=path)
         if not isinstance(item, dict):
-            self.findings.error(path, f"Expected a template or an object with a source, found {shown(item)}")
+            message = f"Expected a template or an object with a source, found {shown(item)}"
+            self.findings.error(path, message, 'Write "${node.key}"')
             return None
         source = self.name_at(item, "source", path)
         return OutputSpec(name=name, source=source, path=f"{path}.source") if source else None
@@ -281,10 +291,7 @@ class _Reader:
     def mapping(self, path: str, item: Any) -> NodeMapping:
         if not self.expect(item, dict, path):
             return NodeMapping()
-        for key in item:
-            if key not in ("input_mappings", "output_mappings"):
-                hint = did_you_mean(str(key), ("input_mappings", "output_mappings"))
-                self.findings.warning(at(path, str(key)), f"Unknown key {key}", hint)
+        self.check_members(item, MAPPING_KEYS, path)
         return NodeMapping(
             inputs=self.names(item, "input_mappings", path),
             outputs=self.names(item, "output_mappings", path),

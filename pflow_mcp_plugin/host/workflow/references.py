@@ -63,7 +63,8 @@ class ReferenceCheck:
         if holders:
             return f"Did you mean ${{{holders[-1]}.{root}}}?"
         known = [*self.scope.roots, *self.scope.earlier]
-        return did_you_mean(root, known, f"There is {listing(known)}; write $${{ for a literal ${{")
+        step = f"It can name {listing(known)}" if known else f"Declare {root} under inputs"
+        return did_you_mean(root, known, f"{step}; write $${{ for a literal ${{")
 
     def _check_output(self, reference: Reference, entry: Entry | None, path: str) -> None:
         if entry is None or len(reference.path) == 1:

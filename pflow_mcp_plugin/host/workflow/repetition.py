@@ -15,7 +15,8 @@ from typing import Any
 
 import attrs
 
-from pflow_mcp_plugin.host.workflow.findings import Findings, at, did_you_mean, shown
+from pflow_mcp_plugin.contract import Field
+from pflow_mcp_plugin.host.workflow.findings import Findings, at, cut, did_you_mean, shown
 
 MOST_CONCURRENT = 1_000
 MOST_RETRIES = 100
@@ -62,6 +63,10 @@ class Batch:
     path: str = ""
 
 
+ITEMS = Field(key="items", type="list")
+"""What a batch runs over, as a declared type."""
+
+
 @attrs.frozen
 class _Rule:
     """What a member has to be."""
@@ -71,16 +76,17 @@ class _Rule:
 
 
 def read_batch(value: Any, path: str, findings: Findings) -> Batch | None:
-    """Return a node's batch, None if it has none or `items` do not do; problems go to `findings`."""
+    """Return a node's batch, None if it has none; problems go to `findings`.
+
+    One that cannot run is a batch all the same, so that what refers to it is not taken for wrong.
+    """
+    if value is None:
+        return None
     table = _table(value, _BATCH, path, findings)
-    if table is None:
-        return None
-    if "items" not in table:
-        if value.get("items") is None:
-            findings.error(path, "items is missing", 'Add items, such as "${list.files}"')
-        return None
+    if isinstance(value, dict) and value.get("items") is None:
+        findings.error(path, "items is missing", 'Add items, such as "${list.files}"')
     return Batch(
-        items=table["items"],
+        items=table.get("items", []),
         name=table.get("as", "item"),
         parallel=table.get("parallel", False),
         max_concurrent=int(table.get("max_concurrent", 10)),
@@ -92,10 +98,10 @@ def read_batch(value: Any, path: str, findings: Findings) -> Batch | None:
 
 def read_retry(value: Any, path: str, findings: Findings) -> Retry | None:
     """Return a node's retry, None if it has none; problems go to `findings`."""
-    table = _table(value, _RETRY, path, findings)
-    if table is None:
+    if value is None:
         return None
-    if value.get("max") is None:
+    table = _table(value, _RETRY, path, findings)
+    if isinstance(value, dict) and value.get("max") is None:
         findings.error(path, "max is missing", "Add max, the number of attempts after the first")
     return Retry(
         max=int(table.get("max", 0)),
@@ -104,13 +110,11 @@ def read_retry(value: Any, path: str, findings: Findings) -> Retry | None:
     )
 
 
-def _table(value: Any, rules: Mapping[str, _Rule], path: str, findings: Findings) -> dict[str, Any] | None:
-    """Return the members of a table that do; None if it is no table at all."""
-    if value is None:
-        return None
+def _table(value: Any, rules: Mapping[str, _Rule], path: str, findings: Findings) -> dict[str, Any]:
+    """Return the members of a table that do."""
     if not isinstance(value, dict):
-        findings.error(path, f"Expected an object, found {shown(value)}")
-        return None
+        findings.error(path, f"Expected an object, found {shown(value)}", "Write {...}")
+        return {}
     members = {}
     for key, member in value.items():
         if member is None:  # as good as absent, like everywhere in a workflow
@@ -122,16 +126,16 @@ def _table(value: Any, rules: Mapping[str, _Rule], path: str, findings: Findings
         elif rule.accepts(member):
             members[key] = member
         else:
-            given = member if isinstance(member, str) or _is_number(member) else shown(member)
+            given = cut(str(member)) if isinstance(member, str) or _is_number(member) else shown(member)
             message = f"{key} must be {rule.expected}, got {given}"
-            findings.error(at(path, key), message, _closest(key, member))
+            findings.error(at(path, key), message, _step(key, member))
     return members
 
 
-def _closest(key: str, given: Any) -> str:
-    if key != "error_handling" or not isinstance(given, str):
-        return ""
-    return did_you_mean(given.replace("-", "_"), _HANDLING, "Use fail_fast or continue")
+def _step(key: str, given: Any) -> str:
+    if key == "error_handling" and isinstance(given, str):
+        return did_you_mean(given.replace("-", "_"), _HANDLING, "Use fail_fast or continue")
+    return "Write one" if key in ("items", "max") else f"Write one, or leave {key} out"
 
 
 def _is_list(value: Any) -> bool:
@@ -161,7 +165,7 @@ def _between(least: float, most: float) -> Callable[[Any], bool]:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    return isinstance(value, int | float) and not isinstance(value, bool) and -math.inf < value < math.inf
 
 
 _HANDLING = ("fail_fast", "continue")

@@ -6,10 +6,13 @@ from collections.abc import Mapping
 
 import attrs
 
-from pflow_mcp_plugin.contract import FAILURES, Entry
-from pflow_mcp_plugin.host.workflow.document import Document, NodeSpec
+from pflow_mcp_plugin.contract import FAILURES, Entry, Interface
+from pflow_mcp_plugin.host.workflow.document import Document, EdgeSpec, NodeSpec
 from pflow_mcp_plugin.host.workflow.findings import Findings, did_you_mean, listing
 from pflow_mcp_plugin.host.workflow.graph import Graph
+
+_CLOSE = 0.75
+"""How much an action is like a known one before it is taken for a misspelt one."""
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
@@ -52,6 +55,21 @@ class RouteCheck:
             if other != edge.path:
                 message = f"Node {edge.source} already has an edge for action {edge.action}, {other}"
                 self.findings.error(edge.path, message, "Remove one, or give it another action")
+            self._check_action(edge)
+
+    def _check_action(self, edge: EdgeSpec) -> None:
+        node = self.nodes.get(edge.source)
+        entry = self.entries[node.type] if node else None
+        if node is None or entry is None:
+            return
+        known = {"default", *FAILURES, *entry.interface.actions}
+        hint = did_you_mean(edge.action, known, cutoff=_CLOSE)
+        # A node that declares no actions may take any; a misspelt one is told all the same.
+        declared = entry.interface.actions != Interface().actions
+        if edge.action not in known and (declared or hint):
+            message = f"Node {node.id} ({node.type}) never takes the action {edge.action}"
+            step = hint or f"It takes {listing(entry.interface.actions)}"
+            self.findings.warning(f"{edge.path}.action", message, step)
 
     def _check_reached(self) -> None:
         reachable = self.graph.reachable

@@ -8,6 +8,7 @@ import attrs
 
 from pflow_mcp_plugin.contract import Entry, Field
 from pflow_mcp_plugin.host.workflow.document import Document, NodeSpec
+from pflow_mcp_plugin.host.workflow.templates import Reference
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
@@ -29,6 +30,15 @@ class Scope:
         """Return the earlier nodes that have an output of that name."""
         known = ((node_id, entry) for node_id, entry in self.earlier.items() if entry)
         return [node_id for node_id, entry in known if output_field(entry, key)]
+
+    def declared(self, reference: Reference) -> Field | None:
+        """Return the declaration of what a template names as a whole: an input or an output."""
+        match reference.path:
+            case [root] if root in self.roots:
+                return self.roots[str(root)]
+            case [root, str(key)] if root not in self.roots and (entry := self.earlier.get(str(root))):
+                return output_field(entry, key)
+        return None
 
 
 def output_field(entry: Entry, key: str) -> Field | None:

@@ -14,12 +14,17 @@ from typing import Any
 
 import attrs
 
-from pflow_mcp_plugin.host.workflow.findings import at, listing
+from pflow_mcp_plugin.contract import PflowError
+from pflow_mcp_plugin.host.workflow.findings import at, cut, listing
 
 # Each "${" reaches at most to the next brace, so the scan is linear in the text.
 _PARTS = re.compile(r"\$\$\{|\$\{([^{}]*)\}|\$\{")
 _HEAD = re.compile(r"[\w-]+")
 _STEP = re.compile(r"""\.([\w-]+)|\[(-?\d{1,9})\]|\["([^"]*)"\]|\['([^']*)'\]""")
+
+
+_SHOWN = 12
+"""Of a list of more items the first and the last index are told only."""
 
 
 @attrs.frozen
@@ -40,6 +45,10 @@ class Malformed:
     """A `${` that begins no template."""
 
     text: str
+
+
+class NoText(PflowError):
+    """A value that a node left cannot be written into a text."""
 
 
 class MissingValue(LookupError):
@@ -201,7 +210,8 @@ def _steps_of(value: Any) -> list[str]:
     if isinstance(value, dict):
         return [str(key) for key in value]
     if isinstance(value, (list, tuple)):
-        return [f"[{index}]" for index in range(len(value))]
+        names = [f"[{index}]" for index in range(len(value))]
+        return names if len(names) <= _SHOWN else [names[0], "...", names[-1]]
     return []
 
 
@@ -212,7 +222,14 @@ def _joined(reached: str, step: str | int) -> str:
 
 
 def as_text(value: Any) -> str:
-    """Return a value as it appears inside text: texts as they are, the rest as JSON."""
+    """Return a value as it appears inside text: texts as they are, the rest as JSON.
+
+    Raises:
+        NoText: JSON cannot say it: it is nested too deep or in itself, or has keys that are no texts.
+    """
     if isinstance(value, str):
         return value
-    return json.dumps(value, ensure_ascii=False, default=str)
+    try:
+        return json.dumps(value, ensure_ascii=False, default=str)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise NoText(f"{type(value).__name__} cannot be written as text: {cut(str(error))}") from error

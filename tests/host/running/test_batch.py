@@ -137,6 +137,7 @@ def test_with_fail_fast_no_item_begins_after_a_failure(bench):
     assert begun == [1, 2]
     assert outcome.error.message == "Node b (t-double) failed at item 2 of 3: ValueError: 2 is bad"
     assert outcome.error.details["item"] == 1
+    assert (outcome.error.details["count"], outcome.error.details["succeeded"]) == (3, 1)
     [step] = trace_of(outcome)["steps"]
     assert step["outputs"]["results"] == [{}, None, None]
 
@@ -370,8 +371,9 @@ def test_secrets_of_items_stay_out_of_the_trace(bench):
         ({"items": [], "as": "__run__"}, ".as", "as must be a name", ""),
         ({"items": [], "as": "b"}, ".as", "The item's name b is also that of a node", "Choose another"),
         ({"items": [], "error_handling": "fail-fast"}, ".error_handling", "error_handling must be", "Did"),
-        ({"items": [], "retry_wait": -1}, ".retry_wait", "retry_wait must be seconds", ""),
-        ({"items": "${nothing.here}"}, ".items", "${nothing.here} in node b names nothing", "There is"),
+        ({"items": [], "retry_wait": -1}, ".retry_wait", "retry_wait must be seconds", "Write one, or leave"),
+        ({"items": [], "retry_wait": 10**400}, ".retry_wait", "retry_wait must be seconds", ""),
+        ({"items": "${nothing.here}"}, ".items", "${nothing.here} in node b names nothing", "Declare"),
         ({"items": "${item}"}, ".items", "${item} in node b names nothing", ""),
     ],
 )
@@ -398,6 +400,20 @@ def test_a_batch_with_a_retry_of_the_whole_is_refused(bench, double):
     workflow["nodes"][0]["retry"] = {"max": 1}
     [problem] = bench.host.runner.validate(workflow)
     assert problem.path == "$.nodes[0].retry"
+
+
+@pytest.mark.parametrize("parallel", [False, True])
+def test_an_interrupted_batch_says_how_many_items_were_done(bench, parallel):
+    @bench.node("t-double", ["n: int!"])
+    class Stopped(pocketflow.Node):
+        def post(self, shared, prep_res, exec_res):
+            if self.params["n"] == 2:
+                raise KeyboardInterrupt
+
+    outcome = bench.run(batch([0, 1, 2, 3, 4], parallel=parallel, max_concurrent=1))
+    assert outcome.error.message == "The run was interrupted at node b, 2 of 5 items done"
+    assert (outcome.error.details["succeeded"], outcome.error.details["count"]) == (2, 5)
+    assert trace_of(outcome)["steps"][0]["details"]["batch"]["succeeded"] == 2
 
 
 HANG = """

@@ -228,6 +228,25 @@ def test_a_missing_value_names_node_parameter_template_and_what_is_there(bench, 
     assert permissive.outputs == {"value": "${a.extra}"}
 
 
+@pytest.mark.parametrize(("given", "taken"), [("5", 5), (5.0, 5), ("many", "many")])
+@pytest.mark.parametrize("mapped", [False, True])
+def test_an_argument_from_the_shared_store_takes_its_declared_type_where_it_fits(bench, given, taken, mapped):
+    @bench.node("t-take", ["n: int"], ["taken"])
+    class Take(pocketflow.Node):
+        def post(self, shared, prep_res, exec_res):
+            shared["taken"] = shared["n"]
+
+    name = "other" if mapped else "n"
+    workflow = {
+        "enable_namespacing": False,
+        "nodes": [{"id": "t", "type": "t-take"}],
+        "mappings": {"t": {"input_mappings": {"n": "other"}}} if mapped else {},
+        "outputs": {"taken": "${taken}", "there": f"${{{name}}}"},
+    }
+    outcome = bench.run(workflow, **{name: given})
+    assert outcome.outputs == {"taken": taken, "there": given}
+
+
 def test_a_param_that_is_an_optional_input_not_given_is_left_out(bench):
     @bench.node("t-keys", ["a: str", "b: str"], ["keys"])
     class Keys(pocketflow.Node):
@@ -240,6 +259,61 @@ def test_a_param_that_is_an_optional_input_not_given_is_left_out(bench):
     }
     assert bench.run(workflow).outputs == {"keys": ["b"]}
     assert bench.run(workflow, x="1").outputs == {"keys": ["a", "b"]}
+
+
+def test_an_output_that_is_not_there_is_told_with_what_was_done(bench, give):
+    node = {"id": "a", "type": "t-give", "params": {"value": [1]}}
+    outcome = bench.run({"nodes": [node], "outputs": {"o": "${a.value[3]}"}})
+    assert (
+        outcome.error.message
+        == "output o needs ${a.value[3]}, but a.value has [0]\nDone before it: a (t-give)"
+    )
+    assert outcome.error.details["done"] == ["a"]
+    assert outcome.exit_code == 1
+
+
+@pytest.mark.parametrize("value", ["${x}", "the ${x}"])
+def test_an_optional_input_that_is_needed_after_all_is_named(bench, give, value):
+    bench.declare("t-give", ["value: any!"], ["value"])
+    workflow = {
+        "inputs": {"x": {"type": "str", "required": False}, "y": {"default": 1}},
+        "nodes": [{"id": "a", "type": "t-give", "params": {"value": value}}],
+        "outputs": {"y": "${y}"},
+    }
+    error = bench.run(workflow).error
+    assert error.message.startswith("Node a (t-give) failed: parameter value needs ${x}, but the run was not")
+    assert error.details["input"] == "x"
+    assert error.suggestions == ("Pass x=..., or give the input a default",)
+
+
+def test_a_required_param_left_out_is_taken_from_the_store(bench, give):
+    bench.declare("t-give", ["value: any!"], ["value"])
+    workflow = {
+        "inputs": {"x": {"type": "str", "required": False}, "value": {}},
+        "nodes": [{"id": "a", "type": "t-give", "params": {"value": "${x}"}}],
+    }
+    assert bench.run(workflow, value=1).outputs == {"value": 1}
+
+
+UNSAYABLE = {"round": {}, "keyed by a pair": {(1, 2): 3}, "endless": 10**5000, "list": [10**5000]}
+UNSAYABLE["round"]["itself"] = UNSAYABLE["round"]
+
+
+@pytest.mark.parametrize("name", UNSAYABLE)
+@pytest.mark.parametrize("use", ["${a.value}", "text ${a.value}"])
+def test_a_value_that_json_cannot_say_fails_the_node_that_needs_it_as_text(bench, name, use):
+    @bench.node("t-make", outputs=["value"])
+    class Make(pocketflow.Node):
+        def post(self, shared, prep_res, exec_res):
+            shared["value"] = UNSAYABLE[name]
+
+    bench.declare("t-use", ["n: str"])
+    bench.module.__dict__["t-use"] = pocketflow.Node
+    workflow = {"nodes": [{"id": "a", "type": "t-make"}, {"id": "b", "type": "t-use", "params": {"n": use}}]}
+    outcome = bench.run(workflow)
+    assert outcome.error.message.startswith("Node b (t-use) failed: ")
+    assert len(outcome.error.message) < 200
+    assert outcome.trace_path.stat().st_size < 10_000
 
 
 def test_a_raised_error_fails_the_run_under_the_nodes_name(bench, fail):

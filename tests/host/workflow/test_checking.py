@@ -229,6 +229,14 @@ def test_a_good_workflow_has_no_problems():
             ("$.nodes[1].params.title", "${a.issue_url.host}: issue_url is str and holds nothing inside"),
         ),
         (
+            {"inputs": {"n": {"type": "object | array"}}, "nodes": [make(count="${n}")]},
+            ("$.nodes[0].params.count", "count of node a must be int, but ${n} is object | array"),
+        ),
+        (
+            {"inputs": {"n": {"type": "int"}}, "nodes": [{"id": "any", "batch": {"items": "${n}"}}]},
+            ("$.nodes[0].batch.items", "items of node any must be list, but ${n} is int"),
+        ),
+        (
             {"nodes": [make(title="${HOME:-x}")]},
             ("$.nodes[0].params.title", "${HOME:-x} in node a is not a template"),
         ),
@@ -246,6 +254,7 @@ def test_a_mistake_is_found_with_its_place(workflow, expected):
     errors = [(path, message) for severity, path, message, _ in check(workflow) if severity == "error"]
     path, begins = expected
     assert any(where == path and message.startswith(begins) for where, message in errors), errors
+    assert all(step for *_, step in check(workflow)), "a problem has no next step"
 
 
 @pytest.mark.parametrize(
@@ -265,10 +274,45 @@ def test_a_mistake_is_found_with_its_place(workflow, expected):
         ({"nodes": [{"id": "any", "parms": {}}]}, "Did you mean params?"),
         ({"nodes": [make()], "outputs": {"o": "a.result"}}, "Write ${a.result}"),
         ({"nodes": [{"id": "x"}]}, "Sync it"),
+        (
+            {"nodes": [{"id": "pick"}, make()], "edges": [{"from": "pick", "to": "a", "action": "no"}]},
+            "It takes default, done",
+        ),
+        ({"nodes": [make(title="${x}")]}, "Declare x under inputs; write $${ for a literal ${"),
+        ({"nodes": [make("q"), make(title="${x}")]}, "It can name q; write $${ for a literal ${"),
     ],
 )
 def test_a_problem_names_the_next_step(workflow, suggestion):
     assert suggestion in [step for *_, step in check(workflow)]
+
+
+@pytest.mark.parametrize(
+    ("workflow", "places"),
+    [
+        (
+            {"nodes": [{"id": "a", "type": 5, "params": {"x": "${y}"}}, make("b", title="${a.x}")]},
+            ["$.nodes[0].type", "$.nodes[0].params.x"],
+        ),
+        (
+            {"nodes": [{"id": "make", "params": []}]},
+            ["$.nodes[0].params"],
+        ),
+        (
+            {"nodes": [{**make("a.b"), "type": "nope"}, make("b")], "edges": [{"from": "a.b", "to": "b"}]},
+            ["$.nodes[0].id", "$.nodes[0].type"],
+        ),
+        (
+            {"nodes": [{**make(title="${row}"), "batch": {"as": "row"}}, make("b", title="${a.results[0]}")]},
+            ["$.nodes[0].batch"],
+        ),
+        (
+            {"nodes": [{**make(title="${item}"), "batch": [1]}, make("b", count="${a.count}")]},
+            ["$.nodes[0].batch"],
+        ),
+    ],
+)
+def test_what_follows_from_a_mistake_is_not_complained_about(workflow, places):
+    assert [path for _, path, *_ in check(workflow)] == places
 
 
 @pytest.mark.parametrize(
@@ -296,10 +340,29 @@ def test_a_problem_names_the_next_step(workflow, suggestion):
             {"nodes": [make(), make("b")], "edges": [{"from": "a", "to": "a", "action": "x"}]},
             ("$.nodes[1]", "Node b is never reached from a"),
         ),
+        (
+            {"nodes": [make(), make("b")], "edges": [{"from": "a", "to": "b", "action": "eror"}]},
+            ("$.edges[0].action", "Node a (make) never takes the action eror"),
+        ),
+        (
+            {"nodes": [{"id": "pick"}, make()], "edges": [{"from": "pick", "to": "a", "action": "no"}]},
+            ("$.edges[0].action", "Node pick (pick) never takes the action no"),
+        ),
+        (
+            {
+                "nodes": [make(), make("b", title="${c.result.x}"), make("c")],
+                "edges": [{"from": "a", "to": "c"}],
+            },
+            ("$.nodes[1]", "Node b is never reached from a"),
+        ),
         ({"nodes": [make()], "inputs": {"x": {}}}, ("$.inputs.x", "Input x is not used")),
         (
             {"nodes": [make(), make("b", title="${a.issue.name}")]},
             ("$.nodes[1].params.title", "${a.issue.name}: the schema of issue names no name"),
+        ),
+        (
+            {"nodes": [make(), make("b", count="${a.result}")]},
+            ("$.nodes[1].params.count", "count of node b must be int, but ${a.result} is dict"),
         ),
         (
             {"nodes": [{"id": "pick"}], "edges": [{"from": "pick", "to": "pick"}]},
@@ -337,7 +400,12 @@ def test_what_may_be_meant_is_a_warning_only(workflow, expected):
         {"nodes": [make(), make("b", title="${a}")]},
         {"nodes": [make(), make("b", title='${a.result["any key"].x}')]},
         {"nodes": [make(title="$${HOME}")]},
+        {"nodes": [make(), make("b")], "edges": [{"from": "a", "to": "b", "action": "timeout"}]},
+        {"nodes": [make(), make("b")], "edges": [{"from": "a", "to": "b", "action": "mine"}]},
+        {"nodes": [{"id": "pick"}, make()], "edges": [{"from": "pick", "to": "a", "action": "done"}]},
         {"nodes": [{"id": "any", "retry": {"max": 1}}]},
+        {"inputs": {"n": {"type": "float | dict"}}, "nodes": [make(title="${n}", count="${n}")]},
+        {"inputs": {"n": {"type": "dict"}}, "nodes": [make(title="the ${n}", count="${n.count}")]},
         {"nodes": [{"id": "once", "batch": {"items": [1]}}]},
         {"nodes": [{**make(), "version": "1.0.0", "mcp_metadata": {}, "position": [1, 2], "types": 1}]},
         {"nodes": [make(), make("b")], "edges": [{"from": "b", "to": "a"}], "start_node": "b"},

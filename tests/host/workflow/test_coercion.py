@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pflow_mcp_plugin.contract import Field
-from pflow_mcp_plugin.host.workflow.coercion import TypeMismatch, coerce
+from pflow_mcp_plugin.host.workflow.coercion import TypeMismatch, coerce, may_become
 
 TYPES = ["str", "int", "float", "bool", "list", "dict", "None"]
 scalars = (
@@ -191,3 +191,32 @@ def test_coercing_twice_changes_nothing_more(value, kind):
     except TypeMismatch:
         return
     assert to(kind, once) is once or to(kind, once) == once
+
+
+@given(value=json_values | json_texts, wanted=unions, others=unions)
+def test_a_type_whose_value_could_be_converted_is_never_held_against_a_template(value, wanted, others):
+    own = type(value).__name__.replace("NoneType", "None")
+    field = Field(key="x", type=wanted)
+    try:
+        coerce(value, field)
+    except TypeMismatch:
+        return
+    assert may_become(Field(key="y", type=f"{own} | {others}"), field)
+
+
+@pytest.mark.parametrize(
+    ("given_type", "wanted", "verdict"),
+    [
+        ("dict", "int", False),
+        ("int", "list | dict", False),
+        ("None", "str", False),
+        ("bool", "int | float", False),
+        ("list | None", "str | int", False),
+        ("str", "dict", True),
+        ("array", "list", True),
+        ("any", "int", True),
+        ("dict", "datetime", True),
+    ],
+)
+def test_types_that_no_conversion_joins_are_known(given_type, wanted, verdict):
+    assert may_become(Field(key="y", type=given_type), Field(key="x", type=wanted)) is verdict

@@ -51,6 +51,7 @@ def test_every_text_that_does_not_fit_is_named_with_how_to_write_it():
     _, problems = bind(WORKFLOW, text="", count="many", tags="a,b", loud="yes")
     assert [problem.path for problem in problems] == ["$.inputs.count", "$.inputs.loud", "$.inputs.tags"]
     assert problems[0].message == 'Input count must be integer, got str "many"'
+    assert problems[0].suggestion == "Write a whole number in digits, such as 12"
     assert problems[1].suggestion == "Write true or false"
     assert problems[2].suggestion == "Write it as JSON, tags='[...]'"
 
@@ -90,6 +91,11 @@ def test_none_counts_as_not_given_where_the_type_does_not_take_it():
     assert [problem.message for problem in bind(WORKFLOW, text=None)[1]] == [
         "Input text must be str, got NoneType None"
     ]
+
+
+def test_a_default_of_null_is_none_where_the_type_does_not_take_it():
+    inputs = {"a": {"type": "int", "default": None}, "b": {"type": "int | None", "default": None}}
+    assert bind({"inputs": inputs | {"c": {"default": None}}}) == ({"b": None, "c": None}, [])
 
 
 def test_unknown_and_missing_inputs_are_problems():

@@ -123,6 +123,12 @@ def test_a_missing_value_says_how_far_it_came_and_what_is_there(path, reached, a
     assert (caught.value.reached, caught.value.available) == (reached, available)
 
 
+def test_of_a_long_list_the_first_and_the_last_index_are_told():
+    with pytest.raises(MissingValue) as caught:
+        follow({"items": list(range(10_000))}, ("items", 10_000))
+    assert caught.value.available == ("[0]", "...", "[9999]")
+
+
 def test_a_missing_value_can_be_left_as_text():
     assert resolve(["${x}", "a ${x} ${y}"], looking_in({"y": 1}), keep_missing=True) == ["${x}", "a ${x} 1"]
 
