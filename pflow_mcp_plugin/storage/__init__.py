@@ -8,6 +8,7 @@
 
 from pflow_mcp_plugin.storage.failures import CorruptFile, StoreError
 from pflow_mcp_plugin.storage.files import (
+    files_in,
     locked,
     make_folder,
     read_bytes,
@@ -26,6 +27,7 @@ __all__ = [
     "decode_json",
     "default_paths",
     "encode_json",
+    "files_in",
     "locked",
     "make_folder",
     "read_bytes",

@@ -39,14 +39,28 @@ def read_bytes(path: Path) -> bytes | None:
         raise StoreError(path, f"could not be read: {_reason(error)}") from error
 
 
+def files_in(folder: Path, suffix: str) -> list[Path]:
+    """Return what a folder holds with this suffix, in no order; nothing when there is no folder.
+
+    Raises:
+        StoreError: It is there, but cannot be read.
+    """
+    try:
+        return [path for path in folder.iterdir() if path.name.endswith(suffix)]
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise StoreError(folder, f"the folder could not be read: {_reason(error)}") from error
+
+
 def make_folder(folder: Path) -> None:
     """Make a folder and its missing parents, each readable by its owner only (0700).
 
     Raises:
         StoreError: The folder cannot be made.
     """
-    missing = [place for place in (folder, *folder.parents) if not place.exists()]
     try:
+        missing = [place for place in (folder, *folder.parents) if not place.exists()]
         for place in reversed(missing):
             place.mkdir(mode=0o700, exist_ok=True)
             place.chmod(0o700)  # a strict umask may have taken the owner's own rights
@@ -162,7 +176,12 @@ def set_aside(path: Path) -> Path:
 
 
 def _target(path: Path) -> Path:
-    return path.resolve() if path.is_symlink() else path
+    try:
+        return path.resolve() if path.is_symlink() else path
+    except OSError as error:
+        raise StoreError(path, f"could not be read: {_reason(error)}") from error
+    except RuntimeError as error:  # so Python before 3.13
+        raise StoreError(path, "is a link that leads to itself") from error
 
 
 def _write_synced(path: Path, data: bytes, mode: int | None) -> None:

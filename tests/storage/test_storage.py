@@ -63,6 +63,30 @@ def test_reading_what_is_no_file_names_it(tmp_path: Path) -> None:
         storage.read_bytes(tmp_path)
 
 
+def test_a_folder_that_is_not_there_holds_no_files_and_one_that_cannot_be_read_is_named(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "a.json").touch()
+    (tmp_path / "a.json.lock").touch()
+    assert storage.files_in(tmp_path, ".json") == [tmp_path / "a.json"]
+    assert storage.files_in(tmp_path / "none", ".json") == []
+    with pytest.raises(StoreError, match=r"a\.json: the folder could not be read: not a directory"):
+        storage.files_in(tmp_path / "a.json", ".json")
+
+
+def test_a_folder_whose_name_is_impossible_is_named(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="the folder could not be made: file name too long"):
+        storage.make_folder(tmp_path / ("a" * 300))
+
+
+def test_a_link_to_itself_is_named(tmp_path: Path) -> None:
+    link = tmp_path / "link.json"
+    link.symlink_to(link)
+    with pytest.raises(StoreError, match=r"link\.json"):
+        a_store(link).update(dict.clear)
+    assert link.is_symlink()
+
+
 @pytest.mark.parametrize("umask", [0o000, 0o022, 0o777])
 def test_files_and_folders_are_private_under_any_umask(tmp_path: Path, umask: int) -> None:
     path = tmp_path / "a" / "b" / "file"

@@ -171,6 +171,19 @@ def test_a_workflow_that_cannot_be_deleted_as_a_whole_names_what_is_left(library
     left.mkdir()
     with pytest.raises(StoreError, match="folder: could not be deleted"):
         library.delete("a")
+    left.rmdir()
+    library.delete("a")  # it is still there to be deleted
+    assert library.names() == []
+    assert list(library.folder.glob("versions/*")) == []
+
+
+def test_a_library_that_cannot_be_read_is_named(pflow, pflow_home):
+    (pflow_home / "data").mkdir()
+    (pflow_home / "data" / "workflows").write_text("no folder")
+    for command in (("workflow", "list"), ("run", "a"), ("workflow", "show", "a")):
+        refused = pflow(*command, "--json")
+        assert (refused.exit_code, refused.envelope["error"]["type"]) == (2, "config")
+        assert "workflows: the folder could not be read" in refused.stderr or "a.json" in refused.stderr
 
 
 def test_saves_at_the_same_time_lose_no_version(library):

@@ -59,6 +59,15 @@ def test_where_there_is_no_trace_it_is_not_found(pflow, word):
     assert (finished.exit_code, finished.envelope["error"]["type"]) == (2, "not_found")
 
 
+def test_a_folder_of_traces_that_cannot_be_read_is_named(pflow, pflow_home):
+    (pflow_home / "state").mkdir()
+    (pflow_home / "state" / "traces").write_text("no folder")
+    for command in ("list", "show", "view"):
+        refused = pflow("trace", command, "--json")
+        assert (refused.exit_code, refused.envelope["error"]["type"]) == (2, "config")
+        assert "traces: the folder could not be read: not a directory" in refused.stderr
+
+
 def test_a_beginning_that_fits_several_runs_names_them(pflow, ran):
     pflow("run", "wf.json", "text=again")
     finished = pflow("trace", "show", "2", "--json")
