@@ -28,6 +28,19 @@ def ran(pflow, tmp_path):
     return finished.envelope["trace_path"].rpartition("/")[2].removesuffix(".json")
 
 
+STEERING = "\x1b[31m\x1b]0;title\x07\x9b2J\x08\u202eturned"
+
+
+def test_no_text_that_a_node_made_steers_the_terminal(pflow, tmp_path):
+    node = {"id": "no", "type": "read-file", "params": {"file_path": f"{STEERING} no"}}
+    (tmp_path / "wf.json").write_text(json.dumps({"nodes": [node]}))
+    ran = pflow("run", "wf.json", "--json")
+    assert STEERING in ran.envelope["error"]["message"]
+    shown = [ran.stderr, pflow("trace", "list").stdout, pflow("trace", "show").stdout]
+    assert ["Cannot read turned no" in text for text in shown] == [True, True, True]
+    assert not [sign for text in shown for sign in text if not sign.isprintable() and sign != "\n"]
+
+
 @pytest.fixture
 def chromium():
     found = shutil.which("chromium") or shutil.which("chromium-browser")
