@@ -217,6 +217,8 @@ def test_a_page_with_a_drawing_holds_everything_itself(pflow, greet, tmp_path):
     assert pflow("workflow", "graph", "odd.json", "--html", "graph.html").exit_code == 0
     page = (tmp_path / "graph.html").read_text()
     assert page.count("<rect") == 3
+    assert '<div class="drawing" tabindex="0">\n<svg' in page  # which scrolls: no label gets too small
+    assert "max-width: 100%" not in page
     assert page.count('class="edge') == 3
     assert "<script>" not in page
     assert "http" not in page.replace("http://www.w3.org/2000/svg", "").replace("http-equiv", "")
