@@ -95,7 +95,7 @@ class JsonStore:
         if version > self.schema_version:
             raise StoreError(
                 self.path,
-                f"the {self.what} was written by a newer pflow (schema {version}, this one knows "
+                f"a newer pflow wrote the {self.what} (schema {version}, this one knows "
                 f"{self.schema_version})",
                 suggestion="Upgrade pflow",
             )

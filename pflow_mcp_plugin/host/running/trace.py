@@ -146,7 +146,7 @@ class _Excerpt:
     def of(self, value: Any, depth: int = 0) -> Any:
         if value is None or isinstance(value, (bool, int)):
             self._left -= 5
-            return value if isinstance(value, bool) or abs(value or 0) < 2**63 else self._text(repr(value))
+            return value if isinstance(value, bool) or abs(value or 0) < 2**63 else self._text(_repr(value))
         if isinstance(value, str):
             return self._text(value)
         if depth < _DEEPEST and isinstance(value, Mapping):
@@ -171,7 +171,7 @@ class _Excerpt:
             if self._left <= 0:
                 copy["..."] = f"{len(value) - count:,} more keys"
                 break
-            name = self._redactor.text(str(key))[:_LONGEST_NAME]
+            name = self._redactor.text(key if isinstance(key, str) else _repr(key))[:_LONGEST_NAME]
             self._left -= len(name)
             copy[name] = self.of(item, depth + 1)
         return copy
