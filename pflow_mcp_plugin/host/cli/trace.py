@@ -68,7 +68,7 @@ def _summary(host: EmbeddedHost, path: Path) -> dict[str, Any]:
         trace = host.traces.read(path)
     except PflowError as error:
         return {**row, "steps": None, "error": error.message}
-    told = {key: trace.get(key) for key in _SUMMARY}
+    told = {key: trace[key] for key in _SUMMARY if key in trace}
     failure = trace.get("error")
     message = failure.get("message") if isinstance(failure, Mapping) else None
     return {**row, **told, "steps": len(trace["steps"]), "error": message}

@@ -134,7 +134,7 @@ def _text(value: Any) -> str:
 
 
 def _number(value: Any) -> float:
-    return float(value) if isinstance(value, int | float) and 0 <= value < float("inf") else 0.0
+    return float(value) if isinstance(value, int | float) and 0 <= value < 1e300 else 0.0
 
 
 def _duration(milliseconds: float) -> str:

@@ -81,6 +81,15 @@ def test_a_folder_of_traces_that_cannot_be_read_is_named(pflow, pflow_home):
         assert "traces: the folder could not be read: not a directory" in refused.stderr
 
 
+def test_a_trace_that_lacks_much_and_has_absurd_numbers_is_listed_by_its_file_and_shown(pflow, pflow_home):
+    traces = pflow_home / "state" / "traces"
+    traces.mkdir(parents=True)
+    (traces / "bare.json").write_text(json.dumps({"steps": [{"offset": 10**400, "milliseconds": "long"}]}))
+    [row] = pflow("trace", "list", "--json").envelope["data"]
+    assert (row["run_id"], row["steps"]) == ("bare", 1)
+    assert pflow("trace", "view", "bare").exit_code == 0
+
+
 def test_a_beginning_that_fits_several_runs_names_them(pflow, ran):
     pflow("run", "wf.json", "text=again")
     finished = pflow("trace", "show", "2", "--json")
