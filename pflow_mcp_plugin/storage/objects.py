@@ -45,13 +45,11 @@ class JsonStore:
             CorruptFile: It is not what it should be, and cannot be rebuilt.
             StoreError: It cannot be read, or a newer version of the program wrote it.
         """
-        try:
-            return self._parse(read_bytes(self.path))
-        except CorruptFile:
-            if not self.rebuildable:
-                raise
-        with locked(self.path):
-            return self._read_or_set_aside()
+        found = self._load()
+        if not isinstance(found, CorruptFile):
+            return found
+        with locked(self.path):  # read once more: another may have rebuilt it meanwhile
+            return self._load_or_begin()
 
     def update(self, change: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
         """Change the object under the lock; what `change` does not touch stays.
@@ -68,7 +66,7 @@ class JsonStore:
             StoreError: As for `read`, or it cannot be written; the file is left as it is.
         """
         with locked(self.path):
-            data = self._read_or_set_aside()
+            data = self._load_or_begin()
             change(data)
             data = {**data, "schema_version": self.schema_version}
             content = encode_json(self.path, data)
@@ -76,14 +74,21 @@ class JsonStore:
                 write_atomic(self.path, content)
             return data
 
-    def _read_or_set_aside(self) -> dict[str, Any]:
+    def _load_or_begin(self) -> dict[str, Any]:
+        found = self._load()
+        if not isinstance(found, CorruptFile):
+            return found
+        self._set_aside(found)
+        return {}
+
+    def _load(self) -> dict[str, Any] | CorruptFile:
+        """Return the object, or what is wrong with a file that can be rebuilt."""
         try:
             return self._parse(read_bytes(self.path))
         except CorruptFile as corrupt:
             if not self.rebuildable:
                 raise
-            self._set_aside(corrupt)
-            return {}
+            return corrupt
 
     def _parse(self, content: bytes | None) -> dict[str, Any]:
         if content is None:

@@ -191,8 +191,8 @@ GUARDS = (
     Guard(
         60,
         "storage/objects.py",
-        "            if not self.rebuildable:\n                raise\n            self._set",
-        "            self._set",
+        "            if not self.rebuildable:\n                raise\n",
+        "",
         "settings",
     ),
     Guard(60, "storage/files.py", "target.replace(backup)", "target.unlink()", "registry"),
