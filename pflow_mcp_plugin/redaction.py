@@ -49,7 +49,7 @@ class Redactor:
 
     def add(self, values: Iterable[str]) -> None:
         """Redact these values from now on, also as they look inside a JSON text."""
-        wanted = {form for value in values if len(value) >= SHORTEST for form in (value, _escaped(value))}
+        wanted = {form for value in values if len(value) >= SHORTEST for form in _forms(value)}
         with self._lock:
             if wanted <= self._secrets:
                 return
@@ -62,7 +62,10 @@ class Redactor:
         return text if self._pattern is None else self._pattern.sub(REDACTED, text)
 
     def value(self, value: Any) -> Any:
-        """Return a JSON value with the secrets taken out of its texts and keys; others pass as they are."""
+        """Return a JSON value with the secrets taken out of its texts and keys.
+
+        A number that is a secret as a whole is taken out as well; others pass as they are.
+        """
         if self._pattern is None:
             return value
         if isinstance(value, str):
@@ -71,7 +74,9 @@ class Redactor:
             return {self.value(key): self.value(item) for key, item in value.items()}
         if isinstance(value, list | tuple):
             return [self.value(item) for item in value]
-        return value
+        if not isinstance(value, int | float) or isinstance(value, bool) or not -(2**63) < value < 2**63:
+            return value
+        return REDACTED if repr(value) in self._secrets else value
 
 
 def _without_default(reference: re.Match[str]) -> str:
@@ -79,7 +84,7 @@ def _without_default(reference: re.Match[str]) -> str:
     return f"${{{name}:-{MASK}}}" if default else reference[0]
 
 
-def _escaped(value: str) -> str:
+def _forms(value: str) -> tuple[str, ...]:
     import json
 
-    return json.dumps(value, ensure_ascii=False)[1:-1]
+    return (value, json.dumps(value, ensure_ascii=False)[1:-1], json.dumps(value)[1:-1])

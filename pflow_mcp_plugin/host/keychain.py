@@ -56,7 +56,8 @@ def _ask(question: str, key: str, *more: str) -> Any:
         raise KeyringUnusable(message, suggestions=(f"pip install {package}",)) from error
     try:
         return getattr(keyring, question)(_SERVICE, key, *more)
-    except KeyringError as error:
+    except (KeyringError, RuntimeError, ImportError, OSError, ValueError) as error:
+        # Backends come from other packages, and raise more than they should where they cannot begin.
         message = f"The keyring refuses {key}: {error or type(error).__name__}"
         raise KeyringUnusable(
             message, suggestions=("Unlock it, or keep the value in the settings file",)

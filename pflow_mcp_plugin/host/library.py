@@ -11,7 +11,15 @@ from typing import Any, ClassVar
 import attrs
 
 from pflow_mcp_plugin.contract import Kind, PflowError
-from pflow_mcp_plugin.storage import StoreError, decode_json, encode_json, locked, read_bytes, write_atomic
+from pflow_mcp_plugin.storage import (
+    StoreError,
+    decode_json,
+    encode_json,
+    files_in,
+    locked,
+    read_bytes,
+    write_atomic,
+)
 
 _NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 
@@ -63,7 +71,7 @@ class Library:
 
     def names(self) -> list[str]:
         """Return the names, sorted."""
-        return sorted(path.stem for path in self.folder.glob("*.json") if is_name(path.stem))
+        return sorted(path.stem for path in files_in(self.folder, ".json") if is_name(path.stem))
 
     def path(self, name: str) -> Path:
         """Return the file of a workflow."""
@@ -139,8 +147,8 @@ class Library:
             if name not in self.names():
                 raise self._not_saved(name)
             try:
-                self.path(name).unlink()
                 self._delete_versions(name)
+                self.path(name).unlink()  # last: until then it is listed, and can be deleted once more
             except OSError as error:
                 reason = f"could not be deleted: {error.strerror}"
                 raise StoreError(Path(error.filename or self.path(name)), reason) from error
@@ -156,8 +164,8 @@ class Library:
         return self.folder / "versions" / name
 
     def _version(self, name: str) -> int:
-        numbers = [int(path.stem) for path in self._versions(name).glob("*.json") if path.stem.isdecimal()]
-        return max(numbers, default=0) + 1
+        stems = [path.stem for path in files_in(self._versions(name), ".json")]
+        return max((int(stem) for stem in stems if stem.isdecimal()), default=0) + 1
 
     def _not_saved(self, name: str) -> NotSaved:
         from difflib import get_close_matches

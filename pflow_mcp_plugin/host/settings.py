@@ -141,7 +141,7 @@ class Settings:
             problems.append(
                 Problem(message=error.message, suggestion=step, kind="config", source=str(self.path))
             )
-        if self.path.exists() and self.path.stat().st_mode & 0o077:
+        if self._is_open_to_others():
             problems.append(
                 Problem(
                     message=f"{self.path} holds secrets and can be read by others",
@@ -152,6 +152,12 @@ class Settings:
                 )
             )
         return problems
+
+    def _is_open_to_others(self) -> bool:
+        try:
+            return bool(self.path.stat().st_mode & 0o077)
+        except OSError:  # it is not there, or in a folder that is closed even to us
+            return False
 
 
 def _as_text(value: object) -> str:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import attrs
 
 from pflow_mcp_plugin.contract import Kind, PflowError
-from pflow_mcp_plugin.storage import CorruptFile, decode_json, read_bytes
+from pflow_mcp_plugin.storage import CorruptFile, StoreError, decode_json, files_in, read_bytes
 
 LATEST = "latest"
 
@@ -65,8 +65,10 @@ class Traces:
         return data
 
     def _aged(self) -> Iterator[tuple[int, Path]]:
-        for path in self.folder.glob("*.json"):
+        for path in files_in(self.folder, ".json"):
             try:
                 yield path.stat().st_mtime_ns, path
             except FileNotFoundError:  # deleted meanwhile
                 continue
+            except OSError as error:
+                raise StoreError(path, f"could not be read: {error.strerror}") from error

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from pflow_mcp_plugin import storage
 from pflow_mcp_plugin.contract import Problem
-from pflow_mcp_plugin.storage import CorruptFile, JsonStore, StoreError, locked, sweep, write_atomic
+from pflow_mcp_plugin.storage import CorruptFile, JsonStore, StoreError, files, locked, sweep, write_atomic
 
 WRITER = """
 import sys
@@ -61,6 +61,30 @@ def test_reading_a_missing_file_gives_none(tmp_path: Path) -> None:
 def test_reading_what_is_no_file_names_it(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match=str(tmp_path)):
         storage.read_bytes(tmp_path)
+
+
+def test_a_folder_that_is_not_there_holds_no_files_and_one_that_cannot_be_read_is_named(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "a.json").touch()
+    (tmp_path / "a.json.lock").touch()
+    assert storage.files_in(tmp_path, ".json") == [tmp_path / "a.json"]
+    assert storage.files_in(tmp_path / "none", ".json") == []
+    with pytest.raises(StoreError, match=r"a\.json: the folder could not be read: not a directory"):
+        storage.files_in(tmp_path / "a.json", ".json")
+
+
+def test_a_folder_whose_name_is_impossible_is_named(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="the folder could not be made: file name too long"):
+        storage.make_folder(tmp_path / ("a" * 300))
+
+
+def test_a_link_to_itself_is_named(tmp_path: Path) -> None:
+    link = tmp_path / "link.json"
+    link.symlink_to(link)
+    with pytest.raises(StoreError, match=r"link\.json"):
+        a_store(link).update(dict.clear)
+    assert link.is_symlink()
 
 
 @pytest.mark.parametrize("umask", [0o000, 0o022, 0o777])
@@ -128,7 +152,7 @@ def test_temporary_files_of_dead_writers_are_swept_and_those_of_living_ones_kept
 
 
 def test_a_lock_that_is_not_given_up_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(storage, "LOCK_WAIT", 0.05)
+    monkeypatch.setattr(files, "LOCK_WAIT", 0.05)
     path = tmp_path / "file"
     with locked(path), pytest.raises(StoreError, match="locked") as caught, locked(path):
         pass
@@ -204,7 +228,7 @@ def test_a_newer_schema_is_refused(tmp_path: Path, rebuildable: bool) -> None:
     store = a_store(path, rebuildable=rebuildable)
     with pytest.raises(StoreError, match="newer"):
         store.update(dict.clear)
-    with pytest.raises(StoreError, match="newer"):
+    with pytest.raises(StoreError, match="a newer pflow wrote the settings"):
         store.read()
     assert path.read_text() == '{"schema_version": 2}'
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import sys
 from collections.abc import Mapping
 from typing import IO, Any
@@ -13,6 +14,11 @@ from pflow_mcp_plugin.contract import PflowError, Problem, Report
 
 SCHEMA = 1
 """Version of the JSON envelope."""
+
+_STEERING = (
+    r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?"
+    r"|[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]"
+)
 
 
 def prepare_streams() -> None:
@@ -99,10 +105,17 @@ def _jsonable(value: Any) -> Any:
     return value if value is None or isinstance(value, str | int) else str(value)
 
 
+def plain(text: str) -> str:
+    """Return a text without what would move a terminal's cursor, colour it, or turn its letters round."""
+    return text if text.isprintable() else re.sub(_STEERING, "", text)
+
+
 def write(stream: IO[str] | None, text: str) -> int:
     """Write a text and a newline; return 1 if it could not be written, 0 also if nobody reads on."""
     if not text or stream is None:  # None: the process was started with it closed
         return 0
+    if stream is sys.stderr:  # for people; what nodes and files say is quoted there
+        text = plain(text)
     try:
         stream.write(text if text.endswith("\n") else text + "\n")
         stream.flush()

@@ -5,13 +5,15 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
+from pflow_mcp_plugin.host.cli.output import plain
+
 
 def table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return rows under headers; line breaks inside a cell become spaces.
+    """Return rows under headers; line breaks inside a cell become spaces, terminal codes are left out.
 
     On a terminal a line that is too long is cut, so that each row stays one line.
     """
-    cells = [list(headers), *([" ".join(cell.split()) for cell in row] for row in rows)]
+    cells = [list(headers), *([plain(" ".join(cell.split())) for cell in row] for row in rows)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     lines = ("  ".join(map(str.ljust, row, widths)).rstrip() for row in cells)
     if sys.stdout is not None and sys.stdout.isatty():

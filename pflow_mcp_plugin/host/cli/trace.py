@@ -11,7 +11,7 @@ import click
 from pflow_mcp_plugin.contract import PflowError, Report
 from pflow_mcp_plugin.host.app import EmbeddedHost
 from pflow_mcp_plugin.host.cli.options import json_option
-from pflow_mcp_plugin.host.cli.output import to_json
+from pflow_mcp_plugin.host.cli.output import plain, to_json
 from pflow_mcp_plugin.host.cli.tables import table
 from pflow_mcp_plugin.host.traces import LATEST
 from pflow_mcp_plugin.storage import write_output
@@ -37,7 +37,7 @@ def list_traces(host: EmbeddedHost, limit: int) -> Report:
 def show(host: EmbeddedHost, run: str) -> Report:
     """Show the trace of RUN: its id, the beginning of one, or `latest`."""
     trace = host.traces.read(host.traces.find(run))
-    return Report(data=trace, text=lambda: "\n".join(_lines(trace)))
+    return Report(data=trace, text=lambda: plain("\n".join(_lines(trace))))
 
 
 @click.command()
@@ -68,7 +68,7 @@ def _summary(host: EmbeddedHost, path: Path) -> dict[str, Any]:
         trace = host.traces.read(path)
     except PflowError as error:
         return {**row, "steps": None, "error": error.message}
-    told = {key: trace.get(key) for key in _SUMMARY}
+    told = {key: trace[key] for key in _SUMMARY if key in trace}
     failure = trace.get("error")
     message = failure.get("message") if isinstance(failure, Mapping) else None
     return {**row, **told, "steps": len(trace["steps"]), "error": message}

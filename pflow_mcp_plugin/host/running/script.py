@@ -18,8 +18,9 @@ from typing import Any
 import attrs
 import pocketflow  # type: ignore[import-untyped]
 
-from pflow_mcp_plugin.contract import Entry, Interface, Outcome, PflowError, Problem, Report
+from pflow_mcp_plugin.contract import Entry, Interface, Outcome, PflowError, Problem
 from pflow_mcp_plugin.host.app import EmbeddedHost, open_host
+from pflow_mcp_plugin.host.running.failures import Interrupted
 from pflow_mcp_plugin.host.workflow import Compiled, compile_workflow
 
 
@@ -99,6 +100,7 @@ class Script:
         """
         from pflow_mcp_plugin.host.cli.inputs import parse_inputs, piped_inputs
         from pflow_mcp_plugin.host.cli.output import Output, prepare_streams, to_json
+        from pflow_mcp_plugin.host.cli.run import outcome_report
 
         prepare_streams()
         output = Output(as_json=False)
@@ -108,9 +110,10 @@ class Script:
             outcome = self.run(start, **inputs)
         except PflowError as error:
             return output.fail(error)
-        if outcome.error is not None:
-            return output.fail(outcome.error) and outcome.exit_code
-        return output.report(Report(text=to_json(dict(outcome.outputs))))
+        except KeyboardInterrupt:
+            return output.fail(Interrupted("interrupted"))
+        text = to_json(dict(outcome.outputs)) if outcome.success else ""
+        return output.report(attrs.evolve(outcome_report(outcome), text=text))
 
     def _check(self, start: ScriptNode, inputs: Mapping[str, Any]) -> None:
         with open_host() as host:

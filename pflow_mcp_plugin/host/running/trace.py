@@ -171,7 +171,7 @@ class _Excerpt:
             if self._left <= 0:
                 copy["..."] = f"{len(value) - count:,} more keys"
                 break
-            name = self._redactor.text(str(key))[:_LONGEST_NAME]
+            name = self._redactor.text(key if isinstance(key, str) else _repr(key))[:_LONGEST_NAME]
             self._left -= len(name)
             copy[name] = self.of(item, depth + 1)
         return copy

@@ -20,7 +20,7 @@ _SVG = 'xmlns="http://www.w3.org/2000/svg" role="img"'
 _ARROW = """<defs><marker id="arrow" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="8"
  markerHeight="8" orient="auto"><path d="M0 0 8 4 0 8z" fill="currentColor"/></marker></defs>"""
 _STYLE = """
-svg { max-width: 100%; height: auto; }
+.drawing { overflow-x: auto; }
 rect { fill: var(--soft); stroke: currentColor; rx: 6; }
 text { fill: currentColor; font: 13px system-ui, sans-serif; text-anchor: middle; }
 .type { font-size: 11px; opacity: .75; }
@@ -43,7 +43,8 @@ class _Spot:
 def graph_page(name: str, document: Document, graph: Graph) -> str:
     """Return a page with the drawing of a workflow."""
     count = len(document.nodes)
-    body = f"<h1>{escape(name)}</h1>\n<p>{count} node{'' if count == 1 else 's'}</p>\n{svg(document, graph)}"
+    body = f"<h1>{escape(name)}</h1>\n<p>{count} node{'' if count == 1 else 's'}</p>"
+    body += f'\n<div class="drawing" tabindex="0">\n{svg(document, graph)}\n</div>'
     return page(name, body, _STYLE)
 
 

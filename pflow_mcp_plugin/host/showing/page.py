@@ -8,7 +8,9 @@ from html import escape
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 _STYLE = """
 :root { color-scheme: light dark; --line: #8886; --soft: #8881; --bar: #4a7dbd; --bad: #c33; }
+@media (prefers-color-scheme: dark) { :root { --bad: #f77; } }
 body { font: 14px/1.45 system-ui, sans-serif; margin: 1.5rem auto; max-width: 72rem; padding: 0 1rem; }
+body { overflow-wrap: anywhere; }
 h1 { font-size: 1.25rem; margin: 0 0 .25rem; }
 p { margin: .25rem 0; }
 .bad { color: var(--bad); }

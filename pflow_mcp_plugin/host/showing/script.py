@@ -44,7 +44,8 @@ def python_script(compiled: Compiled, workflow: Mapping[str, Any]) -> str:
 def _docstring(name: str, workflow: Mapping[str, Any]) -> str:
     about = workflow.get("description")
     title = f"{name}: {about}" if isinstance(about, str) and about else name
-    plain = " ".join(title.replace("\\", "/").replace('"', "'").split())
+    one_line = " ".join(title.replace("\\", "/").replace('"', "'").split())
+    plain = "".join(filter(str.isprintable, one_line))  # Python takes no NUL, an editor no terminal codes
     return f'"""{plain}\n\nRun it with the workflow\'s inputs: python THIS_FILE name=value ...\n"""'
 
 
@@ -90,7 +91,7 @@ def _imports(classes: Mapping[tuple[str, str], str]) -> Iterator[str]:
 def _settings(workflow: Mapping[str, Any]) -> Iterator[str]:
     for key in ("inputs", "outputs", "mappings"):
         if workflow.get(key):
-            yield f"{key}={_literal(workflow[key])}"
+            yield _argument(key, workflow[key])
     if workflow.get("enable_namespacing") is False:
         yield "enable_namespacing=False"
     if workflow.get("template_resolution_mode") == "permissive":
@@ -106,11 +107,11 @@ def _node(
     ref = planned.ref
     given = [repr(ref.id), classes[ref.entry.module, ref.entry.class_name], repr(ref.type)]
     if ref.params:
-        given.append(f"params={_literal(ref.params)}")
+        given.append(_argument("params", ref.params))
     if planned.special:
         _check_special(planned)
-        given.append(f"special={_literal(planned.special)}")
-    given += [f"{key}={_literal(raw[key])}" for key in ("batch", "retry") if raw.get(key)]
+        given.append(_argument("special", planned.special))
+    given += [_argument(key, raw[key]) for key in ("batch", "retry") if raw.get(key)]
     return _call(f"{names[ref.id]} = script.node", given)
 
 
@@ -139,5 +140,6 @@ def _call(function: str, arguments: list[str]) -> str:
     return f"{function}(\n{lines})"
 
 
-def _literal(value: Any) -> str:
-    return pformat(value, width=90, sort_dicts=False).replace("\n", "\n        ")
+def _argument(name: str, value: Any) -> str:
+    indented = "\n" + " " * len(f"    {name}=")
+    return f"{name}=" + pformat(value, width=90, sort_dicts=False).replace("\n", indented)

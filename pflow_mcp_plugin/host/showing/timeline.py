@@ -12,8 +12,8 @@ from pflow_mcp_plugin.host.showing.page import page
 _TICKS = 4
 _STYLE = """
 .message { white-space: pre-line; }
-.axis, .step > summary { display: grid; grid-template-columns: 17rem 1fr 6rem; gap: .75rem; }
-.axis, .step > summary { align-items: center; }
+.axis, .step > summary { display: grid; gap: .75rem; }
+.axis, .step > summary { grid-template-columns: 17rem minmax(0, 1fr) 6rem; align-items: center; }
 .axis { font-size: 11px; opacity: .7; margin-top: 1.25rem; }
 .ticks { display: flex; justify-content: space-between; }
 details { border-top: 1px solid var(--line); }
@@ -27,11 +27,17 @@ summary:hover { background: var(--soft); }
 .bar { position: absolute; top: 0; bottom: 0; min-width: 3px; background: var(--bar); border-radius: 3px; }
 .failed .bar { background: var(--bad); }
 .failed .name { color: var(--bad); }
+.failed .type { color: CanvasText; }
 .time { text-align: right; font-variant-numeric: tabular-nums; }
 .given { margin-top: .75rem; }
 .inside { padding: .25rem 0 1rem 1rem; }
 h3 { font-size: 12px; margin: .75rem 0 .25rem; opacity: .7; }
 pre { margin: 0; padding: .5rem .75rem; background: var(--soft); overflow: auto; max-height: 26rem; }
+@media (max-width: 45rem) {
+  .axis, .step > summary { grid-template-columns: minmax(0, 1fr) auto; gap: .1rem .75rem; }
+  .ticks, .track { grid-column: 1 / -1; grid-row: 2; }
+  .ticks > :nth-child(even) { display: none; }
+}
 """
 
 
@@ -40,7 +46,10 @@ def trace_page(trace: Mapping[str, Any]) -> str:
     steps = trace["steps"]
     length = max([_number(trace.get("milliseconds")), *(_end(step) for step in steps), 0.001])
     title = f"{trace.get('workflow')}: run {trace.get('run_id')}"
-    body = "\n".join([*_heading(trace, len(steps)), _axis(length), *_rows(steps, length)])
+    # What ended the run stands open: it is what people look for. Failures that an edge took do not.
+    end = None if trace.get("success") else len(steps) - 1
+    rows = [_row(step, length, opened=place == end and _failed(step)) for place, step in enumerate(steps)]
+    body = "\n".join([*_heading(trace, len(steps)), _axis(length), *rows])
     return page(title, body, _STYLE)
 
 
@@ -67,18 +76,29 @@ def _axis(length: float) -> str:
     return f'<div class="axis"><span></span><span class="ticks">{ticks}</span><span></span></div>'
 
 
-def _rows(steps: list[Mapping[str, Any]], length: float) -> Iterator[str]:
-    for step in steps:
-        failed = step.get("error") is not None
-        # One that failed stands open: it is what people look for.
-        yield f'<details class="step {"failed" if failed else "fine"}"{" open" if failed else ""}>'
-        yield (
-            f'<summary><span class="name opener">{"✗ " if failed else ""}{_text(step.get("id"))} '
-            f'<span class="type">{_text(step.get("type"))}</span></span>'
-            f'<span class="track">{_bar(step, length)}</span>'
-            f'<span class="time">{_duration(_number(step.get("milliseconds")))}</span></summary>'
-        )
-        yield f'<div class="inside">{"".join(_inside(step))}</div></details>'
+def _row(step: Mapping[str, Any], length: float, *, opened: bool) -> str:
+    failed = _failed(step)
+    return (
+        f'<details class="step {"failed" if failed else "fine"}"{" open" if opened else ""}>\n'
+        f'<summary><span class="name opener">{"✗ " if failed else ""}{_text(step.get("id"))} '
+        f'<span class="type">{_text(step.get("type"))}</span>{_failed_items(step)}</span>'
+        f'<span class="track">{_bar(step, length)}</span>'
+        f'<span class="time">{_duration(_number(step.get("milliseconds")))}</span></summary>\n'
+        f'<div class="inside">{"".join(_inside(step))}</div></details>'
+    )
+
+
+def _failed(step: Mapping[str, Any]) -> bool:
+    return step.get("error") is not None
+
+
+def _failed_items(step: Mapping[str, Any]) -> str:
+    """Return how many items of a batch failed, which need not fail the batch."""
+    details = step.get("details")
+    batch = details.get("batch") if isinstance(details, Mapping) else None
+    if not isinstance(batch, Mapping) or not batch.get("failed"):
+        return ""
+    return f' <span class="bad">{_text(batch["failed"])} of {_text(batch.get("count"))} failed</span>'
 
 
 def _bar(step: Mapping[str, Any], length: float) -> str:
@@ -114,7 +134,7 @@ def _text(value: Any) -> str:
 
 
 def _number(value: Any) -> float:
-    return float(value) if isinstance(value, int | float) and 0 <= value < float("inf") else 0.0
+    return float(value) if isinstance(value, int | float) and 0 <= value < 1e300 else 0.0
 
 
 def _duration(milliseconds: float) -> str:

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import io
 import json
 import os
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -13,6 +15,8 @@ from hypothesis import strategies as st
 
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.host.library import Library, is_name
+from pflow_mcp_plugin.host.nodes.echo import Echo
+from pflow_mcp_plugin.host.running.script import Script
 from pflow_mcp_plugin.storage import StoreError
 
 GREET = {
@@ -171,6 +175,19 @@ def test_a_workflow_that_cannot_be_deleted_as_a_whole_names_what_is_left(library
     left.mkdir()
     with pytest.raises(StoreError, match="folder: could not be deleted"):
         library.delete("a")
+    left.rmdir()
+    library.delete("a")  # it is still there to be deleted
+    assert library.names() == []
+    assert list(library.folder.glob("versions/*")) == []
+
+
+def test_a_library_that_cannot_be_read_is_named(pflow, pflow_home):
+    (pflow_home / "data").mkdir()
+    (pflow_home / "data" / "workflows").write_text("no folder")
+    for command in (("workflow", "list"), ("run", "a"), ("workflow", "show", "a")):
+        refused = pflow(*command, "--json")
+        assert (refused.exit_code, refused.envelope["error"]["type"]) == (2, "config")
+        assert "workflows: the folder could not be read" in refused.stderr or "a.json" in refused.stderr
 
 
 def test_saves_at_the_same_time_lose_no_version(library):
@@ -204,6 +221,8 @@ def test_a_page_with_a_drawing_holds_everything_itself(pflow, greet, tmp_path):
     assert pflow("workflow", "graph", "odd.json", "--html", "graph.html").exit_code == 0
     page = (tmp_path / "graph.html").read_text()
     assert page.count("<rect") == 3
+    assert '<div class="drawing" tabindex="0">\n<svg' in page  # which scrolls: no label gets too small
+    assert "max-width: 100%" not in page
     assert page.count('class="edge') == 3
     assert "<script>" not in page
     assert "http" not in page.replace("http://www.w3.org/2000/svg", "").replace("http-equiv", "")
@@ -295,3 +314,44 @@ if __name__ == "__main__":
     failed = subprocess.run([*program, "text="], check=False, **OUTPUT)
     assert (failed.returncode, failed.stdout) == (1, "")
     assert "Node mine (mine) failed: nothing to halve" in failed.stderr
+
+
+def test_no_text_of_a_workflow_breaks_its_program(pflow, tmp_path):
+    odd = {**workflow("a"), "description": 'a \x00 NUL, \x1b[31m, """ and \\\n a \ud800 half\\'}
+    (tmp_path / "odd.json").write_text(json.dumps(odd))
+    assert pflow("workflow", "export-python", "odd.json", "--output", "odd.py").exit_code == 0
+    finished = subprocess.run([sys.executable, str(tmp_path / "odd.py")], check=False, **OUTPUT)
+    assert (finished.stdout, finished.stderr) == ('{\n  "message": "a"\n}\n', "")
+
+
+def test_values_over_several_lines_stand_under_one_another_in_a_program(pflow, tmp_path):
+    (tmp_path / "wf.json").write_text(json.dumps(workflow({"one": "1" * 70, "two": "2" * 70})))
+    text = pflow("workflow", "export-python", "wf.json").stdout
+    assert f"    params={{'message': {{'one': '{'1' * 70}',\n{' ' * 24}'two': '2" in text
+
+
+def test_a_program_that_fails_says_where_its_trace_is(pflow, tmp_path):
+    missing = {"nodes": [{"id": "a", "type": "read-file", "params": {"file_path": "none"}}]}
+    (tmp_path / "wf.json").write_text(json.dumps(missing))
+    assert pflow("workflow", "export-python", "wf.json", "--output", "wf.py").exit_code == 0
+    failed = subprocess.run([sys.executable, str(tmp_path / "wf.py")], check=False, cwd=tmp_path, **OUTPUT)
+    assert (failed.returncode, failed.stdout) == (1, "")
+    assert f"trace path: {pflow('trace', 'list', '--json').envelope['data'][0]['path']}" in failed.stderr
+
+
+class Interrupting(io.RawIOBase):
+    """What is read when the user presses Ctrl-C instead of typing."""
+
+    def readable(self):
+        return True
+
+    def readall(self):
+        raise KeyboardInterrupt
+
+
+def test_ctrl_c_ends_a_program_that_waits_for_its_input(pflow_home, monkeypatch, capsys):
+    script = Script("read", inputs={"text": {"type": "str", "stdin": True}})
+    say = script.node("say", Echo, "echo", params={"message": "${text}"})
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(isatty=lambda: False, buffer=Interrupting()))
+    assert script.main(say, []) == 130
+    assert capsys.readouterr().err == "Error: interrupted\n"

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from pflow_mcp_plugin.host.settings import Settings
@@ -28,3 +30,21 @@ def test_settings_that_others_can_read_are_warned_about(tmp_path):
     path.write_text("{}")
     path.chmod(0o644)
     assert "can be read by others" in Settings(path).check()[0].message
+
+
+@pytest.fixture
+def no_root():
+    """Who runs this is bound by permissions meanwhile, root too."""
+    user = os.geteuid()
+    if user == 0:
+        os.seteuid(65534)
+    yield
+    os.seteuid(user)
+
+
+def test_settings_in_a_folder_that_cannot_be_read_are_told_as_such(tmp_path, request):
+    path = tmp_path / "config" / "settings.json"
+    path.parent.mkdir(mode=0)
+    request.getfixturevalue("no_root")
+    [problem] = Settings(path).check()
+    assert "could not be read: permission denied" in problem.message

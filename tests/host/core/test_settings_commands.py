@@ -18,6 +18,8 @@ def get_password(service, key):
     return _data().get(f"{service}/{key}")
 
 def set_password(service, key, value):
+    if "BROKEN" in os.environ:
+        raise {"runtime": RuntimeError, "import": ImportError}[os.environ["BROKEN"]]("no session bus")
     _file().write_text(json.dumps({**_data(), f"{service}/{key}": value}))
 
 def delete_password(service, key):
@@ -116,6 +118,15 @@ def test_a_key_that_moves_to_the_file_is_forgotten_by_the_keyring(pflow, keyring
     assert pflow("settings", "set", "TOKEN", "other", env=keyring).exit_code == 0
     assert pflow("settings", "get", "TOKEN", "--show", env=keyring).stdout == "other\n"
     assert "secret" not in Path(keyring["FAKE_KEYRING"]).read_text()
+
+
+@pytest.mark.parametrize("broken", ["runtime", "import"])
+def test_a_keyring_that_cannot_begin_says_so(pflow, keyring, broken):
+    env = {**keyring, "BROKEN": broken}
+    refused = pflow("settings", "set", "TOKEN", "a", "--keyring", "--json", env=env)
+    assert (refused.exit_code, refused.envelope["error"]["type"]) == (2, "config")
+    assert "The keyring refuses TOKEN: no session bus" in refused.stderr
+    assert "is not installed" not in refused.stderr
 
 
 def test_without_the_package_the_keyring_says_what_to_install(pflow):

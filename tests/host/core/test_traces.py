@@ -28,6 +28,19 @@ def ran(pflow, tmp_path):
     return finished.envelope["trace_path"].rpartition("/")[2].removesuffix(".json")
 
 
+STEERING = "\x1b[31m\x1b]0;title\x07\x9b2J\x08\u202eturned"
+
+
+def test_no_text_that_a_node_made_steers_the_terminal(pflow, tmp_path):
+    node = {"id": "no", "type": "read-file", "params": {"file_path": f"{STEERING} no"}}
+    (tmp_path / "wf.json").write_text(json.dumps({"nodes": [node]}))
+    ran = pflow("run", "wf.json", "--json")
+    assert STEERING in ran.envelope["error"]["message"]
+    shown = [ran.stderr, pflow("trace", "list").stdout, pflow("trace", "show").stdout]
+    assert ["Cannot read turned no" in text for text in shown] == [True, True, True]
+    assert not [sign for text in shown for sign in text if not sign.isprintable() and sign != "\n"]
+
+
 @pytest.fixture
 def chromium():
     found = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -57,6 +70,24 @@ def test_runs_are_listed_newest_first_and_shown_by_id_or_the_beginning_of_one(pf
 def test_where_there_is_no_trace_it_is_not_found(pflow, word):
     finished = pflow("trace", "show", word, "--json")
     assert (finished.exit_code, finished.envelope["error"]["type"]) == (2, "not_found")
+
+
+def test_a_folder_of_traces_that_cannot_be_read_is_named(pflow, pflow_home):
+    (pflow_home / "state").mkdir()
+    (pflow_home / "state" / "traces").write_text("no folder")
+    for command in ("list", "show", "view"):
+        refused = pflow("trace", command, "--json")
+        assert (refused.exit_code, refused.envelope["error"]["type"]) == (2, "config")
+        assert "traces: the folder could not be read: not a directory" in refused.stderr
+
+
+def test_a_trace_that_lacks_much_and_has_absurd_numbers_is_listed_by_its_file_and_shown(pflow, pflow_home):
+    traces = pflow_home / "state" / "traces"
+    traces.mkdir(parents=True)
+    (traces / "bare.json").write_text(json.dumps({"steps": [{"offset": 10**400, "milliseconds": "long"}]}))
+    [row] = pflow("trace", "list", "--json").envelope["data"]
+    assert (row["run_id"], row["steps"]) == ("bare", 1)
+    assert pflow("trace", "view", "bare").exit_code == 0
 
 
 def test_a_beginning_that_fits_several_runs_names_them(pflow, ran):
@@ -118,6 +149,8 @@ PLANTED = {
     "inputs": {"text": EVIL},
     "steps": [
         {"id": "a", "type": "echo", "offset": 0, "milliseconds": 250, "outputs": {"message": EVIL}},
+        {"id": "r", "type": "shell", "offset": 250, "milliseconds": 0, "error": "an edge took it"},
+        {"id": "i", "type": "t", "milliseconds": 0, "details": {"batch": {"count": 3, "failed": 2}}},
         {"id": "b", "type": "shell", "offset": 250, "milliseconds": 500, "error": "out of paper"},
     ],
 }
@@ -134,12 +167,16 @@ addEventListener("load", () => {
     bar.click();
     return {
       left: (box.left - track.left) / track.width, width: box.width / track.width, height: box.height,
-      color: getComputedStyle(bar).backgroundColor, before, after, again: shown(),
+      color: getComputedStyle(bar).backgroundColor, before, after, again: shown(), wide: track.width,
+      name: row.querySelector(".name").innerText, ink: getComputedStyle(row.querySelector(".name")).color,
     };
   });
+  const root = document.documentElement;
+  const dark = matchMedia("(prefers-color-scheme: dark)").matches;
+  const page = {over: root.scrollWidth - root.clientWidth, dark};
   const pre = document.createElement("pre");
   pre.id = "measured";
-  pre.textContent = JSON.stringify(rows);
+  pre.textContent = JSON.stringify({rows, page});
   document.body.append(pre);
 });
 </script>
@@ -151,7 +188,7 @@ addEventListener("load", () => {
 def browse(pflow, pflow_home, tmp_path, chromium):
     """Open the page of the planted run in a browser, changed by `change`, and return its final DOM."""
 
-    def open_page(change):
+    def open_page(change, *more, size="1200,800"):
         traces = pflow_home / "state" / "traces"
         traces.mkdir(parents=True)
         (traces / "planted.json").write_text(json.dumps(PLANTED))
@@ -160,7 +197,7 @@ def browse(pflow, pflow_home, tmp_path, chromium):
         page.write_text(change(page.read_text()))
         options = ["--headless", "--no-sandbox", "--disable-gpu", "--dump-dom", "--virtual-time-budget=3000"]
         profile = f"--user-data-dir={tmp_path / 'profile'}"
-        command = [chromium, *options, "--window-size=1200,800", profile, page.as_uri()]
+        command = [chromium, *options, *more, f"--window-size={size}", profile, page.as_uri()]
         return subprocess.run(command, capture_output=True, text=True, timeout=100, check=True).stdout
 
     return open_page
@@ -170,11 +207,15 @@ def with_script(page):
     return page.replace("</head>", MEASURE)
 
 
-def test_in_a_browser_bars_stand_where_the_steps_ran_and_a_click_opens_them(browse):
+def measured(browse, *options, **window):
+    """Return what the script measures when the page lets it run."""
     policy = re.compile("<meta http-equiv=[^>]*>")
-    shown = browse(lambda page: policy.sub("", with_script(page)))
-    measured = re.search('<pre id="measured">(.*)</pre>', shown, re.DOTALL)
-    fine, failed = json.loads(unescape(measured[1]))
+    shown = browse(lambda page: policy.sub("", with_script(page)), *options, **window)
+    return json.loads(unescape(re.search('<pre id="measured">(.*)</pre>', shown, re.DOTALL)[1]))
+
+
+def test_in_a_browser_bars_stand_where_the_steps_ran_and_a_click_opens_them(browse):
+    fine, recovered, batch, failed = measured(browse)["rows"]
     assert (fine["left"], fine["width"]) == pytest.approx((0, 0.25), abs=0.01)
     assert (failed["left"], failed["width"]) == pytest.approx((0.25, 0.5), abs=0.01)
     assert min(fine["height"], failed["height"]) > 5
@@ -185,6 +226,21 @@ def test_in_a_browser_bars_stand_where_the_steps_ran_and_a_click_opens_them(brow
     assert EVIL in fine["after"]
     assert "out of paper" in failed["before"]
     assert failed["again"] == failed["before"]
+    assert (recovered["color"], recovered["before"]) == (failed["color"], False)  # it did not end the run
+    assert "2 of 3 failed" in batch["name"]
+
+
+def test_in_a_narrow_window_bars_have_the_whole_width_and_nothing_sticks_out(browse):
+    found = measured(browse, size="500,800")
+    assert found["page"]["over"] == 0
+    assert min(row["wide"] for row in found["rows"]) > 400
+
+
+def test_on_a_dark_page_what_failed_can_be_read(browse):
+    found = measured(browse, "--blink-settings=preferredColorScheme=0")
+    assert found["page"]["dark"]
+    red, green, blue = map(int, re.findall(r"\d+", found["rows"][-1]["ink"])[:3])
+    assert 0.2126 * red + 0.7152 * green + 0.0722 * blue > 130  # on nearly black
 
 
 def test_in_a_browser_no_script_runs_in_the_page(browse):

@@ -720,6 +720,19 @@ def test_secrets_are_taken_out_of_the_runs_error(bench):
     assert outcome.error.details["key"] == "***"
 
 
+def test_a_number_of_too_many_digits_does_not_break_the_trace(bench):
+    many = 10**5000
+
+    @bench.node("t-count")
+    class Count(pocketflow.Node):
+        def post(self, shared, prep_res, exec_res):
+            shared["value"] = {"n": many, many: 1}
+
+    outcome = bench.run({"nodes": [{"id": "a", "type": "t-count"}]})
+    assert outcome.outputs["value"]["n"] == many
+    assert trace_of(outcome)["steps"][0]["outputs"]["value"] == {"n": "<int>", "<int>": 1}
+
+
 def test_the_trace_shows_what_the_run_was_given_as_it_was_then(bench):
     @bench.node("t-change", ["items"])
     class Change(pocketflow.Node):

@@ -1,0 +1,50 @@
+"""How reading and writing a file fails."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import ClassVar
+
+from pflow_mcp_plugin.contract import Kind, PflowError
+
+
+class CorruptFile(PflowError):
+    """A file that does not hold what it should; nothing was written over it.
+
+    Args:
+        path: The file.
+        reason: What is wrong with it, e.g. the parser's words.
+        line: Line of the mistake, from 1; 0 when it has no place.
+        column: Column of the mistake, from 1.
+    """
+
+    kind: ClassVar[Kind] = "config"
+
+    def __init__(self, path: Path, reason: str, *, line: int = 0, column: int = 0) -> None:
+        place = f", line {line}, column {column}" if line else ""
+        details: dict[str, object] = {"path": str(path)}
+        if line:
+            details |= {"line": line, "column": column}
+        super().__init__(
+            f"{path}{place}: {reason}",
+            details=details,
+            suggestions=(f"Correct {path}, or move it away to start afresh",),
+        )
+        self.path = path
+        self.reason = reason
+        self.line = line
+        self.column = column
+
+
+class StoreError(PflowError):
+    """A file could not be read, locked or written; what was there before still is."""
+
+    kind: ClassVar[Kind] = "config"
+
+    def __init__(self, path: Path, reason: str, *, suggestion: str = "") -> None:
+        super().__init__(
+            f"{path}: {reason}",
+            details={"path": str(path)},
+            suggestions=(suggestion,) if suggestion else (),
+        )
+        self.path = path
