@@ -73,7 +73,7 @@ def read(words: Sequence[str], flags: Flags) -> dict[str, Any]:
     """Return the server tables that the arguments of `add` describe.
 
     Args:
-        words: JSON text, a file, `NAME COMMAND ARGS...` or `NAME URL`.
+        words: JSON text, a file, `NAME JSON`, `NAME COMMAND ARGS...` or `NAME URL`.
         flags: What the options say; they go with the last two forms.
 
     Raises:
@@ -88,6 +88,8 @@ def read(words: Sequence[str], flags: Flags) -> dict[str, Any]:
         return _alone(words, flags, "a file", lambda: from_file(Path(first)))
     if len(words) < 2:
         raise _no_form(first)
+    if words[1].lstrip().startswith("{"):
+        return _alone(words[1:], flags, "JSON", lambda: {words[0]: _named(words[1])})
     if _is_url(words[1]):
         return {words[0]: _remote(words, flags)}
     return {words[0]: _local(words, flags)}
@@ -123,13 +125,7 @@ def from_json(text: str, origin: str) -> dict[str, Any]:
     Raises:
         NotUnderstood: It is no JSON, with line and column, or holds no servers.
     """
-    try:
-        document = json.loads(text, object_pairs_hook=_without_repeats)
-    except json.JSONDecodeError as error:
-        raise _not_json(origin, error) from error
-    except RecursionError as error:
-        raise NotUnderstood(f"{origin} is nested too deeply") from error
-    return servers_in(document, origin)
+    return servers_in(_decoded(text, origin), origin)
 
 
 def servers_in(document: Any, origin: str) -> dict[str, Any]:
@@ -144,6 +140,23 @@ def servers_in(document: Any, origin: str) -> dict[str, Any]:
     if not tables:
         raise NotUnderstood(f"{origin} holds no server", suggestions=FORMS)
     return {name: _modern(table) for name, table in tables.items()}
+
+
+def _decoded(text: str, origin: str) -> Any:
+    try:
+        return json.loads(text, object_pairs_hook=_without_repeats)
+    except json.JSONDecodeError as error:
+        raise _not_json(origin, error) from error
+    except RecursionError as error:
+        raise NotUnderstood(f"{origin} is nested too deeply") from error
+
+
+def _named(text: str) -> Any:
+    """Return the table of one server, whose name stands beside it."""
+    table = _decoded(text, "The JSON")
+    if _tables(table):
+        raise NotUnderstood("The JSON names its servers itself", suggestions=("Leave NAME out",))
+    return _modern(table)
 
 
 def _tables(document: Any) -> Mapping[str, Any] | None:

@@ -81,6 +81,25 @@ def test_broken_json_is_refused_with_its_place_and_a_hint(text, place, hint):
     assert hint in caught.value.suggestions[0]
 
 
+def test_a_name_may_stand_before_the_json_of_one_server():
+    assert read(["github", json.dumps(GITHUB)], Flags()) == {"github": GITHUB}
+    assert read(["far", ' {"url": "https://x", "transport": "sse"}'], Flags())["far"]["type"] == "sse"
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["n", json.dumps({"mcpServers": {"github": GITHUB}})], "names its servers itself"),
+        (["n", json.dumps({"github": GITHUB})], "names its servers itself"),
+        (["n", '{"command": "npx"'], "not valid, line 1"),
+        (["n", json.dumps(GITHUB), "more"], "Nothing may follow JSON"),
+    ],
+)
+def test_other_json_after_a_name_is_not_taken_for_a_command(words, told):
+    with pytest.raises(NotUnderstood, match=told):
+        read(words, Flags())
+
+
 def test_a_name_that_stands_twice_is_refused():
     with pytest.raises(NotUnderstood, match='"git" stands twice'):
         from_json('{"git": {"command": "a"}, "git": {"command": "b"}}', "The JSON")

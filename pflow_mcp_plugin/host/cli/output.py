@@ -15,6 +15,10 @@ from pflow_mcp_plugin.contract import PflowError, Problem, Report
 SCHEMA = 1
 """Version of the JSON envelope."""
 
+_DEEPEST = 200
+_LARGEST = 10**4_000
+"""Python writes no decimal of more than 4,300 digits."""
+
 _STEERING = (
     r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?"
     r"|[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]"
@@ -88,21 +92,34 @@ def problem_lines(problems: tuple[Problem, ...]) -> list[str]:
 
 
 def to_json(value: object) -> str:
-    """Return a value as JSON; what JSON cannot hold is written as text."""
+    """Return a value as JSON; what JSON cannot hold is written as text.
+
+    What holds itself, or is nested deeper than any program reads, ends in `...`.
+    """
     try:
         return json.dumps(value, ensure_ascii=False, indent=2, allow_nan=False)
-    except (TypeError, ValueError):
-        return json.dumps(_jsonable(value), ensure_ascii=False, indent=2)
+    except (TypeError, ValueError, RecursionError):
+        return json.dumps(_jsonable(value, ()), ensure_ascii=False, indent=2)
 
 
-def _jsonable(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {str(key): _jsonable(item) for key, item in value.items()}
-    if isinstance(value, list | tuple | set | frozenset):
-        return [_jsonable(item) for item in value]
+def _jsonable(value: Any, above: tuple[int, ...]) -> Any:
+    """Return a value as JSON can hold it; `above` identifies the values that it is nested in."""
+    if isinstance(value, Mapping | list | tuple | set | frozenset):
+        if id(value) in above or len(above) == _DEEPEST:
+            return "..."
+        within = (*above, id(value))
+        if isinstance(value, Mapping):
+            return {_text(key): _jsonable(item, within) for key, item in value.items()}
+        return [_jsonable(item, within) for item in value]
     if isinstance(value, float):
         return value if math.isfinite(value) else str(value)
-    return value if value is None or isinstance(value, str | int) else str(value)
+    if isinstance(value, int) and abs(value) < _LARGEST:
+        return value
+    return value if value is None or isinstance(value, str) else _text(value)
+
+
+def _text(value: object) -> str:
+    return hex(value) if isinstance(value, int) and abs(value) >= _LARGEST else str(value)
 
 
 def plain(text: str) -> str:

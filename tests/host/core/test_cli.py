@@ -392,6 +392,18 @@ def test_values_that_json_lacks_are_written_as_text():
     }
 
 
+def test_values_that_hold_themselves_or_are_endless_are_cut():
+    loop = {"name": "a"}
+    loop["self"] = [loop, loop]
+    deep = []
+    for _ in range(5_000):
+        deep = [deep]
+    found = json.loads(to_json({"loop": loop, "deep": deep, "huge": 10**5_000, 10**5_000: 1}))
+    assert found["loop"] == {"name": "a", "self": ["...", "..."]}
+    assert found["huge"] == hex(10**5_000)
+    assert "..." in json.dumps(found["deep"])
+
+
 def run_program(*arguments, **options):
     return subprocess.run([*PROGRAM, *arguments], capture_output=True, timeout=60, check=False, **options)
 
