@@ -19,7 +19,7 @@ from pflow_mcp_plugin.contract import Host, Problem, Report
 from pflow_mcp_plugin.trust import egress
 from pflow_mcp_plugin.types import Server
 
-_METAVAR = "NAME -- COMMAND [ARGS]... | NAME URL | FILE | JSON"
+_METAVAR = "NAME -- COMMAND [ARGS]... | NAME URL | FILE | [NAME] JSON"
 _EXAMPLES = "\b\n" + "\n".join(("Examples:", *intake.FORMS))  # \b: click leaves the lines as they are
 
 
