@@ -25,6 +25,10 @@ _FEW = 2_000
 """Up to so many names are compared one by one with a misspelt one."""
 
 
+class Overwritten(Problem):
+    """A node type that two sources have: the first answers for it, as their order means it to."""
+
+
 class NodeNotFound(PflowError):
     """No source knows the node type."""
 
@@ -208,15 +212,12 @@ class Registry:
                     self._overwritten(entry.node, owners[entry.node], origin)
 
     def _overwritten(self, node: str, by: Origin, origin: Origin) -> None:
-        self._warn(f"Node type {node} of {origin.name} is overwritten by that of {by.name}", origin)
+        message = f"Node type {node} of {origin.name} is overwritten by that of {by.name}"
+        self._report(Overwritten(message=message, severity="warning", kind="config", source=origin.name))
 
     def _misplaced(self, node: str, origin: Origin) -> None:
         prefixes = ", ".join(origin.prefixes)
-        self._warn(
-            f"Node type {node} of {origin.name} is left out: it begins with none of {prefixes}", origin
-        )
-
-    def _warn(self, message: str, origin: Origin) -> None:
+        message = f"Node type {node} of {origin.name} is left out: it begins with none of {prefixes}"
         self._report(Problem(message=message, severity="warning", kind="config", source=origin.name))
 
     def _unknown(self, node_type: str) -> Problem:
