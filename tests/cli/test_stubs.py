@@ -78,3 +78,19 @@ def test_a_package_that_is_there_is_left_as_it_is(pflow, tmp_path):
     assert sorted(path.name for path in package.iterdir()) == ["__init__.py", "nodes.pyi"]
     pflow("mcp", "stubs", "--output", tmp_path / "elsewhere" / "nodes.pyi")
     assert [path.name for path in (tmp_path / "elsewhere").iterdir()] == ["nodes.pyi"]
+
+
+def test_a_corrupt_config_leaves_the_classes_that_were_written(pflow, pflow_home, tmp_path):
+    pflow("mcp", "demo")
+    pflow("mcp", "stubs", "--output", tmp_path / "nodes.pyi")
+    before = (tmp_path / "nodes.pyi").read_text()
+    (pflow_home / "config" / "mcp-servers.toml").write_text("x = [")
+    done = pflow("mcp", "stubs", "--output", tmp_path / "nodes.pyi")
+    assert (done.exit_code, (tmp_path / "nodes.pyi").read_text()) == (2, before)
+    assert "mcp-servers.toml, line 1" in done.stderr
+    for _ in range(2):
+        assert "mcp-servers.toml, line 1" in pflow("registry", "search", "add").stderr
+    done = pflow("registry", "describe", "mcp-demo-add")
+    assert done.exit_code == 2
+    assert done.stderr.startswith("Error: ")
+    assert "mcp-servers.toml, line 1" in done.stderr
