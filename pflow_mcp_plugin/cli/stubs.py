@@ -21,7 +21,8 @@ from pflow_mcp_plugin.registration.stubs import stub
 def stubs(host: Host, output: Path | None) -> Report:
     """Write down the class of every tool, for editors: a stub of `pflow_mcp_plugin.nodes`.
 
-    Editors look for it as typings/pflow_mcp_plugin/nodes.pyi in a project.
+    Editors look for it as typings/pflow_mcp_plugin/nodes.pyi in a project; so does mypy with
+    mypy_path = "typings".
     """
     return write_stubs(host, output)
 
@@ -37,5 +38,15 @@ def write_stubs(host: Host, output: Path | None) -> Report:
     if output is None:
         return Report(data={"classes": len(entries), "text": text}, text=text)
     storage.write_output(output, text.encode())
+    _make_package(output.parent)
     written = f"Wrote {len(entries)} class{'' if len(entries) == 1 else 'es'} to {output}"
     return Report(data={"classes": len(entries), "path": str(output)}, text=written)
+
+
+def _make_package(folder: Path) -> None:
+    """Make a folder with the package's name a package of stubs: mypy passes over one that is none.
+
+    The other modules are still found where the package is installed.
+    """
+    if folder.name == "pflow_mcp_plugin" and not any(folder.glob("__init__.py*")):
+        storage.write_output(folder / "__init__.pyi", b"")

@@ -252,7 +252,10 @@ class NodeSource(Protocol):
         ...
 
     def entries(self) -> Iterator[Entry]:
-        """Yield every entry; called for lists and to build the search index only."""
+        """Yield every entry; called for lists and to build the search index only.
+
+        A `PflowError` says why it cannot tell; lists then do without it, and show that.
+        """
         ...
 
     def missing(self, node_type: str) -> Problem | None:

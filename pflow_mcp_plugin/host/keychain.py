@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from pflow_mcp_plugin.contract import Kind, PflowError
-from pflow_mcp_plugin.host.plugins import own_distribution
+from pflow_mcp_plugin.host.plugins import Plugin, PluginFailed, door, own_distribution
 
 _SERVICE = "pflow"
 
@@ -30,9 +30,12 @@ def write(key: str, value: str) -> None:
     """Keep a secret under a key.
 
     Raises:
-        KeyringUnusable: It cannot be kept.
+        KeyringUnusable: It cannot be kept, or is not: a keyring that is switched off takes everything.
     """
     _ask("set_password", key, value)
+    if read(key) != value:
+        message = f"The keyring took {key} and did not keep it"
+        raise KeyringUnusable(message, suggestions=("Switch it on, or keep the value in the settings file",))
 
 
 def remove(key: str) -> None:
@@ -55,10 +58,11 @@ def _ask(question: str, key: str, *more: str) -> Any:
         package = f"'{mine.name}[keyring]'" if mine else "keyring"
         raise KeyringUnusable(message, suggestions=(f"pip install {package}",)) from error
     try:
-        return getattr(keyring, question)(_SERVICE, key, *more)
-    except (KeyringError, RuntimeError, ImportError, OSError, ValueError) as error:
-        # Backends come from other packages, and raise more than they should where they cannot begin.
-        message = f"The keyring refuses {key}: {error or type(error).__name__}"
+        with door(Plugin("keyring"), "could not be asked", passing=(KeyringError,)):
+            return getattr(keyring, question)(_SERVICE, key, *more)
+    except (KeyringError, PluginFailed) as error:
+        reason = error.reason if isinstance(error, PluginFailed) else str(error) or type(error).__name__
+        message = f"The keyring refuses {key}: {reason}"
         raise KeyringUnusable(
             message, suggestions=("Unlock it, or keep the value in the settings file",)
         ) from error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import keyword
 import re
+import unicodedata
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -35,8 +36,10 @@ def node_type(name: str) -> str | None:
 
 
 def named(field: Field) -> bool:
-    """Whether a parameter can stand in a signature under its own name."""
-    return field.key.isidentifier() and not keyword.iskeyword(field.key) and field.key != "self"
+    """Whether a parameter can stand in a signature under its own name, which Python normalises."""
+    key = field.key
+    spelt = key.isidentifier() and unicodedata.normalize("NFKC", key) == key
+    return spelt and not keyword.iskeyword(key) and key != "self"
 
 
 def has_others(entry: Entry) -> bool:

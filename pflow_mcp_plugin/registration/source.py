@@ -15,6 +15,7 @@ from pflow_mcp_plugin.contract import Entry, PflowError, Problem, Sketch
 from pflow_mcp_plugin.discovery.catalog import Catalog
 from pflow_mcp_plugin.discovery.selection import allows
 from pflow_mcp_plugin.registration.entry import SOURCE, entry, sketch
+from pflow_mcp_plugin.storage import CorruptFile, StoreError
 from pflow_mcp_plugin.types import Server, ToolRecord
 
 _OLD_TYPE = "mcp_wrapper"
@@ -107,9 +108,16 @@ class ToolSource:
         return entry(record, server) if server and allows(server.tools, record.tool.name) else None
 
     def _usable(self, name: str) -> Server | None:
-        """Return a server's config, None if its tools are not nodes now; `missing` tells why."""
+        """Return a server's config, None if its tools are not nodes now; `missing` tells why.
+
+        Raises:
+            CorruptFile: The config as a whole says nothing, so there may be such a server.
+            StoreError: So it is where it cannot be read.
+        """
         try:
             server = self._store.get(name)
+        except (CorruptFile, StoreError):
+            raise
         except PflowError:
             return None
         return None if server.disabled else server

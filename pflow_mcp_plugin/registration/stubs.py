@@ -10,6 +10,7 @@ from pflow_mcp_plugin.registration.classes import class_name, docstring, has_oth
 _HEAD = '''\
 """Every registered tool as a class; written by `pflow mcp stubs`, as of the last sync."""
 
+from collections.abc import Mapping, MutableMapping
 from contextlib import AbstractContextManager
 from typing import Any, ClassVar, Literal
 
@@ -19,6 +20,8 @@ from pflow_mcp_plugin.execution.node import MCPNode
 class ToolNode(MCPNode):
     entry: ClassVar[Entry]
     def __init__(self, **params: Any) -> None: ...
+    def set_params(self, params: Mapping[str, Any]) -> None: ...
+    def run(self, shared: MutableMapping[str, Any]) -> str: ...
 
 def session() -> AbstractContextManager[None]: ...
 def class_for(node_type: str) -> type[ToolNode]: ...

@@ -1,6 +1,33 @@
 from __future__ import annotations
 
 import ast
+import os
+import subprocess
+import sys
+
+import pytest
+
+GOOD = """\
+from pflow_mcp_plugin.contract import PflowError
+from pflow_mcp_plugin.nodes import McpDemoAddNode, McpDemoEchoNode, ToolNode, class_for, session
+
+add: McpDemoAddNode = McpDemoAddNode(a=1, b=2)
+add >> McpDemoEchoNode(value={})
+add - "error" >> McpDemoEchoNode()
+made: type[ToolNode] = class_for("mcp-demo-add")
+with session():
+    action: str = made(a=1).run({"b": 2})
+add.set_params({"a": 2})
+print(add.entry.node, PflowError("x").message.upper())
+"""
+BAD = """\
+from pflow_mcp_plugin.nodes import McpDemoAddNode, McpDemoSubtractNode
+
+McpDemoAddNode(a="x")
+McpDemoAddNode(c=1)
+McpDemoAddNode(1, 2)
+reveal_type(McpDemoAddNode(a=1).run({}))
+"""
 
 
 def test_the_classes_are_written_to_a_file_or_printed(pflow, tmp_path):
@@ -18,3 +45,52 @@ def test_a_file_that_cannot_be_written_is_told(pflow, tmp_path):
     done = pflow("mcp", "stubs", "--output", tmp_path / "file" / "nodes.pyi")
     assert done.exit_code == 2
     assert "nodes.pyi" in done.stderr
+
+
+def test_mypy_finds_the_classes_and_the_rest_of_the_package(pflow, tmp_path):
+    pytest.importorskip("mypy")
+    pflow("mcp", "demo")
+    pflow("mcp", "stubs", "--output", tmp_path / "typings" / "pflow_mcp_plugin" / "nodes.pyi")
+    assert strictly_checked(tmp_path, GOOD) == "Success: no issues found in 1 source file\n"
+    found = strictly_checked(tmp_path, BAD)
+    assert 'has no attribute "McpDemoSubtractNode"' in found
+    assert 'Argument "a" to "McpDemoAddNode" has incompatible type "str"; expected "int"' in found
+    assert 'Unexpected keyword argument "c"' in found
+    assert 'Too many positional arguments for "McpDemoAddNode"' in found
+    assert 'Revealed type is "str"' in found
+    assert "Found 4 errors" in found
+
+
+def strictly_checked(folder, program):
+    (folder / "program.py").write_text(program)
+    command = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", folder / "cache", "program.py"]
+    environment = {**os.environ, "MYPYPATH": str(folder / "typings")}
+    return subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=100, check=False
+    ).stdout
+
+
+def test_a_package_that_is_there_is_left_as_it_is(pflow, tmp_path):
+    package = tmp_path / "pflow_mcp_plugin"
+    package.mkdir()
+    (package / "__init__.py").write_text("mine = 1")
+    pflow("mcp", "stubs", "--output", package / "nodes.pyi")
+    assert sorted(path.name for path in package.iterdir()) == ["__init__.py", "nodes.pyi"]
+    pflow("mcp", "stubs", "--output", tmp_path / "elsewhere" / "nodes.pyi")
+    assert [path.name for path in (tmp_path / "elsewhere").iterdir()] == ["nodes.pyi"]
+
+
+def test_a_corrupt_config_leaves_the_classes_that_were_written(pflow, pflow_home, tmp_path):
+    pflow("mcp", "demo")
+    pflow("mcp", "stubs", "--output", tmp_path / "nodes.pyi")
+    before = (tmp_path / "nodes.pyi").read_text()
+    (pflow_home / "config" / "mcp-servers.toml").write_text("x = [")
+    done = pflow("mcp", "stubs", "--output", tmp_path / "nodes.pyi")
+    assert (done.exit_code, (tmp_path / "nodes.pyi").read_text()) == (2, before)
+    assert "mcp-servers.toml, line 1" in done.stderr
+    for _ in range(2):
+        assert "mcp-servers.toml, line 1" in pflow("registry", "search", "add").stderr
+    done = pflow("registry", "describe", "mcp-demo-add")
+    assert done.exit_code == 2
+    assert done.stderr.startswith("Error: ")
+    assert "mcp-servers.toml, line 1" in done.stderr

@@ -53,14 +53,23 @@ def test_the_stub_is_python_whatever_the_servers_say():
         made(
             description='"""\n\\N{x} \ud83d"',
             others={},
-            **{"self": {}, "class": {}, "a b": {}, "ok": {"type": "string", "description": '"""'}},
+            **{
+                "self": {},
+                "class": {},
+                "a b": {},
+                "fi": {},
+                "\ufb01": {},
+                "ok": {"type": "string", "description": '"""'},
+            },
         ),
         made(),
     ]
-    tree = ast.parse(stub(entries).encode())
+    text = stub(entries).encode()
+    compile(text, "nodes.pyi", "exec")
+    tree = ast.parse(text)
     odd, plain = (item for item in tree.body if isinstance(item, ast.ClassDef) and item.name == "McpSXNode")
     (init,) = (item for item in odd.body if isinstance(item, ast.FunctionDef))
-    assert [argument.arg for argument in init.args.kwonlyargs] == ["others", "ok"]
+    assert [argument.arg for argument in init.args.kwonlyargs] == ["others", "fi", "ok"]
     assert init.args.kwarg.arg == "others_"
     assert '"""' in ast.get_docstring(odd)
     assert ast.get_docstring(plain).startswith("The tool search_code.\n\nInterface:\n- Writes:")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import asyncio
 import json
 import re
@@ -18,8 +19,10 @@ from pflow_mcp_plugin.discovery import toolfile
 from pflow_mcp_plugin.discovery.catalog import Catalog
 from pflow_mcp_plugin.discovery.sync import sync
 from pflow_mcp_plugin.exchange import Launch, Listing
+from pflow_mcp_plugin.registration.classes import node_type
 from pflow_mcp_plugin.registration.interface import interface
 from pflow_mcp_plugin.registration.source import ToolSource
+from pflow_mcp_plugin.registration.stubs import stub
 from pflow_mcp_plugin.types import Server, ServerInfo, Tool
 
 SERVERS = livemcpbench.servers()
@@ -93,6 +96,14 @@ def test_every_tool_is_one_node_found_by_its_name_and_by_its_alias(source):
         alias = "mcp-{}-{}".format(*behind(entry))
         assert source.get(entry.node) == source.get(alias) == entry
     assert {behind(entry) for entry in entries} == LISTED.keys()
+
+
+def test_every_tool_is_a_class_of_its_own_in_a_stub_that_is_python(source):
+    entries = list(source.entries())
+    written = stub(entries)
+    compile(written, "nodes.pyi", "exec")
+    made = [item.name for item in ast.parse(written).body if isinstance(item, ast.ClassDef)]
+    assert [node_type(name) for name in made[1:]] == sorted(entry.node for entry in entries)
 
 
 def test_the_tool_files_hold_every_tool_as_it_was_listed(folder):

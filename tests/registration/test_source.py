@@ -12,6 +12,7 @@ from pflow_mcp_plugin.contract import NodeSource, Sketch
 from pflow_mcp_plugin.discovery.catalog import Catalog
 from pflow_mcp_plugin.exchange import Listing
 from pflow_mcp_plugin.registration.source import ToolSource
+from pflow_mcp_plugin.storage import CorruptFile
 from pflow_mcp_plugin.types import ServerInfo, Tool
 
 INFO = ServerInfo(name="GitHub", version="1.2.0", protocol="2025-11-25")
@@ -46,6 +47,23 @@ def world(tmp_path):
 def test_it_is_a_node_source_for_our_prefix(world):
     assert isinstance(world.source, NodeSource)
     assert (world.source.name, world.source.prefixes) == ("mcp", ("mcp-",))
+
+
+@pytest.mark.parametrize("ask", ["entries", "sketches", "records"])
+def test_a_corrupt_config_is_not_taken_for_one_without_servers(world, ask):
+    world.add("github", "search")
+    world.store.path.write_text("x = [")
+    with pytest.raises(CorruptFile, match=r"line 1"):
+        list(getattr(world.source, ask)())
+    with pytest.raises(CorruptFile, match=r"line 1"):
+        world.source.get("mcp-github-search")
+
+
+def test_a_mistake_in_one_server_leaves_the_others_theirs(world):
+    world.add("github", "search")
+    world.add("time", "now")
+    world.store.path.write_text(world.store.path.read_text().replace('command = "x"', "command = 3", 1))
+    assert world.nodes() == ["mcp-time-now"]
 
 
 def test_an_entry_has_the_shape_that_is_specified(world):

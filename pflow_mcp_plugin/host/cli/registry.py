@@ -11,7 +11,7 @@ from pflow_mcp_plugin.contract import Entry, Field, Kind, PflowError, Report
 from pflow_mcp_plugin.host.app import EmbeddedHost
 from pflow_mcp_plugin.host.cli.inputs import parse_inputs
 from pflow_mcp_plugin.host.cli.options import json_option
-from pflow_mcp_plugin.host.cli.output import to_json
+from pflow_mcp_plugin.host.cli.output import problem_lines, to_json
 from pflow_mcp_plugin.host.cli.structure import structure
 from pflow_mcp_plugin.host.cli.tables import table
 from pflow_mcp_plugin.host.cli.tree import Misused
@@ -92,7 +92,8 @@ def describe(host: EmbeddedHost, node: str) -> Report:
 def run(host: EmbeddedHost, node: str, params: tuple[str, ...]) -> Report:
     """Run the node type NODE by itself and show what came back, with the type at every path.
 
-    Lists and objects are given as JSON. The paths are those that templates take.
+    Lists and objects are given as JSON, also where a parameter takes text as well; one that takes
+    anything gets the text. The paths are those that templates take.
     """
     return run_node(host, node, parse_inputs(params))
 
@@ -119,10 +120,12 @@ def validate(host: EmbeddedHost, nodes: tuple[str, ...], *, every: bool) -> Repo
 
     count, problems = check_nodes(host, nodes)
     data = [problem.to_dict() for problem in problems]
-    if not problems:
-        return Report(data=data, text=f"{_counted(count, 'node type')} checked, nothing is wrong")
-    message = f"The registry has {_counted(len(problems), 'problem')}"
-    return Report(data=data, error=RegistryUnsound(message, problems=tuple(problems)))
+    errors = sum(problem.severity == "error" for problem in problems)
+    if errors:
+        message = f"The registry has {_counted(errors, 'problem')}"
+        return Report(data=data, error=RegistryUnsound(message, problems=tuple(problems)))
+    sound = f"{_counted(count, 'node type')} checked, nothing is wrong"
+    return Report(data=data, text="\n".join([sound, *problem_lines(tuple(problems))]))
 
 
 def run_node(host: EmbeddedHost, node: str, params: Mapping[str, str]) -> Report:
@@ -133,8 +136,7 @@ def run_node(host: EmbeddedHost, node: str, params: Mapping[str, str]) -> Report
     """
     entry = host.registry.get(node)
     _require_params(entry, params)
-    literal = {name: value.replace("${", "$${") for name, value in params.items()}
-    workflow = {"nodes": [{"id": entry.node, "type": entry.node, "params": literal}]}
+    workflow = {"nodes": [{"id": entry.node, "type": entry.node, "params": _meant(entry, params)}]}
     outcome = host.runner.run(workflow, {}, name=node)
     shape = structure(dict(outcome.outputs))
     return Report(
@@ -149,6 +151,17 @@ def run_node(host: EmbeddedHost, node: str, params: Mapping[str, str]) -> Report
         beside={"trace_path": None if outcome.trace_path is None else str(outcome.trace_path)},
         exit_code=outcome.exit_code,
     )
+
+
+def _meant(entry: Entry, params: Mapping[str, str]) -> dict[str, object]:
+    """Return params as their declared types read them, and with nothing in them for a template."""
+    from pflow_mcp_plugin.host.workflow.coercion import typed
+    from pflow_mcp_plugin.host.workflow.templates import literal
+
+    fields = {field.key: field for field in entry.interface.params}
+    return {
+        name: literal(typed(text, fields[name]) if name in fields else text) for name, text in params.items()
+    }
 
 
 def _require_params(entry: Entry, given: Mapping[str, str]) -> None:

@@ -83,14 +83,7 @@ class Llm(pocketflow.Node):  # type: ignore[misc]  # pocketflow ships no types
         llm = _library()
         try:
             model = llm.get_model(prep_res.model)
-            response = model.prompt(
-                prep_res.prompt,
-                system=prep_res.system,
-                schema=prep_res.schema,
-                stream=False,
-                **_key(model, prep_res.run),
-                **prep_res.options,
-            )
+            response = _posed(model, prep_res)
             text = response.text()
         except llm.UnknownModelError as error:
             message = f"There is no model {prep_res.model}"
@@ -118,6 +111,34 @@ class Llm(pocketflow.Node):  # type: ignore[misc]  # pocketflow ships no types
         shared["model"] = exec_res.model
         shared["usage"] = exec_res.usage
         return "default"
+
+
+def _posed(model: Any, question: _Question) -> Any:
+    """Return the response of a model; nothing is asked before its text is wanted.
+
+    Raises:
+        ModelUnusable: The model takes no such options, or no schema.
+    """
+    try:
+        return model.prompt(
+            question.prompt,
+            system=question.system,
+            schema=question.schema,
+            stream=False,
+            **_key(model, question.run),
+            **question.options,
+        )
+    except ValueError as error:
+        message = f"The model {model.model_id} does not take this: {_mistakes(error)}"
+        raise ModelUnusable(message, suggestions=("See: llm models --options",)) from error
+
+
+def _mistakes(error: ValueError) -> str:
+    """Return what is wrong; pydantic's errors, which options come with, list it."""
+    listed = getattr(error, "errors", None)
+    if not callable(listed):
+        return str(error)
+    return "; ".join(f"{'.'.join(map(str, item['loc']))}: {item['msg']}" for item in listed())
 
 
 def _undone(error: Exception) -> PflowError | None:

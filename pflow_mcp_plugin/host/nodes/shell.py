@@ -16,6 +16,8 @@ from pflow_mcp_plugin.host.workflow.templates import as_text
 
 TIMEOUT = 300.0
 """Seconds, where the workflow sets none."""
+_LONGEST = 2_000_000.0
+"""Seconds; a wait of the operating system takes no more than 24 days."""
 _SHELL = "/bin/sh"
 _TAIL = 2_000
 
@@ -43,7 +45,11 @@ class Shell(pocketflow.Node):  # type: ignore[misc]  # pocketflow ships no types
     """
 
     def prep(self, shared: MutableMapping[str, Any]) -> _Job:
-        """Return what is to be run."""
+        """Return what is to be run.
+
+        Raises:
+            CommandFailed: There is no command, or no time for it.
+        """
         arguments, variables = _command(self.params.get("command"))
         env = {str(key): as_text(value) for key, value in self.params.get("env", {}).items()}
         run = shared.get("__run__")
@@ -53,7 +59,7 @@ class Shell(pocketflow.Node):  # type: ignore[misc]  # pocketflow ships no types
             env={**env, **variables},
             cwd=self.params.get("cwd"),
             stdin=as_text(argument(self.params, shared, "stdin", default="")),
-            timeout=self.params.get("timeout", TIMEOUT),
+            timeout=_seconds(self.params.get("timeout", TIMEOUT)),
             check=self.params.get("check", True),
             processes=Processes() if kept is None else nullcontext(kept),
         )
@@ -97,6 +103,13 @@ def _command(command: Any) -> tuple[list[str], Mapping[str, str]]:
     if isinstance(command, (list, tuple)) and command:
         return [as_text(word) for word in command], {}
     raise CommandFailed("parameter command is empty", suggestions=("Give a line or a list of arguments",))
+
+
+def _seconds(timeout: float) -> float:
+    if timeout <= 0:
+        message = f"parameter timeout must be more than 0 seconds, got {timeout:g}"
+        raise CommandFailed(message, details={"ran": "not ran"})
+    return min(timeout, _LONGEST)
 
 
 def _fail(shared: MutableMapping[str, Any], finished: Finished, reason: str, action: str) -> str:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+import attrs
+
 from pflow_mcp_plugin.contract import Entry, Field, NodeRef, PflowError, Problem
 from pflow_mcp_plugin.host.app import EmbeddedHost
+from pflow_mcp_plugin.host.registry.lookup import Overwritten
 from pflow_mcp_plugin.host.workflow.coercion import is_type
 
 
@@ -17,15 +20,20 @@ def check_nodes(host: EmbeddedHost, names: Iterable[str] = ()) -> tuple[int, lis
         names: The node types to check; every one when left out.
 
     Returns:
-        How many there are, and every problem; also what the registry had to leave out.
+        How many there are, and every problem; also what the registry had to leave out, which elsewhere
+        is a warning. An entry that another one overwrites is none the worse for it, and stays one.
     """
-    with host.gathering() as left_out:
+    with host.gathering() as told:
         wanted = list(dict.fromkeys(names))
         found = [(name, host.registry.find(name)) for name in wanted]
         missing = [host.registry.missing(name) for name, entry in found if entry is None]
         entries = [entry for _, entry in found if entry] if wanted else list(host.registry.entries())
         problems = [problem for entry in entries for problem in _problems(entry)]
-    return len(entries), [*left_out, *missing, *problems]
+    return len(entries), [*map(_judged, told), *missing, *problems]
+
+
+def _judged(problem: Problem) -> Problem:
+    return problem if isinstance(problem, Overwritten) else attrs.evolve(problem, severity="error")
 
 
 def _problems(entry: Entry) -> Iterator[Problem]:

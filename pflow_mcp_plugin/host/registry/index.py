@@ -163,17 +163,23 @@ class Index:
         return {number: _row(*values) for number, *values in self._connection.execute(query, wanted)}
 
 
-def open_index(folder: Path, fingerprint: str, sketches: Callable[[], Iterable[Sketch]]) -> Index:
+def open_index(
+    folder: Path,
+    fingerprint: str,
+    sketches: Callable[[], Iterable[Sketch]],
+    keep: Callable[[], bool] = lambda: True,
+) -> Index:
     """Open the index of these sources; build it if there is none or it is damaged.
 
     Args:
         folder: The cache folder.
         fingerprint: Changes when any entry does.
         sketches: Yields one of every entry, when the index has to be built.
+        keep: Is asked after that whether to write it to the folder.
     """
     fingerprint = _whole(fingerprint)
     path = folder / f"nodes-{zlib.crc32(fingerprint.encode()):08x}.sqlite"
-    return _open(path, fingerprint) or _build(path, fingerprint, sketches())
+    return _open(path, fingerprint) or _build(path, fingerprint, sketches(), keep)
 
 
 def _whole(fingerprint: str) -> str:
@@ -198,7 +204,7 @@ def _open(path: Path, fingerprint: str) -> Index | None:
     return Index(connection, fingerprint) if connection and found == fingerprint else None
 
 
-def _build(path: Path, fingerprint: str, sketches: Iterable[Sketch]) -> Index:
+def _build(path: Path, fingerprint: str, sketches: Iterable[Sketch], keep: Callable[[], bool]) -> Index:
     import sqlite3
 
     connection = sqlite3.connect(":memory:", check_same_thread=False)
@@ -209,9 +215,10 @@ def _build(path: Path, fingerprint: str, sketches: Iterable[Sketch]) -> Index:
         connection.executemany(_INSERT_NODE, (_shown(*item) for item in numbered))
         connection.executemany(_INSERT_WORDS, (_searched(*item) for item in numbered))
     connection.commit()
-    with suppress(StoreError):
-        write_atomic(path, connection.serialize())
-        _sweep(path)
+    if keep():
+        with suppress(StoreError):
+            write_atomic(path, connection.serialize())
+            _sweep(path)
     return Index(connection, fingerprint)
 
 

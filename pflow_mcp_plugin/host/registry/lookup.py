@@ -9,7 +9,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from pflow_mcp_plugin.contract import Entry, Kind, PflowError, Problem, Sketch
-from pflow_mcp_plugin.host.plugins import Plugin
+from pflow_mcp_plugin.host.plugins import Plugin, PluginFailed
 from pflow_mcp_plugin.host.registry.index import Index, Row, open_index
 from pflow_mcp_plugin.host.registry.remembered import Memory
 from pflow_mcp_plugin.host.registry.saved import NAME as SAVED
@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 _Drawn = TypeVar("_Drawn", Entry, Sketch)
 _FEW = 2_000
 """Up to so many names are compared one by one with a misspelt one."""
+
+
+class Overwritten(Problem):
+    """A node type that two sources have: the first answers for it, as their order means it to."""
 
 
 class NodeNotFound(PflowError):
@@ -181,7 +185,9 @@ class Registry:
         with self._lock:
             index = self._index
             if index is None or not index.fits(fingerprint):
-                index = open_index(self._host.paths.cache, fingerprint, partial(self._all, Origin.sketches))
+                lacking: list[Origin] = []
+                drawn = partial(self._all, Origin.sketches, lacking)
+                index = open_index(self._host.paths.cache, fingerprint, drawn, keep=lambda: not lacking)
                 self._replace(index)
             return index
 
@@ -195,10 +201,13 @@ class Registry:
         answer = asked(origin.fingerprint, self._report)
         return f"{origin.name} {origin.plugin.name} {answer}"
 
-    def _all(self, ask: Callable[[Origin], Iterable[_Drawn]]) -> Iterator[_Drawn]:
+    def _all(
+        self, ask: Callable[[Origin], Iterable[_Drawn]], lacking: list[Origin] | None = None
+    ) -> Iterator[_Drawn]:
+        """Yield what the sources list; those that cannot tell are told of, and added to `lacking`."""
         owners: dict[str, Origin] = {}
         for origin in self.sources:
-            for entry in asked(partial(ask, origin), self._report) or ():
+            for entry in self._listed(ask, origin, [] if lacking is None else lacking):
                 if not origin.fits(entry.node):
                     self._misplaced(entry.node, origin)
                 elif entry.node not in owners:
@@ -207,22 +216,39 @@ class Registry:
                 elif owners[entry.node] is not origin:
                     self._overwritten(entry.node, owners[entry.node], origin)
 
+    def _listed(
+        self, ask: Callable[[Origin], Iterable[_Drawn]], origin: Origin, lacking: list[Origin]
+    ) -> Iterable[_Drawn]:
+        try:
+            return ask(origin)
+        except PflowError as error:
+            lacking.append(origin)
+            self._report(error.as_warning() if isinstance(error, PluginFailed) else _left_out(origin, error))
+            return ()
+
     def _overwritten(self, node: str, by: Origin, origin: Origin) -> None:
-        self._warn(f"Node type {node} of {origin.name} is overwritten by that of {by.name}", origin)
+        message = f"Node type {node} of {origin.name} is overwritten by that of {by.name}"
+        self._report(Overwritten(message=message, severity="warning", kind="config", source=origin.name))
 
     def _misplaced(self, node: str, origin: Origin) -> None:
         prefixes = ", ".join(origin.prefixes)
-        self._warn(
-            f"Node type {node} of {origin.name} is left out: it begins with none of {prefixes}", origin
-        )
-
-    def _warn(self, message: str, origin: Origin) -> None:
+        message = f"Node type {node} of {origin.name} is left out: it begins with none of {prefixes}"
         self._report(Problem(message=message, severity="warning", kind="config", source=origin.name))
 
     def _unknown(self, node_type: str) -> Problem:
         nearest = self.nearest(node_type)
         fix = f"Did you mean {' or '.join(nearest)}?" if nearest else "See what there is: pflow registry list"
         return Problem(message=f"Unknown node type {node_type}", suggestion=fix, kind="not_found")
+
+
+def _left_out(origin: Origin, error: PflowError) -> Problem:
+    return Problem(
+        message=f"The nodes of {origin.name} are left out: {error.message}",
+        suggestion=next(iter(error.suggestions), ""),
+        severity="warning",
+        kind=error.kind,
+        source=origin.name,
+    )
 
 
 def _exported(entry: Entry) -> dict[str, Any]:

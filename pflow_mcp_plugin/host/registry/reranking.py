@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from pflow_mcp_plugin.contract import PflowError
@@ -27,12 +27,11 @@ These nodes could be part of it:
 {nodes}
 
 Answer with the names of the nodes that the task needs, the most needed first, one a line, nothing else."""
-_NAME = re.compile(r"[\w.-]+")
 _SHOWN = 200
 
 
 class NoModel(PflowError):
-    """The chosen model cannot be asked."""
+    """The chosen model cannot be asked, or is of no help."""
 
 
 def rerank(task: str, rows: Sequence[Row], model: str, settings: Callable[[str], str | None]) -> list[Row]:
@@ -41,12 +40,14 @@ def rerank(task: str, rows: Sequence[Row], model: str, settings: Callable[[str],
     Scores stay those of the words that fit. `settings` looks up the model's key.
 
     Raises:
-        PflowError: The model cannot be asked, whatever the reason.
+        PflowError: The model cannot be asked, whatever the reason, or names none of them.
     """
     with door(Plugin("llm"), f"could not ask {model}", passing=(PflowError,)):
         answer = _ask(model, _prompt(task, rows), settings)
-    known = {row.node: row for row in rows}
-    return list({row.node: row for row in (*_named(answer, known), *rows)}.values())
+    named = _named(answer, rows)
+    if rows and not named:
+        raise NoModel(f"{model} named none of them")
+    return list({row.node: row for row in (*named, *rows)}.values())
 
 
 def _ask(name: str, prompt: str, settings: Callable[[str], str | None]) -> str:
@@ -65,5 +66,13 @@ def _prompt(task: str, rows: Sequence[Row]) -> str:
     return _PROMPT.format(task=task, nodes="\n".join(nodes))
 
 
-def _named(answer: str, known: Mapping[str, Row]) -> list[Row]:
-    return [known[name] for name in _NAME.findall(answer) if name in known]
+def _named(answer: str, rows: Sequence[Row]) -> list[Row]:
+    """Return the rows whose names stand in an answer, by where they stand first."""
+    found = ((_name(row.node).search(answer), row) for row in rows)
+    places = [(match.start(), row) for match, row in found if match]
+    return [row for _, row in sorted(places, key=lambda item: item[0])]
+
+
+def _name(node: str) -> re.Pattern[str]:
+    """Return what finds a name that is no part of a longer one; a full stop may end the sentence."""
+    return re.compile(rf"(?<![\w-])(?<!\w\.){re.escape(node)}(?![\w-]|\.\w)")

@@ -49,18 +49,18 @@ class Origin:
         """Return every entry.
 
         Raises:
-            PluginFailed: The source is broken.
+            PflowError: The source says why it cannot tell, or is broken.
         """
-        with self._door("list its nodes"):
+        with self._door("list its nodes", passing=(PflowError,)):
             return [self._signed(entry) for entry in self.source.entries()]
 
     def sketches(self) -> list[Sketch]:
         """Return as much of every entry as lists and searches need.
 
         Raises:
-            PluginFailed: The source is broken.
+            PflowError: The source says why it cannot tell, or is broken.
         """
-        with self._door("list its nodes"):
+        with self._door("list its nodes", passing=(PflowError,)):
             drawn = getattr(self.source, "sketches", None)
             sketches = drawn() if drawn else map(Sketch.of, self.source.entries())
             return [self._checked(sketch) for sketch in sketches]

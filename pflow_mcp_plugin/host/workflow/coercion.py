@@ -94,6 +94,17 @@ def may_become(given: Field, wanted: Field) -> bool:
     return any(needed & _BECOMES.get(name, set()) for name in there)
 
 
+def typed(text: str, field: Field) -> Any:
+    """Return what a text that somebody typed means: JSON of a list or an object where `field` takes those.
+
+    Unlike `coerce`, which leaves a text alone wherever one fits: a value that comes from elsewhere is
+    never taken for more than it is.
+    """
+    structured = [name for name in map(type_name, field.types) if name in {"list", "dict"}]
+    found = (_CONVERSIONS[name](text) for name in structured)
+    return next((value for value in found if value is not _MISFIT), text)
+
+
 def _choices(field: Field) -> list[Any] | None:
     allowed = field.schema.get("enum") if isinstance(field.schema, Mapping) else None
     return allowed if isinstance(allowed, list) and allowed else None

@@ -155,6 +155,17 @@ def resolve(value: Any, lookup: Lookup, *, keep_missing: bool = False) -> Any:
     return value
 
 
+def literal(value: Any) -> Any:
+    """Return a value that resolves to `value`, whatever looks like a template in it, at any depth."""
+    if isinstance(value, str):
+        return value.replace("${", "$${")
+    if isinstance(value, dict):
+        return {key: literal(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [literal(item) for item in value]
+    return value
+
+
 def _resolve_text(text: str, lookup: Lookup, *, keep_missing: bool) -> Any:
     if "${" not in text:
         return text

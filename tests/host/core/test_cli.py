@@ -260,6 +260,26 @@ def test_every_mistake_in_the_registry_is_told(pflow, home):
     assert pflow("registry", "list")[0] == 0
 
 
+def test_an_overwritten_entry_is_worth_a_warning_and_no_mistake(pflow, home):
+    (home / "data").mkdir(parents=True)
+    saved = {"module": "pflow_mcp_plugin.host.nodes.echo", "class_name": "Echo"}
+    registry = home / "data" / "registry.json"
+    registry.write_text(json.dumps({"schema_version": 1, "nodes": {"echo": saved}}))
+    told = "Node type echo of registry.json is overwritten by that of pflow"
+    for arguments in (("--all",), ("echo",)):
+        code, out, err = pflow("registry", "validate", *arguments)
+        assert (code, err) == (0, "")
+        assert out.endswith(f" checked, nothing is wrong\n  - warning: {told}\n")
+    code, out, _ = pflow("registry", "validate", "--json")
+    assert (code, [item["severity"] for item in envelope(out)["data"]]) == (0, ["warning"])
+    registry.write_text(json.dumps({"schema_version": 1, "nodes": {"echo": saved, "odd": 3}}))
+    code, _, err = pflow("registry", "validate")
+    assert code == 2
+    assert "The registry has 1 problem\n" in err
+    assert f"  - warning: {told}" in err
+    assert "  - $.nodes.odd: " in err
+
+
 def test_a_source_that_breaks_is_a_mistake_of_the_registry(pflow):
     broken = SimpleNamespace(name="b", prefixes=("b-",), entries=lambda: 1 / 0)
     for name in ("fingerprint", "get", "missing", "upgrade"):
@@ -520,6 +540,25 @@ def test_one_node_is_run_and_the_structure_of_its_outputs_shown(pflow, home, tmp
     assert code == 0
     assert "PATH" in out
     assert "${not} [1]" in out
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ('["printf", "%s|", "a b", "${HOME}", "\\u0024{x}", "$(id)"]', "a b|${HOME}|${x}|$(id)|"),
+        ("printf '%s|' '[\"a\"]'", '["a"]|'),
+        ("[ -n x ] && printf yes", "yes"),
+    ],
+)
+def test_a_parameter_for_lists_and_text_takes_a_json_array_as_a_list(pflow, home, command, said):
+    code, out, err = pflow("registry", "run", "shell", f"command={command}", "--json")
+    assert (code, err) == (0, "")
+    assert envelope(out)["data"]["outputs"]["stdout"] == said
+
+
+def test_a_parameter_of_any_type_takes_json_as_the_text_that_it_is(pflow, home):
+    out = pflow("registry", "run", "echo", 'message={"a":1}', "--json")[1]
+    assert envelope(out)["data"]["outputs"] == {"message": '{"a":1}'}
 
 
 @pytest.mark.parametrize(

@@ -181,6 +181,23 @@ def test_a_model_that_cannot_be_asked_is_noted_and_the_words_decide(
     assert name in found.note
 
 
+@pytest.mark.parametrize("answer", ["Use t-charts-drawpie.", "1) **t-charts-drawpie**, t-charts-drawpie-2"])
+def test_a_name_is_found_wherever_it_stands_in_the_answer(office, model, answer):
+    model.answer = answer
+    found = office.discovered("price of a stock as a chart", 3)
+    assert (found.rows[0].node, found.ranked_by, found.note) == ("t-charts-drawpie", "sage", "")
+
+
+@pytest.mark.parametrize("answer", ["", "I cannot help.", "t-charts-drawpie-2", "x.t-charts-drawpie"])
+def test_a_model_that_names_no_node_is_noted_and_the_words_decide(office, model, monkeypatch, answer):
+    model.answer = answer
+    found = office.discovered("price of a stock as a chart", 3)
+    assert (found.ranked_by, found.note) == ("words", "sage named none of them")
+    assert office.discovered("xyzzy", 3).note == ""
+    monkeypatch.delenv("PFLOW_DISCOVER_MODEL")
+    assert office.discovered("price of a stock as a chart", 3).rows == found.rows
+
+
 def test_among_many_nodes_a_word_that_most_have_tells_nothing(tmp_path):
     many = [sketch("works", f"tool{number}", f"Do the work of desk {number}") for number in range(1_200)]
     index = open_index(tmp_path, "1", lambda: many)

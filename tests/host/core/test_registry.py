@@ -134,6 +134,30 @@ def test_a_broken_source_is_named_and_the_others_answer(open_with, method):
         assert "Plugin shout (node source broken)" in opened.messages
 
 
+@pytest.mark.parametrize("method", ["entries", "sketches"])
+def test_a_list_without_a_source_says_so_each_time_and_is_not_kept(open_with, method):
+    class Refused(PflowError):
+        kind = "config"
+
+    def refuse():
+        raise Refused("shout.toml, line 2: not TOML", suggestions=("Correct it",))
+
+    source = Source("shout", entry("shout-loud"))
+    setattr(source, method, refuse)
+    for _ in range(2):
+        with open_with(plugin(source)) as opened:
+            assert "echo" in [row.node for row in opened.host.registry.rows()]
+            (told,) = opened.problems
+            assert (told.message, told.suggestion) == (
+                "The nodes of shout are left out: shout.toml, line 2: not TOML",
+                "Correct it",
+            )
+    delattr(source, method)
+    with open_with(plugin(source)) as opened:
+        assert "shout-loud" in [row.node for row in opened.host.registry.rows()]
+        assert opened.problems == []
+
+
 def test_what_is_no_source_and_a_second_source_of_a_name_are_reported(open_with):
     with open_with(plugin(Source("same"), Source("same"), 7, Source("text", prefixes="x-"))) as opened:
         names = [origin.name for origin in opened.host.registry.sources]

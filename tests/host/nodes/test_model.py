@@ -68,6 +68,13 @@ def test_with_a_schema_the_answer_is_a_value(bench, parrot):
     assert response == {"said": "Hi Ann", "system": "Be brief", "heat": 1.0}
 
 
+def test_options_that_the_model_does_not_take_are_named(bench, parrot):
+    bench.host.settings.set("PARROT_KEY", "swordfish")
+    error = bench.run(ask(model="parrot", options={"colour": "red"}), who="Ann").error
+    assert "The model parrot does not take this: colour: Extra inputs are not permitted" in error.message
+    assert error.suggestions == ("See: llm models --options",)
+
+
 @pytest.fixture
 def provider(bench, pflow_home, monkeypatch):
     """A model of the real library behind an address; a provider there turns every question away."""

@@ -42,6 +42,19 @@ def test_a_line_runs_in_a_shell_and_tells_what_it_wrote(bench):
     assert outcome.outputs == {"stdout": "out\n", "stderr": "err\n", "exit_code": 0}
 
 
+@pytest.mark.parametrize("timeout", [0, -1, "-0.5"])
+def test_without_time_a_command_is_not_started(bench, tmp_path, timeout):
+    outcome = bench.run(shell(["touch", str(tmp_path / "begun")], timeout=timeout))
+    assert "parameter timeout must be more than 0 seconds, got" in outcome.error.message
+    assert outcome.error.details["ran"] == "not ran"
+    assert not (tmp_path / "begun").exists()
+
+
+@pytest.mark.parametrize("timeout", [3_000_000, 1e300])
+def test_any_longer_time_will_do(bench, timeout):
+    assert bench.run(shell("echo out", timeout=timeout)).outputs["stdout"] == "out\n"
+
+
 def test_a_list_of_arguments_meets_no_shell(bench):
     command = [sys.executable, "-c", "import sys; print(sys.argv[1:])", "$HOME; ls *", "${x}", 3]
     workflow = {**shell(command), "inputs": {"x": {}}}
