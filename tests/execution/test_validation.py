@@ -298,6 +298,7 @@ def violations_or_endless(schema, arguments):
     return True
 
 
+@pytest.mark.slow
 @given(SCHEMAS, OBJECTS)
 @settings(deadline=None, max_examples=300)
 def test_nothing_is_refused_that_jsonschema_takes(schema, arguments):

@@ -214,6 +214,7 @@ def measured(browse, *options, **window):
     return json.loads(unescape(re.search('<pre id="measured">(.*)</pre>', shown, re.DOTALL)[1]))
 
 
+@pytest.mark.slow
 def test_in_a_browser_bars_stand_where_the_steps_ran_and_a_click_opens_them(browse):
     fine, recovered, batch, failed = measured(browse)["rows"]
     assert (fine["left"], fine["width"]) == pytest.approx((0, 0.25), abs=0.01)
@@ -230,6 +231,7 @@ def test_in_a_browser_bars_stand_where_the_steps_ran_and_a_click_opens_them(brow
     assert "2 of 3 failed" in batch["name"]
 
 
+@pytest.mark.slow
 def test_in_a_narrow_window_bars_have_the_whole_width_and_nothing_sticks_out(browse):
     found = measured(browse, size="500,800")
     assert found["page"]["over"] == 0
@@ -243,6 +245,7 @@ def test_on_a_dark_page_what_failed_can_be_read(browse):
     assert 0.2126 * red + 0.7152 * green + 0.0722 * blue > 130  # on nearly black
 
 
+@pytest.mark.slow
 def test_in_a_browser_no_script_runs_in_the_page(browse):
     shown = browse(with_script)
     assert "addEventListener" in shown  # it was there

@@ -328,6 +328,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
     return int(ran.stdout)
 
 
+@pytest.mark.slow
 def test_ten_times_the_items_take_little_more_memory(pflow_home, tmp_path):
     few, many = (most_memory(pflow_home, tmp_path, items) for items in (1_000, 10_000))
     assert many < 2 * few

@@ -534,6 +534,7 @@ workflows = st.fixed_dictionaries(
 )
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=300)
 @given(workflows | json_values)
 def test_any_json_value_is_checked_without_raising_or_being_changed(workflow):
