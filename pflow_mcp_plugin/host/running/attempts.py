@@ -18,7 +18,7 @@ from pflow_mcp_plugin.host.running.failures import (
 )
 from pflow_mcp_plugin.host.running.repeating import asked_wait, is_safe_to_repeat, waits
 from pflow_mcp_plugin.host.running.run import CurrentRun
-from pflow_mcp_plugin.host.running.store import NodeAwareSharedStore
+from pflow_mcp_plugin.host.running.store import Fit, NodeAwareSharedStore
 from pflow_mcp_plugin.host.running.values import Values
 from pflow_mcp_plugin.host.workflow.coercion import TypeMismatch, coerce
 from pflow_mcp_plugin.host.workflow.compilation import PlannedNode
@@ -120,11 +120,10 @@ class Attempts:
             PflowError: A template names nothing, or a value does not fit; names node and parameter.
         """
         fields = {field.key: field for field in node.entry.interface.params}
-        needed = {key for key, field in fields.items() if field.required and key not in store}
         return {
             key: self._param(key, value, fields.get(key))
             for key, value in node.params.items()
-            if key in needed or not self.values.is_left_out(value)
+            if not self.values.is_left_out(value) or _is_needed(fields.get(key), store)
         }
 
     def _param(self, key: str, value: Any, field: Field | None) -> Any:
@@ -155,7 +154,11 @@ class Attempts:
         return ValueUnavailable(reference.text, user, missing)
 
 
-def argument_types(entry: Entry) -> Callable[[str, Any], Any]:
+def _is_needed(field: Field | None, store: NodeAwareSharedStore) -> bool:
+    return field is not None and field.required and field.key not in store
+
+
+def argument_types(entry: Entry) -> Fit:
     """Return what makes a value of the shared store fit the parameter it is taken for, as params are.
 
     One that does not fit stays as it is, for the node to judge.

@@ -22,7 +22,7 @@ from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.host.running.attempts import Attempts, Execute, Result, argument_types, routed
 from pflow_mcp_plugin.host.running.failures import BatchUnusable, Interrupted, node_failure, said
 from pflow_mcp_plugin.host.running.progress import progress
-from pflow_mcp_plugin.host.running.store import NodeAwareSharedStore
+from pflow_mcp_plugin.host.running.store import Fit, NodeAwareSharedStore
 from pflow_mcp_plugin.host.workflow.coercion import TypeMismatch, coerce
 from pflow_mcp_plugin.host.workflow.compilation import PlannedNode
 from pflow_mcp_plugin.host.workflow.repetition import ITEMS, Batch
@@ -70,7 +70,8 @@ def run_batch(
         store["error"] = said(error)
         failure = node_failure(planned.ref, error)
         return Result(routed(planned, failure.action), failure)
-    one = partial(_run_item, attempts, planned, batch, execute)
+    fit = argument_types(planned.ref.entry)
+    one = partial(_run_item, attempts, planned, batch, execute, fit)
     tally = _Tally(len(items))
     try:
         with progress(planned.ref.id, len(items)) as advance:
@@ -94,13 +95,13 @@ def _items(attempts: Attempts, batch: Batch) -> Sequence[Any]:
 
 
 def _run_item(
-    attempts: Attempts, planned: PlannedNode, batch: Batch, execute: Execute, numbered: _Item
+    attempts: Attempts, planned: PlannedNode, batch: Batch, execute: Execute, fit: Fit, numbered: _Item
 ) -> _Done:
     index, item = numbered
     values = attrs.evolve(attempts.values, root={**attempts.values.root, batch.name: item})
     # Namespaced whatever the workflow says: an item's outputs are its own until the batch is done.
     store = NodeAwareSharedStore(values.root, planned.mapping.inputs, namespaced=True, lookup=values.find)
-    store.fit = argument_types(planned.ref.entry)
+    store.fit = fit
     mine = attrs.evolve(attempts, values=values)
     result = mine.perform(planned, execute, store, batch.retry, note=lambda _params: None)
     return _Done(index, item, store.written, result)

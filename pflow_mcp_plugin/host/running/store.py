@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from typing import Any
 
+Fit = Callable[[str, Any], Any]
+"""Makes the value of a name what is expected under it."""
+
 _NOTHING = object()
 """Stands for the value of a name that was not there."""
 
@@ -43,7 +46,7 @@ class NodeAwareSharedStore(MutableMapping[str, Any]):
         lookup: Callable[[str], Any] | None = None,
     ) -> None:
         self.written: dict[str, Any] = {}
-        self.fit: Callable[[str, Any], Any] = _as_it_is
+        self.fit: Fit = _as_it_is
         self._former: dict[str, Any] = {}
         self._shared = shared
         self._inputs = input_mappings or {}
