@@ -89,7 +89,7 @@ class Registry:
     def entries(self, pattern: str = "") -> Iterator[Entry]:
         """Yield entries by name, those whose name contains `pattern` if one is given."""
         wanted = pattern.lower()
-        found = (entry for entry in self._all(Origin.entries) if wanted in entry.node.lower())
+        found = (entry for entry in self._all(Origin.entries, []) if wanted in entry.node.lower())
         yield from sorted(found, key=lambda entry: entry.node)
 
     def rows(self, pattern: str = "") -> list[Row]:
@@ -201,13 +201,11 @@ class Registry:
         answer = asked(origin.fingerprint, self._report)
         return f"{origin.name} {origin.plugin.name} {answer}"
 
-    def _all(
-        self, ask: Callable[[Origin], Iterable[_Drawn]], lacking: list[Origin] | None = None
-    ) -> Iterator[_Drawn]:
+    def _all(self, ask: Callable[[Origin], Iterable[_Drawn]], lacking: list[Origin]) -> Iterator[_Drawn]:
         """Yield what the sources list; those that cannot tell are told of, and added to `lacking`."""
         owners: dict[str, Origin] = {}
         for origin in self.sources:
-            for entry in self._listed(ask, origin, [] if lacking is None else lacking):
+            for entry in self._listed(ask, origin, lacking):
                 if not origin.fits(entry.node):
                     self._misplaced(entry.node, origin)
                 elif entry.node not in owners:
