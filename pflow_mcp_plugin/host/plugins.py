@@ -19,6 +19,7 @@ import pluggy
 from pflow_mcp_plugin.contract import ENTRY_POINT_GROUP, Host, Kind, PflowError, Problem
 from pflow_mcp_plugin.host.entrypoints import Distribution, EntryPoint, entry_points
 from pflow_mcp_plugin.host.hooks import create_manager, uncalled_hooks
+from pflow_mcp_plugin.host.interruption import end_if_interrupted
 
 DISABLE_VARIABLE = "PFLOW_DISABLE_PLUGINS"
 _PACKAGE = __name__.partition(".")[0]
@@ -112,6 +113,7 @@ def door(plugin: Plugin, doing: str, *, passing: tuple[type[BaseException], ...]
     except passing:
         raise
     except (Exception, SystemExit) as error:  # a plugin is anyone's code: it may raise anything
+        end_if_interrupted(error)
         raise PluginFailed(plugin, doing, error) from error
 
 

@@ -5,21 +5,15 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from typing import ClassVar
 
 import click
 import pluggy
 
-from pflow_mcp_plugin.contract import Kind, PflowError, Report
+from pflow_mcp_plugin.contract import PflowError, Report
 from pflow_mcp_plugin.host.app import open_host
 from pflow_mcp_plugin.host.cli.output import Output, is_of_output, lost, prepare_streams, wants_json
 from pflow_mcp_plugin.host.cli.tree import PROGRAM, Misused, build_cli
-
-
-class Interrupted(PflowError):
-    """The user ended the command."""
-
-    kind: ClassVar[Kind] = "interrupted"
+from pflow_mcp_plugin.host.interruption import Interrupted, interrupts_kept
 
 
 def main(argv: Sequence[str] | None = None, manager: pluggy.PluginManager | None = None) -> int:
@@ -33,7 +27,7 @@ def main(argv: Sequence[str] | None = None, manager: pluggy.PluginManager | None
     arguments = list(sys.argv[1:] if argv is None else argv)
     output = Output(as_json=wants_json(arguments))
     try:
-        with open_host(manager) as host:
+        with interrupts_kept(), open_host(manager) as host:
             result = build_cli(host).main(arguments, prog_name=PROGRAM, obj=host, standalone_mode=False)
             if isinstance(result, int):  # help or version were shown
                 return result

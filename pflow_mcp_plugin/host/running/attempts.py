@@ -8,6 +8,7 @@ from typing import Any
 import attrs
 
 from pflow_mcp_plugin.contract import Entry, Field, NodeRef, PflowError
+from pflow_mcp_plugin.host.interruption import end_if_interrupted
 from pflow_mcp_plugin.host.running.failures import (
     InputNotGiven,
     NodeFailed,
@@ -100,6 +101,7 @@ class Attempts:
         try:
             return self._returned(planned, _checked_action(execute(params, store)), store)
         except (Exception, SystemExit) as error:  # noqa: BLE001  # nodes are anyone's code: theirs to raise
+            end_if_interrupted(error)
             return _failed(planned, error, store)
 
     def _returned(self, planned: PlannedNode, action: str, store: NodeAwareSharedStore) -> Result:

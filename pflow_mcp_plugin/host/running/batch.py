@@ -19,8 +19,9 @@ from typing import Any
 import attrs
 
 from pflow_mcp_plugin.contract import PflowError
+from pflow_mcp_plugin.host.interruption import Interrupted
 from pflow_mcp_plugin.host.running.attempts import Attempts, Execute, Result, argument_types, routed
-from pflow_mcp_plugin.host.running.failures import BatchUnusable, Interrupted, node_failure, said
+from pflow_mcp_plugin.host.running.failures import BatchUnusable, node_failure, said
 from pflow_mcp_plugin.host.running.progress import progress
 from pflow_mcp_plugin.host.running.store import Fit, NodeAwareSharedStore
 from pflow_mcp_plugin.host.workflow.coercion import TypeMismatch, coerce

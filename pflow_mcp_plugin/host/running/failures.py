@@ -21,12 +21,6 @@ class RunFailed(PflowError):
     """A run ended without a node being at fault."""
 
 
-class Interrupted(PflowError):
-    """The user stopped the run."""
-
-    kind: ClassVar[Kind] = "interrupted"
-
-
 class NodeUnloadable(PflowError):
     """The class of a node cannot be imported or made."""
 

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from pflow_mcp_plugin.contract import EXIT_CODES, Outcome, PflowError, Problem
+from pflow_mcp_plugin.host.interruption import Interrupted, interrupts_kept
 from pflow_mcp_plugin.host.running.batch import Engine
 from pflow_mcp_plugin.host.running.contexts import run_contexts
-from pflow_mcp_plugin.host.running.failures import Interrupted, redacted, with_done
+from pflow_mcp_plugin.host.running.failures import redacted, with_done
 from pflow_mcp_plugin.host.running.run import CurrentRun
 from pflow_mcp_plugin.host.running.signals import EndingSignals
 from pflow_mcp_plugin.host.running.steps import Steps
@@ -101,7 +102,7 @@ class Runner:
         self, compiled: Compiled, run: CurrentRun, steps: Steps
     ) -> tuple[Mapping[str, Any], PflowError | None]:
         try:
-            with run_contexts(run, self._host.plugins):
+            with interrupts_kept(), run_contexts(run, self._host.plugins):
                 return self._run_flow(compiled, run, steps)
         except PflowError as error:  # a context could not be entered
             return {}, error
@@ -116,7 +117,8 @@ class Runner:
             from pflow_mcp_plugin.host.running.flow import build_flow
 
             bound = self._max_steps or max(MOST_STEPS, STEPS_PER_NODE * len(compiled.nodes))
-            build_flow(compiled, steps, bound).run(steps.values.root)
+            with interrupts_kept():
+                build_flow(compiled, steps, bound).run(steps.values.root)
             return collect_outputs(steps), None
         except PflowError as error:
             return {}, error

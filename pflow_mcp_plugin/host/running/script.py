@@ -20,7 +20,7 @@ import pocketflow  # type: ignore[import-untyped]
 
 from pflow_mcp_plugin.contract import Entry, Interface, Outcome, PflowError, Problem
 from pflow_mcp_plugin.host.app import EmbeddedHost, open_host
-from pflow_mcp_plugin.host.running.failures import Interrupted
+from pflow_mcp_plugin.host.interruption import Interrupted
 from pflow_mcp_plugin.host.workflow import Compiled, compile_workflow
 
 

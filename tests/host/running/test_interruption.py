@@ -1,0 +1,105 @@
+"""Ctrl-C at any moment, also one at which Python itself turns it into another exception."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from contextlib import contextmanager
+
+import pocketflow
+import pytest
+
+from pflow_mcp_plugin.host.interruption import end_if_interrupted, interrupts_kept
+from pflow_mcp_plugin.host.running.threads import Threads
+
+WAITS = (threading.Condition.wait.__code__, Threads.submit.__code__)
+
+
+@contextmanager
+def ctrl_c_at(moment):
+    """Raise KeyboardInterrupt at the line of that number among those that start a thread and wait for it."""
+    before = sys.gettrace()
+    lines = 0
+
+    def trace(frame, event, _argument):
+        nonlocal lines
+        if event == "line" and frame.f_code in WAITS:
+            lines += 1
+            if lines == moment:
+                raise KeyboardInterrupt
+        return trace
+
+    sys.settrace(trace)
+    try:
+        yield
+    finally:
+        sys.settrace(before)
+
+
+def test_python_turns_some_into_another_exception():
+    turned = set()
+    for moment in range(1, 100):
+        try:
+            with ctrl_c_at(moment):
+                threading.Event().wait(0)
+        except (KeyboardInterrupt, RuntimeError) as error:
+            turned.add(str(error))
+    assert turned == {"", "release unlocked lock"}
+
+
+def test_ctrl_c_at_any_line_that_starts_a_thread_is_an_interruption(bench):
+    @bench.node("t-quick", ["n: int!"])
+    class Quick(pocketflow.Node):
+        pass
+
+    node = {"id": "b", "type": "t-quick", "params": {"n": "${item}"}}
+    workflow = {"nodes": [node | {"batch": {"items": [1, 2], "parallel": True}}]}
+    ends = []
+    for moment in range(1, 1_000):
+        with ctrl_c_at(moment):
+            outcome = bench.host.runner.run(workflow, {}, trace=False)
+        if outcome.success:
+            break
+        ends.append(outcome.error.kind)
+    assert outcome.success
+    assert len(ends) > 10
+    assert set(ends) == {"interrupted"}
+
+
+@pytest.mark.parametrize("error_edge", [False, True])
+def test_a_node_that_wraps_it_has_not_failed(bench, error_edge):
+    @bench.node("t-wraps", [])
+    class Wraps(pocketflow.Node):
+        def stop(self):
+            raise KeyboardInterrupt
+
+        def post(self, shared, prep_res, exec_res):
+            try:
+                self.stop()
+            except BaseException as error:
+                raise ValueError("stopped while it waited") from error
+
+    ran = []
+
+    @bench.node("t-after", [])
+    class After(pocketflow.Node):
+        def post(self, shared, prep_res, exec_res):
+            ran.append(True)
+
+    nodes = [{"id": "a", "type": "t-wraps", "retry": {"max": 3}}, {"id": "z", "type": "t-after"}]
+    edge = {"from": "a", "to": "z", **({"action": "error"} if error_edge else {})}
+    outcome = bench.run({"nodes": nodes, "edges": [edge]})
+    assert outcome.error.message == "The run was interrupted at node a"
+    assert outcome.exit_code == 130
+    assert not ran
+
+
+def test_other_exceptions_stay_what_they_are():
+    with pytest.raises(ValueError, match="a"), interrupts_kept():
+        raise ValueError("a") from KeyError("b")
+
+
+def test_a_chain_of_exceptions_that_leads_back_to_itself_ends():
+    first, second = ValueError(), ValueError()
+    first.__cause__, second.__context__ = second, first
+    end_if_interrupted(first)
