@@ -134,9 +134,10 @@ def run_node(host: EmbeddedHost, node: str, params: Mapping[str, str]) -> Report
     Raises:
         PflowError: There is no such node, or the params do not fit; nothing has run.
     """
+    from pflow_mcp_plugin.host.cli.params import read_params
+
     entry = host.registry.get(node)
-    _require_params(entry, params)
-    workflow = {"nodes": [{"id": entry.node, "type": entry.node, "params": _meant(entry, params)}]}
+    workflow = {"nodes": [{"id": entry.node, "type": entry.node, "params": read_params(entry, params)}]}
     outcome = host.runner.run(workflow, {}, name=node)
     shape = structure(dict(outcome.outputs))
     return Report(
@@ -151,27 +152,6 @@ def run_node(host: EmbeddedHost, node: str, params: Mapping[str, str]) -> Report
         beside={"trace_path": None if outcome.trace_path is None else str(outcome.trace_path)},
         exit_code=outcome.exit_code,
     )
-
-
-def _meant(entry: Entry, params: Mapping[str, str]) -> dict[str, object]:
-    """Return params as their declared types read them, and with nothing in them for a template."""
-    from pflow_mcp_plugin.host.workflow.coercion import typed
-    from pflow_mcp_plugin.host.workflow.templates import literal
-
-    fields = {field.key: field for field in entry.interface.params}
-    return {
-        name: literal(typed(text, fields[name]) if name in fields else text) for name, text in params.items()
-    }
-
-
-def _require_params(entry: Entry, given: Mapping[str, str]) -> None:
-    lacking = [field.key for field in entry.interface.params if field.required and field.key not in given]
-    if lacking:
-        names = "parameter" if len(lacking) == 1 else "parameters"
-        raise Misused(
-            f"Node {entry.node} needs {names} {', '.join(lacking)}",
-            suggestions=(f"Give {lacking[0]}=...; run: pflow registry describe {entry.node}",),
-        )
 
 
 def describe_entry(entry: Entry) -> str:

@@ -567,6 +567,13 @@ def test_a_parameter_of_any_type_takes_json_as_the_text_that_it_is(pflow, home):
         (["read-fil"], 2, "Unknown node type read-fil"),
         (["read-file"], 2, "needs parameter file_path"),
         (["read-file", "file_path"], 2, "'file_path' is no input"),
+        (
+            ["echo", "mesage=a", "message=b"],
+            2,
+            "no parameter mesage\n  -> Did you mean message?",
+        ),
+        (["shell", "command=a", "timeout=soon"], 2, 'timeout of node shell must be float, got str "soon"'),
+        (["shell", "timeout=soon"], 2, "Node shell cannot be run so: 2 problems\n  - Parameter timeout of"),
         (["read-file", "file_path=/nowhere/to/be/found"], 1, "/nowhere/to/be/found"),
     ],
 )
