@@ -9,7 +9,7 @@ In the order a server passes through it:
 - `store`: the file itself, changed by several writers at once without loss
 - `toml`: its text: where a mistake is, whether it has comments
 - `references`: the `${VAR}` syntax; `expansion`: references become values when a server is started
-- `showing`: a server as it may be printed, its secrets masked
+- `secrecy`: which parts of a server are secret; `showing`: a server as it may be printed, its secrets masked
 
 `mcp-servers.schema.json` beside this file is the JSON Schema of the config for editors; a test
 holds it and `schema` to the same verdicts.

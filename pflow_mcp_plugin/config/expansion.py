@@ -8,13 +8,12 @@ What a reference expands to is never expanded again.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 import attrs
 
-from pflow_mcp_plugin.config import auth, fields, references
+from pflow_mcp_plugin.config import auth, fields, references, secrecy
 from pflow_mcp_plugin.config.references import Reference
 from pflow_mcp_plugin.config.refusal import refuse_errors
 from pflow_mcp_plugin.config.schema import server_path
@@ -25,9 +24,8 @@ from pflow_mcp_plugin.types import Server
 Lookup = Callable[[str], str | None]
 
 _SHORTEST = 4
-_SECRET_NAME = re.compile(
-    r"auth|cookie|credential|dsn|key|passw|pwd|secret|session|signature|token", re.IGNORECASE
-)
+_SHORTEST_GUESS = 8
+"""Characters; the likes of `--auth basic` are no secrets."""
 _PUBLIC = frozenset(
     {
         *("HOME", "USER", "LOGNAME", "USERNAME", "USERPROFILE", "HOSTNAME", "SHELL", "TERM"),
@@ -35,7 +33,6 @@ _PUBLIC = frozenset(
     }
 )
 """Variables of every session: hiding their values would shred every path in a trace."""
-_URL_PASSWORD = re.compile(r"://[^/?#\s@]*:([^/?#\s@]+)@")
 _SENT_EMPTY_NEVER = ("headers", "auth")
 
 
@@ -77,7 +74,12 @@ def expand(
         expansion.unset.clear()
     expanded = attrs.evolve(server, env=env, **expansion.reach())
     refuse_errors(f"Server {server.name}", expansion.problems, server=server.name)
-    secrets = {*expansion.values, *_literal_secrets(server), *_sent_secrets(expanded)}
+    secrets = {
+        *expansion.values,
+        *_literal_secrets(server),
+        *_shown_secrets(expanded),
+        *_sent_secrets(expanded),
+    }
     return Launch(
         server=expanded,
         fingerprint=fingerprint,
@@ -123,7 +125,7 @@ class _Expansion:
             if found is None or (guarded and not found and ref.default is None):
                 name = self._culprit(ref.name)
                 self.problems.append(_lacking(self._place(field), name, is_set=found is not None))
-            secret = guarded or _SECRET_NAME.search(ref.name) is not None
+            secret = guarded or secrecy.is_secret(ref.name)
             return self._noted(ref, found or "", secret=secret)
 
         before = len(self.problems)
@@ -208,11 +210,19 @@ def _literal_secrets(server: Server) -> Iterator[str]:
     for name, value in (*server.env.items(), *server.headers.items()):
         if references.references(value):
             continue
-        if _SECRET_NAME.search(name):
+        if secrecy.is_secret(name):
             yield from (value, value.rpartition(" ")[2])
-        yield from _URL_PASSWORD.findall(value)
-    yield from _URL_PASSWORD.findall(server.url)
     yield from (value for key, value in server.auth.items() if key in ("token", "key", "password"))
+
+
+def _shown_secrets(expanded: Server) -> Iterator[str]:
+    """Yield what is secret where `ps` and logs show it: in arguments, and in URLs wherever they stand."""
+    for index, start in secrecy.in_arguments(expanded.args):
+        value = expanded.args[index][start:]
+        if len(value) >= _SHORTEST_GUESS:
+            yield from (value, value.rpartition(" ")[2])
+    for text in (*expanded.args, *expanded.env.values(), *expanded.headers.values(), expanded.url):
+        yield from secrecy.in_urls(text)
 
 
 def _sent_secrets(expanded: Server) -> Sequence[str]:

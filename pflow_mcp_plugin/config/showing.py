@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pflow_mcp_plugin.config import auth
+from pflow_mcp_plugin.config import auth, secrecy
 from pflow_mcp_plugin.redaction import MASK, mask
 from pflow_mcp_plugin.types import Server
 
 _USER_INFO = re.compile(r"(?<=://)[^/?#]*@")
-_SECRET_QUERY = re.compile(
-    r"(?P<name>[?&][^=&#]*(?:auth|key|passw|secret|sig|token)[^=&#]*=)(?P<value>[^&#]+)", re.IGNORECASE
-)
 
 
 def command_line(server: Server) -> str:
-    """Return the command that starts a server as a shell would take it, empty when there is none."""
-    return shlex.join([server.command, *server.args]) if server.command else ""
+    """Return the command that starts a server as a shell would take it, empty when there is none.
+
+    What may be secret in its arguments is masked.
+    """
+    return shlex.join([server.command, *arguments(server.args)]) if server.command else ""
 
 
 def target(server: Server) -> str:
@@ -30,14 +30,24 @@ def target(server: Server) -> str:
 def url(value: str) -> str:
     """Return a URL without what is secret in it: user info and the likes of `?api_key=`."""
     value = _USER_INFO.sub(lambda found: mask(found[0][:-1]) + "@", value)
-    return _SECRET_QUERY.sub(lambda found: found["name"] + mask(found["value"]), value)
+    for start, end in reversed(list(secrecy.in_queries(value))):
+        value = value[:start] + mask(value[start:end]) + value[end:]
+    return value
+
+
+def arguments(args: Sequence[str]) -> list[str]:
+    """Return the arguments of a command with what may be secret in them masked."""
+    shown = list(args)
+    for index, start in secrecy.in_arguments(args):
+        shown[index] = args[index][:start] + mask(args[index][start:])
+    return [url(argument) for argument in shown]
 
 
 def shown(server: Server) -> dict[str, Any]:
     """Return how a server is reached as JSON values, what may be secret masked."""
     data: dict[str, Any] = {"name": server.name, "transport": server.transport}
     if server.command:
-        data |= {"command": server.command, "args": list(server.args), "runs": command_line(server)}
+        data |= {"command": server.command, "args": arguments(server.args), "runs": command_line(server)}
     data |= {key: getattr(server, key) for key in ("cwd", "path") if getattr(server, key)}
     if server.url:
         data["url"] = url(server.url)

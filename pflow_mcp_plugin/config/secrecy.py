@@ -1,0 +1,57 @@
+"""Which parts of a server's config hold secrets, told by their names and places.
+
+Guesses, on the side of secrecy: what a guess misses is shown to the one who wrote it there; what it
+takes too much is masked. References tell more: whatever they bring into `env`, `headers` and `auth`
+is secret (see `expansion`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+_SECRET = re.compile(
+    r"auth|bearer|cookie|credential|dsn|jwt|key|pass(?!ive)|pwd|secret|session|\bsig\b|signature|token"
+    r"|(?:^|[_-])pat(?:$|[_-])",
+    re.IGNORECASE,
+)
+_ABOUT_ONE = re.compile(
+    r"^(?:allow|disable|enable|no|require|skip|use)[_-]"
+    r"|max[_-]?tokens"
+    r"|(?:count|dir|endpoint|expiry|file|folder|length|limit|mode|path|scheme|scopes?|size|timeout|ttl|type)$",
+    re.IGNORECASE,
+)
+"""Names of what is told of a secret: where it lies, how long it may be."""
+_NAMED = re.compile(r"-{0,2}(?P<name>[\w.-]+)(?:=|:\s*)(?=.)", re.DOTALL)
+_FLAG = re.compile(r"-{1,2}(?P<name>\w[\w.-]*)")
+_QUERY = re.compile(r"[?&](?P<name>[^=&#\s]+)=(?P<value>[^&#\s]+)")
+_URL_PASSWORD = re.compile(r"://[^/?#\s@]*:([^/?#\s@]+)@")
+
+
+def is_secret(name: str) -> bool:
+    """Return whether a variable, header, option or query parameter of that name holds a secret."""
+    return _SECRET.search(name) is not None and _ABOUT_ONE.search(name) is None
+
+
+def in_arguments(args: Sequence[str]) -> Iterator[tuple[int, int]]:
+    """Yield the arguments that hold a secret, each with the character from which on it is one.
+
+    They are `--token=SECRET`, `--token SECRET`, `API_KEY=SECRET` and `Authorization: SECRET`.
+    """
+    for index, argument in enumerate(args):
+        if (named := _NAMED.match(argument)) and is_secret(named["name"]):
+            yield index, named.end()
+        before = _FLAG.fullmatch(args[index - 1]) if index else None
+        if before and is_secret(before["name"]) and not argument.startswith("-"):
+            yield index, 0
+
+
+def in_urls(text: str) -> Iterator[str]:
+    """Yield the secrets in the URLs of a text: passwords, and the likes of `?api_key=`."""
+    yield from _URL_PASSWORD.findall(text)
+    yield from (text[start:end] for start, end in in_queries(text))
+
+
+def in_queries(text: str) -> Iterator[tuple[int, int]]:
+    """Yield where the secret values of URL queries begin and end."""
+    yield from (found.span("value") for found in _QUERY.finditer(text) if is_secret(found["name"]))
