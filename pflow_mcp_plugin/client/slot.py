@@ -191,8 +191,14 @@ class Slot:
     def _started(self, launch: Launch) -> Connection:
         from pflow_mcp_plugin.client.connection import Connection
 
-        process, self._process = self._process or self._spawn(), None
-        return Connection(launch, process, self._warn, self._ask)
+        return Connection(launch, self._take_process(), self._warn, self._ask)
+
+    def _take_process(self) -> ServerProcess | None:
+        """Return the process that waits to be connected to, else a new one; no other is started beside it."""
+        with self._lock:
+            self._taken = True
+            process, self._process = self._process, None
+            return process or self._spawn()
 
     def _warn(self, text: str) -> None:
         self._tell(f"server {self.launch.server.name} {text}")

@@ -19,6 +19,7 @@ from pflow_mcp_plugin.client import Pool
 from pflow_mcp_plugin.client.loop import background_loop
 from pflow_mcp_plugin.client.reaper import shared_reaper
 from pflow_mcp_plugin.client.reaper_process import marked_processes
+from pflow_mcp_plugin.client.spawning import ServerProcess
 from pflow_mcp_plugin.errors import CallFailed, ConnectionFailed
 from pflow_mcp_plugin.exchange import CallResult, Launch, ToolCall
 from pflow_mcp_plugin.types import Server
@@ -142,6 +143,30 @@ def test_many_threads_that_use_a_failing_server_at_once_get_one_failure(demo: La
         calls = [threads.submit(act, pool, launch) for _ in range(64)]
         errors = [call.exception(timeout=60) for call in calls]
     assert {type(error) for error in errors} == {ConnectionFailed}
+
+
+def test_a_process_that_another_thread_starts_beside_an_opening_is_not_lost(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    started: list[ServerProcess] = []
+    spawn = Pool._spawn
+
+    def meddled_with(pool: Pool, launch: Launch) -> ServerProcess:
+        if not started and threading.current_thread() is not beside:
+            beside.start()
+            beside.join(0.2)
+        started.append(spawn(pool, launch))
+        return started[-1]
+
+    monkeypatch.setattr(Pool, "_spawn", meddled_with)
+    launch = Launch(server=Server(name="bad", command=sys.executable, args=("-c", "raise SystemExit(3)")))
+    with Pool(print) as pool:
+        slot = pool._slot(launch)
+        beside = threading.Thread(target=slot.start)
+        with pytest.raises(ConnectionFailed):
+            pool._submit(slot.connection(), launch).result(60)
+        beside.join(60)
+    assert [process.popen.returncode is None for process in started] == [False] * len(started)
 
 
 def test_a_failure_in_the_background_shows_at_the_first_use_and_the_next_starts_anew(tmp_path: Path) -> None:
