@@ -31,9 +31,11 @@ settings.register_profile(
 )
 settings.load_profile("pflow")
 
-# `nohup` starts what it runs with SIGHUP ignored; the programs that tests hang up on would inherit that.
-if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
-    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+# `nohup` ignores SIGHUP for all it runs, and a shell SIGINT for what runs in its background; the
+# programs that tests start and signal would inherit that.
+for _number, _usual in ((signal.SIGHUP, signal.SIG_DFL), (signal.SIGINT, signal.default_int_handler)):
+    if signal.getsignal(_number) is signal.SIG_IGN:
+        signal.signal(_number, _usual)
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,23 @@ def pflow_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     home.mkdir()
     monkeypatch.setenv("PFLOW_HOME", str(home))
     return home
+
+
+@pytest.fixture
+def signalled() -> Callable[[subprocess.Popen[str], int], tuple[str, str]]:
+    """Send a signal to a program and return what it wrote to stdout and stderr until it ended.
+
+    One that comes just before the program waits for the system does not end the wait; the next does.
+    """
+
+    def signalled(program: subprocess.Popen[str], number: int) -> tuple[str, str]:
+        for _ in range(6):
+            program.send_signal(number)
+            with suppress(subprocess.TimeoutExpired):
+                return program.communicate(timeout=10)
+        raise AssertionError(f"the program goes on after signal {number}")
+
+    return signalled
 
 
 @pytest.fixture

@@ -37,6 +37,7 @@ T = TypeVar("T")
 _numbers = itertools.count(1)
 _LAST_WORDS_SECONDS = 2.0
 """How long calls may take to tell how they ended, once their connections are closed."""
+_NAP_SECONDS = 0.25
 
 
 class Pool:
@@ -149,10 +150,10 @@ class Pool:
 
     def _await_end(self, closing: Future[None]) -> None:
         try:
-            closing.result()
+            _awaited(closing)
         except KeyboardInterrupt:  # the second Ctrl-C: servers get no time to end by themselves
             self._end_processes()
-            closing.result()
+            _awaited(closing)
             raise
 
     def _with(
@@ -166,7 +167,7 @@ class Pool:
         slot.start()  # here, not on the loop: the process starts while the SDK loads
         future = self._submit(self._run(slot, run, safe_to_repeat=safe_to_repeat), launch)
         try:
-            return future.result()
+            return _awaited(future)
         except CancelledError:
             raise closed(launch, ran="unknown") from None
         except BaseException:
@@ -278,6 +279,16 @@ class Pool:
             last.callback(self._end_processes)
             if self._loop is not None:
                 background_loop.release()
+
+
+def _awaited(future: Future[T]) -> T:
+    """Wait for a result; in short naps, as a Ctrl-C just before a wait does not end it."""
+    while True:
+        try:
+            return future.result(_NAP_SECONDS)
+        except TimeoutError:
+            if future.done():
+                return future.result()
 
 
 def _forked(launch: Launch) -> CallFailed:

@@ -85,10 +85,9 @@ def test_two_seconds_after_a_run_is_killed_no_server_child_daemon_or_reaper_is_l
     )
 
 
-def test_ctrl_c_tells_the_server_and_ends_the_run_with_130(hanging):
+def test_ctrl_c_tells_the_server_and_ends_the_run_with_130(hanging, signalled):
     run, log = hanging
-    run.send_signal(signal.SIGINT)
-    _, said = run.communicate(timeout=15)
+    _, said = signalled(run, signal.SIGINT)
     assert run.returncode == 130
     assert "Traceback" not in said
     assert "cancelled" in log.read_text(encoding="utf-8").splitlines()

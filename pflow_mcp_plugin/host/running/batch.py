@@ -101,8 +101,9 @@ def _run_item(
     index, item = numbered
     values = attrs.evolve(attempts.values, root={**attempts.values.root, batch.name: item})
     # Namespaced whatever the workflow says: an item's outputs are its own until the batch is done.
-    store = NodeAwareSharedStore(values.root, planned.mapping.inputs, namespaced=True, lookup=values.find)
-    store.fit = fit
+    store = NodeAwareSharedStore(
+        values.root, planned.mapping.inputs, namespaced=True, lookup=values.find, fit=fit
+    )
     mine = attrs.evolve(attempts, values=values)
     result = mine.perform(planned, execute, store, batch.retry, note=lambda _params: None)
     return _Done(index, item, store.written, result)

@@ -78,13 +78,12 @@ class Steps:
         return self.run.recorder.excerpt(details)
 
     def _store(self, planned: PlannedNode) -> NodeAwareSharedStore:
-        store = NodeAwareSharedStore(
+        return NodeAwareSharedStore(
             self.values.root,
             planned.mapping.inputs,
             planned.mapping.outputs,
             namespaced=self.values.document.namespaced,
-            before=self.values.written.get(planned.ref.id),
+            before=self.values.written.get(planned.ref.id, {}),
             lookup=self.values.find,
+            fit=argument_types(planned.ref.entry),
         )
-        store.fit = argument_types(planned.ref.entry)
-        return store

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from typing import Any
 
+import attrs
+
 Fit = Callable[[str, Any], Any]
 """Makes the value of a name what is expected under it."""
 
@@ -16,6 +18,7 @@ def _as_it_is(_: str, value: Any) -> Any:
     return value
 
 
+@attrs.define(eq=False, repr=False, slots=False)
 class NodeAwareSharedStore(MutableMapping[str, Any]):
     """The shared store as one node sees it during one execution.
 
@@ -29,38 +32,32 @@ class NodeAwareSharedStore(MutableMapping[str, Any]):
         namespaced: Keep what is written out of the root, except under mapped names.
         before: What the node wrote when it last ran.
         lookup: Finds the value for a mapped name; raises LookupError. The root's keys by default.
+        fit: Makes what is read from the root under a name what the node expects there.
 
     Attributes:
         written: What the node has written so far, under its own names.
-        fit: Makes what is read from the root under a name what the node expects there.
     """
 
-    def __init__(
-        self,
-        shared: MutableMapping[str, Any],
-        input_mappings: Mapping[str, str] | None = None,
-        output_mappings: Mapping[str, str] | None = None,
-        *,
-        namespaced: bool = False,
-        before: Mapping[str, Any] | None = None,
-        lookup: Callable[[str], Any] | None = None,
-    ) -> None:
-        self.written: dict[str, Any] = {}
-        self.fit: Fit = _as_it_is
-        self._former: dict[str, Any] = {}
-        self._shared = shared
-        self._inputs = input_mappings or {}
-        self._outputs = output_mappings or {}
-        self._namespaced = namespaced
-        self._before = before or {}
-        self._lookup = lookup or shared.__getitem__
+    _shared: MutableMapping[str, Any]
+    _inputs: Mapping[str, str] = attrs.field(alias="input_mappings", factory=dict)
+    _outputs: Mapping[str, str] = attrs.field(alias="output_mappings", factory=dict)
+    _namespaced: bool = attrs.field(default=False, kw_only=True)
+    _before: Mapping[str, Any] = attrs.field(factory=dict, kw_only=True)
+    _lookup: Callable[[str], Any] = attrs.field(kw_only=True)
+    _fit: Fit = attrs.field(default=_as_it_is, kw_only=True)
+    written: dict[str, Any] = attrs.field(init=False, factory=dict)
+    _former: dict[str, Any] = attrs.field(init=False, factory=dict)
+
+    @_lookup.default
+    def _key_of_root(self) -> Callable[[str], Any]:
+        return self._shared.__getitem__
 
     def __getitem__(self, key: str) -> Any:
         if key in self.written:
             return self.written[key]
         if key in self._inputs:
-            return self.fit(key, self._mapped(key))
-        return self.fit(key, self._shared[key]) if key in self._shared else self._before[key]
+            return self._fit(key, self._mapped(key))
+        return self._fit(key, self._shared[key]) if key in self._shared else self._before[key]
 
     def _mapped(self, key: str) -> Any:
         try:

@@ -10,12 +10,7 @@ from pathlib import Path
 
 import pytest
 
-START = """
-import runpy, signal
-signal.signal(signal.SIGINT, signal.default_int_handler)
-signal.signal(signal.SIGHUP, signal.SIG_DFL)
-runpy.run_module("pflow_mcp_plugin", run_name="__main__", alter_sys=True)
-"""
+PFLOW = [sys.executable, "-m", "pflow_mcp_plugin"]
 
 
 def shell(command, **params):
@@ -143,13 +138,12 @@ def sleeping(tmp_path, batch=None):
 
 @pytest.mark.parametrize("batch", [None, {"items": [1, 2], "parallel": True}])
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_that_ends_the_run_ends_the_command(pflow_home, tmp_path, batch, number):
+def test_a_signal_that_ends_the_run_ends_the_command(pflow_home, tmp_path, batch, number, signalled):
     pipe = sleeping(tmp_path, batch)
-    command = [sys.executable, "-c", START, "run", str(tmp_path / "wf.json"), "--json"]
+    command = [*PFLOW, "run", str(tmp_path / "wf.json"), "--json"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as program:
         pipe.read_text()  # returns when the command has begun
-        program.send_signal(number)
-        stdout, _ = program.communicate(timeout=60)
+        stdout, _ = signalled(program, number)
     assert program.returncode == 128 + number
     envelope = json.loads(stdout)
     assert envelope["error"]["type"] == "interrupted"
@@ -159,7 +153,7 @@ def test_a_signal_that_ends_the_run_ends_the_command(pflow_home, tmp_path, batch
 
 def test_timeout_ends_a_run_with_its_command_and_trace(pflow_home, tmp_path):
     sleeping(tmp_path)
-    run = [sys.executable, "-m", "pflow_mcp_plugin", "run", str(tmp_path / "wf.json")]
+    run = [*PFLOW, "run", str(tmp_path / "wf.json")]
     with subprocess.Popen(["timeout", "600", *run], stderr=subprocess.PIPE, text=True) as program:
         (tmp_path / "pipe").read_text()
         program.terminate()  # which it passes on, twice
@@ -171,8 +165,7 @@ def test_timeout_ends_a_run_with_its_command_and_trace(pflow_home, tmp_path):
 
 def test_a_hangup_that_is_ignored_stays_ignored(pflow_home, tmp_path):
     pipe = sleeping(tmp_path)
-    ignoring = START.replace("signal.SIG_DFL", "signal.SIG_IGN")
-    command = [sys.executable, "-c", ignoring, "run", str(tmp_path / "wf.json")]
+    command = ["nohup", *PFLOW, "run", str(tmp_path / "wf.json")]
     with subprocess.Popen(command, stderr=subprocess.PIPE) as program:
         pipe.read_text()
         program.send_signal(signal.SIGHUP)

@@ -417,14 +417,7 @@ def test_an_interrupted_batch_says_how_many_items_were_done(bench, parallel):
     assert trace_of(outcome)["steps"][0]["details"]["batch"]["succeeded"] == 2
 
 
-HANG = """
-import runpy, signal
-signal.signal(signal.SIGINT, signal.default_int_handler)
-runpy.run_module("pflow_mcp_plugin", run_name="__main__", alter_sys=True)
-"""
-
-
-def test_ctrl_c_ends_a_parallel_batch_whose_items_hang(pflow_home, tmp_path):
+def test_ctrl_c_ends_a_parallel_batch_whose_items_hang(pflow_home, tmp_path, signalled):
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     node = {
@@ -434,11 +427,10 @@ def test_ctrl_c_ends_a_parallel_batch_whose_items_hang(pflow_home, tmp_path):
         "batch": {"items": [str(pipe)] * 4, "parallel": True, "max_concurrent": 2},
     }
     (tmp_path / "wf.json").write_text(json.dumps({"nodes": [node]}))
-    command = [sys.executable, "-c", HANG, "run", str(tmp_path / "wf.json"), "--json"]
+    command = [sys.executable, "-m", "pflow_mcp_plugin", "run", str(tmp_path / "wf.json"), "--json"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as program:
         writer = os.open(pipe, os.O_WRONLY)
-        program.send_signal(signal.SIGINT)
-        stdout, stderr = program.communicate(timeout=60)
+        stdout, stderr = signalled(program, signal.SIGINT)
         os.close(writer)
     assert program.returncode == 130
     assert json.loads(stdout)["error"]["type"] == "interrupted"
@@ -455,7 +447,8 @@ def test_a_terminal_shows_progress_on_standard_error_and_nothing_else_does(pflow
     workflow = {"inputs": {"items": {"type": "list"}}, "nodes": [node], "outputs": {"n": "${say.count}"}}
     (tmp_path / "wf.json").write_text(json.dumps(workflow))
     (tmp_path / "slow.py").write_text(
-        "import pflow_mcp_plugin.host.running.progress as p; p._SOON = 0\n" + HANG
+        "import runpy, pflow_mcp_plugin.host.running.progress as p; p._SOON = 0\n"
+        'runpy.run_module("pflow_mcp_plugin", run_name="__main__", alter_sys=True)\n'
     )
     controller, terminal = pty.openpty()
     command = [sys.executable, str(tmp_path / "slow.py"), "run", str(tmp_path / "wf.json"), "items=[1,2,3]"]

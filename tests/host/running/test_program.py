@@ -8,12 +8,6 @@ import signal
 import subprocess
 import sys
 
-START = """
-import runpy, signal, sys
-signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
-runpy.run_module("pflow_mcp_plugin", run_name="__main__", alter_sys=True)
-"""
-
 
 def test_a_workflow_runs_from_its_file_with_inputs_from_the_command_line(pflow, tmp_path):
     workflow = {
@@ -40,20 +34,19 @@ def test_a_workflow_runs_from_its_file_with_inputs_from_the_command_line(pflow, 
     ]
 
 
-def test_ctrl_c_ends_a_run_with_130_and_a_trace(pflow_home, tmp_path):
+def test_ctrl_c_ends_a_run_with_130_and_a_trace(pflow_home, tmp_path, signalled):
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     workflow = {"nodes": [{"id": "wait", "type": "read-file", "params": {"file_path": str(pipe)}}]}
     (tmp_path / "wf.json").write_text(json.dumps(workflow))
     with subprocess.Popen(
-        [sys.executable, "-c", START, "run", str(tmp_path / "wf.json"), "--json"],
+        [sys.executable, "-m", "pflow_mcp_plugin", "run", str(tmp_path / "wf.json"), "--json"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
     ) as program:
         writer = os.open(pipe, os.O_WRONLY)  # returns when the node has opened it to read
-        program.send_signal(signal.SIGINT)
-        stdout, stderr = program.communicate(timeout=60)
+        stdout, stderr = signalled(program, signal.SIGINT)
         os.close(writer)
     assert program.returncode == 130
     envelope = json.loads(stdout)

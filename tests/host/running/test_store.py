@@ -36,7 +36,7 @@ def test_a_mapped_name_without_a_value_is_not_there():
 
 def test_with_namespacing_writes_stay_out_of_the_root_but_for_mapped_and_reserved_names():
     shared = {}
-    store = NodeAwareSharedStore(shared, None, {"b": "there"}, namespaced=True)
+    store = NodeAwareSharedStore(shared, {}, {"b": "there"}, namespaced=True)
     store.update({"a": 1, "b": 2, "__error__": 3})
     assert shared == {"there": 2, "__error__": 3}
     assert store.written == {"a": 1, "b": 2}
@@ -75,7 +75,7 @@ plain = st.sampled_from(["a", "b", "c"])
 )
 def test_what_is_written_is_read_back(writes, shared, outputs, namespaced):
     before = dict(shared)
-    store = NodeAwareSharedStore(shared, None, outputs, namespaced=namespaced)
+    store = NodeAwareSharedStore(shared, {}, outputs, namespaced=namespaced)
     for key, value in writes:
         store[key] = value
     for key, value in dict(writes).items():
@@ -90,7 +90,7 @@ def test_what_is_written_is_read_back(writes, shared, outputs, namespaced):
 def test_what_a_failed_attempt_changed_at_the_root_is_put_back():
     shared = {"x": 1, "y": 2, "z": 3, "there": 4}
     before = dict(shared)
-    store = NodeAwareSharedStore(shared, None, {"mapped": "there"})
+    store = NodeAwareSharedStore(shared, {}, {"mapped": "there"})
     store.update({"x": "a", "mapped": "b", "new": "c"})
     store["x"] = "d"
     del store["y"], store["mapped"]
@@ -106,7 +106,7 @@ def test_what_a_failed_attempt_changed_at_the_root_is_put_back():
 )
 def test_taking_back_undoes_any_writes_and_removals(changes, shared, outputs, namespaced):
     before = dict(shared)
-    store = NodeAwareSharedStore(shared, None, outputs, namespaced=namespaced)
+    store = NodeAwareSharedStore(shared, {}, outputs, namespaced=namespaced)
     for key, value in changes:
         if value is not None:
             store[key] = value
