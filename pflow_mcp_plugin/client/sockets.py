@@ -128,28 +128,33 @@ class SocketTransport:
             await self._end_of.reached(LAST_WORDS_SECONDS)
 
     async def _end(self) -> None:
-        if self.finished:
-            await self._note_end()
-        if self._end_of is not None:
-            self._end_of.expect()
-        self._messages.incoming.end()
+        """Hang up, and end the server if it was started for this connection, even if cancelled."""
         await see_through(self._stop())
 
     async def _stop(self) -> None:
-        await self._writer.close(0.5)
-        if self._process is None or self._end_of is None:
-            return
         try:
-            if self._process.popen.stdin is not None:
-                self._process.popen.stdin.close()
-            await self._end_of.bring_about(0.0 if self.hung else _EXIT_GRACE)
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self.stderr.closed.wait(), LAST_WORDS_SECONDS)
+            if self.finished:
+                await self._note_end()
+            if self._end_of is not None:
+                self._end_of.expect()
+            self._messages.incoming.end()
+            await self._writer.close(0.5)
+            await self._end_process()
         finally:
             for transport in self._drains:
                 transport.close()
-            self._process.release()
-            _remove_socket(self.path)
+            if self._process is not None:
+                self._process.release()
+                _remove_socket(self.path)
+
+    async def _end_process(self) -> None:
+        if self._process is None or self._end_of is None:
+            return
+        if self._process.popen.stdin is not None:
+            self._process.popen.stdin.close()
+        await self._end_of.bring_about(0.0 if self.hung else _EXIT_GRACE)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self.stderr.closed.wait(), LAST_WORDS_SECONDS)
 
 
 class SocketProtocol(asyncio.Protocol):

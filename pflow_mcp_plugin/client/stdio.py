@@ -70,15 +70,15 @@ class StdioTransport:
         await self._end()
 
     async def _end(self) -> None:
-        """End the server: close its stdin, wait, SIGTERM to its group, SIGKILL."""
-        if self.finished:
-            await self.exited(LAST_WORDS_SECONDS)
-        self._end_of.expect()
-        self._messages.incoming.end()
+        """End the server, even if cancelled: close its stdin, wait, SIGTERM to its group, SIGKILL."""
         await see_through(self._stop())
 
     async def _stop(self) -> None:
         try:
+            if self.finished:
+                await self.exited(LAST_WORDS_SECONDS)
+            self._end_of.expect()
+            self._messages.incoming.end()
             await self._writer.close(0.5)
             await self._end_of.bring_about(_HUNG_GRACE if self.hung or self.seen.broken else EXIT_GRACE)
             with contextlib.suppress(TimeoutError):

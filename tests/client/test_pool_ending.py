@@ -19,7 +19,8 @@ from pflow_mcp_plugin.client import Pool
 from pflow_mcp_plugin.client.loop import background_loop
 from pflow_mcp_plugin.client.reaper import shared_reaper
 from pflow_mcp_plugin.client.reaper_process import marked_processes
-from pflow_mcp_plugin.client.spawning import ServerProcess
+from pflow_mcp_plugin.client.spawning import ServerProcess, spawn
+from pflow_mcp_plugin.client.transports import over_lines
 from pflow_mcp_plugin.errors import CallFailed, ConnectionFailed
 from pflow_mcp_plugin.exchange import CallResult, Launch, ToolCall
 from pflow_mcp_plugin.types import Server
@@ -118,6 +119,35 @@ def test_a_second_ctrl_c_ends_servers_that_take_their_time(scripted: Scripted) -
     with pytest.raises(KeyboardInterrupt):
         pool.close()
     thread.join()
+
+
+@pytest.mark.parametrize("transport", ["stdio", "uds"])
+def test_a_connection_whose_end_is_broken_off_still_ends_its_server(transport: str, tmp_path: Path) -> None:
+    """The other side hung up first: what its process has to say is waited for, and that may be cancelled."""
+    path = tmp_path / "s"
+    serve = "import os, socket, sys, time; os.close(1); "
+    if transport == "uds":
+        serve += (
+            f"s = socket.socket(socket.AF_UNIX); s.bind({str(path)!r}); s.listen(); s.accept()[0].close();"
+        )
+    command = {"command": sys.executable, "args": ("-c", f"{serve} time.sleep(60)")}
+    server = Server(name="s", transport=transport, path=str(path) if transport == "uds" else "", **command)
+    process = spawn(server, f"{os.getpid()}-test", shared_reaper.acquire())
+
+    async def broken_off() -> None:
+        lines = over_lines(server, process, print)
+        incoming, _ = await lines.__aenter__()
+        assert [message async for message in incoming] == []
+        lines.hung = True  # it gets no time to end by itself
+        leaving = asyncio.create_task(lines.__aexit__(None, None, None))
+        await asyncio.sleep(0)
+        leaving.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await leaving
+        assert process.popen.returncode == -signal.SIGTERM
+
+    asyncio.run(broken_off())
+    shared_reaper.release()
 
 
 def test_a_child_forked_while_a_lock_was_held_can_make_a_pool_of_its_own(demo: Launch) -> None:
