@@ -25,7 +25,7 @@ _ABOUT_ONE = re.compile(
 _NAMED = re.compile(r"-{0,2}(?P<name>[\w.-]+)(?:=|:\s*)(?=.)", re.DOTALL)
 _FLAG = re.compile(r"-{1,2}(?P<name>\w[\w.-]*)")
 _QUERY = re.compile(r"[?&](?P<name>[^=&#\s]+)=(?P<value>[^&#\s]+)")
-_URL_PASSWORD = re.compile(r"://[^/?#\s@]*:([^/?#\s@]+)@")
+_USER_INFO = re.compile(r"://(?P<user>[^/?#\s@:]*):(?P<password>[^/?#\s@]+)@")
 
 
 def is_secret(name: str) -> bool:
@@ -47,8 +47,12 @@ def in_arguments(args: Sequence[str]) -> Iterator[tuple[int, int]]:
 
 
 def in_urls(text: str) -> Iterator[str]:
-    """Yield the secrets in the URLs of a text: passwords, and the likes of `?api_key=`."""
-    yield from _URL_PASSWORD.findall(text)
+    """Yield the secrets in the URLs of a text: passwords, and the likes of `?api_key=`.
+
+    A password that is the user's name is none: to take `postgres` out of every message hides nothing.
+    """
+    found = _USER_INFO.finditer(text)
+    yield from (each["password"] for each in found if each["password"] != each["user"])
     yield from (text[start:end] for start, end in in_queries(text))
 
 

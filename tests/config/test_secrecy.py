@@ -67,11 +67,11 @@ def test_secrets_in_arguments_and_urls_are_never_told():
             "--auth",
             "basic",
         ),
-        env={"DATABASE": "mysql://me:in-env@h/d", "MAX_TOKENS": "4096"},
+        env={"DATABASE": "mysql://me:in-env@h/d", "LOCAL": "mysql://root:root@h/d", "MAX_TOKENS": "4096"},
     )
     secrets = set(expand(server, VARIABLES.get).secrets)
     assert {"fr0m-url", "ghp_0123456", "0123456789", "in-env"} <= secrets
-    assert not secrets & {"/srv/files", "basic", "4096", VARIABLES["DBURL"]}
+    assert not secrets & {"/srv/files", "basic", "4096", "root", VARIABLES["DBURL"]}
 
 
 def test_the_query_of_a_url_is_never_told():
