@@ -121,6 +121,7 @@ def test_a_second_ctrl_c_ends_servers_that_take_their_time(scripted: Scripted) -
     thread.join()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("transport", ["stdio", "uds"])
 def test_a_connection_whose_end_is_broken_off_still_ends_its_server(transport: str, tmp_path: Path) -> None:
     """The other side hung up first: what its process has to say is waited for, and that may be cancelled."""
