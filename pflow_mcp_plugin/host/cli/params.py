@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from pflow_mcp_plugin.contract import Entry, Problem
+from pflow_mcp_plugin.contract import Entry, Field, Problem
 from pflow_mcp_plugin.host.cli.tree import Misused
 from pflow_mcp_plugin.host.workflow.coercion import TypeMismatch, coerce, typed
 from pflow_mcp_plugin.host.workflow.findings import did_you_mean, listing
@@ -23,14 +23,13 @@ def read_params(entry: Entry, given: Mapping[str, str]) -> dict[str, object]:
     """
     fields = {field.key: field for field in entry.interface.params}
     meant = {name: typed(text, fields[name]) if name in fields else text for name, text in given.items()}
-    problems = tuple(_problems(entry, meant))
+    problems = tuple(_problems(entry, fields, meant))
     if problems:
         raise _misused(entry, problems)
     return {name: literal(value) for name, value in meant.items()}
 
 
-def _problems(entry: Entry, meant: Mapping[str, object]) -> Iterator[Problem]:
-    fields = {field.key: field for field in entry.interface.params}
+def _problems(entry: Entry, fields: Mapping[str, Field], meant: Mapping[str, object]) -> Iterator[Problem]:
     for name, value in meant.items():
         if name not in fields:
             if not entry.interface.open:

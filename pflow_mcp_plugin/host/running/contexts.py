@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 
 from pflow_mcp_plugin.contract import PflowError, Problem
+from pflow_mcp_plugin.host.interruption import end_if_interrupted
 from pflow_mcp_plugin.host.plugins import Plugin, Plugins
 from pflow_mcp_plugin.host.running.failures import RunFailed, said
 from pflow_mcp_plugin.host.running.run import CurrentRun
@@ -53,6 +54,7 @@ def _leave(run: CurrentRun, plugin: Plugin, context: _Context) -> None:
         # Without the exception: how the run ends is decided, and cleaning up is not to depend on it.
         context.__exit__(None, None, None)
     except Exception as error:  # noqa: BLE001  # the outcome of the run stands by now
+        end_if_interrupted(error)
         message = f"Plugin {plugin.label} failed to clean up after the run: {said(error)}"
         _report(run, message, plugin.name)
 

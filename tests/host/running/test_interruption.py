@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 import threading
 from contextlib import contextmanager
@@ -92,6 +93,25 @@ def test_a_node_that_wraps_it_has_not_failed(bench, error_edge):
     assert outcome.error.message == "The run was interrupted at node a"
     assert outcome.exit_code == 130
     assert not ran
+
+
+def test_a_plugin_that_turns_it_into_an_error_while_it_cleans_up_has_not_failed(bench):
+    @bench.node("t-nothing", [])
+    class Nothing(pocketflow.Node):
+        pass
+
+    @contextmanager
+    def cleaning():
+        yield
+        try:
+            signal.default_int_handler(signal.SIGINT, None)
+        except BaseException as error:
+            raise ValueError("stopped while it waited") from error
+
+    bench.plug(pflow_run_context=lambda run: cleaning())
+    outcome = bench.run({"nodes": [{"id": "a", "type": "t-nothing"}]})
+    assert (outcome.error.kind, outcome.exit_code) == ("interrupted", 130)
+    assert not bench.warnings
 
 
 def test_other_exceptions_stay_what_they_are():
