@@ -7,15 +7,13 @@ tells errors apart lies in their fields.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import attrs
 
-from pflow_mcp_plugin.contract import Kind, PflowError, Problem
+from pflow_mcp_plugin.contract import Kind, PflowError, Problem, Ran
 
 Phase = Literal["config", "start", "connect", "handshake", "list", "arguments", "call", "result", "close"]
-Ran = Literal["ran", "not ran", "unknown"]
-"""Whether a failed call reached its tool."""
 
 
 @attrs.frozen(kw_only=True)
@@ -39,75 +37,93 @@ class McpError(PflowError):
     Args:
         message: What happened; tests pin how it begins where the specification does.
         where: Server, tool and phase.
+        kind: The envelope's type.
+        action: The action that a node takes.
         ran: Whether the call reached its tool.
         retryable: Whether the same call may succeed, and do no harm, when sent again.
+        retry_after: Seconds that the server asks to wait before that.
         next_step: What the user does now.
         problems: The findings behind the failure, when it was found by checking.
         facts: JSON values for the envelope: exit code, stderr tail, status, code...
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - a field each, by keyword
         self,
         message: str,
         *,
         where: Where,
+        kind: Kind = "execution",
+        action: str = "error",
         ran: Ran = "not ran",
         retryable: bool = False,
+        retry_after: float | None = None,
         next_step: str = "",
         problems: tuple[Problem, ...] = (),
         **facts: Any,
     ) -> None:
         named = {"server": where.server, "tool": where.tool, "phase": where.phase}
         details: dict[str, object] = {key: value for key, value in named.items() if value}
-        details |= {"ran": ran, "retryable": retryable}
         details |= {key: value for key, value in facts.items() if value is not None and value != ""}
         steps = (next_step,) if next_step else ()
-        super().__init__(message, details=details, suggestions=steps, problems=problems)
+        super().__init__(
+            message,
+            kind=kind,
+            details=details,
+            suggestions=steps,
+            problems=problems,
+            action=action,
+            ran=ran,
+            retryable=retryable,
+            retry_after=retry_after,
+        )
         self.where = where
-        self.ran = ran
-        self.retryable = retryable
         self.facts = facts
 
 
 class ConfigError(McpError):
     """The config of a server does not allow what was asked for; nothing was started."""
 
-    kind: ClassVar[Kind] = "config"
+    def __init__(self, message: str, **given: Any) -> None:
+        super().__init__(message, kind="config", **given)
 
 
 class ServerNotConfigured(McpError):
     """`Server {name} not configured`."""
 
-    kind: ClassVar[Kind] = "not_found"
+    def __init__(self, message: str, **given: Any) -> None:
+        super().__init__(message, kind="not_found", **given)
 
 
 class ToolNotFound(McpError):
     """`Tool {tool} not found on server {server}`."""
 
-    kind: ClassVar[Kind] = "not_found"
-    action = "resource_missing"
+    def __init__(self, message: str, **given: Any) -> None:
+        super().__init__(message, kind="not_found", action="resource_missing", **given)
 
 
 class ArgumentsInvalid(McpError):
     """The arguments do not fit the tool's input schema; nothing was sent."""
 
-    kind: ClassVar[Kind] = "validation"
+    def __init__(self, message: str, **given: Any) -> None:
+        super().__init__(message, kind="validation", **given)
 
 
 class ConnectionFailed(McpError):
     """A server could not be started, reached or understood; no call had been made."""
 
-    kind: ClassVar[Kind] = "connection"
+    def __init__(self, message: str, **given: Any) -> None:
+        super().__init__(message, kind="connection", **given)
 
 
 class CallFailed(McpError):
-    """A call was made, or was about to be, and gave no result."""
+    """A call was made, or was about to be, and returned no result."""
 
 
 class DeadlineExceeded(CallFailed):
-    """A call was given up after its deadline; the message says which one."""
+    """A call was abandoned after its deadline; the message says which one."""
 
-    action = "timeout"
+    def __init__(self, message: str, **given: Any) -> None:
+        super().__init__(message, action="timeout", **given)
 
 
 class ToolFailed(CallFailed):

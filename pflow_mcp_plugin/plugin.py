@@ -45,9 +45,8 @@ def pflow_register_nodes(host: Host) -> Iterable[NodeSource]:
 def pflow_inject_params(node: NodeRef) -> Mapping[str, object] | None:
     """Tell a node which server and tool it stands for."""
     from pflow_mcp_plugin.injection import inject
-    from pflow_mcp_plugin.storage import default_paths
 
-    return inject(node, _configured(default_paths()))
+    return inject(node, _configured(node.host.paths))
 
 
 @hookimpl
@@ -70,7 +69,7 @@ def pflow_validate_config(host: Host) -> Iterable[Problem]:
 @hookimpl
 def pflow_run_context(run: Run) -> AbstractContextManager[object] | None:
     """Hold the connections of a run that uses tools."""
-    return _connections(run) if any(_server(node, run) for node in run.workflow.nodes) else None
+    return _connections(run) if any(map(_server, run.workflow.nodes)) else None
 
 
 @contextmanager
@@ -86,13 +85,15 @@ def _connections(run: Run) -> Iterator[None]:
         notices = Notices(warn=_warner(run), add_secrets=run.add_secrets, progress=progress)
         runtime = Runtime(server_store(host), catalog(host), lookup(host), pool, host.hook, notices)
         for server in dict.fromkeys(
-            _server(node, run) for node in run.workflow.nodes if node.id in run.workflow.certain
+            _server(node) for node in run.workflow.nodes if node.id in run.workflow.certain
         ):
             if server:
                 runtime.prepare(server)
         run.resources[SOURCE] = runtime
-        yield
-        runtime.tell_of_changed_lists()
+        try:
+            yield
+        finally:
+            runtime.tell_of_changed_lists()
 
 
 def _warner(run: Run) -> Callable[[str], None]:
@@ -102,10 +103,8 @@ def _warner(run: Run) -> Callable[[str], None]:
     return warn
 
 
-def _server(node: NodeRef, run: Run) -> str:
-    from pflow_mcp_plugin.injection import inject
-
-    return str((inject(node, _configured(run.host.paths)) or {}).get("__mcp_server__", ""))
+def _server(node: NodeRef) -> str:
+    return str(node.injected.get("__mcp_server__", ""))
 
 
 def _configured(paths: Paths) -> Iterator[str]:

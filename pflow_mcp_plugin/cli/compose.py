@@ -27,4 +27,4 @@ def lookup(host: Host) -> Lookup:
     """Return the lookup of variables: the environment, then the settings where the host has some."""
     from pflow_mcp_plugin.config.expansion import environment_lookup
 
-    return environment_lookup(host.settings if "settings" in host.features else None)
+    return environment_lookup(host.settings)

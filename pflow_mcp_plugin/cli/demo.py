@@ -13,7 +13,7 @@ from pflow_mcp_plugin.cli.add import add_servers
 from pflow_mcp_plugin.cli.compose import server_store
 from pflow_mcp_plugin.cli.options import json_option
 from pflow_mcp_plugin.cli.sync import sync_servers
-from pflow_mcp_plugin.contract import Host, Outcome, Report
+from pflow_mcp_plugin.contract import Host, Outcome, PflowError, Report
 from pflow_mcp_plugin.errors import ConfigError, Where
 
 SERVER = "demo"
@@ -55,6 +55,8 @@ def run_demo(host: Host) -> Report:
     Raises:
         ConfigError: Another server is configured under the name `demo`.
     """
+    if host.runner is None:
+        raise PflowError("This pflow cannot run workflows: it has no runner", kind="usage")
     _refuse_another(host)
     added = add_servers(host, {SERVER: _table()})
     synced = sync_servers(host, [SERVER])

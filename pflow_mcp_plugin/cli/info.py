@@ -37,7 +37,7 @@ def describe(host: Host, node: str) -> Report:
     entry = source.get(node)
     if entry is None:
         raise _missing(source, node)
-    labels = entry.extra["labels"]
+    labels = entry.labels
     content = known.file(labels["server"]) or ToolFile(server=labels["server"])
     data = {**entry.to_dict(), "sync": _sync(content, labels["tool"])}
     return Report(data=data, text=lambda: "\n".join(_lines(entry, content)))
@@ -65,7 +65,7 @@ def _sync(content: ToolFile, tool: str) -> dict[str, Any]:
 
 
 def _lines(entry: Entry, content: ToolFile) -> Iterator[str]:
-    labels = entry.extra["labels"]
+    labels = entry.labels
     yield entry.node
     if entry.description:
         yield from ("  " + line for line in entry.description.splitlines())

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import ClassVar
 
 import click
 
@@ -13,7 +12,7 @@ from pflow_mcp_plugin.cli.compose import catalog, lookup, server_store
 from pflow_mcp_plugin.cli.options import json_option
 from pflow_mcp_plugin.client import Pool
 from pflow_mcp_plugin.config.store import ServerStore
-from pflow_mcp_plugin.contract import Host, Kind, PflowError, Problem, Report
+from pflow_mcp_plugin.contract import Host, PflowError, Problem, Report
 from pflow_mcp_plugin.discovery.changes import Changes
 from pflow_mcp_plugin.discovery.sync import Synced
 from pflow_mcp_plugin.discovery.sync import sync as sync_all
@@ -21,12 +20,6 @@ from pflow_mcp_plugin.registration.source import ToolSource
 
 _NAMED = 10
 _NOTHING = "No MCP server is configured. Add one: pflow mcp add NAME -- COMMAND ARGS..."
-
-
-class SyncFailed(PflowError):
-    """Some servers could not be synced; what was known of them still is."""
-
-    kind: ClassVar[Kind] = "connection"
 
 
 @click.command()
@@ -93,9 +86,10 @@ def _failure(results: Sequence[Synced]) -> PflowError | None:
     if len(results) == 1 or not failed:
         return failed[0].error if failed else None
     names = ", ".join(synced.server for synced in failed)
-    return SyncFailed(
+    return PflowError(
         f"{len(failed)} of {len(results)} servers could not be synced: {names}",
         suggestions=tuple(f"Run: pflow mcp test {synced.server}" for synced in failed),
+        kind="connection",
     )
 
 

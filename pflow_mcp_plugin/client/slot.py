@@ -15,7 +15,8 @@ import attrs
 from pflow_mcp_plugin.client.brake import Brake
 from pflow_mcp_plugin.client.spawning import ServerProcess, require_processes
 from pflow_mcp_plugin.client.transports import is_remote
-from pflow_mcp_plugin.errors import CallFailed, ConnectionFailed, Ran, Where
+from pflow_mcp_plugin.contract import Ran
+from pflow_mcp_plugin.errors import CallFailed, ConnectionFailed, Where
 from pflow_mcp_plugin.exchange import Launch
 
 if TYPE_CHECKING:

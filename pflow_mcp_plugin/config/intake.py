@@ -8,13 +8,13 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import attrs
 
 from pflow_mcp_plugin import storage
 from pflow_mcp_plugin.config import schema, toml
-from pflow_mcp_plugin.contract import Kind, PflowError
+from pflow_mcp_plugin.contract import PflowError
 
 FORMS = (
     "pflow mcp add NAME -- COMMAND ARGS...",
@@ -38,12 +38,6 @@ _HINTS = (
     ("Invalid \\", "Write each backslash twice"),
     ("Extra data", "One object is expected; something follows it"),
 )
-
-
-class NotUnderstood(PflowError):
-    """What was given to add has none of the shapes that are known."""
-
-    kind: ClassVar[Kind] = "usage"
 
 
 @attrs.frozen(kw_only=True)
@@ -77,7 +71,7 @@ def read(words: Sequence[str], flags: Flags) -> dict[str, Any]:
         flags: What the options say; they go with the last two forms.
 
     Raises:
-        NotUnderstood: The words have none of these forms, or an option does not go with theirs.
+        PflowError: The words have none of these forms, or an option does not go with theirs.
         storage.CorruptFile: The file that was named is no TOML.
         storage.StoreError: It cannot be read.
     """
@@ -99,19 +93,19 @@ def from_file(path: Path) -> dict[str, Any]:
     """Return the server tables in a JSON or TOML file.
 
     Raises:
-        NotUnderstood: It does not exist, is no JSON, or holds no servers.
+        PflowError: It does not exist, is no JSON, or holds no servers.
         storage.CorruptFile: It is no TOML.
         storage.StoreError: It cannot be read.
     """
     content = storage.read_bytes(path)
     if content is None:
-        raise NotUnderstood(f"There is no file {path}", suggestions=FORMS)
+        raise PflowError(f"There is no file {path}", suggestions=FORMS, kind="usage")
     if path.suffix == ".toml":
         return servers_in(toml.decode(path, content), str(path))
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise NotUnderstood(f"{path} is not UTF-8", suggestions=("Save it as UTF-8",)) from error
+        raise PflowError(f"{path} is not UTF-8", suggestions=("Save it as UTF-8",), kind="usage") from error
     return from_json(text, str(path))
 
 
@@ -123,7 +117,7 @@ def from_json(text: str, origin: str) -> dict[str, Any]:
         origin: What it is called in messages.
 
     Raises:
-        NotUnderstood: It is no JSON, with line and column, or holds no servers.
+        PflowError: It is no JSON, with line and column, or holds no servers.
     """
     return servers_in(_decoded(text, origin), origin)
 
@@ -132,13 +126,13 @@ def servers_in(document: Any, origin: str) -> dict[str, Any]:
     """Return the server tables of a document: `mcpServers`, the older `servers`, or a direct map.
 
     Raises:
-        NotUnderstood: It has none of these shapes, or no server.
+        PflowError: It has none of these shapes, or no server.
     """
     tables = _tables(document)
     if tables is None:
         raise _no_shape(document, origin)
     if not tables:
-        raise NotUnderstood(f"{origin} holds no server", suggestions=FORMS)
+        raise PflowError(f"{origin} holds no server", suggestions=FORMS, kind="usage")
     return {name: _modern(table) for name, table in tables.items()}
 
 
@@ -148,14 +142,14 @@ def _decoded(text: str, origin: str) -> Any:
     except json.JSONDecodeError as error:
         raise _not_json(origin, error) from error
     except RecursionError as error:
-        raise NotUnderstood(f"{origin} is nested too deeply") from error
+        raise PflowError(f"{origin} is nested too deeply", kind="usage") from error
 
 
 def _named(text: str) -> Any:
     """Return the table of one server, whose name stands beside it."""
     table = _decoded(text, "The JSON")
     if _tables(table):
-        raise NotUnderstood("The JSON names its servers itself", suggestions=("Leave NAME out",))
+        raise PflowError("The JSON names its servers itself", suggestions=("Leave NAME out",), kind="usage")
     return _modern(table)
 
 
@@ -182,21 +176,22 @@ def _modern(table: Any) -> Any:
     return {"type" if key == "transport" else key: value for key, value in table.items()}
 
 
-def _no_shape(document: Any, origin: str) -> NotUnderstood:
+def _no_shape(document: Any, origin: str) -> PflowError:
     if isinstance(document, Mapping) and _is_server(document):
         step = 'Put it below a name: {"NAME": {"command": ...}}'
-        return NotUnderstood(f"{origin} describes a server without a name", suggestions=(step,))
+        return PflowError(f"{origin} describes a server without a name", suggestions=(step,), kind="usage")
     wrong = f"{origin} has none of the shapes of a server config"
     step = 'Write {"mcpServers": {"NAME": {"command": "npx", "args": [...]}}}'
-    return NotUnderstood(wrong, suggestions=(step,))
+    return PflowError(wrong, suggestions=(step,), kind="usage")
 
 
-def _not_json(origin: str, error: json.JSONDecodeError) -> NotUnderstood:
+def _not_json(origin: str, error: json.JSONDecodeError) -> PflowError:
     hint = next((hint for words, hint in _HINTS if words in error.msg), "")
-    return NotUnderstood(
+    return PflowError(
         f"{origin} is not valid, line {error.lineno}, column {error.colno}: {error.msg}",
         details={"line": error.lineno, "column": error.colno},
         suggestions=(hint,) if hint else (),
+        kind="usage",
     )
 
 
@@ -205,8 +200,8 @@ def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(table) < len(pairs):
         keys = [key for key, _ in pairs]
         repeated = next(key for key in keys if keys.count(key) > 1)
-        raise NotUnderstood(
-            f'"{repeated}" stands twice in one JSON object', suggestions=("Keep one of them",)
+        raise PflowError(
+            f'"{repeated}" stands twice in one JSON object', suggestions=("Keep one of them",), kind="usage"
         )
     return table
 
@@ -222,7 +217,7 @@ def _is_url(word: str) -> bool:
 def _alone(words: Sequence[str], flags: Flags, what: str, read: Any) -> dict[str, Any]:
     if len(words) > 1:
         step = "Put the whole JSON in single quotes" if what == "JSON" else FORMS[2]
-        raise NotUnderstood(f"Nothing may follow {what}", suggestions=(step,))
+        raise PflowError(f"Nothing may follow {what}", suggestions=(step,), kind="usage")
     _refuse(flags, ("env", "headers", "bearer", "cwd", "type", "insecure", "trust_readonly"), what)
     tables: dict[str, Any] = read()
     return tables
@@ -241,7 +236,7 @@ def _local(words: Sequence[str], flags: Flags) -> dict[str, Any]:
 def _remote(words: Sequence[str], flags: Flags) -> dict[str, Any]:
     _refuse(flags, ("cwd",), "a URL")
     if words[2:]:
-        raise NotUnderstood(f"Nothing may follow the URL, not {words[2]}", suggestions=(FORMS[1],))
+        raise PflowError(f"Nothing may follow the URL, not {words[2]}", suggestions=(FORMS[1],), kind="usage")
     table: dict[str, Any] = {"type": flags.type or "http", "url": words[1]}
     if flags.headers:
         table["headers"] = dict(_pair(text, ":", "--header") for text in flags.headers)
@@ -265,7 +260,7 @@ def _pair(text: str, separator: str, option: str) -> tuple[str, str]:
     name, found, value = text.partition(separator)
     if not (found and name.strip()):
         form = "NAME=VALUE" if separator == "=" else "'NAME: VALUE'"
-        raise NotUnderstood(f"{option} takes {form}", suggestions=(f"Write {option} {form}",))
+        raise PflowError(f"{option} takes {form}", suggestions=(f"Write {option} {form}",), kind="usage")
     return name.strip(), value if separator == "=" else value.strip()
 
 
@@ -273,11 +268,13 @@ def _refuse(flags: Flags, names: Sequence[str], what: str) -> None:
     for name in names:
         if getattr(flags, name):
             option = "--" + {"headers": "header"}.get(name, name).replace("_", "-")
-            raise NotUnderstood(f"{option} does not go with {what}", suggestions=FORMS)
+            raise PflowError(f"{option} does not go with {what}", suggestions=FORMS, kind="usage")
 
 
-def _no_form(word: str) -> NotUnderstood:
+def _no_form(word: str) -> PflowError:
     if _is_url(word):
-        return NotUnderstood("A URL needs a name before it", suggestions=(f"pflow mcp add NAME {word}",))
+        return PflowError(
+            "A URL needs a name before it", suggestions=(f"pflow mcp add NAME {word}",), kind="usage"
+        )
     about = f"{word} is no JSON and no file" if word else "Nothing to add was given"
-    return NotUnderstood(f"{about}; a server is added in one of these forms", suggestions=FORMS)
+    return PflowError(f"{about}; a server is added in one of these forms", suggestions=FORMS, kind="usage")

@@ -6,8 +6,10 @@ A plugin author needs this package and nothing else of the host:
 - `entries`: what a plugin gives the registry: `NodeSource`, `Entry`, `Interface`, `Field`, `Sketch`;
   and what a host runs: `Node`.
 - `commands`: what a plugin gives the command line: `Command`, `Report`.
-- `hosts`: the handles a plugin is given: `Host`, `Run`, `NodeRef`, `Paths` and what hangs on them.
+- `hosts`: the handles a plugin is given: `Host`, `Run`, `NodeRef`, `Paths` and what they lead to.
 - `problems`: `Problem` (a finding) and `PflowError` (a failure), with their kinds and exit codes.
+- `checks`: the validators of all these.
+- `conformance`: checks that a host runs against itself.
 
 It imports pluggy, attrs and typing only, and knows nothing of any plugin.
 """
@@ -25,7 +27,6 @@ from pflow_mcp_plugin.contract.entries import (
 from pflow_mcp_plugin.contract.hookspecs import ENTRY_POINT_GROUP, PROJECT, hookimpl, hookspec
 from pflow_mcp_plugin.contract.hosts import (
     API,
-    FEATURES,
     Host,
     Library,
     NodeRef,
@@ -39,14 +40,13 @@ from pflow_mcp_plugin.contract.hosts import (
     Traces,
     Workflow,
 )
-from pflow_mcp_plugin.contract.problems import EXIT_CODES, Kind, PflowError, Problem
+from pflow_mcp_plugin.contract.problems import EXIT_CODES, Kind, PflowError, Problem, Ran
 
 __all__ = [
     "API",
     "ENTRY_POINT_GROUP",
     "EXIT_CODES",
     "FAILURES",
-    "FEATURES",
     "PROJECT",
     "Command",
     "CommandLike",
@@ -63,6 +63,7 @@ __all__ = [
     "Paths",
     "PflowError",
     "Problem",
+    "Ran",
     "Registry",
     "Report",
     "Run",

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 import attrs
 
+from pflow_mcp_plugin.contract.checks import flag, is_a, items, valid_name
 from pflow_mcp_plugin.contract.problems import PflowError
 
-
-def _words(path: Iterable[str]) -> tuple[str, ...]:
-    return tuple(path)
+_WORD = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
+_LOAD = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
 
 
 @attrs.frozen(kw_only=True)
@@ -19,28 +20,32 @@ class Command:
     """A command, announced without importing what runs it.
 
     Attributes:
-        path: The words that call it: `("mcp", "add")` is `pflow mcp add`.
+        path: The words that call it: `("mcp", "add")` is `pflow mcp add`. Each consists of lower-case
+            letters, digits and single hyphens.
         help: One line for the list of commands.
         load: `module:attribute` of a `CommandLike`, imported when the command runs.
         hidden: Left out of the list of commands.
+
+    Raises:
+        ValueError: A field does not have that form; names it.
+        TypeError: `path` is a string.
     """
 
-    path: tuple[str, ...] = attrs.field(converter=_words)
-    help: str
+    path: tuple[str, ...] = attrs.field(converter=items)
+    help: str = attrs.field(validator=valid_name)
     load: str = attrs.field()
-    hidden: bool = False
+    hidden: bool = attrs.field(default=False, validator=flag)
 
     @path.validator
     def _check_path(self, attribute: attrs.Attribute[tuple[str, ...]], value: tuple[str, ...]) -> None:
-        if not value or not all(isinstance(word, str) and word for word in value):
-            message = f"Command.path must hold at least one word, got {value!r}"
+        if not value or not all(isinstance(word, str) and _WORD.fullmatch(word) for word in value):
+            message = f"Command.path must be words of a-z, 0-9 and hyphens, got {value!r}"
             raise ValueError(message)
 
     @load.validator
     def _check_load(self, attribute: attrs.Attribute[str], value: str) -> None:
-        module, colon, name = value.partition(":")
-        if not (module and colon and name):
-            message = f"Command.load must read 'module:attribute', got {value!r}"
+        if not (isinstance(value, str) and _LOAD.fullmatch(value)):
+            message = f"Command.load must have the form 'module:attribute', got {value!r}"
             raise ValueError(message)
 
 
@@ -50,18 +55,26 @@ class Report:
 
     Attributes:
         data: JSON value for `--json`.
-        text: Lines for people, or a function that makes them, called only when they are shown.
+        text: Lines for people, or a function that returns them, called only when they are shown.
         error: Set when the command did its work but the outcome is a failure; `data` then
             stands in the envelope's `error.details.data`.
         beside: What stands in the envelope beside `data` or `error`, such as `trace_path`.
-        exit_code: The process exit code, where it is not the error's own.
+        exit_code: The process exit code, where it is not the error's own; 0 to 255.
+
+    Raises:
+        ValueError: A field is of the wrong type.
     """
 
     data: object = None
-    text: str | Callable[[], str] = ""
-    error: PflowError | None = None
-    beside: Mapping[str, object] = attrs.field(factory=dict)
-    exit_code: int | None = None
+    text: str | Callable[[], str] = attrs.field(default="", validator=is_a(str, Callable))
+    error: PflowError | None = attrs.field(default=None, validator=is_a(PflowError, type(None)))
+    beside: Mapping[str, object] = attrs.field(factory=dict, validator=is_a(Mapping))
+    exit_code: int | None = attrs.field(default=None)
+
+    @exit_code.validator
+    def _check_exit_code(self, attribute: attrs.Attribute[Any], value: object) -> None:
+        if value is not None and not (type(value) is int and 0 <= value <= 255):
+            raise ValueError(f"Report.exit_code must be a whole number from 0 to 255 or None, got {value!r}")
 
     def render(self) -> str:
         """Return the lines for people."""
@@ -72,11 +85,18 @@ class CommandLike(Protocol):
     """A loaded command. A `click.Command` is one.
 
     The host calls `main(argv, prog_name="pflow mcp add", obj=host, standalone_mode=False)`.
-    It returns a `Report` (or None) and raises `PflowError` for a failure; what else it raises is
+    It returns a `Report` (or None) and raises `PflowError` for a failure; anything else it raises is
     its parser's own complaint about the arguments. `--json` belongs to the host, which looks for
-    it in the arguments itself; a command declares the option for the sake of its help.
+    it in the arguments itself; a command declares the option so that its help lists it.
     """
 
     def main(self, args: Sequence[str], prog_name: str, *, standalone_mode: bool, **extra: Any) -> Any:
-        """Parse `args` and run; `extra` holds `obj`, the `Host`."""
+        """Parse `args` and run.
+
+        Args:
+            args: What follows the command's words.
+            prog_name: The words themselves, for usage messages.
+            standalone_mode: False: the command returns and raises, it does not end the process.
+            extra: `obj`, the `Host`. A later 1.x may pass more.
+        """
         ...

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, MutableMapping
-from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Literal, Protocol
 
 import attrs
 
+from pflow_mcp_plugin.contract.checks import each, flag, is_a, items, one_of, text, valid_name
 from pflow_mcp_plugin.contract.problems import Problem
 
-_ENTRY_KEYS = (
+_ALWAYS_SHOWN = (
     "class_name",
     "module",
     "file_path",
@@ -19,6 +23,8 @@ _ENTRY_KEYS = (
     "interface",
     "purity",
 )
+_SHOWN_WHEN_SET = ("labels", "family", "local_name")
+_OWN_KEYS = frozenset({"node", "retryable", *_ALWAYS_SHOWN, *_SHOWN_WHEN_SET})
 
 FAILURES = frozenset({"error", "rate_limited", "auth_failed", "resource_missing", "timeout"})
 """The actions by which nodes fail; one that the workflow routes nowhere fails the run."""
@@ -35,13 +41,19 @@ class Field:
         required: Whether the node fails without it.
         description: One or a few sentences for people.
         schema: The JSON Schema it was made from, untouched, where there is one.
+        shell_line: Whether a string is a line for a shell; the host then quotes the values of its
+            templates.
+
+    Raises:
+        ValueError: A field is of the wrong type.
     """
 
-    key: str
-    type: str = "any"
-    required: bool = False
-    description: str = ""
+    key: str = attrs.field(validator=text)
+    type: str = attrs.field(default="any", validator=valid_name)
+    required: bool = attrs.field(default=False, validator=flag)
+    description: str = attrs.field(default="", validator=text)
     schema: Mapping[str, Any] | bool | None = None
+    shell_line: bool = attrs.field(default=False, validator=flag)
 
     @property
     def types(self) -> tuple[str, ...]:
@@ -62,6 +74,8 @@ class Field:
             data["description"] = self.description
         if self.schema is not None:
             data["schema"] = self.schema
+        if self.shell_line:
+            data["shell_line"] = True
         return data
 
     @classmethod
@@ -73,12 +87,13 @@ class Field:
             required=data.get("required", False),
             description=data.get("description", ""),
             schema=data.get("schema"),
+            shell_line=data.get("shell_line", False),
         )
 
 
 @attrs.frozen(kw_only=True)
 class Interface:
-    """How a node is fed and what it gives.
+    """What a node takes and what it returns.
 
     Attributes:
         params: Every argument that it takes.
@@ -86,13 +101,17 @@ class Interface:
         actions: The actions that it may return.
         inputs: The keys it reads from the root of the shared store when no param is set.
         open: Whether it takes arguments beyond `params`.
+
+    Raises:
+        ValueError: A field is of the wrong type.
+        TypeError: A string stands where a list belongs.
     """
 
-    params: tuple[Field, ...] = ()
-    outputs: tuple[Field, ...] = ()
-    actions: tuple[str, ...] = ("default", "error")
-    inputs: tuple[str, ...] = ()
-    open: bool = False
+    params: tuple[Field, ...] = attrs.field(default=(), converter=items, validator=each(Field))
+    outputs: tuple[Field, ...] = attrs.field(default=(), converter=items, validator=each(Field))
+    actions: tuple[str, ...] = attrs.field(default=("default", "error"), converter=items, validator=each(str))
+    inputs: tuple[str, ...] = attrs.field(default=(), converter=items, validator=each(str))
+    open: bool = attrs.field(default=False, validator=flag)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form of `registry describe`."""
@@ -132,28 +151,46 @@ class Entry:
         type: What sort of entry it is, in the source's words.
         source: The name of the `NodeSource` that answers for it.
         purity: `flow_safe` when running it twice does no harm, else `impure`.
-        retryable: False for an impure node none of whose failures is ever safe to repeat, so that
-            trying it again, where a workflow asks for it, never comes about.
+        retryable: False for an impure node none of whose failures is ever safe to repeat, so that a
+            workflow that asks to retry it can be warned.
+        labels: What lists show beside it, in order, such as where it comes from.
+        family: What it belongs with, for search: nodes of one family are often used together. Its
+            source when left empty.
+        local_name: Its name within the family, for search. Its node type when left empty.
         extra: Keys of the source's own, passed through untouched.
+
+    Raises:
+        ValueError: A field is of the wrong type, or `extra` has a key that is ours.
     """
 
-    node: str
-    class_name: str
-    module: str
-    interface: Interface = attrs.field(factory=Interface)
-    description: str = ""
-    file_path: str = ""
-    type: str = "node"
-    source: str = ""
-    purity: Literal["impure", "flow_safe"] = "impure"
-    retryable: bool = True
+    node: str = attrs.field(validator=valid_name)
+    class_name: str = attrs.field(validator=valid_name)
+    module: str = attrs.field(validator=valid_name)
+    interface: Interface = attrs.field(factory=Interface, validator=is_a(Interface))
+    description: str = attrs.field(default="", validator=text)
+    file_path: str = attrs.field(default="", validator=text)
+    type: str = attrs.field(default="node", validator=text)
+    source: str = attrs.field(default="", validator=text)
+    purity: Literal["impure", "flow_safe"] = attrs.field(
+        default="impure", validator=one_of("impure", "flow_safe")
+    )
+    retryable: bool = attrs.field(default=True, validator=flag)
+    labels: Mapping[str, str] = attrs.field(factory=dict, validator=is_a(Mapping))
+    family: str = attrs.field(default="", validator=text)
+    local_name: str = attrs.field(default="", validator=text)
     extra: Mapping[str, Any] = attrs.field(factory=dict)
+
+    @extra.validator
+    def _check_extra(self, attribute: attrs.Attribute[Any], value: Mapping[str, Any]) -> None:
+        if taken := sorted(_OWN_KEYS & value.keys()):
+            raise ValueError(f"Entry.extra may not hold {', '.join(taken)}: set the field of that name")
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form of `registry describe`: our keys, then the source's own."""
         data: dict[str, Any] = {"node": self.node}
-        data.update({key: getattr(self, key) for key in _ENTRY_KEYS})
+        data.update({key: getattr(self, key) for key in _ALWAYS_SHOWN})
         data["interface"] = self.interface.to_dict()
+        data.update({key: value for key in _SHOWN_WHEN_SET if (value := getattr(self, key))})
         if not self.retryable:
             data["retryable"] = False
         data.update(self.extra)
@@ -162,39 +199,44 @@ class Entry:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Entry:
         """Build from the JSON form; keys that are not ours go to `extra`."""
-        known = {key: data[key] for key in (*_ENTRY_KEYS, "retryable") if key in data}
+        known = {key: value for key, value in data.items() if key in _OWN_KEYS}
         known["interface"] = Interface.from_dict(data.get("interface", {}))
-        extra = {key: value for key, value in data.items() if key not in known and key != "node"}
-        return cls(node=data["node"], extra=extra, **known)
+        extra = {key: value for key, value in data.items() if key not in _OWN_KEYS}
+        return cls(extra=extra, **known)
 
 
-class Sketch(NamedTuple):
-    """As much of an `Entry` as lists and searches need; ten thousand are soon made.
+@attrs.frozen(kw_only=True)
+class Sketch:
+    """As much of an `Entry` as lists and searches need; it is not validated, ten thousand are soon made.
 
     Attributes:
         node: The node type.
         description: What the node does.
         params: Key and description of each parameter.
-        labels: What a list shows beside it: `labels` among the entry's extra keys. `server`, or else
-            the source, is the family it belongs to, and `tool` its own name where that is no type.
+        labels: As of the entry.
+        family: As of the entry.
+        local_name: As of the entry.
         source: The name of the `NodeSource` that answers for it.
     """
 
     node: str
-    description: str
-    params: Mapping[str, str]
-    labels: Mapping[str, Any]
+    description: str = ""
+    params: Mapping[str, str] = attrs.field(factory=dict)
+    labels: Mapping[str, str] = attrs.field(factory=dict)
+    family: str = ""
+    local_name: str = ""
     source: str = ""
 
     @classmethod
     def of(cls, entry: Entry) -> Sketch:
         """Return the sketch of a whole entry."""
-        labels = entry.extra.get("labels")
         return cls(
             node=entry.node,
             description=entry.description,
             params={field.key: field.description for field in entry.interface.params},
-            labels=labels if isinstance(labels, dict) else {},
+            labels=entry.labels,
+            family=entry.family,
+            local_name=entry.local_name,
             source=entry.source,
         )
 
@@ -204,14 +246,14 @@ class Node(Protocol):
 
     A host instantiates the class without arguments, hands it its params (as the workflow gives
     them, templates resolved, what plugins injected, and its own id as `__node_id__`) and runs it
-    once. A node writes what it puts out, and `error`, into `shared` under the keys of its
-    `Interface`. It fails by raising, or by returning an action other than `default` with the
-    reason in `shared["error"]` (and, if it likes, the `PflowError` in `shared["__error__"]`); a
-    failure that the workflow routes nowhere fails the run.
+    once. A node writes its outputs, and `error`, into `shared` under the keys of its `Interface`.
+    It fails by raising, or by returning an action other than `default` with the reason in
+    `shared["error"]` (and, if it likes, the `PflowError` in `shared["__error__"]`); a failure that
+    the workflow routes nowhere fails the run.
     """
 
     def set_params(self, params: Mapping[str, Any]) -> None:
-        """Take the params."""
+        """Store the params."""
         ...
 
     def run(self, shared: MutableMapping[str, Any]) -> str | None:
@@ -227,41 +269,53 @@ class Node(Protocol):
         ...
 
 
-@runtime_checkable
-class NodeSource(Protocol):
-    """Answers for the node types of one plugin.
+class NodeSource(ABC):
+    """Answers for the node types of one plugin; a plugin extends it.
 
     A source is cheap to make: it reads nothing until it is asked, and it starts no server.
-    It may have two more attributes. `files`: a mapping of the files and folders it reads to what
-    each is for, which `config path` shows. `sketches()`: yields a `Sketch` of every entry; lists and
-    searches need no more, and take it where making whole entries is slow.
+
+    Attributes:
+        name: Unique among sources; `Entry.source` of its entries.
+        prefixes: Its node types start with one of these, e.g. `("mcp-",)`.
+        files: The files and folders it reads, each with what it is for; `config path` shows them.
     """
 
     name: str
-    """Unique among sources; `Entry.source` of its entries."""
-
     prefixes: tuple[str, ...]
-    """Its node types start with one of these, e.g. `("mcp-",)`."""
+    files: Mapping[Path, str] = MappingProxyType({})
 
+    @abstractmethod
     def fingerprint(self) -> str:
-        """Return a text that changes when the entries do; at most 5 ms, by stat only."""
-        ...
+        """Return a string that changes when the entries do; at most 5 ms, by stat only."""
 
+    @abstractmethod
     def get(self, node_type: str) -> Entry | None:
-        """Return the entry of a node type, or of an alias of one; None if there is none."""
-        ...
+        """Return the entry of a node type, or of an alias of one; None if there is none.
 
+        Raises:
+            PflowError: Why it cannot tell.
+        """
+
+    @abstractmethod
     def entries(self) -> Iterator[Entry]:
         """Yield every entry; called for lists and to build the search index only.
 
-        A `PflowError` says why it cannot tell; lists then do without it, and show that.
+        Raises:
+            PflowError: Why it cannot tell; lists then leave the source out, and show that.
         """
-        ...
+
+    def sketches(self) -> Iterator[Sketch]:
+        """Yield a `Sketch` of every entry; by default made of whole entries.
+
+        Raises:
+            PflowError: As for `entries`.
+        """
+        return map(Sketch.of, self.entries())
 
     def missing(self, node_type: str) -> Problem | None:
-        """Explain why a node type with our prefix is not there, with the next step."""
-        ...
+        """Explain why a node type with our prefix is not there, with the next step; by default None."""
+        return None
 
     def upgrade(self, node: Mapping[str, Any]) -> Mapping[str, Any] | None:
-        """Return a workflow node rewritten from an older shape, or None to leave it."""
-        ...
+        """Return a workflow node rewritten from an older shape, or None to leave it, the default."""
+        return None

@@ -52,7 +52,7 @@ def pflow_addhooks(manager: pluggy.PluginManager) -> None:
 
 @hookspec
 def pflow_configure(host: Host) -> None:
-    """Take note of the host; do no I/O.
+    """Keep the handle on the host; do no I/O.
 
     Called once, after every plugin is registered and before any hook below.
 
@@ -62,13 +62,14 @@ def pflow_configure(host: Host) -> None:
         >>> from pflow_mcp_plugin.contract import hookimpl
         >>> @hookimpl
         ... def pflow_configure(host):
-        ...     assert host.api >= (1, 0)
+        ...     if host.api < (1, 0):
+        ...         raise RuntimeError("shout needs contract 1.0 or later")
     """
 
 
 @hookspec
 def pflow_unconfigure(host: Host) -> None:
-    """Give back what `pflow_configure` took.
+    """Release what `pflow_configure` acquired.
 
     Called exactly once, when the program ends, if `pflow_configure` returned.
 
@@ -91,8 +92,8 @@ def pflow_register_nodes(host: Host) -> Iterable[NodeSource]:
         The plugin's node sources.
 
     Example:
-        >>> from pflow_mcp_plugin.contract import Entry, hookimpl
-        >>> class Shouts:
+        >>> from pflow_mcp_plugin.contract import Entry, NodeSource, hookimpl
+        >>> class Shouts(NodeSource):
         ...     name = "shouts"
         ...     prefixes = ("shout-",)
         ...     def fingerprint(self): return "1"
@@ -100,8 +101,6 @@ def pflow_register_nodes(host: Host) -> Iterable[NodeSource]:
         ...         return next((e for e in self.entries() if e.node == node_type), None)
         ...     def entries(self):
         ...         yield Entry(node="shout-loud", class_name="Loud", module="my_package.nodes")
-        ...     def missing(self, node_type): return None
-        ...     def upgrade(self, node): return None
         >>> @hookimpl
         ... def pflow_register_nodes(host):
         ...     return [Shouts()]
@@ -113,7 +112,8 @@ def pflow_register_nodes(host: Host) -> Iterable[NodeSource]:
 def pflow_inject_params(node: NodeRef) -> Mapping[str, object] | None:
     """Give a node special parameters when a workflow is compiled.
 
-    Called once for each node of the workflow.
+    Called exactly once for each node of the workflow; what every plugin returned stands in
+    `NodeRef.injected` from then on. The node's host is `node.host`.
 
     Returns:
         Parameters whose names have the form `__name__`, or None for nodes that are not yours.
@@ -176,7 +176,11 @@ def pflow_run_context(run: Run) -> AbstractContextManager[object] | None:
     Returns:
         A context manager, or None when the workflow has nothing of yours.
 
-    A context manager that raises when it is entered fails the run.
+    A context manager that raises when it is entered fails the run; those entered before it are
+    left. When the run fails, each is left as a `with` statement would leave it: `__exit__` receives
+    the failure, a `PflowError` (kind `interrupted` when the user stopped the run), and a generator
+    has it raised at its `yield`, so it cleans up in `finally`. The outcome of the run stands by then:
+    returning true does not change it, and what else `__exit__` raises is reported as a warning.
 
     Example:
         >>> from contextlib import contextmanager
@@ -184,7 +188,10 @@ def pflow_run_context(run: Run) -> AbstractContextManager[object] | None:
         >>> @contextmanager
         ... def microphone(run):
         ...     run.resources["shout"] = "on"
-        ...     yield
+        ...     try:
+        ...         yield
+        ...     finally:
+        ...         run.resources["shout"] = "off"
         >>> @hookimpl
         ... def pflow_run_context(run):
         ...     mine = any(node.type.startswith("shout-") for node in run.workflow.nodes)

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar, Literal
+from typing import Any, Literal
 
 import attrs
 
+from pflow_mcp_plugin.contract.checks import one_of, text
+
 Kind = Literal["usage", "config", "validation", "not_found", "connection", "execution", "interrupted"]
 """The `error.type` of the JSON envelope."""
+
+Ran = Literal["ran", "not ran", "unknown"]
+"""Whether the work that failed was done: a failure of unknown outcome is never repeated."""
 
 EXIT_CODES: Mapping[Kind, int] = {
     "usage": 2,
@@ -20,6 +25,8 @@ EXIT_CODES: Mapping[Kind, int] = {
     "interrupted": 130,
 }
 """The process exit code of a failure of each kind."""
+
+_RAN = ("ran", "not ran", "unknown")
 
 
 @attrs.frozen(kw_only=True)
@@ -35,12 +42,12 @@ class Problem:
         source: The file, plugin or node source that it comes from.
     """
 
-    message: str
-    path: str = ""
-    suggestion: str = ""
-    severity: Literal["error", "warning"] = "error"
-    kind: Kind = "validation"
-    source: str = ""
+    message: str = attrs.field(validator=text)
+    path: str = attrs.field(default="", validator=text)
+    suggestion: str = attrs.field(default="", validator=text)
+    severity: Literal["error", "warning"] = attrs.field(default="error", validator=one_of("error", "warning"))
+    kind: Kind = attrs.field(default="validation", validator=one_of(*EXIT_CODES))
+    source: str = attrs.field(default="", validator=text)
 
     def to_dict(self) -> dict[str, str]:
         """Return the filled fields, for `--json`."""
@@ -53,35 +60,53 @@ class Problem:
 
 
 class PflowError(Exception):
-    """A failure that is told to the user as it stands, without a traceback.
+    """A failure that is shown to the user as it stands, without a traceback.
+
+    The host acts on the fields `kind`, `action`, `ran`, `retryable` and `retry_after`; `details` are
+    for people and programs to read. Subclass it only where somebody catches the subclass.
 
     Args:
         message: What happened, to whom; one or a few lines.
+        kind: The envelope's `type`, which also decides the exit code.
         details: JSON values for the envelope's `details`.
         suggestions: Next steps, best first.
         problems: The findings behind the failure, when it was found by checking.
+        action: The flow action that a node takes when it fails with this error.
+        ran: Whether the work was done; None where the question does not arise.
+        retryable: Whether the same work may succeed, and does no harm, when it is tried again.
+        retry_after: Seconds that the other side asks to wait before that.
 
-    Attributes:
-        kind: The envelope's `type`; subclasses set their own.
-        action: The flow action a node takes when it fails with this error.
+    Raises:
+        ValueError: `kind` or `ran` is not one of theirs.
     """
 
-    kind: ClassVar[Kind] = "execution"
-    action: str = "error"
-
-    def __init__(
+    def __init__(  # noqa: PLR0913 - a field each, by keyword
         self,
         message: str,
         *,
+        kind: Kind = "execution",
         details: Mapping[str, object] | None = None,
         suggestions: tuple[str, ...] = (),
         problems: tuple[Problem, ...] = (),
+        action: str = "error",
+        ran: Ran | None = None,
+        retryable: bool = False,
+        retry_after: float | None = None,
     ) -> None:
+        if kind not in EXIT_CODES:
+            raise ValueError(f"PflowError.kind must be one of {', '.join(EXIT_CODES)}, got {kind!r}")
+        if ran is not None and ran not in _RAN:
+            raise ValueError(f"PflowError.ran must be one of {', '.join(_RAN)}, got {ran!r}")
         super().__init__(message)
         self.message = message
+        self.kind: Kind = kind
         self.details: dict[str, object] = dict(details or {})
         self.suggestions = suggestions
         self.problems = problems
+        self.action = action
+        self.ran = ran
+        self.retryable = retryable
+        self.retry_after = retry_after
 
     @property
     def exit_code(self) -> int:
@@ -89,8 +114,12 @@ class PflowError(Exception):
         return EXIT_CODES[self.kind]
 
     def to_dict(self) -> dict[str, object]:
-        """Return the envelope's `error` object."""
+        """Return the envelope's `error` object; what is known of the outcome stands in its details."""
         details = dict(self.details)
+        if self.ran is not None:
+            details |= {"ran": self.ran, "retryable": self.retryable}
+        if self.retry_after is not None:
+            details["retry_after"] = self.retry_after
         if self.problems:
             details["problems"] = [problem.to_dict() for problem in self.problems]
         return {
@@ -99,3 +128,13 @@ class PflowError(Exception):
             "details": details,
             "suggestions": list(self.suggestions),
         }
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle and copy whole: exceptions are otherwise rebuilt from `args`, the message alone."""
+        return _restored, (type(self), self.args, self.__dict__.copy())
+
+
+def _restored(cls: type[PflowError], args: tuple[object, ...], fields: Mapping[str, object]) -> PflowError:
+    error = cls.__new__(cls, *args)
+    error.__dict__.update(fields)
+    return error

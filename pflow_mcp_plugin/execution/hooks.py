@@ -7,8 +7,8 @@ from typing import Any
 
 import attrs
 
-from pflow_mcp_plugin.contract import PflowError
-from pflow_mcp_plugin.errors import CallFailed, Ran, Where
+from pflow_mcp_plugin.contract import PflowError, Ran
+from pflow_mcp_plugin.errors import CallFailed, Where
 from pflow_mcp_plugin.exchange import CallResult, ToolCall
 
 PREPARE = "pflow_mcp_prepare_call"

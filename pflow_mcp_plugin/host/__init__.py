@@ -11,6 +11,8 @@ Where to start reading:
 - `nodes`, `builtin`: the host's own nodes, which come through the same hooks as any plugin's
 - `settings`, `library`, `traces`: what the user keeps, and what runs leave
 - `cli`: the command line
+- `script`: workflows written in Python
+- `streams`, `interruption`: standard streams and Ctrl-C
 
 It imports the contract, `storage` and `redaction`, and knows nothing of any plugin.
 """

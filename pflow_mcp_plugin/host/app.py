@@ -10,20 +10,20 @@ from typing import TYPE_CHECKING
 
 import pluggy
 
-from pflow_mcp_plugin.contract import API, FEATURES, Paths, Problem
-from pflow_mcp_plugin.host.cli.output import write
+from pflow_mcp_plugin.contract import Host, Paths, Problem
 from pflow_mcp_plugin.host.plugins import Plugins
+from pflow_mcp_plugin.host.streams import write
 from pflow_mcp_plugin.storage import default_paths
 
 if TYPE_CHECKING:
-    from pflow_mcp_plugin.host.library import Library
-    from pflow_mcp_plugin.host.registry.lookup import Registry
-    from pflow_mcp_plugin.host.running import Runner
-    from pflow_mcp_plugin.host.settings import Settings
-    from pflow_mcp_plugin.host.traces import Traces
+    from pflow_mcp_plugin.host.library import WorkflowLibrary
+    from pflow_mcp_plugin.host.registry.lookup import NodeRegistry
+    from pflow_mcp_plugin.host.running import WorkflowRunner
+    from pflow_mcp_plugin.host.settings import StoredSettings
+    from pflow_mcp_plugin.host.traces import TraceFiles
 
 
-class EmbeddedHost:
+class EmbeddedHost(Host):
     """A pflow core of its own; what hangs on it is made when it is first asked for.
 
     Args:
@@ -32,8 +32,7 @@ class EmbeddedHost:
         show: Shows a warning to the user.
     """
 
-    api = API
-    features = frozenset(FEATURES)
+    api = (1, 0)  # what this host was written for, not the version that is installed
 
     def __init__(
         self, paths: Paths, manager: pluggy.PluginManager | None, show: Callable[[Problem], None]
@@ -49,39 +48,39 @@ class EmbeddedHost:
         return self.plugins.manager.hook
 
     @cached_property
-    def registry(self) -> Registry:
+    def registry(self) -> NodeRegistry:
         """Every node type."""
-        from pflow_mcp_plugin.host.registry.lookup import Registry
+        from pflow_mcp_plugin.host.registry.lookup import NodeRegistry
 
-        return Registry(self)
+        return NodeRegistry(self.paths, self.plugins, self._setting)
 
     @cached_property
-    def runner(self) -> Runner:
+    def runner(self) -> WorkflowRunner:
         """What checks and runs workflows."""
-        from pflow_mcp_plugin.host.running import Runner
+        from pflow_mcp_plugin.host.running import WorkflowRunner
 
-        return Runner(self)
+        return WorkflowRunner(self, self.registry, self.plugins)
 
     @cached_property
-    def settings(self) -> Settings:
+    def settings(self) -> StoredSettings:
         """What the user keeps with pflow."""
-        from pflow_mcp_plugin.host.settings import Settings
+        from pflow_mcp_plugin.host.settings import StoredSettings
 
-        return Settings(self.paths.config / "settings.json")
+        return StoredSettings(self.paths.config / "settings.json")
 
     @cached_property
-    def library(self) -> Library:
+    def library(self) -> WorkflowLibrary:
         """Saved workflows."""
-        from pflow_mcp_plugin.host.library import Library
+        from pflow_mcp_plugin.host.library import WorkflowLibrary
 
-        return Library(self.paths.data / "workflows")
+        return WorkflowLibrary(self.paths.data / "workflows")
 
     @cached_property
-    def traces(self) -> Traces:
+    def traces(self) -> TraceFiles:
         """What earlier runs recorded."""
-        from pflow_mcp_plugin.host.traces import Traces
+        from pflow_mcp_plugin.host.traces import TraceFiles
 
-        return Traces(self.paths.state / "traces")
+        return TraceFiles(self.paths.state / "traces")
 
     def report(self, problem: Problem) -> None:
         """Show a warning to the user, once for each text."""
@@ -100,8 +99,11 @@ class EmbeddedHost:
             self._show = show
 
     def refresh(self, source: str) -> None:
-        """Make the registry's index anew; it is one for all sources."""
+        """Rebuild the registry's index; it is one for all sources."""
         self.registry.refresh()
+
+    def _setting(self, key: str) -> str | None:
+        return self.settings.get(key)
 
     def close(self) -> None:
         """Close what was opened; plugins have been told before."""

@@ -8,14 +8,14 @@ from pflow_mcp_plugin.contract import Paths, PflowError, Problem
 from pflow_mcp_plugin.host.entrypoints import entry_points
 from pflow_mcp_plugin.host.plugins import is_own_script, own_distribution
 from pflow_mcp_plugin.host.registry.saved import SavedEntries
-from pflow_mcp_plugin.host.settings import Settings
+from pflow_mcp_plugin.host.settings import StoredSettings
 
 _SCRIPT = "pflow"
 
 
 def check_own_config(paths: Paths) -> list[Problem]:
     """Return every problem of the settings, the saved registry and the installed scripts."""
-    found = Settings(paths.config / "settings.json").check()
+    found = StoredSettings(paths.config / "settings.json").check()
     saved = SavedEntries(paths.data / "registry.json", found.append)
     try:
         list(saved.entries())

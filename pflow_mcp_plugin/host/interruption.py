@@ -4,15 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import ClassVar
-
-from pflow_mcp_plugin.contract import Kind, PflowError
-
-
-class Interrupted(PflowError):
-    """The user stopped the command or the run."""
-
-    kind: ClassVar[Kind] = "interrupted"
 
 
 @contextmanager

@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
-from pflow_mcp_plugin.contract import Kind, PflowError
+from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.host.plugins import Plugin, PluginFailed, door, own_distribution
 
 _SERVICE = "pflow"
-
-
-class KeyringUnusable(PflowError):
-    """The keyring is not there, is locked, or refuses."""
-
-    kind: ClassVar[Kind] = "config"
 
 
 def read(key: str) -> str | None:
     """Return the secret kept under a key, None if there is none.
 
     Raises:
-        KeyringUnusable: It cannot be asked.
+        PflowError: It cannot be asked.
     """
     value: str | None = _ask("get_password", key)
     return value
@@ -30,19 +24,21 @@ def write(key: str, value: str) -> None:
     """Keep a secret under a key.
 
     Raises:
-        KeyringUnusable: It cannot be kept, or is not: a keyring that is switched off takes everything.
+        PflowError: It cannot be kept, or is not: a keyring that is switched off takes everything.
     """
     _ask("set_password", key, value)
     if read(key) != value:
         message = f"The keyring took {key} and did not keep it"
-        raise KeyringUnusable(message, suggestions=("Switch it on, or keep the value in the settings file",))
+        raise PflowError(
+            message, suggestions=("Switch it on, or keep the value in the settings file",), kind="config"
+        )
 
 
 def remove(key: str) -> None:
     """Forget the secret under a key, if there is one.
 
     Raises:
-        KeyringUnusable: It cannot be removed.
+        PflowError: It cannot be removed.
     """
     if read(key) is not None:
         _ask("delete_password", key)
@@ -56,13 +52,13 @@ def _ask(question: str, key: str, *more: str) -> Any:
         message = f"{key} needs the keyring, and the package keyring is not installed"
         mine = own_distribution()
         package = f"'{mine.name}[keyring]'" if mine else "keyring"
-        raise KeyringUnusable(message, suggestions=(f"pip install {package}",)) from error
+        raise PflowError(message, suggestions=(f"pip install {package}",), kind="config") from error
     try:
         with door(Plugin("keyring"), "could not be asked", passing=(KeyringError,)):
             return getattr(keyring, question)(_SERVICE, key, *more)
     except (KeyringError, PluginFailed) as error:
         reason = error.reason if isinstance(error, PluginFailed) else str(error) or type(error).__name__
         message = f"The keyring refuses {key}: {reason}"
-        raise KeyringUnusable(
-            message, suggestions=("Unlock it, or keep the value in the settings file",)
+        raise PflowError(
+            message, suggestions=("Unlock it, or keep the value in the settings file",), kind="config"
         ) from error

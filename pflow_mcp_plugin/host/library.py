@@ -6,11 +6,11 @@ import re
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import attrs
 
-from pflow_mcp_plugin.contract import Kind, PflowError
+from pflow_mcp_plugin.contract import Library, PflowError, SavedWorkflow
 from pflow_mcp_plugin.storage import (
     StoreError,
     decode_json,
@@ -24,43 +24,8 @@ from pflow_mcp_plugin.storage import (
 _NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 
 
-class NotAName(PflowError):
-    """A name that no saved workflow can have."""
-
-    kind: ClassVar[Kind] = "usage"
-
-
-class NotSaved(PflowError):
-    """No workflow, or no version of it, is saved under a name."""
-
-    kind: ClassVar[Kind] = "not_found"
-
-
-@attrs.frozen(kw_only=True)
-class Saved:
-    """A saved workflow.
-
-    Attributes:
-        name: Its name in the library.
-        description: What it says of itself.
-        version: Counts how often it was changed, from 1.
-        path: Its file.
-        saved: When, as UTC time.
-    """
-
-    name: str
-    description: str
-    version: int
-    path: Path
-    saved: str
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the JSON form."""
-        return {**attrs.asdict(self), "path": str(self.path)}
-
-
 @attrs.frozen
-class Library:
+class WorkflowLibrary(Library):
     """A folder with one JSON file for each saved workflow, named after it.
 
     A file holds the workflow itself, so that it can be run, edited and handed on as it is. What it
@@ -93,10 +58,12 @@ class Library:
             content = read_bytes(path)
         if content is None:
             hint = f"There are versions 1 to {current}"
-            raise NotSaved(f"There is no version {version} of {name}", suggestions=(hint,))
+            raise PflowError(
+                f"There is no version {version} of {name}", suggestions=(hint,), kind="not_found"
+            )
         return decode_json(path, content, finite=True)
 
-    def describe(self, name: str) -> Saved:
+    def describe(self, name: str) -> SavedWorkflow:
         """Return what is known of a saved workflow.
 
         Raises:
@@ -104,7 +71,7 @@ class Library:
         """
         description = self.get(name).get("description", "")
         changed = time.gmtime(self.path(name).stat().st_mtime)
-        return Saved(
+        return SavedWorkflow(
             name=name,
             description=description if isinstance(description, str) else "",
             version=self._version(name),
@@ -112,7 +79,7 @@ class Library:
             saved=time.strftime("%Y-%m-%dT%H:%M:%SZ", changed),
         )
 
-    def save(self, name: str, workflow: Mapping[str, Any], description: str = "") -> Saved:
+    def save(self, name: str, workflow: Mapping[str, Any], description: str = "") -> SavedWorkflow:
         """Save a workflow under a name; what was there before is kept as an older version.
 
         Raises:
@@ -120,9 +87,10 @@ class Library:
                 and would be lost.
         """
         if not is_name(name):
-            raise NotAName(
+            raise PflowError(
                 f"{name!r} is no name for a workflow",
                 suggestions=("Use a-z, 0-9 and single hyphens between them, like daily-report",),
+                kind="usage",
             )
         path = self.path(name)
         content = encode_json(
@@ -167,12 +135,12 @@ class Library:
         stems = [path.stem for path in files_in(self._versions(name), ".json")]
         return max((int(stem) for stem in stems if stem.isdecimal()), default=0) + 1
 
-    def _not_saved(self, name: str) -> NotSaved:
+    def _not_saved(self, name: str) -> PflowError:
         from difflib import get_close_matches
 
         close = get_close_matches(name, self.names(), 1)
         hint = f"Did you mean {close[0]}?" if close else "See: pflow workflow list"
-        return NotSaved(f"No workflow is saved as {name}", suggestions=(hint,))
+        return PflowError(f"No workflow is saved as {name}", suggestions=(hint,), kind="not_found")
 
 
 def is_name(text: str) -> bool:

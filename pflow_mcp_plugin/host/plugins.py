@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache, partial
 from importlib import import_module
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import pluggy
 
-from pflow_mcp_plugin.contract import ENTRY_POINT_GROUP, Host, Kind, PflowError, Problem
+from pflow_mcp_plugin.contract import ENTRY_POINT_GROUP, Host, PflowError, Problem
 from pflow_mcp_plugin.host.entrypoints import Distribution, EntryPoint, entry_points
 from pflow_mcp_plugin.host.hooks import create_manager, uncalled_hooks
 from pflow_mcp_plugin.host.interruption import end_if_interrupted
@@ -74,19 +74,24 @@ class Plugin:
 
 
 class PluginFailed(PflowError):
-    """A plugin raised where the host called it."""
+    """A plugin raised where the host called it.
 
-    kind: ClassVar[Kind] = "config"
+    Args:
+        plugin: Whose code was called.
+        doing: What failed, as in "could not be loaded".
+        error: What it raised.
+    """
 
     def __init__(self, plugin: Plugin, doing: str, error: BaseException) -> None:
         self.reason = f"{doing}: {type(error).__name__}: {error}"
         step = f"Upgrade or uninstall {plugin.distribution}, or " if plugin.distribution else ""
         super().__init__(
             f"Plugin {plugin.label} {self.reason}",
+            kind="config",
             details={"plugin": plugin.name, "distribution": plugin.distribution, "version": plugin.version},
             suggestions=(f"{step}set {DISABLE_VARIABLE}={plugin.name}",),
         )
-        self.plugin = plugin
+        self._source = plugin.name
 
     def as_warning(self) -> Problem:
         """Return the failure as something that the host goes on after."""
@@ -95,7 +100,7 @@ class PluginFailed(PflowError):
             suggestion=self.suggestions[0],
             severity="warning",
             kind="config",
-            source=self.plugin.name,
+            source=self._source,
         )
 
 
@@ -133,6 +138,7 @@ class Plugins:
         self.scan = manager is None
         self.manager = create_manager() if manager is None else manager
         self.all: list[Plugin] = []
+        self._host: Host | None = None
 
     @property
     def loaded(self) -> list[Plugin]:
@@ -153,6 +159,7 @@ class Plugins:
 
     def configure(self, host: Host) -> None:
         """Hand every plugin the host; one that raises is unregistered."""
+        self._host = host
         for plugin, call in self.implementations("pflow_configure"):
             try:
                 with door(plugin, "could not be configured"):
@@ -166,12 +173,12 @@ class Plugins:
             with self.reporting(plugin, "could not be unconfigured"):
                 call(host)
 
-    def collect(self, hook: str, argument: object) -> Iterator[tuple[Plugin, list[Any]]]:
-        """Yield what each plugin contributes to a hook that returns an iterable."""
+    def collect(self, hook: str) -> Iterator[tuple[Plugin, list[Any]]]:
+        """Yield what each plugin contributes to a hook that takes the host and returns an iterable."""
         for plugin, call in self.implementations(hook):
             contribution: list[Any] = []
             with self.reporting(plugin, f"failed in {hook} and is left out there"):
-                contribution += call(argument) or ()
+                contribution += call(self._host) or ()
             yield plugin, contribution
 
     def implementations(self, hook: str) -> Iterator[tuple[Plugin, Callable[[Any], Any]]]:

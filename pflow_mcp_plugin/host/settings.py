@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import attrs
 
-from pflow_mcp_plugin.contract import Kind, PflowError, Problem
+from pflow_mcp_plugin.contract import PflowError, Problem, Settings
 from pflow_mcp_plugin.storage import CorruptFile, JsonStore
 
 Place = Literal["file", "keyring"]
@@ -18,14 +18,8 @@ Place = Literal["file", "keyring"]
 _KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 
 
-class NotAKey(PflowError):
-    """A key that no reference could spell."""
-
-    kind: ClassVar[Kind] = "usage"
-
-
 @attrs.frozen
-class Settings:
+class StoredSettings(Settings):
     """The settings file: `{"schema_version": 1, "env": {"KEY": "value"}, "keyring": ["OTHER"]}`.
 
     `env` holds keys with their values; `keyring` names the keys whose values the keyring of the
@@ -75,7 +69,7 @@ class Settings:
         """
         if not _KEY.fullmatch(key):
             message = f"{key!r} is no key: letters, digits, _ . and -, not beginning with a digit"
-            raise NotAKey(message)
+            raise PflowError(message, kind="usage")
         if keyring:
             from pflow_mcp_plugin.host import keychain
 

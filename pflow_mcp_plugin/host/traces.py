@@ -4,24 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import attrs
 
-from pflow_mcp_plugin.contract import Kind, PflowError
+from pflow_mcp_plugin.contract import PflowError, Traces
 from pflow_mcp_plugin.storage import CorruptFile, StoreError, decode_json, files_in, read_bytes
 
 LATEST = "latest"
 
 
-class NoSuchTrace(PflowError):
-    """There is no trace of a run."""
-
-    kind: ClassVar[Kind] = "not_found"
-
-
 @attrs.frozen
-class Traces:
+class TraceFiles(Traces):
     """A folder with one JSON file for each run."""
 
     folder: Path
@@ -34,7 +28,7 @@ class Traces:
         """Return the trace of a run: by its id, the beginning of one, or `latest`.
 
         Raises:
-            NoSuchTrace: There is none, or several ids begin so.
+            PflowError: There is none, or several ids begin so.
         """
         paths = self.paths()
         found = paths[:1] if run == LATEST else [path for path in paths if run and path.stem.startswith(run)]
@@ -43,11 +37,11 @@ class Traces:
             return (exact or found)[0]
         if found:
             message = f"{len(found)} runs begin with {run}"
-            raise NoSuchTrace(message, suggestions=tuple(path.stem for path in found[:5]))
+            raise PflowError(message, suggestions=tuple(path.stem for path in found[:5]), kind="not_found")
         message = (
             "There are no traces yet" if run == LATEST else f"There is no trace of a run {run or repr(run)}"
         )
-        raise NoSuchTrace(message, suggestions=("See: pflow trace list",) if paths else ())
+        raise PflowError(message, suggestions=("See: pflow trace list",) if paths else (), kind="not_found")
 
     def read(self, path: Path) -> dict[str, Any]:
         """Return what a trace file says.
@@ -57,7 +51,7 @@ class Traces:
         """
         content = read_bytes(path)
         if content is None:
-            raise NoSuchTrace(f"There is no {path}")
+            raise PflowError(f"There is no {path}", kind="not_found")
         data = decode_json(path, content)
         steps = data.get("steps")
         if not isinstance(steps, list) or not all(isinstance(step, dict) for step in steps):

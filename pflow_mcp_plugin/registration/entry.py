@@ -32,6 +32,9 @@ def entry(record: ToolRecord, server: Server) -> Entry:
         description=_description(tool),
         interface=interface(tool),
         purity=purity(tool, server),
+        labels=_labels(record),
+        family=record.server,
+        local_name=tool.name,
         extra={
             "mcp_config": {
                 "server_id": record.server,
@@ -40,7 +43,6 @@ def entry(record: ToolRecord, server: Server) -> Entry:
                 "version": record.info.version,
                 "manifest_hash": record.manifest_hash,
             },
-            "labels": _labels(record),
         },
     )
 
@@ -48,7 +50,15 @@ def entry(record: ToolRecord, server: Server) -> Entry:
 def sketch(record: ToolRecord) -> Sketch:
     """Return the sketch of a tool's entry."""
     tool = record.tool
-    return Sketch(record.node, _description(tool), described(tool), _labels(record), SOURCE)
+    return Sketch(
+        node=record.node,
+        description=_description(tool),
+        params=described(tool),
+        labels=_labels(record),
+        family=record.server,
+        local_name=tool.name,
+        source=SOURCE,
+    )
 
 
 def printable(text: str) -> str:

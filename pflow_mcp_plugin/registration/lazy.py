@@ -7,13 +7,13 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from pflow_mcp_plugin.config.where import server_file, stamp, tool_folder
-from pflow_mcp_plugin.contract import Entry, Paths, Problem, Sketch
+from pflow_mcp_plugin.contract import Entry, NodeSource, Paths, Problem, Sketch
 
 if TYPE_CHECKING:
     from pflow_mcp_plugin.registration.source import ToolSource
 
 
-class LazyToolSource:
+class LazyToolSource(NodeSource):
     """A `ToolSource` that costs nothing until it is used.
 
     Lists and searches need its fingerprint only, for their index is there already; that takes no

@@ -11,7 +11,7 @@ import attrs
 from pflow_mcp_plugin import naming
 from pflow_mcp_plugin.config.store import ServerStore
 from pflow_mcp_plugin.config.where import stamp
-from pflow_mcp_plugin.contract import Entry, PflowError, Problem, Sketch
+from pflow_mcp_plugin.contract import Entry, NodeSource, PflowError, Problem, Sketch
 from pflow_mcp_plugin.discovery.catalog import Catalog
 from pflow_mcp_plugin.discovery.selection import allows
 from pflow_mcp_plugin.registration.entry import SOURCE, entry, sketch
@@ -21,7 +21,7 @@ from pflow_mcp_plugin.types import Server, ToolRecord
 _OLD_TYPE = "mcp_wrapper"
 
 
-class ToolSource:
+class ToolSource(NodeSource):
     """Tools as nodes: what the last syncs found, seen through the config as it is now.
 
     Args:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import ClassVar
 
-from pflow_mcp_plugin.contract import Kind, PflowError
+from pflow_mcp_plugin.contract import PflowError
 
 
 class CorruptFile(PflowError):
@@ -18,8 +17,6 @@ class CorruptFile(PflowError):
         column: Column of the mistake, from 1.
     """
 
-    kind: ClassVar[Kind] = "config"
-
     def __init__(self, path: Path, reason: str, *, line: int = 0, column: int = 0) -> None:
         place = f", line {line}, column {column}" if line else ""
         details: dict[str, object] = {"path": str(path)}
@@ -27,6 +24,7 @@ class CorruptFile(PflowError):
             details |= {"line": line, "column": column}
         super().__init__(
             f"{path}{place}: {reason}",
+            kind="config",
             details=details,
             suggestions=(f"Correct {path}, or move it away to start afresh",),
         )
@@ -39,11 +37,10 @@ class CorruptFile(PflowError):
 class StoreError(PflowError):
     """A file could not be read, locked or written; what was there before still is."""
 
-    kind: ClassVar[Kind] = "config"
-
     def __init__(self, path: Path, reason: str, *, suggestion: str = "") -> None:
         super().__init__(
             f"{path}: {reason}",
+            kind="config",
             details={"path": str(path)},
             suggestions=(suggestion,) if suggestion else (),
         )

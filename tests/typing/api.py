@@ -42,11 +42,11 @@ class Loud:
         return None
 
 
-class Shouts:
+class Shouts(NodeSource):
     """A source of one node."""
 
     name = "shouts"
-    prefixes: tuple[str, ...] = ("shout-",)
+    prefixes = ("shout-",)
 
     def fingerprint(self) -> str:
         return "1"
@@ -63,17 +63,14 @@ class Shouts:
     def missing(self, node_type: str) -> Problem | None:
         return Problem(message=f"No shout {node_type}", suggestion="Use shout-loud")
 
-    def upgrade(self, node: Mapping[str, Any]) -> Mapping[str, Any] | None:
-        return None
-
 
 class Shout:
     """A command, without click."""
 
     def main(self, args: Iterable[str], prog_name: str, *, standalone_mode: bool, **extra: Any) -> Report:
         host: Host = extra["obj"]
-        if "shout" in host.features:
-            raise PflowError("This host shouts by itself", suggestions=("Let it",))
+        if host.api < (1, 0):
+            raise PflowError("This host is too old to shout", kind="config", suggestions=("Upgrade it",))
         return Report(data=list(args), text=" ".join(args).upper())
 
 
@@ -99,7 +96,8 @@ def pflow_register_commands(host: Host) -> Iterable[Command]:
 
 @hookimpl
 def pflow_inject_params(node: NodeRef) -> Mapping[str, object] | None:
-    return {"__volume__": 11} if node.type.startswith("shout-") else None
+    quiet = node.host.settings is not None and node.host.settings.get("QUIET")
+    return {"__volume__": 1 if quiet else 11} if node.type.startswith("shout-") else None
 
 
 @hookimpl
@@ -115,6 +113,8 @@ def microphone(run: Run) -> Iterator[None]:
 
 
 def use(host: Host) -> None:
+    if host.runner is None:
+        return
     outcome = host.runner.run({"nodes": [{"id": "loud", "type": "shout-loud"}]}, {})
     assert_type(outcome, Outcome)
     assert_type(outcome.error, PflowError | None)

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from pflow_mcp_plugin.client.exchange import Exchange
-from pflow_mcp_plugin.errors import CallFailed, ConnectionFailed, McpError, Phase, Ran, Where
+from pflow_mcp_plugin.contract import Ran
+from pflow_mcp_plugin.errors import CallFailed, ConnectionFailed, McpError, Phase, Where
 from pflow_mcp_plugin.redaction import Redactor
 from pflow_mcp_plugin.types import Server
 

@@ -8,6 +8,7 @@ from typing import Any
 from urllib.parse import urljoin, urlsplit
 
 from pflow_mcp_plugin.client.failures.evidence import Evidence, failure
+from pflow_mcp_plugin.client.keeping import retry_after
 from pflow_mcp_plugin.errors import McpError
 
 _SNIPPET = 200
@@ -51,7 +52,7 @@ def _refused(status: int, evidence: Evidence) -> McpError:
         retryable=status == HTTPStatus.TOO_MANY_REQUESTS,
         next_step=step,
         status=status,
-        retry_after=evidence.exchange.headers.get("retry-after"),
+        retry_after=retry_after(evidence.exchange.headers.get("retry-after", "")),
         scope=_challenge(evidence).get("scope"),
         body=evidence.exchange.body,
     )

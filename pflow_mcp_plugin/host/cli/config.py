@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import ClassVar
 
 import click
 
-from pflow_mcp_plugin.contract import Kind, Paths, PflowError, Problem, Report
+from pflow_mcp_plugin.contract import Paths, PflowError, Problem, Report
 from pflow_mcp_plugin.host.app import EmbeddedHost
 from pflow_mcp_plugin.host.cli.options import json_option
 from pflow_mcp_plugin.host.cli.output import problem_lines
@@ -16,18 +15,12 @@ from pflow_mcp_plugin.host.cli.tables import table
 from pflow_mcp_plugin.host.registry.sources import asked
 
 
-class ConfigUnsound(PflowError):
-    """A config file has mistakes."""
-
-    kind: ClassVar[Kind] = "config"
-
-
 @click.command()
 @json_option
 @click.pass_obj
 def check(host: EmbeddedHost) -> Report:
     """Check the config of pflow and of every plugin, and list every problem."""
-    found = host.plugins.collect("pflow_validate_config", host)
+    found = host.plugins.collect("pflow_validate_config")
     return findings_report([problem for _, problems in found for problem in problems])
 
 
@@ -48,7 +41,9 @@ def findings_report(problems: list[Problem]) -> Report:
     errors = sum(problem.severity == "error" for problem in problems)
     if errors:
         count = "1 problem" if errors == 1 else f"{errors} problems"
-        return Report(data=data, error=ConfigUnsound(f"The config has {count}", problems=tuple(problems)))
+        return Report(
+            data=data, error=PflowError(f"The config has {count}", problems=tuple(problems), kind="config")
+        )
     return Report(data=data, text="\n".join(["The config is sound", *problem_lines(tuple(problems))]))
 
 

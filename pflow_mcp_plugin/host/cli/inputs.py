@@ -6,24 +6,24 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from pflow_mcp_plugin.host.cli.tree import Misused
+from pflow_mcp_plugin.contract import PflowError
 
 
 def parse_inputs(words: Sequence[str]) -> dict[str, str]:
     """Return the inputs that are written `name=value`.
 
     Raises:
-        Misused: One has no name, or comes twice.
+        PflowError: One has no name, or comes twice.
     """
     values: dict[str, str] = {}
     for word in words:
         name, equals, value = word.partition("=")
         if not name or not equals:
             message = f"{word!r} is no input"
-            raise Misused(message, suggestions=("Write NAME=VALUE",))
+            raise PflowError(message, suggestions=("Write NAME=VALUE",), kind="usage")
         if name in values:
             message = f"The input {name} is given twice"
-            raise Misused(message)
+            raise PflowError(message, kind="usage")
         values[name] = value
     return values
 

@@ -11,9 +11,10 @@ import pluggy
 
 from pflow_mcp_plugin.contract import PflowError, Report
 from pflow_mcp_plugin.host.app import open_host
-from pflow_mcp_plugin.host.cli.output import Output, is_of_output, lost, prepare_streams, wants_json
-from pflow_mcp_plugin.host.cli.tree import PROGRAM, Misused, build_cli
-from pflow_mcp_plugin.host.interruption import Interrupted, interrupts_kept
+from pflow_mcp_plugin.host.cli.output import Output, wants_json
+from pflow_mcp_plugin.host.cli.tree import PROGRAM, build_cli
+from pflow_mcp_plugin.host.interruption import interrupts_kept
+from pflow_mcp_plugin.host.streams import is_of_output, lost, prepare_streams
 
 
 def main(argv: Sequence[str] | None = None, manager: pluggy.PluginManager | None = None) -> int:
@@ -38,17 +39,17 @@ def main(argv: Sequence[str] | None = None, manager: pluggy.PluginManager | None
     except click.ClickException as error:
         return output.fail(_misused(error))
     except (KeyboardInterrupt, click.Abort):
-        return output.fail(Interrupted("interrupted"))
+        return output.fail(PflowError("interrupted", kind="interrupted"))
     except OSError as error:
         if not is_of_output(error):
             raise
         return lost(sys.stdout, error)
 
 
-def _misused(error: click.ClickException) -> Misused:
+def _misused(error: click.ClickException) -> PflowError:
     context = getattr(error, "ctx", None)
     suggestions = (f"See: {context.command_path} --help",) if context else ()
-    return Misused(error.format_message(), suggestions=suggestions)
+    return PflowError(error.format_message(), suggestions=suggestions, kind="usage")
 
 
 def _debug(error: PflowError) -> None:

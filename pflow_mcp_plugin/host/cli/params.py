@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from pflow_mcp_plugin.contract import Entry, Field, Problem
-from pflow_mcp_plugin.host.cli.tree import Misused
+from pflow_mcp_plugin.contract import Entry, Field, PflowError, Problem
 from pflow_mcp_plugin.host.workflow.coercion import TypeMismatch, coerce, typed
 from pflow_mcp_plugin.host.workflow.findings import did_you_mean, listing
 from pflow_mcp_plugin.host.workflow.templates import literal
@@ -19,7 +18,7 @@ def read_params(entry: Entry, given: Mapping[str, str]) -> dict[str, object]:
         given: What was typed, by parameter.
 
     Raises:
-        Misused: Some are lacking, unknown, or do not fit their type; names each.
+        PflowError: Some are lacking, unknown, or do not fit their type; names each.
     """
     fields = {field.key: field for field in entry.interface.params}
     meant = {name: typed(text, fields[name]) if name in fields else text for name, text in given.items()}
@@ -52,8 +51,10 @@ def _see(entry: Entry, word: str = "Run") -> str:
     return f"{word}: pflow registry describe {entry.node}"
 
 
-def _misused(entry: Entry, problems: tuple[Problem, ...]) -> Misused:
+def _misused(entry: Entry, problems: tuple[Problem, ...]) -> PflowError:
     if len(problems) > 1:
         message = f"Node {entry.node} cannot be run so: {len(problems)} problems"
-        return Misused(message, problems=problems)
-    return Misused(problems[0].message, suggestions=(problems[0].suggestion,), problems=problems)
+        return PflowError(message, problems=problems, kind="usage")
+    return PflowError(
+        problems[0].message, suggestions=(problems[0].suggestion,), problems=problems, kind="usage"
+    )

@@ -3,28 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import ClassVar
 
 import click
 
-from pflow_mcp_plugin.contract import Entry, Field, Kind, PflowError, Report
+from pflow_mcp_plugin.contract import Entry, Field, PflowError, Report
 from pflow_mcp_plugin.host.app import EmbeddedHost
 from pflow_mcp_plugin.host.cli.inputs import parse_inputs
 from pflow_mcp_plugin.host.cli.options import json_option
 from pflow_mcp_plugin.host.cli.output import problem_lines, to_json
 from pflow_mcp_plugin.host.cli.structure import structure
 from pflow_mcp_plugin.host.cli.tables import table
-from pflow_mcp_plugin.host.cli.tree import Misused
 from pflow_mcp_plugin.host.registry.index import Row
 
 _PATHS = 100
 """So many paths are shown to people."""
-
-
-class RegistryUnsound(PflowError):
-    """Entries of the registry have mistakes."""
-
-    kind: ClassVar[Kind] = "config"
 
 
 @click.command()
@@ -115,15 +107,17 @@ def export(host: EmbeddedHost) -> Report:
 def validate(host: EmbeddedHost, nodes: tuple[str, ...], *, every: bool) -> Report:
     """Check node types: that each can be loaded and that its interface makes sense; none is run."""
     if nodes and every:
-        raise Misused("Give node types or --all, not both")
-    from pflow_mcp_plugin.host.registry.checking import check_nodes
+        raise PflowError("Give node types or --all, not both", kind="usage")
+    from pflow_mcp_plugin.host.registry.checking import as_error, check_nodes
 
-    count, problems = check_nodes(host, nodes)
+    with host.gathering() as reported:
+        count, found = check_nodes(host, host.registry, nodes)
+    problems = [*map(as_error, reported), *found]
     data = [problem.to_dict() for problem in problems]
     errors = sum(problem.severity == "error" for problem in problems)
     if errors:
         message = f"The registry has {_counted(errors, 'problem')}"
-        return Report(data=data, error=RegistryUnsound(message, problems=tuple(problems)))
+        return Report(data=data, error=PflowError(message, problems=tuple(problems), kind="config"))
     sound = f"{_counted(count, 'node type')} checked, nothing is wrong"
     return Report(data=data, text="\n".join([sound, *problem_lines(tuple(problems))]))
 

@@ -5,29 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import click
 
-from pflow_mcp_plugin.contract import Kind, Outcome, PflowError, Problem, Report
+from pflow_mcp_plugin.contract import Outcome, PflowError, Problem, Report
 from pflow_mcp_plugin.host.app import EmbeddedHost
 from pflow_mcp_plugin.host.cli.inputs import parse_inputs, piped_inputs
 from pflow_mcp_plugin.host.cli.options import json_option
 from pflow_mcp_plugin.host.cli.output import problem_lines, to_json
 from pflow_mcp_plugin.host.library import is_name
 from pflow_mcp_plugin.host.workflow import load_workflow
-
-
-class NoSuchWorkflow(PflowError):
-    """There is no such workflow file."""
-
-    kind: ClassVar[Kind] = "not_found"
-
-
-class WorkflowUnsound(PflowError):
-    """A workflow was checked and has problems."""
-
-    kind: ClassVar[Kind] = "validation"
 
 
 @click.command()
@@ -69,7 +57,7 @@ def find_workflow(host: EmbeddedHost, word: str) -> dict[str, Any]:
         close = get_close_matches(word, host.library.names(), 1)
         hints = tuple(f"Did you mean {name}?" for name in close) or _similar_files(Path(f"{word}.json"))
         message = f"{word} is neither a saved workflow nor a file"
-        raise NoSuchWorkflow(message, suggestions=hints or ("See: pflow workflow list",))
+        raise PflowError(message, suggestions=hints or ("See: pflow workflow list",), kind="not_found")
     return read_workflow(Path(word))
 
 
@@ -82,13 +70,15 @@ def read_workflow(path: Path) -> dict[str, Any]:
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError as error:
-        raise NoSuchWorkflow(f"No such file: {path}", suggestions=_similar_files(path)) from error
+        raise PflowError(
+            f"No such file: {path}", suggestions=_similar_files(path), kind="not_found"
+        ) from error
     except OSError as error:
         message = f"{path} cannot be read: {error.strerror}"
-        raise NoSuchWorkflow(message) from error
+        raise PflowError(message, kind="not_found") from error
     except UnicodeDecodeError as error:
         message = f"{path} is not UTF-8 (byte {error.start})"
-        raise WorkflowUnsound(message, suggestions=("Save it as UTF-8",)) from error
+        raise PflowError(message, suggestions=("Save it as UTF-8",), kind="validation") from error
     return load_workflow(text, str(path))
 
 
@@ -120,7 +110,9 @@ def findings_report(name: str, problems: Sequence[Problem]) -> Report:
     if not errors:
         return Report(data=data, text="\n".join([f"{name} is valid", *problem_lines(warnings)]))
     count = "1 problem" if len(errors) == 1 else f"{len(errors)} problems"
-    return Report(data=data, error=WorkflowUnsound(f"{name} has {count}", problems=(*errors, *warnings)))
+    return Report(
+        data=data, error=PflowError(f"{name} has {count}", problems=(*errors, *warnings), kind="validation")
+    )
 
 
 def _shown(value: object) -> str:

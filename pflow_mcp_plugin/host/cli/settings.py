@@ -3,22 +3,14 @@
 from __future__ import annotations
 
 import sys
-from typing import ClassVar
 
 import click
 
-from pflow_mcp_plugin.contract import Kind, PflowError, Report
+from pflow_mcp_plugin.contract import PflowError, Report
 from pflow_mcp_plugin.host.app import EmbeddedHost
 from pflow_mcp_plugin.host.cli.options import json_option
 from pflow_mcp_plugin.host.cli.tables import table
-from pflow_mcp_plugin.host.cli.tree import Misused
 from pflow_mcp_plugin.redaction import mask
-
-
-class NotSet(PflowError):
-    """The settings have no such key."""
-
-    kind: ClassVar[Kind] = "not_found"
 
 
 @click.command()
@@ -80,7 +72,7 @@ def _piped() -> str:
     value = text.removesuffix("\n").removesuffix("\r")
     if not value:
         message = "Standard input holds no value"
-        raise Misused(message, suggestions=("Pipe it in: ... | pflow settings set KEY -",))
+        raise PflowError(message, suggestions=("Pipe it in: ... | pflow settings set KEY -",), kind="usage")
     return value
 
 
@@ -88,9 +80,9 @@ def _named(place: str) -> str:
     return "keyring" if place == "keyring" else "settings file"
 
 
-def _not_set(host: EmbeddedHost, key: str, otherwise: str) -> NotSet:
+def _not_set(host: EmbeddedHost, key: str, otherwise: str) -> PflowError:
     from difflib import get_close_matches
 
     close = get_close_matches(key, host.settings.names(), 1)
     hint = f"Did you mean {close[0]}?" if close else otherwise
-    return NotSet(f"{key} is not set", suggestions=(hint,))
+    return PflowError(f"{key} is not set", suggestions=(hint,), kind="not_found")

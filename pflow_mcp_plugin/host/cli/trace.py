@@ -11,8 +11,9 @@ import click
 from pflow_mcp_plugin.contract import PflowError, Report
 from pflow_mcp_plugin.host.app import EmbeddedHost
 from pflow_mcp_plugin.host.cli.options import json_option
-from pflow_mcp_plugin.host.cli.output import plain, to_json
+from pflow_mcp_plugin.host.cli.output import to_json
 from pflow_mcp_plugin.host.cli.tables import table
+from pflow_mcp_plugin.host.streams import plain
 from pflow_mcp_plugin.host.traces import LATEST
 from pflow_mcp_plugin.storage import write_output
 

@@ -9,30 +9,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from importlib import import_module
-from typing import Any, ClassVar
+from typing import Any
 
 import attrs
 import click
 
-from pflow_mcp_plugin.contract import Command, Kind, PflowError, Problem, Report
+from pflow_mcp_plugin.contract import Command, PflowError, Problem, Report
 from pflow_mcp_plugin.host.app import EmbeddedHost
-from pflow_mcp_plugin.host.cli.output import is_of_output
 from pflow_mcp_plugin.host.plugins import Plugin, PluginFailed, Plugins, door, own_distribution
+from pflow_mcp_plugin.host.streams import is_of_output
 
 PROGRAM = "pflow"
 _ROOT_HELP = "Run workflows, and see which nodes they can be made of."
 _PASSING = (PflowError, click.ClickException, click.Abort, click.exceptions.Exit, SystemExit)
 """What a command raises to say how it went; SystemExit is click's way to end at a closed pipe."""
-
-
-class Misused(PflowError):
-    """The command line is not one that pflow understands."""
-
-    kind: ClassVar[Kind] = "usage"
-
-
-class CommandCrashed(PflowError):
-    """A command raised what no command should: a mistake in its code."""
 
 
 class Branch(click.Group):
@@ -57,13 +47,13 @@ class Branch(click.Group):
         """Return the command that the first argument names.
 
         Raises:
-            Misused: There is none; names the closest.
+            PflowError: There is none; names the closest.
         """
         if self.get_command(ctx, args[0]) is None:
             raise self._unknown(ctx, args[0])
         return super().resolve_command(ctx, args)
 
-    def _unknown(self, ctx: click.Context, name: str) -> Misused:
+    def _unknown(self, ctx: click.Context, name: str) -> PflowError:
         from difflib import get_close_matches
 
         suggestions = [
@@ -71,9 +61,10 @@ class Branch(click.Group):
         ]
         absent = (plugin for plugin in self._plugins.all if plugin.name == name and plugin.status != "loaded")
         suggestions += [f"The plugin {plugin.label} is {plugin.status}: {plugin.reason}" for plugin in absent]
-        return Misused(
+        return PflowError(
             f"No such command: {ctx.command_path} {name}",
             suggestions=tuple(suggestions) or (f"See: {ctx.command_path} --help",),
+            kind="usage",
         )
 
 
@@ -134,7 +125,7 @@ def build_cli(host: EmbeddedHost) -> click.Group:
         help="Show the version and exit.",
     )
     root = Branch(PROGRAM, _ROOT_HELP, host.plugins, [version])
-    for plugin, commands in host.plugins.collect("pflow_register_commands", host):
+    for plugin, commands in host.plugins.collect("pflow_register_commands"):
         for command in commands:
             problem = _graft(root, command, plugin, host.plugins)
             if problem:
@@ -190,7 +181,7 @@ def _show_help(ctx: click.Context, *, json: bool) -> Report | None:
         return None
     if json:
         message = f"{ctx.command_path}: a command is missing"
-        raise Misused(message, suggestions=(f"See: {ctx.command_path} --help",))
+        raise PflowError(message, suggestions=(f"See: {ctx.command_path} --help",), kind="usage")
     return Report(text=ctx.get_help())
 
 
@@ -201,8 +192,8 @@ def _show_version(ctx: click.Context, _parameter: click.Parameter, wanted: objec
         ctx.exit()
 
 
-def _crash(path: str, plugin: Plugin, failed: PluginFailed) -> CommandCrashed:
-    return CommandCrashed(
+def _crash(path: str, plugin: Plugin, failed: PluginFailed) -> PflowError:
+    return PflowError(
         f"`{path}` of the plugin {plugin.label} {failed.reason}",
         details=failed.details,
         suggestions=("This is a mistake in its code; with PFLOW_DEBUG=1 the traceback is shown",),

@@ -13,14 +13,6 @@ from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.host.nodes.arguments import argument
 
 
-class FileProblem(PflowError):
-    """A file could not be read or written; names it and says why."""
-
-    def __init__(self, doing: str, path: Path, reason: str, *suggestions: str) -> None:
-        message = f"Cannot {doing} {path}: {reason}"
-        super().__init__(message, details={"file_path": str(path)}, suggestions=suggestions)
-
-
 class ReadFile(pocketflow.Node):  # type: ignore[misc]  # pocketflow ships no types
     """Reads a text file."""
 
@@ -33,18 +25,18 @@ class ReadFile(pocketflow.Node):  # type: ignore[misc]  # pocketflow ships no ty
         """Return the text, line ends as they are.
 
         Raises:
-            FileProblem: It is not there, cannot be read, or is not text in that encoding.
+            PflowError: It is not there, cannot be read, or is not text in that encoding.
         """
         path, encoding = prep_res
         try:
             with path.open(encoding=encoding, newline="") as file:
                 return file.read()
         except OSError as error:
-            raise FileProblem("read", path, error.strerror or str(error)) from error
+            raise _file_problem("read", path, error.strerror or str(error)) from error
         except UnicodeError as error:
-            raise FileProblem("read", path, f"it is not {encoding} text", "Set encoding") from error
+            raise _file_problem("read", path, f"it is not {encoding} text", "Set encoding") from error
         except LookupError as error:
-            raise FileProblem("read", path, f"there is no encoding {encoding}", "Use utf-8") from error
+            raise _file_problem("read", path, f"there is no encoding {encoding}", "Use utf-8") from error
 
     def post(self, shared: MutableMapping[str, Any], prep_res: tuple[Path, str], exec_res: str) -> str:
         """Write `content` and `file_path`."""
@@ -66,7 +58,7 @@ class WriteFile(pocketflow.Node):  # type: ignore[misc]  # pocketflow ships no t
         """Write the file, making its folder if need be, and return its new length in bytes.
 
         Raises:
-            FileProblem: It cannot be written.
+            PflowError: It cannot be written.
         """
         path, text, append = prep_res
         try:
@@ -75,8 +67,8 @@ class WriteFile(pocketflow.Node):  # type: ignore[misc]  # pocketflow ships no t
                 file.write(text)
             return path.stat().st_size
         except OSError as error:
-            failure = FileProblem("write", path, error.strerror or str(error))
-            failure.details["retryable"] = not append  # a part may have been appended
+            failure = _file_problem("write", path, error.strerror or str(error))
+            failure.retryable = not append  # a part may have been appended
             raise failure from error
 
     def post(self, shared: MutableMapping[str, Any], prep_res: tuple[Path, str, bool], exec_res: int) -> str:
@@ -84,6 +76,12 @@ class WriteFile(pocketflow.Node):  # type: ignore[misc]  # pocketflow ships no t
         shared["file_path"] = str(prep_res[0])
         shared["size"] = exec_res
         return "default"
+
+
+def _file_problem(doing: str, path: Path, reason: str, *suggestions: str) -> PflowError:
+    return PflowError(
+        f"Cannot {doing} {path}: {reason}", details={"file_path": str(path)}, suggestions=suggestions
+    )
 
 
 def _as_text(content: Any) -> str:

@@ -7,33 +7,16 @@ from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from email.message import Message
 from http import HTTPStatus
 from socket import gaierror
-from typing import Any, ClassVar
+from typing import Any
 
 import attrs
 import pocketflow  # type: ignore[import-untyped]
 
-from pflow_mcp_plugin.contract import Kind, PflowError, Run
+from pflow_mcp_plugin.contract import PflowError, Run
 from pflow_mcp_plugin.host.models import kept_key
 from pflow_mcp_plugin.host.nodes.arguments import argument
 from pflow_mcp_plugin.host.plugins import own_distribution
 from pflow_mcp_plugin.host.workflow.templates import as_text
-
-
-class ModelUnusable(PflowError):
-    """The library, the model or its key is not there; nothing was asked."""
-
-    kind: ClassVar[Kind] = "config"
-
-
-class ModelUnreachable(PflowError):
-    """The model could not be reached; nothing was asked."""
-
-    kind: ClassVar[Kind] = "connection"
-
-
-class ModelBusy(PflowError):
-    """The model's provider turned the question away; nothing was done."""
-
 
 _TURNED_AWAY = (429, 503, 529)
 """HTTP statuses: too many requests, unavailable, overloaded."""
@@ -78,7 +61,7 @@ class Llm(pocketflow.Node):  # type: ignore[misc]  # pocketflow ships no types
         """Ask the model.
 
         Raises:
-            ModelUnusable: It cannot be asked.
+            PflowError: It cannot be asked.
         """
         llm = _library()
         try:
@@ -87,9 +70,9 @@ class Llm(pocketflow.Node):  # type: ignore[misc]  # pocketflow ships no types
             text = response.text()
         except llm.UnknownModelError as error:
             message = f"There is no model {prep_res.model}"
-            raise ModelUnusable(message, suggestions=("See: llm models",)) from error
+            raise PflowError(message, suggestions=("See: llm models",), kind="config") from error
         except llm.NeedsKeyException as error:
-            raise ModelUnusable(str(error)) from error
+            raise PflowError(str(error), kind="config") from error
         usage = response.usage()
         return _Answer(text=text, model=model.model_id, usage={"input": usage.input, "output": usage.output})
 
@@ -97,8 +80,8 @@ class Llm(pocketflow.Node):  # type: ignore[misc]  # pocketflow ships no types
         """Raise a failure, told apart where nothing was done.
 
         Raises:
-            ModelUnreachable: There was no connection.
-            ModelBusy: Too many questions were asked, or the provider is overloaded.
+            PflowError: There was no connection.
+            PflowError: Too many questions were asked, or the provider is overloaded.
         """
         undone = _undone(exc)
         if undone is None:
@@ -117,7 +100,7 @@ def _posed(model: Any, question: _Question) -> Any:
     """Return the response of a model; nothing is asked before its text is wanted.
 
     Raises:
-        ModelUnusable: The model takes no such options, or no schema.
+        PflowError: The model takes no such options, or no schema.
     """
     try:
         return model.prompt(
@@ -130,7 +113,7 @@ def _posed(model: Any, question: _Question) -> Any:
         )
     except ValueError as error:
         message = f"The model {model.model_id} does not take this: {_mistakes(error)}"
-        raise ModelUnusable(message, suggestions=("See: llm models --options",)) from error
+        raise PflowError(message, suggestions=("See: llm models --options",), kind="config") from error
 
 
 def _mistakes(error: ValueError) -> str:
@@ -148,18 +131,20 @@ def _undone(error: Exception) -> PflowError | None:
     if status in _TURNED_AWAY:
         return _busy(error, status, _retry_after(chain))
     if any(isinstance(cause, (ConnectionRefusedError, gaierror)) for cause in chain):
-        details = {"ran": "not ran", "retryable": True}
-        return ModelUnreachable(f"The model could not be reached: {chain[-1]}", details=details)
+        message = f"The model could not be reached: {chain[-1]}"
+        return PflowError(message, kind="connection", ran="not ran", retryable=True)
     return None
 
 
-def _busy(error: Exception, status: int | None, retry_after: str | None) -> ModelBusy:
-    details = {"status": status, "ran": "not ran", "retryable": True}
-    if retry_after is not None:
-        details["retry_after"] = retry_after
-    busy = ModelBusy(f"The model turned the question away: {error}", details=details)
-    busy.action = "rate_limited" if status == HTTPStatus.TOO_MANY_REQUESTS else "error"
-    return busy
+def _busy(error: Exception, status: int | None, retry_after: float | None) -> PflowError:
+    return PflowError(
+        f"The model rejected the request: {error}",
+        details={"status": status},
+        action="rate_limited" if status == HTTPStatus.TOO_MANY_REQUESTS else "error",
+        ran="not ran",
+        retryable=True,
+        retry_after=retry_after,
+    )
 
 
 def _chain(error: BaseException | None) -> Iterator[BaseException]:
@@ -177,11 +162,12 @@ def _status(error: BaseException) -> int | None:
     return None
 
 
-def _retry_after(chain: Sequence[BaseException]) -> str | None:
+def _retry_after(chain: Sequence[BaseException]) -> float | None:
+    """Return the seconds of a `Retry-After` header; a date says little where clocks differ."""
     for error in chain:
         headers = getattr(getattr(error, "response", error), "headers", None)
-        if isinstance(headers, Mapping | Message) and "Retry-After" in headers:
-            return str(headers["Retry-After"])
+        if isinstance(headers, Mapping | Message) and str(headers.get("Retry-After", "")).isdecimal():
+            return float(headers["Retry-After"])
     return None
 
 
@@ -192,7 +178,7 @@ def _library() -> Any:
         mine = own_distribution()
         package = f"'{mine.name}[llm]'" if mine else "llm"
         message = "The library llm is not installed"
-        raise ModelUnusable(message, suggestions=(f"pip install {package}",)) from error
+        raise PflowError(message, suggestions=(f"pip install {package}",), kind="config") from error
     return llm
 
 
@@ -204,7 +190,7 @@ def _options(params: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _key(model: Any, run: Run | None) -> dict[str, str]:
-    if run is None or "settings" not in run.host.features:
+    if run is None or run.host.settings is None:
         return {}
     key = kept_key(model, run.host.settings.get)
     if key is None:

@@ -22,10 +22,6 @@ _SHELL = "/bin/sh"
 _TAIL = 2_000
 
 
-class CommandFailed(PflowError):
-    """A command could not be started, or ended with another exit code than 0, or too late."""
-
-
 @attrs.frozen(kw_only=True)
 class _Job:
     arguments: Sequence[str]
@@ -48,7 +44,7 @@ class Shell(pocketflow.Node):  # type: ignore[misc]  # pocketflow ships no types
         """Return what is to be run.
 
         Raises:
-            CommandFailed: There is no command, or no time for it.
+            PflowError: There is no command, or no time for it.
         """
         arguments, variables = _command(self.params.get("command"))
         env = {str(key): as_text(value) for key, value in self.params.get("env", {}).items()}
@@ -68,7 +64,7 @@ class Shell(pocketflow.Node):  # type: ignore[misc]  # pocketflow ships no types
         """Run it.
 
         Raises:
-            CommandFailed: It cannot be started.
+            PflowError: It cannot be started.
         """
         try:
             with prep_res.processes as processes:
@@ -102,22 +98,22 @@ def _command(command: Any) -> tuple[list[str], Mapping[str, str]]:
         return [_SHELL, "-c", command], {}
     if isinstance(command, (list, tuple)) and command:
         return [as_text(word) for word in command], {}
-    raise CommandFailed("parameter command is empty", suggestions=("Give a line or a list of arguments",))
+    raise PflowError("parameter command is empty", suggestions=("Give a line or a list of arguments",))
 
 
 def _seconds(timeout: float) -> float:
     if timeout <= 0:
         message = f"parameter timeout must be more than 0 seconds, got {timeout:g}"
-        raise CommandFailed(message, details={"ran": "not ran"})
+        raise PflowError(message, ran="not ran")
     return min(timeout, _LONGEST)
 
 
 def _fail(shared: MutableMapping[str, Any], finished: Finished, reason: str, action: str) -> str:
     tail = finished.stderr.strip()[-_TAIL:]
     message = f"{reason}: {tail}" if tail else reason
-    details = {"exit_code": finished.exit_code, "stderr": tail, "ran": "ran"}
+    details = {"exit_code": finished.exit_code, "stderr": tail}
     shared["error"] = message
-    shared["__error__"] = CommandFailed(message, details=details)
+    shared["__error__"] = PflowError(message, details=details, ran="ran")
     return action
 
 
@@ -127,7 +123,7 @@ def _ended(code: int) -> str:
     )
 
 
-def _not_started(job: _Job, error: OSError | ValueError) -> CommandFailed:
+def _not_started(job: _Job, error: OSError | ValueError) -> PflowError:
     program = job.arguments[0]
     if isinstance(error, FileNotFoundError) and error.filename == program:
         message = f"Command not found: {program}"
@@ -137,4 +133,4 @@ def _not_started(job: _Job, error: OSError | ValueError) -> CommandFailed:
         )
     else:
         message = f"{program} cannot be started: {error}"
-    return CommandFailed(message, details={"command": program, "ran": "not ran"})
+    return PflowError(message, details={"command": program}, ran="not ran")

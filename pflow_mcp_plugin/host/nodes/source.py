@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
-from pflow_mcp_plugin.contract import Entry, Field, Interface, Problem
+from pflow_mcp_plugin.contract import Entry, Field, Interface, NodeSource
 
 _FILE_PATH = Field(
     key="file_path", type="str", required=True, description="The file; `~` and relative paths are fine"
@@ -82,7 +81,8 @@ _ENTRIES = (
                     type="str | list",
                     required=True,
                     description="Arguments, or a line; values of templates in a line are quoted for it",
-                    schema={"type": ["string", "array"], "format": "shell-line"},
+                    schema={"type": ["string", "array"]},
+                    shell_line=True,
                 ),
                 Field(key="stdin", description="What the command can read; anything but text as JSON"),
                 Field(key="cwd", type="str", description="The folder it runs in"),
@@ -126,7 +126,7 @@ _ENTRIES = (
 )
 
 
-class OwnNodes:
+class OwnNodes(NodeSource):
     """Answers for the nodes that the host brings along."""
 
     name = "pflow"
@@ -145,11 +145,3 @@ class OwnNodes:
     def entries(self) -> Iterator[Entry]:
         """Yield every entry."""
         yield from _ENTRIES
-
-    def missing(self, node_type: str) -> Problem | None:
-        """Return None: there is nothing to be installed that would bring more of our nodes."""
-        return None
-
-    def upgrade(self, node: Mapping[str, Any]) -> Mapping[str, Any] | None:
-        """Return None: our nodes have had one shape only."""
-        return None

@@ -6,41 +6,41 @@ from collections.abc import Iterable, Iterator
 
 import attrs
 
-from pflow_mcp_plugin.contract import Entry, Field, NodeRef, PflowError, Problem
-from pflow_mcp_plugin.host.app import EmbeddedHost
-from pflow_mcp_plugin.host.registry.lookup import Overwritten
+from pflow_mcp_plugin.contract import Entry, Field, Host, NodeRef, PflowError, Problem
+from pflow_mcp_plugin.host.registry.lookup import NodeRegistry, Overwritten
 from pflow_mcp_plugin.host.workflow.coercion import is_type
+from pflow_mcp_plugin.host.workflow.node_class import load_node
 
 
-def check_nodes(host: EmbeddedHost, names: Iterable[str] = ()) -> tuple[int, list[Problem]]:
+def check_nodes(host: Host, registry: NodeRegistry, names: Iterable[str] = ()) -> tuple[int, list[Problem]]:
     """Check node types: that their class can be loaded, and that their interface makes sense.
 
     Args:
-        host: Whose registry is checked.
+        host: The handle that nodes get.
+        registry: What is checked.
         names: The node types to check; every one when left out.
 
     Returns:
-        How many there are, and every problem; also what the registry had to leave out, which elsewhere
-        is a warning. An entry that another one overwrites is none the worse for it, and stays one.
+        How many there are, and every problem.
     """
-    with host.gathering() as told:
-        wanted = list(dict.fromkeys(names))
-        found = [(name, host.registry.find(name)) for name in wanted]
-        missing = [host.registry.missing(name) for name, entry in found if entry is None]
-        entries = [entry for _, entry in found if entry] if wanted else list(host.registry.entries())
-        problems = [problem for entry in entries for problem in _problems(entry)]
-    return len(entries), [*map(_judged, told), *missing, *problems]
+    wanted = list(dict.fromkeys(names))
+    found = [(name, registry.find(name)) for name in wanted]
+    missing = [registry.missing(name) for name, entry in found if entry is None]
+    entries = [entry for _, entry in found if entry] if wanted else list(registry.entries())
+    return len(entries), [*missing, *(problem for entry in entries for problem in _problems(entry, host))]
 
 
-def _judged(problem: Problem) -> Problem:
-    return problem if isinstance(problem, Overwritten) else attrs.evolve(problem, severity="error")
+def as_error(reported: Problem) -> Problem:
+    """Return what the registry reported as it had to leave something out: an error, here.
+
+    An entry that another one overwrites still works, and stays a warning.
+    """
+    return reported if isinstance(reported, Overwritten) else attrs.evolve(reported, severity="error")
 
 
-def _problems(entry: Entry) -> Iterator[Problem]:
-    from pflow_mcp_plugin.host.running.flow import make_node
-
+def _problems(entry: Entry, host: Host) -> Iterator[Problem]:
     try:
-        node = make_node(NodeRef(id=entry.node, type=entry.node, params={}, entry=entry))
+        node = load_node(NodeRef(id=entry.node, type=entry.node, entry=entry, host=host))
     except PflowError as error:
         yield _problem(entry, error.message, next(iter(error.suggestions), ""))
     else:

@@ -55,8 +55,8 @@ class Columns(NamedTuple):
 
     Attributes:
         node: Its type.
-        name: Its own name, where the source gives one that is no type (a tool's raw name).
-        family: Where it comes from (a server's name), else its source.
+        name: Its local name, else its node type.
+        family: Its family, else its source.
         description: What it does.
         params: Names and descriptions of its parameters.
     """
@@ -243,14 +243,14 @@ def _shown(number: int, sketch: Sketch) -> tuple[object, ...]:
 
 
 def _searched(number: int, sketch: Sketch) -> tuple[object, ...]:
-    name = _split(_storable(str(sketch.labels.get("tool", sketch.node))))
+    name = _split(_storable(sketch.local_name or sketch.node))
     described = " ".join([_split(" ".join(sketch.params)), *sketch.params.values()])
     description, params = (_spaced(_storable(text)) for text in (sketch.description, described))
     return number, _storable(sketch.node), name, _family(sketch), description, params
 
 
 def _family(sketch: Sketch) -> str:
-    return _storable(str(sketch.labels.get("server", sketch.source)))
+    return _storable(sketch.family or sketch.source)
 
 
 def _sweep(current: Path) -> None:

@@ -6,10 +6,10 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from pflow_mcp_plugin.contract import Entry, Kind, PflowError, Problem, Sketch
-from pflow_mcp_plugin.host.plugins import Plugin, PluginFailed
+from pflow_mcp_plugin.contract import Entry, Paths, PflowError, Problem, Registry, Sketch
+from pflow_mcp_plugin.host.plugins import Plugin, PluginFailed, Plugins
 from pflow_mcp_plugin.host.registry.index import Index, Row, open_index
 from pflow_mcp_plugin.host.registry.remembered import Memory
 from pflow_mcp_plugin.host.registry.saved import NAME as SAVED
@@ -17,7 +17,6 @@ from pflow_mcp_plugin.host.registry.saved import SavedEntries
 from pflow_mcp_plugin.host.registry.sources import Origin, asked, collect_sources
 
 if TYPE_CHECKING:
-    from pflow_mcp_plugin.host.app import EmbeddedHost
     from pflow_mcp_plugin.host.registry.discovery import Discovered
 
 _Drawn = TypeVar("_Drawn", Entry, Sketch)
@@ -29,24 +28,22 @@ class Overwritten(Problem):
     """A node type that two sources have: the first answers for it, as their order means it to."""
 
 
-class NodeNotFound(PflowError):
-    """No source knows the node type."""
-
-    kind: ClassVar[Kind] = "not_found"
-
-
-class Registry:
+class NodeRegistry(Registry):
     """Every node type that is known: the host's own, those in `registry.json`, those of plugins.
 
     Args:
-        host: Whose plugins and folders are looked at.
+        paths: Where `registry.json`, the sources that were seen and the index lie.
+        plugins: Whose node sources are asked.
+        setting: Returns one of the user's settings.
     """
 
-    def __init__(self, host: EmbeddedHost) -> None:
-        self._host = host
-        self._report = host.report
-        self._saved = SavedEntries(host.paths.data / SAVED, host.report)
-        self._memory = Memory(host.paths.state / "sources.json", host.report)
+    def __init__(self, paths: Paths, plugins: Plugins, setting: Callable[[str], str | None]) -> None:
+        self._cache = paths.cache
+        self._plugins = plugins
+        self._setting = setting
+        self._report = plugins.report
+        self._saved = SavedEntries(paths.data / SAVED, self._report)
+        self._memory = Memory(paths.state / "sources.json", self._report)
         self._lock = threading.Lock()
         self._index: Index | None = None
         self._replaced: list[Index] = []
@@ -55,7 +52,7 @@ class Registry:
     def sources(self) -> list[Origin]:
         """Every source, in the order of precedence."""
         saved = Origin(self._saved, Plugin(SAVED, own=True))
-        origins = collect_sources(self._host.plugins, self._host, saved)
+        origins = collect_sources(self._plugins, saved)
         self._memory.note(origins)
         return origins
 
@@ -69,10 +66,11 @@ class Registry:
         if entry is not None:
             return entry
         problem = self.missing(node_type)
-        raise NodeNotFound(
+        raise PflowError(
             problem.message,
             details={"node": node_type},
             suggestions=(problem.suggestion,) if problem.suggestion else (),
+            kind="not_found",
         )
 
     def find(self, node_type: str) -> Entry | None:
@@ -119,14 +117,12 @@ class Registry:
         from pflow_mcp_plugin.host.registry.discovery import Discovered, discover
         from pflow_mcp_plugin.host.registry.reranking import CHOICE, SETTING, rerank
 
-        model = os.environ.get(SETTING) or self._host.settings.get(SETTING)
+        model = os.environ.get(SETTING) or self._setting(SETTING)
         if not model:
             return Discovered(rows=discover(self._opened(), task, limit))
         rows = discover(self._opened(), task, limit * CHOICE)
         try:
-            return Discovered(
-                rows=rerank(task, rows, model, self._host.settings.get)[:limit], ranked_by=model
-            )
+            return Discovered(rows=rerank(task, rows, model, self._setting)[:limit], ranked_by=model)
         except PflowError as error:
             return Discovered(rows=rows[:limit], note=error.message)
 
@@ -146,7 +142,7 @@ class Registry:
                 problem = asked(partial(origin.missing, node_type), self._report)
                 if problem:
                     return problem
-        return self._memory.explain(node_type, self._host.plugins.all) or self._unknown(node_type)
+        return self._memory.explain(node_type, self._plugins.all) or self._unknown(node_type)
 
     def upgrade(self, node: Mapping[str, Any]) -> Mapping[str, Any] | None:
         """Return a workflow node rewritten from an older shape by the source that knows it, or None."""
@@ -187,7 +183,7 @@ class Registry:
             if index is None or not index.fits(fingerprint):
                 lacking: list[Origin] = []
                 drawn = partial(self._all, Origin.sketches, lacking)
-                index = open_index(self._host.paths.cache, fingerprint, drawn, keep=lambda: not lacking)
+                index = open_index(self._cache, fingerprint, drawn, keep=lambda: not lacking)
                 self._replace(index)
             return index
 

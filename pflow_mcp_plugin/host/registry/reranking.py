@@ -30,10 +30,6 @@ Answer with the names of the nodes that the task needs, the most needed first, o
 _SHOWN = 200
 
 
-class NoModel(PflowError):
-    """The chosen model cannot be asked, or is of no help."""
-
-
 def rerank(task: str, rows: Sequence[Row], model: str, settings: Callable[[str], str | None]) -> list[Row]:
     """Return the rows with those first that the model names, in its order; the others follow.
 
@@ -46,7 +42,7 @@ def rerank(task: str, rows: Sequence[Row], model: str, settings: Callable[[str],
         answer = _ask(model, _prompt(task, rows), settings)
     named = _named(answer, rows)
     if rows and not named:
-        raise NoModel(f"{model} named none of them")
+        raise PflowError(f"{model} named none of them")
     return list({row.node: row for row in (*named, *rows)}.values())
 
 
@@ -55,7 +51,7 @@ def _ask(name: str, prompt: str, settings: Callable[[str], str | None]) -> str:
         import llm
     except ModuleNotFoundError as error:
         message = f"The model {name} cannot be asked: llm is not installed"
-        raise NoModel(message, suggestions=("pip install llm",)) from error
+        raise PflowError(message, suggestions=("pip install llm",)) from error
     model: Any = llm.get_model(name)
     key = kept_key(model, settings)
     return str(model.prompt(prompt, stream=False, **({"key": key} if key else {})).text())

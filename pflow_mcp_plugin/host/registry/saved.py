@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from pflow_mcp_plugin.contract import Entry, Problem
+from pflow_mcp_plugin.contract import Entry, NodeSource, Problem
 from pflow_mcp_plugin.storage import CorruptFile, JsonStore
 
 NAME = "registry.json"
 
 
-class SavedEntries:
+class SavedEntries(NodeSource):
     """The file as one more node source; its node types may have any name.
 
     Args:
@@ -44,14 +44,6 @@ class SavedEntries:
     def entries(self) -> Iterator[Entry]:
         """Yield every entry."""
         yield from self._load().values()
-
-    def missing(self, node_type: str) -> Problem | None:
-        """Return None: there is nothing to say about entries nobody saved."""
-        return None
-
-    def upgrade(self, node: Mapping[str, Any]) -> Mapping[str, Any] | None:
-        """Return None: saved entries have no older shape."""
-        return None
 
     def save(self, nodes: Mapping[str, Mapping[str, Any]]) -> None:
         """Put entries into the file; those of other names stay.

@@ -61,9 +61,7 @@ class Origin:
             PflowError: The source says why it cannot tell, or is broken.
         """
         with self._door("list its nodes", passing=(PflowError,)):
-            drawn = getattr(self.source, "sketches", None)
-            sketches = drawn() if drawn else map(Sketch.of, self.source.entries())
-            return [self._checked(sketch) for sketch in sketches]
+            return [self._checked(sketch) for sketch in self.source.sketches()]
 
     def fingerprint(self) -> str:
         """Return what changes when the entries do.
@@ -99,7 +97,7 @@ class Origin:
             PluginFailed: The source is broken.
         """
         with self._door("name its files"):
-            return {Path(path): str(role) for path, role in getattr(self.source, "files", {}).items()}
+            return {Path(path): str(role) for path, role in self.source.files.items()}
 
     def _signed(self, entry: Entry) -> Entry:
         return entry if entry.source else attrs.evolve(entry, source=self.name)
@@ -107,9 +105,9 @@ class Origin:
     def _checked(self, sketch: Sketch) -> Sketch:
         for text in (sketch.node, sketch.description, *sketch.params, *sketch.params.values()):
             if not isinstance(text, str):
-                message = f"{text!r} in the entry of {sketch.node!r} is no text"
+                message = f"{text!r} in the entry of {sketch.node!r} is not a string"
                 raise TypeError(message)
-        return sketch if sketch.source else sketch._replace(source=self.name)
+        return sketch if sketch.source else attrs.evolve(sketch, source=self.name)
 
     def _door(
         self, doing: str, passing: tuple[type[BaseException], ...] = ()
@@ -117,17 +115,16 @@ class Origin:
         return door(self.plugin, f"(node source {self.name}) failed to {doing}", passing=passing)
 
 
-def collect_sources(plugins: Plugins, host: Any, saved: Origin) -> list[Origin]:
+def collect_sources(plugins: Plugins, saved: Origin) -> list[Origin]:
     """Return every source: the host's own, the saved entries, then plugins' by the source's name.
 
     Args:
         plugins: Whose sources to collect.
-        host: Handed to the hooks.
         saved: The source of `registry.json`.
     """
     candidates = [
         _origin(source, plugin, plugins)
-        for plugin, sources in plugins.collect("pflow_register_nodes", host)
+        for plugin, sources in plugins.collect("pflow_register_nodes")
         for source in sources
     ]
     found = [origin for origin in candidates if origin is not None]
@@ -146,11 +143,12 @@ def asked(attempt: Callable[[], T], report: Callable[[Problem], None]) -> T | No
 
 
 def _origin(source: object, plugin: Plugin, plugins: Plugins) -> Origin | None:
-    with plugins.reporting(plugin, "registers what is no node source"):
+    with plugins.reporting(plugin, "registered an invalid node source"):
         if not isinstance(source, NodeSource):
-            raise TypeError(repr(source))
+            message = f"{source!r} does not extend NodeSource"
+            raise TypeError(message)
         if isinstance(source.prefixes, str):
-            message = f"prefixes of {source.name} must be a tuple, not a text"
+            message = f"prefixes of {source.name} must be a tuple, not a string"
             raise TypeError(message)
         return Origin(source, plugin)
     return None

@@ -9,20 +9,14 @@ import attrs
 
 from pflow_mcp_plugin.contract import Entry, Field, NodeRef, PflowError
 from pflow_mcp_plugin.host.interruption import end_if_interrupted
-from pflow_mcp_plugin.host.running.failures import (
-    InputNotGiven,
-    NodeFailed,
-    RunFailed,
-    ValueUnavailable,
-    node_failure,
-    said,
-)
+from pflow_mcp_plugin.host.running.failures import input_not_given, node_failure, value_unavailable
 from pflow_mcp_plugin.host.running.repeating import asked_wait, is_safe_to_repeat, waits
 from pflow_mcp_plugin.host.running.run import CurrentRun
 from pflow_mcp_plugin.host.running.store import Fit, NodeAwareSharedStore
 from pflow_mcp_plugin.host.running.values import Values
 from pflow_mcp_plugin.host.workflow.coercion import TypeMismatch, coerce
 from pflow_mcp_plugin.host.workflow.compilation import PlannedNode
+from pflow_mcp_plugin.host.workflow.findings import said
 from pflow_mcp_plugin.host.workflow.repetition import Retry
 from pflow_mcp_plugin.host.workflow.shell_lines import bind_line, is_shell_line
 from pflow_mcp_plugin.host.workflow.templates import Lookup, MissingValue, Reference, resolve
@@ -42,12 +36,8 @@ class Result:
     """
 
     action: str
-    failure: NodeFailed | None = None
+    failure: PflowError | None = None
     retries: int = 0
-
-
-class BadParameter(PflowError):
-    """A parameter does not fit its declared type, and cannot be made to."""
 
 
 @attrs.frozen(eq=False, repr=False)
@@ -84,7 +74,7 @@ class Attempts:
         except PflowError as error:
             return _failed(planned, error, store)
         note(params)
-        given = {**params, **planned.special, "__node_id__": planned.ref.id}
+        given = {**params, **planned.ref.injected, "__node_id__": planned.ref.id}
         result = self._attempt(planned, execute, given, store)
         for count, wait in enumerate(waits(retry), 1):
             if result.failure is None or not is_safe_to_repeat(result.failure, planned.ref.entry):
@@ -109,7 +99,7 @@ class Attempts:
         if action == "default" or (told is None and action != "error"):
             return Result(action)
         left = self.values.root.pop("__error__", None)
-        cause = left if isinstance(left, Exception) else RunFailed(_words(told))
+        cause = left if isinstance(left, Exception) else PflowError(_words(told))
         return Result(routed(planned, action), node_failure(planned.ref, cause))
 
     def _params(self, node: NodeRef, store: NodeAwareSharedStore) -> dict[str, Any]:
@@ -152,8 +142,8 @@ class Attempts:
     def _unavailable(self, reference: Reference, user: str, missing: MissingValue) -> PflowError:
         name = reference.root
         if name in self.values.document.inputs and name not in self.values.root:
-            return InputNotGiven(reference.text, user, name)
-        return ValueUnavailable(reference.text, user, missing)
+            return input_not_given(reference.text, user, name)
+        return value_unavailable(reference.text, user, missing)
 
 
 def _is_needed(field: Field | None, store: NodeAwareSharedStore) -> bool:
@@ -196,7 +186,7 @@ def _coerced(value: Any, field: Field | None) -> Any:
         return coerce(value, field)
     except TypeMismatch as error:
         details = {"parameter": field.key, "expected": error.expected, "given": error.given}
-        raise BadParameter(
+        raise PflowError(
             f"parameter {field.key} must be {error.expected}, got {error.given}", details=details
         ) from error
 
@@ -206,7 +196,7 @@ def _checked_action(action: object) -> str:
         return "default"
     if isinstance(action, str):
         return action or "default"
-    raise RunFailed(f"its action must be a text, it returned {type(action).__name__}")
+    raise PflowError(f"its action must be a text, it returned {type(action).__name__}")
 
 
 def _words(told: object) -> str:

@@ -19,13 +19,13 @@ from typing import Any
 import attrs
 
 from pflow_mcp_plugin.contract import PflowError
-from pflow_mcp_plugin.host.interruption import Interrupted
 from pflow_mcp_plugin.host.running.attempts import Attempts, Execute, Result, argument_types, routed
-from pflow_mcp_plugin.host.running.failures import BatchUnusable, node_failure, said
+from pflow_mcp_plugin.host.running.failures import node_failure
 from pflow_mcp_plugin.host.running.progress import progress
 from pflow_mcp_plugin.host.running.store import Fit, NodeAwareSharedStore
-from pflow_mcp_plugin.host.workflow.coercion import TypeMismatch, coerce
+from pflow_mcp_plugin.host.workflow.coercion import TypeMismatch, coerce, described
 from pflow_mcp_plugin.host.workflow.compilation import PlannedNode
+from pflow_mcp_plugin.host.workflow.findings import said
 from pflow_mcp_plugin.host.workflow.repetition import ITEMS, Batch
 
 Engine = Callable[[int], AbstractContextManager[Executor]]
@@ -80,7 +80,7 @@ def run_batch(
                 tally.add(done)
                 advance()
                 if attempts.run.cancelled():
-                    raise Interrupted(f"The run was stopped at node {planned.ref.id}")
+                    raise PflowError(f"The run was stopped at node {planned.ref.id}", kind="interrupted")
     finally:  # so that the trace says what was done when the run was interrupted, too
         attempts.run.annotate(planned.ref.id, {"batch": tally.noted()})
     return tally.close(planned, batch, store)
@@ -91,7 +91,7 @@ def _items(attempts: Attempts, batch: Batch) -> Sequence[Any]:
     try:
         listed: Sequence[Any] = coerce(items, ITEMS)
     except TypeMismatch:
-        raise BatchUnusable(items) from None
+        raise PflowError(f"batch.items must be a list, got {described(items)}") from None
     return listed
 
 
@@ -205,7 +205,8 @@ class _Tally:
 
     def _failure(self, first: _Done, planned: PlannedNode, store: NodeAwareSharedStore) -> Result:
         failed = first.result.failure
-        cause = (failed.__cause__ if failed else None) or failed or BatchUnusable(first.item)
+        assert failed is not None  # noqa: S101 - `add` notes the first that failed
+        cause = failed.__cause__ or failed
         where = f" at item {first.index + 1} of {self.count}"
         store["error"] = f"item {first.index + 1} of {self.count}: {said(cause)}"
         failure = node_failure(planned.ref, cause, where)

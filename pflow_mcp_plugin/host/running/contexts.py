@@ -3,31 +3,65 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack
+from types import TracebackType
 
 from pflow_mcp_plugin.contract import PflowError, Problem
 from pflow_mcp_plugin.host.interruption import end_if_interrupted
 from pflow_mcp_plugin.host.plugins import Plugin, Plugins
-from pflow_mcp_plugin.host.running.failures import RunFailed, said
 from pflow_mcp_plugin.host.running.run import CurrentRun
+from pflow_mcp_plugin.host.workflow.findings import said
 
 _Context = AbstractContextManager[object]
 
 
-@contextmanager
-def run_contexts(run: CurrentRun, plugins: Plugins) -> Iterator[None]:
-    """Hold open what plugins offer for a run: entered in their order, left in reverse.
+class RunContexts:
+    """Holds open what plugins offer for a run: entered in their order, left in reverse.
 
-    A plugin that fails to offer, or to leave, is reported and the rest go on.
+    A plugin that fails to offer, or to leave, is reported and the others are not affected.
 
-    Raises:
-        PflowError: One could not be entered; those entered before have been left.
+    Args:
+        run: The run; Ctrl-C cancels it before the plugins are told.
+        plugins: Those asked.
     """
-    with ExitStack() as stack:
-        for plugin, context in list(_offers(run, plugins)):
-            _enter(plugin, context)
-            stack.callback(_leave, run, plugin, context)
-        yield
+
+    def __init__(self, run: CurrentRun, plugins: Plugins) -> None:
+        self._run = run
+        self._plugins = plugins
+        self._entered: list[tuple[Plugin, _Context]] = []
+
+    def __enter__(self) -> None:
+        """Enter every context.
+
+        Raises:
+            PflowError: One could not be entered; those entered before have been left.
+        """
+        try:
+            for plugin, context in list(_offers(self._run, self._plugins)):
+                _enter(plugin, context)
+                self._entered.append((plugin, context))
+        except BaseException as error:
+            self._leave_all(error)
+            raise
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Leave every context, each with the failure of the run, if it failed."""
+        self._leave_all(error)
+
+    def _leave_all(self, error: BaseException | None) -> None:
+        failure = None if error is None else self._failure(error)
+        with ExitStack() as stack:  # each, whatever becomes of the one before
+            for plugin, context in self._entered:
+                stack.callback(_leave, self._run, plugin, context, failure)
+        self._entered.clear()
+
+    def _failure(self, error: BaseException) -> PflowError:
+        if isinstance(error, PflowError):
+            return error
+        self._run.cancel()
+        return PflowError("The run was interrupted", kind="interrupted")
 
 
 def _offers(run: CurrentRun, plugins: Plugins) -> Iterator[tuple[Plugin, _Context]]:
@@ -46,14 +80,15 @@ def _enter(plugin: Plugin, context: _Context) -> None:
         raise
     except Exception as error:
         message = f"Plugin {plugin.label} could not prepare the run: {said(error)}"
-        raise RunFailed(message, details={"plugin": plugin.name}) from error
+        raise PflowError(message, details={"plugin": plugin.name}) from error
 
 
-def _leave(run: CurrentRun, plugin: Plugin, context: _Context) -> None:
+def _leave(run: CurrentRun, plugin: Plugin, context: _Context, failure: PflowError | None) -> None:
     try:
-        # Without the exception: how the run ends is decided, and cleaning up is not to depend on it.
-        context.__exit__(None, None, None)
+        context.__exit__(type(failure) if failure else None, failure, None)
     except Exception as error:  # noqa: BLE001  # the outcome of the run stands by now
+        if error is failure:
+            return
         end_if_interrupted(error)
         message = f"Plugin {plugin.label} failed to clean up after the run: {said(error)}"
         _report(run, message, plugin.name)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import ClassVar
+from collections.abc import Sequence
 
 import attrs
 
-from pflow_mcp_plugin.contract import EXIT_CODES, Kind, NodeRef, PflowError, Problem
-from pflow_mcp_plugin.host.workflow.coercion import described
-from pflow_mcp_plugin.host.workflow.findings import listing
+from pflow_mcp_plugin.contract import NodeRef, PflowError, Problem
+from pflow_mcp_plugin.host.workflow.findings import listing, said
 from pflow_mcp_plugin.host.workflow.templates import MissingValue
 from pflow_mcp_plugin.redaction import Redactor
 
@@ -17,89 +15,52 @@ _LAST_DONE = 5
 """So many of the nodes that were done are named to people."""
 
 
-class RunFailed(PflowError):
-    """A run ended without a node being at fault."""
+def value_unavailable(template: str, user: str, missing: MissingValue) -> PflowError:
+    """Return the error for a template of a node or output that names something that is not there."""
+    where = f"{missing.reached} has" if missing.reached else "there is"
+    message = f"{user} needs {template}, but {where} {listing(missing.available)}"
+    return PflowError(message, details={"template": template, "available": list(missing.available)})
 
 
-class NodeUnloadable(PflowError):
-    """The class of a node cannot be imported or made."""
-
-    kind: ClassVar[Kind] = "config"
-
-
-class ValueUnavailable(PflowError):
-    """A template of a node or output names something that is not there."""
-
-    def __init__(self, template: str, user: str, missing: MissingValue) -> None:
-        where = f"{missing.reached} has" if missing.reached else "there is"
-        message = f"{user} needs {template}, but {where} {listing(missing.available)}"
-        details = {"template": template, "available": list(missing.available)}
-        super().__init__(message, details=details)
+def input_not_given(template: str, user: str, name: str) -> PflowError:
+    """Return the error for a template that names an optional input which the run was not given."""
+    message = f"{user} needs {template}, but the run was not given the input {name}"
+    step = f"Pass {name}=..., or give the input a default"
+    return PflowError(message, details={"template": template, "input": name}, suggestions=(step,))
 
 
-class InputNotGiven(PflowError):
-    """A template names an optional input that the run was not given."""
-
-    def __init__(self, template: str, user: str, name: str) -> None:
-        message = f"{user} needs {template}, but the run was not given the input {name}"
-        step = f"Pass {name}=..., or give the input a default"
-        super().__init__(message, details={"template": template, "input": name}, suggestions=(step,))
-
-
-class BatchUnusable(PflowError):
-    """What a batch is to run over is no list."""
-
-    def __init__(self, items: object) -> None:
-        super().__init__(f"batch.items must be a list, got {described(items)}")
-
-
-class NodeFailed(PflowError):
-    """A node failed; kind, details and suggestions are those of its own error, which is the cause."""
-
-
-# `kind` belongs to the class: that of the tree of errors a host's user may catch.
-_OF_KIND: Mapping[Kind, type[NodeFailed]] = {
-    kind: type("NodeFailed", (NodeFailed,), {"kind": kind, "__doc__": NodeFailed.__doc__})
-    for kind in EXIT_CODES
-}
-
-
-def node_failure(node: NodeRef, error: BaseException, where: str = "") -> NodeFailed:
+def node_failure(node: NodeRef, error: BaseException, where: str = "") -> PflowError:
     """Return the error that tells which node failed, at which item of its batch, and how."""
     message = f"Node {node.id} ({node.type}) failed{where}: {said(error)}"
     details: dict[str, object] = {"node": node.id, "node_type": node.type}
     if not isinstance(error, PflowError):
-        failure = NodeFailed(message, details=details)
+        failure = PflowError(message, details=details)
         failure.__cause__ = error
         return failure
-    failure = _OF_KIND[error.kind](
+    failure = PflowError(
         message,
+        kind=error.kind,
         details={**details, **error.details},
         suggestions=error.suggestions,
         problems=error.problems,
+        action=error.action,
+        ran=error.ran,
+        retryable=error.retryable,
+        retry_after=error.retry_after,
     )
-    failure.action = error.action
     failure.__cause__ = error
     return failure
 
 
 def with_done(error: PflowError, done: Sequence[NodeRef]) -> PflowError:
     """Say in the error of a run which nodes ended well before it; return it."""
-    if done and not isinstance(error, RunFailed):  # a loop without end names its nodes itself
+    if done and "loop" not in error.details:  # an endless loop names its nodes itself
         last = ", ".join(f"{node.id} ({node.type})" for node in done[-_LAST_DONE:])
         some = f"{len(done):,} nodes, the last of them " if len(done) > _LAST_DONE else ""
         error.message = f"{error.message}\nDone before it: {some}{last}"
         error.args = (error.message,)
         error.details["done"] = [node.id for node in done]
     return error
-
-
-def said(error: BaseException) -> str:
-    """Return an exception's own words, with its class where they alone would say too little."""
-    if isinstance(error, PflowError):
-        return error.message
-    words = str(error)
-    return f"{type(error).__name__}: {words}" if words else type(error).__name__
 
 
 def redacted(error: PflowError, redactor: Redactor) -> PflowError:
@@ -122,13 +83,13 @@ def _redacted_problem(problem: Problem, redactor: Redactor) -> Problem:
     )
 
 
-def endless(history: Sequence[str], bound: int) -> RunFailed:
+def endless(history: Sequence[str], bound: int) -> PflowError:
     """Return the error for a run that took `bound` steps; names the loop it is in."""
     last = history[-1]
     before = [index for index, node_id in enumerate(history[:-1]) if node_id == last]
     loop = list(history[before[-1] :]) if before else []
     where = f" in the loop {' -> '.join(loop)}" if loop else ""
-    return RunFailed(
+    return PflowError(
         f"The run was stopped after {bound:,} steps{where}",
         details={"steps": bound, "loop": loop[:-1]},
         suggestions=("Make the loop end by an action that leaves it",),

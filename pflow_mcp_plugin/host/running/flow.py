@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import copy
-import importlib
 from collections.abc import Mapping, MutableMapping
 from typing import Any
 
 import pocketflow  # type: ignore[import-untyped]
 
-from pflow_mcp_plugin.contract import Entry, NodeRef
 from pflow_mcp_plugin.host.running.attempts import Result
-from pflow_mcp_plugin.host.running.failures import NodeUnloadable, endless, said
+from pflow_mcp_plugin.host.running.failures import endless
 from pflow_mcp_plugin.host.running.steps import Steps
 from pflow_mcp_plugin.host.running.store import NodeAwareSharedStore
 from pflow_mcp_plugin.host.workflow.compilation import Compiled, PlannedNode
+from pflow_mcp_plugin.host.workflow.node_class import load_node
 
 
 class StepNode(pocketflow.BaseNode):  # type: ignore[misc]  # pocketflow ships no types
@@ -67,8 +66,8 @@ class RoutedFlow(pocketflow.Flow):  # type: ignore[misc]  # the same
         """Return the node that an action leads to, None at the end of the flow.
 
         Raises:
-            NodeFailed: `curr` failed and no edge takes its failure.
-            RunFailed: There is no end in sight.
+            PflowError: `curr` failed and no edge takes its failure.
+            PflowError: There is no end in sight.
         """
         following: StepNode | None = curr.successors.get(action or "default")
         if following is None and curr.result and curr.result.failure:
@@ -83,31 +82,10 @@ def build_flow(compiled: Compiled, steps: Steps, bound: int) -> RoutedFlow:
     """Return the flow of a compiled workflow, its node classes imported.
 
     Raises:
-        NodeUnloadable: A class cannot be imported or made.
+        PflowError: A class cannot be imported or made.
     """
-    nodes = {planned.ref.id: StepNode(planned, make_node(planned.ref), steps) for planned in compiled.nodes}
+    nodes = {planned.ref.id: StepNode(planned, load_node(planned.ref), steps) for planned in compiled.nodes}
     for node in nodes.values():
         for action, target in node.planned.successors.items():
             node.next(nodes[target], action)
     return RoutedFlow(nodes[compiled.graph.start], bound)
-
-
-def make_node(ref: NodeRef) -> Any:
-    """Return a new object of a node's class.
-
-    Raises:
-        NodeUnloadable: It cannot be imported or made.
-    """
-    entry = ref.entry
-    try:
-        return getattr(importlib.import_module(entry.module), entry.class_name)()
-    except Exception as error:
-        raise _unloadable(ref, entry, error) from error
-
-
-def _unloadable(ref: NodeRef, entry: Entry, error: Exception) -> NodeUnloadable:
-    message = (
-        f"Node {ref.id} ({ref.type}) cannot be loaded from {entry.module}:{entry.class_name}: {said(error)}"
-    )
-    step = f"Reinstall what provides {entry.source} nodes" if entry.source else "Check the registry entry"
-    return NodeUnloadable(message, details={"node": ref.id, "node_type": ref.type}, suggestions=(step,))

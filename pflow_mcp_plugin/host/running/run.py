@@ -9,14 +9,13 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from pflow_mcp_plugin.contract import Host, Workflow
-from pflow_mcp_plugin.host.interruption import Interrupted
+from pflow_mcp_plugin.contract import Host, PflowError, Run, Workflow
 from pflow_mcp_plugin.host.running.trace import Recorder
 from pflow_mcp_plugin.redaction import Redactor
 
 
-class CurrentRun:
-    """One run of a workflow; see `contract.Run`.
+class CurrentRun(Run):
+    """One run of a workflow.
 
     Args:
         host: The host it runs in.
@@ -45,10 +44,10 @@ class CurrentRun:
         """Wait, but not on when the user stops the run.
 
         Raises:
-            Interrupted: The user has stopped it.
+            PflowError: The user has stopped it.
         """
         if self._cancelled.wait(seconds):
-            raise Interrupted("the run was stopped")
+            raise PflowError("the run was stopped", kind="interrupted")
 
     def annotate(self, node_id: str, details: Mapping[str, Any]) -> None:
         """Add JSON values to the node's step in the trace."""

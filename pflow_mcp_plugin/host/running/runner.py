@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import attrs
 
-from pflow_mcp_plugin.contract import EXIT_CODES, Outcome, PflowError, Problem
-from pflow_mcp_plugin.host.interruption import Interrupted, interrupts_kept
+from pflow_mcp_plugin.contract import EXIT_CODES, Host, Outcome, PflowError, Problem, Runner
+from pflow_mcp_plugin.host.interruption import interrupts_kept
+from pflow_mcp_plugin.host.plugins import Plugins
 from pflow_mcp_plugin.host.running.batch import Engine
-from pflow_mcp_plugin.host.running.contexts import run_contexts
+from pflow_mcp_plugin.host.running.contexts import RunContexts
 from pflow_mcp_plugin.host.running.failures import redacted, with_done
 from pflow_mcp_plugin.host.running.run import CurrentRun
 from pflow_mcp_plugin.host.running.signals import EndingSignals
@@ -19,36 +20,45 @@ from pflow_mcp_plugin.host.running.steps import Steps
 from pflow_mcp_plugin.host.running.threads import Threads
 from pflow_mcp_plugin.host.running.trace import Recorder
 from pflow_mcp_plugin.host.running.values import Values
-from pflow_mcp_plugin.host.workflow import Compiled, bind_inputs, check_workflow, compile_workflow
+from pflow_mcp_plugin.host.workflow import Compiled, NodeTypes, bind_inputs, check_workflow, compile_workflow
 from pflow_mcp_plugin.host.workflow.document import OutputSpec
 from pflow_mcp_plugin.host.workflow.templates import Reference, parse
 from pflow_mcp_plugin.storage import StoreError
-
-if TYPE_CHECKING:
-    from pflow_mcp_plugin.host.app import EmbeddedHost
 
 MOST_STEPS = 1_000
 STEPS_PER_NODE = 10
 
 
-class Runner:
-    """Checks and runs workflows; see `contract.Runner`.
+class WorkflowRunner(Runner):
+    """Checks and runs workflows.
 
     Args:
-        host: Its registry and hooks are used when a workflow is checked or run, not before.
+        host: The handle that nodes and plugins get.
+        types: Knows the node types.
+        plugins: Those whose hooks take part in a compilation or a run.
         max_steps: How many node executions one run may take; by default `MOST_STEPS`, or
             `STEPS_PER_NODE` times the nodes of the workflow where that is more.
         engine: Opens what runs the items of parallel batches; threads by default.
     """
 
-    def __init__(self, host: EmbeddedHost, *, max_steps: int | None = None, engine: Engine = Threads) -> None:
+    def __init__(
+        self,
+        host: Host,
+        types: NodeTypes,
+        plugins: Plugins,
+        *,
+        max_steps: int | None = None,
+        engine: Engine = Threads,
+    ) -> None:
         self._host = host
+        self._types = types
+        self._plugins = plugins
         self._max_steps = max_steps
         self._engine = engine
 
     def validate(self, workflow: Mapping[str, Any]) -> Sequence[Problem]:
         """Return every problem of a workflow, whatever JSON value it is; nothing runs."""
-        return check_workflow(workflow, self._host.registry).problems
+        return check_workflow(workflow, self._types).problems
 
     def compile(
         self, workflow: Mapping[str, Any], name: str = "", inputs: Mapping[str, Any] | None = None
@@ -59,7 +69,7 @@ class Runner:
             PflowError: Kind `validation` or `not_found`, with every problem; kind `config` when a
                 plugin fails to set up a node.
         """
-        return compile_workflow(workflow, name, self._host.registry, self._host.plugins, inputs)
+        return compile_workflow(workflow, name, self._types, self._host, self._plugins, inputs)
 
     def run(
         self, workflow: Mapping[str, Any], inputs: Mapping[str, Any], *, name: str = "", trace: bool = True
@@ -93,38 +103,25 @@ class Runner:
         run.recorder.given(values)
         steps = Steps(run, Values(compiled.document, {**values, "__run__": run}), self._engine)
         with EndingSignals() as signals:
-            outputs, error = self._attempt(compiled, run, steps)
+            outputs, error = self._attempt(compiled, steps)
             signals.no_more()
             outcome = self._outcome(run, outputs, error, trace=trace)
         return attrs.evolve(outcome, exit_code=signals.exit_code or outcome.exit_code)
 
-    def _attempt(
-        self, compiled: Compiled, run: CurrentRun, steps: Steps
-    ) -> tuple[Mapping[str, Any], PflowError | None]:
+    def _attempt(self, compiled: Compiled, steps: Steps) -> tuple[Mapping[str, Any], PflowError | None]:
+        """Return the outputs, or how the run failed; plugins are told before they clean up."""
+        run = steps.run
         try:
-            with interrupts_kept(), run_contexts(run, self._host.plugins):
-                return self._run_flow(compiled, run, steps)
-        except PflowError as error:  # a context could not be entered
-            return {}, error
-        except KeyboardInterrupt:
-            return {}, _interrupted(run)
+            with interrupts_kept(), RunContexts(run, self._plugins), interrupts_kept():
+                # Only now: plugins have started what takes time, and pocketflow imports asyncio.
+                from pflow_mcp_plugin.host.running.flow import build_flow
 
-    def _run_flow(
-        self, compiled: Compiled, run: CurrentRun, steps: Steps
-    ) -> tuple[Mapping[str, Any], PflowError | None]:
-        try:
-            # Only now: plugins have started what takes time, and pocketflow imports asyncio.
-            from pflow_mcp_plugin.host.running.flow import build_flow
-
-            bound = self._max_steps or max(MOST_STEPS, STEPS_PER_NODE * len(compiled.nodes))
-            with interrupts_kept():
+                bound = self._max_steps or max(MOST_STEPS, STEPS_PER_NODE * len(compiled.nodes))
                 build_flow(compiled, steps, bound).run(steps.values.root)
-            return collect_outputs(steps), None
+                return collect_outputs(steps), None
         except PflowError as error:
             return {}, error
         except KeyboardInterrupt:
-            # Told here as well, so that plugins know it when they clean up.
-            run.cancel()
             return {}, _interrupted(run)
 
     def _outcome(
@@ -152,7 +149,7 @@ class Runner:
             return None
 
 
-def _interrupted(run: CurrentRun) -> Interrupted:
+def _interrupted(run: CurrentRun) -> PflowError:
     run.cancel()
     steps = run.recorder.steps
     details: dict[str, Any] = {"steps": len(steps)}
@@ -162,7 +159,7 @@ def _interrupted(run: CurrentRun) -> Interrupted:
         if batch := steps[-1].details.get("batch"):
             details |= {key: batch[key] for key in ("count", "succeeded", "failed")}
             where += f", {batch['succeeded']} of {batch['count']} items done"
-    return Interrupted(f"The run was interrupted{where}", details=details)
+    return PflowError(f"The run was interrupted{where}", details=details, kind="interrupted")
 
 
 def _exit_code(error: PflowError | None, *, completed: bool) -> int:

@@ -7,14 +7,15 @@ from typing import Any
 
 import attrs
 
+from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.host.running.attempts import Attempts, Execute, Result, argument_types
 from pflow_mcp_plugin.host.running.batch import Engine, run_batch
-from pflow_mcp_plugin.host.running.failures import NodeFailed, said
 from pflow_mcp_plugin.host.running.run import CurrentRun
 from pflow_mcp_plugin.host.running.store import NodeAwareSharedStore
 from pflow_mcp_plugin.host.running.trace import Step
 from pflow_mcp_plugin.host.running.values import Values
 from pflow_mcp_plugin.host.workflow.compilation import PlannedNode
+from pflow_mcp_plugin.host.workflow.findings import said
 
 
 @attrs.frozen(eq=False, repr=False)
@@ -72,7 +73,7 @@ class Steps:
 
         return self.attempts.perform(planned, execute, store, planned.retry, note)
 
-    def _shown(self, failure: NodeFailed) -> Any:
+    def _shown(self, failure: PflowError) -> Any:
         known = ("node", "node_type")
         details = {key: value for key, value in failure.details.items() if key not in known}
         return self.run.recorder.excerpt(details)

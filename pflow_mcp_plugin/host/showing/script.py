@@ -9,11 +9,9 @@ from collections.abc import Iterator, Mapping
 from pprint import pformat
 from typing import Any
 
-from pflow_mcp_plugin.contract import Entry, PflowError
 from pflow_mcp_plugin.host.workflow.compilation import Compiled, PlannedNode
-from pflow_mcp_plugin.host.workflow.findings import WorkflowInvalid
 
-_RUNTIME = "pflow_mcp_plugin.host.running.script"
+_RUNTIME = "pflow_mcp_plugin.script"
 _TAKEN = frozenset({"script", "Script", *dir(builtins)})
 
 
@@ -23,18 +21,14 @@ def python_script(compiled: Compiled, workflow: Mapping[str, Any]) -> str:
     Args:
         compiled: The plan of the workflow.
         workflow: The workflow in normal form.
-
-    Raises:
-        PflowError: A node's class has no name that Python could import.
     """
-    classes = _class_names([planned.ref.entry for planned in compiled.nodes])
-    names = _variable_names([planned.ref.id for planned in compiled.nodes], set(classes.values()))
+    names = _variable_names([planned.ref.id for planned in compiled.nodes])
     raws = {node.id: node.raw for node in compiled.document.nodes}
     parts = [
         _docstring(compiled.name, workflow),
-        "\n".join(_imports(classes)),
+        f"from {_RUNTIME} import Script",
         _call("script = Script", [repr(compiled.name), *_settings(workflow)]),
-        "\n".join(_node(planned, names, classes, raws[planned.ref.id]) for planned in compiled.nodes),
+        "\n".join(_node(planned, names, raws[planned.ref.id]) for planned in compiled.nodes),
         "\n".join(_wiring(compiled, names)),
         f'if __name__ == "__main__":\n    raise SystemExit(script.main({names[compiled.graph.start]}))',
     ]
@@ -49,26 +43,12 @@ def _docstring(name: str, workflow: Mapping[str, Any]) -> str:
     return f'"""{plain}\n\nRun it with the workflow\'s inputs: python THIS_FILE name=value ...\n"""'
 
 
-def _class_names(entries: list[Entry]) -> dict[tuple[str, str], str]:
-    """Return a name for each class, its own unless another module has one of that name."""
-    names: dict[tuple[str, str], str] = {}
-    for entry in entries:
-        if not all(map(str.isidentifier, [*entry.module.split("."), entry.class_name])):
-            message = (
-                f"The class of {entry.node}, {entry.module}:{entry.class_name}, cannot be imported by name"
-            )
-            raise WorkflowInvalid(message)
-        if (entry.module, entry.class_name) not in names:
-            names[entry.module, entry.class_name] = _free(entry.class_name, {*names.values(), *_TAKEN})
-    return names
-
-
-def _variable_names(ids: list[str], taken: set[str]) -> dict[str, str]:
+def _variable_names(ids: list[str]) -> dict[str, str]:
     names: dict[str, str] = {}
     for node_id in ids:
         plain = re.sub(r"\W", "_", node_id, flags=re.ASCII).lower() or "node"
         wanted = f"node_{plain}" if plain[0].isdecimal() or keyword.iskeyword(plain) else plain
-        names[node_id] = _free(wanted, {*names.values(), *taken, *_TAKEN})
+        names[node_id] = _free(wanted, {*names.values(), *_TAKEN})
     return names
 
 
@@ -79,13 +59,6 @@ def _free(name: str, taken: set[str]) -> str:
         number += 1
         free = f"{name}_{number}"
     return free
-
-
-def _imports(classes: Mapping[tuple[str, str], str]) -> Iterator[str]:
-    lines = [f"from {_RUNTIME} import Script"]
-    for (module, name), shown in classes.items():
-        lines.append(f"from {module} import {name}" + ("" if name == shown else f" as {shown}"))
-    yield from sorted(lines)
 
 
 def _settings(workflow: Mapping[str, Any]) -> Iterator[str]:
@@ -101,28 +74,14 @@ def _settings(workflow: Mapping[str, Any]) -> Iterator[str]:
 def _node(
     planned: PlannedNode,
     names: Mapping[str, str],
-    classes: Mapping[tuple[str, str], str],
     raw: Mapping[str, Any],
 ) -> str:
     ref = planned.ref
-    given = [repr(ref.id), classes[ref.entry.module, ref.entry.class_name], repr(ref.type)]
+    given = [repr(ref.id), repr(ref.type)]
     if ref.params:
         given.append(_argument("params", ref.params))
-    if planned.special:
-        _check_special(planned)
-        given.append(_argument("special", planned.special))
     given += [_argument(key, raw[key]) for key in ("batch", "retry") if raw.get(key)]
     return _call(f"{names[ref.id]} = script.node", given)
-
-
-def _check_special(planned: PlannedNode) -> None:
-    import json
-
-    try:
-        json.dumps(planned.special)
-    except (TypeError, ValueError) as error:
-        message = f"Node {planned.ref.id} has a special parameter that cannot be written down: {error}"
-        raise PflowError(message) from error
 
 
 def _wiring(compiled: Compiled, names: Mapping[str, str]) -> Iterator[str]:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 import attrs
 
-from pflow_mcp_plugin.contract import Entry, Kind, NodeRef, PflowError, Problem, Workflow
+from pflow_mcp_plugin.contract import Entry, Host, NodeRef, PflowError, Problem, Workflow
 from pflow_mcp_plugin.host.plugins import Plugins
 from pflow_mcp_plugin.host.workflow.checking import Checked, NodeTypes, check_workflow
 from pflow_mcp_plugin.host.workflow.document import Document, NodeMapping, NodeSpec
@@ -17,19 +17,12 @@ from pflow_mcp_plugin.host.workflow.inputs import bind_inputs
 from pflow_mcp_plugin.host.workflow.repetition import Batch, Retry
 
 
-class InjectionFailed(PflowError):
-    """A plugin could not, or may not, give a node its special parameters."""
-
-    kind: ClassVar[Kind] = "config"
-
-
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class PlannedNode:
     """A node that is ready to be built.
 
     Attributes:
-        ref: Id, type, entry and params as written.
-        special: The `__dunder__` parameters that plugins gave it.
+        ref: Id, type, entry, params as written and what plugins injected.
         mapping: Its names at the root of the shared store.
         successors: The next node's id by action.
         batch: The items it runs for, if it does.
@@ -37,7 +30,6 @@ class PlannedNode:
     """
 
     ref: NodeRef
-    special: Mapping[str, Any]
     mapping: NodeMapping
     successors: Mapping[str, str]
     batch: Batch | None = None
@@ -73,6 +65,7 @@ def compile_workflow(
     workflow: Any,
     name: str,
     types: NodeTypes,
+    host: Host,
     plugins: Plugins,
     inputs: Mapping[str, Any] | None = None,
 ) -> Compiled:
@@ -82,6 +75,7 @@ def compile_workflow(
         workflow: The workflow as loaded; it is not changed.
         name: Its name or file, for messages.
         types: The registry.
+        host: The host it will run in.
         plugins: Those asked for special parameters.
         inputs: What a run is given; None when there is no run yet.
 
@@ -95,7 +89,7 @@ def compile_workflow(
     if errors:
         raise refusal(name, errors)
     pairs = ((node, checked.entries[node.type]) for node in checked.document.nodes)
-    nodes = tuple(_plan(node, entry, checked, plugins) for node, entry in pairs if entry)
+    nodes = tuple(_plan(node, entry, checked, host, plugins) for node, entry in pairs if entry)
     return Compiled(
         name=name,
         document=checked.document,
@@ -105,11 +99,10 @@ def compile_workflow(
     )
 
 
-def _plan(node: NodeSpec, entry: Entry, checked: Checked, plugins: Plugins) -> PlannedNode:
-    ref = NodeRef(id=node.id, type=node.type, entry=entry, params=node.params)
+def _plan(node: NodeSpec, entry: Entry, checked: Checked, host: Host, plugins: Plugins) -> PlannedNode:
+    asked = NodeRef(id=node.id, type=node.type, entry=entry, params=node.params, host=host)
     return PlannedNode(
-        ref=ref,
-        special=inject_params(ref, plugins),
+        ref=attrs.evolve(asked, injected=inject_params(asked, plugins)),
         mapping=checked.document.mapping(node.id),
         successors=checked.graph.successors[node.id],
         batch=node.batch,
@@ -121,7 +114,7 @@ def inject_params(node: NodeRef, plugins: Plugins) -> dict[str, Any]:
     """Return the special parameters that plugins give a node.
 
     Raises:
-        InjectionFailed: A plugin raises, gives anything but `__dunder__` names, or sets one that
+        PflowError: A plugin raises, gives anything but `__dunder__` names, or sets one that
             another has set; names the plugins.
     """
     injected: dict[str, Any] = {}
@@ -141,12 +134,12 @@ def _contributions(node: NodeRef, plugins: Plugins) -> Iterator[tuple[str, Mappi
             params = call(node)
         except Exception as error:  # whatever a plugin raises stops the compilation, told by name
             message = f"Plugin {plugin} failed to set up node {node.id} ({node.type}): {error}"
-            raise InjectionFailed(message, **_carried(error)) from error
+            raise PflowError(message, **_carried(error), kind="config") from error
         if params is not None and not isinstance(params, Mapping):
             message = (
                 f"Plugin {plugin} gave node {node.id} ({node.type}) a {type(params).__name__} as parameters"
             )
-            raise InjectionFailed(message)
+            raise PflowError(message, kind="config")
         yield plugin, params or {}
 
 
@@ -161,6 +154,8 @@ def _check_special(key: Any, node: NodeRef, plugin: str, other: str | None) -> N
         message = (
             f"Plugin {plugin} may not set parameter {key} of node {node.id}: only __dunder__ names are its"
         )
-        raise InjectionFailed(message)
+        raise PflowError(message, kind="config")
     if other is not None:
-        raise InjectionFailed(f"Plugins {other} and {plugin} both set {key} of node {node.id} ({node.type})")
+        raise PflowError(
+            f"Plugins {other} and {plugin} both set {key} of node {node.id} ({node.type})", kind="config"
+        )

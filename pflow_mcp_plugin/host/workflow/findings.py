@@ -3,26 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import attrs
 
-from pflow_mcp_plugin.contract import Kind, PflowError, Problem
+from pflow_mcp_plugin.contract import PflowError, Problem
 
 _LONGEST = 60
 """Characters of a value in a message."""
-
-
-class WorkflowInvalid(PflowError):
-    """A workflow cannot run as it is written; nothing has run."""
-
-    kind: ClassVar[Kind] = "validation"
-
-
-class NodeTypeMissing(PflowError):
-    """All that a workflow lacks is node types that are not there; nothing has run."""
-
-    kind: ClassVar[Kind] = "not_found"
 
 
 class Findings:
@@ -95,13 +83,25 @@ def errors_in(problems: Sequence[Problem]) -> tuple[Problem, ...]:
 def refusal(name: str, problems: Sequence[Problem]) -> PflowError:
     """Return the error that tells these problems of the workflow `name`.
 
-    It is a `NodeTypeMissing` when missing node types are all that is wrong.
+    It is a `PflowError` when missing node types are all that is wrong.
     """
     count = len(problems)
     # One problem is told in the message; who shows several takes them from `problems`.
     only = attrs.evolve(problems[0], suggestion="")
     message = f"Workflow {name}: {only}" if count == 1 else f"Workflow {name} has {count} problems"
     steps = tuple(dict.fromkeys(problem.suggestion for problem in problems if problem.suggestion))
-    refused = all(problem.kind == "not_found" for problem in problems)
-    kind = NodeTypeMissing if refused else WorkflowInvalid
-    return kind(message, problems=tuple(problems), suggestions=steps if count == 1 else ())
+    kinds = {problem.kind for problem in problems}
+    return PflowError(
+        message,
+        kind="not_found" if kinds == {"not_found"} else "validation",
+        problems=tuple(problems),
+        suggestions=steps if count == 1 else (),
+    )
+
+
+def said(error: BaseException) -> str:
+    """Return an exception's own words, with its class where they alone would say too little."""
+    if isinstance(error, PflowError):
+        return error.message
+    words = str(error)
+    return f"{type(error).__name__}: {words}" if words else type(error).__name__

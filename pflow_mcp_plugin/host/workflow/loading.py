@@ -8,7 +8,8 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from pflow_mcp_plugin.host.workflow.findings import Findings, WorkflowInvalid, at, refusal, shown
+from pflow_mcp_plugin.contract import PflowError
+from pflow_mcp_plugin.host.workflow.findings import Findings, at, refusal, shown
 
 _LONGEST = 4_000
 """Digits of a whole number; Python reads a few more."""
@@ -22,7 +23,7 @@ def load_workflow(text: str, origin: str) -> dict[str, Any]:
         origin: The file's name, for messages.
 
     Raises:
-        WorkflowInvalid: It is not JSON (line and column are named), not an object, or holds objects
+        PflowError: It is not JSON (line and column are named), not an object, or holds objects
             that name a key twice (each is named).
     """
     repeated = _RepeatedKeys()
@@ -38,12 +39,12 @@ def load_workflow(text: str, origin: str) -> dict[str, Any]:
     except json.JSONDecodeError as error:
         raise _not_json(origin, error) from error
     except ValueError as error:
-        raise WorkflowInvalid(f"{origin}: {error}", details={"file": origin}) from error
+        raise PflowError(f"{origin}: {error}", details={"file": origin}, kind="validation") from error
     except RecursionError as error:
-        raise WorkflowInvalid(f"{origin}: nested too deep", details={"file": origin}) from error
+        raise PflowError(f"{origin}: nested too deep", details={"file": origin}, kind="validation") from error
     if not isinstance(value, dict):
         message = f"{origin}: a workflow is a JSON object, this is {shown(value)}"
-        raise WorkflowInvalid(message, details={"file": origin})
+        raise PflowError(message, details={"file": origin}, kind="validation")
     if findings.problems:
         raise refusal(origin, findings.problems)
     return value
@@ -99,7 +100,9 @@ def _number(text: str) -> float:
     raise ValueError(message)
 
 
-def _not_json(origin: str, error: json.JSONDecodeError) -> WorkflowInvalid:
+def _not_json(origin: str, error: json.JSONDecodeError) -> PflowError:
     details = {"file": origin, "line": error.lineno, "column": error.colno}
     message = f"{origin} is not valid JSON: {error.msg} at line {error.lineno}, column {error.colno}"
-    return WorkflowInvalid(message, details=details, suggestions=(f"Fix line {error.lineno} of {origin}",))
+    return PflowError(
+        message, details=details, suggestions=(f"Fix line {error.lineno} of {origin}",), kind="validation"
+    )

@@ -20,14 +20,9 @@ from typing import Any, TypedDict
 from pflow_mcp_plugin.contract import Field, PflowError
 from pflow_mcp_plugin.host.workflow.templates import Lookup, Malformed, as_text, lone, parse, resolve
 
-FORMAT = "shell-line"
 """A parameter whose schema has this `format` is a shell line, if it is a text."""
 _AROUND: Mapping[str, tuple[str, str]] = {"": ('"', '"'), "(": ('"', '"'), '"': ("", ""), "'": ("'\"", "\"'")}
 """What is put around an expansion, by what it stands in."""
-
-
-class UnsafeTemplate(PflowError):
-    """A template stands where a shell would read its value as a part of the line."""
 
 
 class ShellLine(TypedDict):
@@ -39,8 +34,7 @@ class ShellLine(TypedDict):
 
 def is_shell_line(value: Any, field: Field | None) -> bool:
     """Return whether a param is a shell line."""
-    schema = field.schema if field else None
-    return isinstance(value, str) and isinstance(schema, Mapping) and schema.get("format") == FORMAT
+    return isinstance(value, str) and field is not None and field.shell_line
 
 
 def bind_line(text: str, lookup: Lookup, *, keep_missing: bool = False) -> ShellLine | str | list[Any]:
@@ -49,7 +43,7 @@ def bind_line(text: str, lookup: Lookup, *, keep_missing: bool = False) -> Shell
     A line that is nothing but a template of a list is that list: the arguments of a program.
 
     Raises:
-        UnsafeTemplate: A template stands where no quoting would do.
+        PflowError: A template stands where no quoting would do.
         MissingValue: From `lookup`, unless `keep_missing`.
     """
     if lone(text):
@@ -95,17 +89,17 @@ class _Scanner:
         """Put an expansion where a template stands.
 
         Raises:
-            UnsafeTemplate: It would not be safe, or be text, there.
+            PflowError: It would not be safe, or be text, there.
         """
         inside = self._open[-1]
         if self._refused or inside not in _AROUND:
             where = self._refused or _NAMES[inside]
-            raise UnsafeTemplate(
+            raise PflowError(
                 f"{template} stands {where}, where a value could become a part of the line",
                 suggestions=("Put it elsewhere in the line, pass it as stdin, or give a list of arguments",),
             )
         if self._before == "\\" and inside != "'":
-            raise UnsafeTemplate(f"A backslash stands before {template}", suggestions=("Remove it",))
+            raise PflowError(f"A backslash stands before {template}", suggestions=("Remove it",))
         before, after = _AROUND[inside]
         self.line.append(f"{before}${{{name}}}{after}")
         self._before = "}"

@@ -47,10 +47,6 @@ class Malformed:
     text: str
 
 
-class NoText(PflowError):
-    """A value that a node left cannot be written into a text."""
-
-
 class MissingValue(LookupError):
     """A path leads nowhere.
 
@@ -236,11 +232,11 @@ def as_text(value: Any) -> str:
     """Return a value as it appears inside text: texts as they are, the rest as JSON.
 
     Raises:
-        NoText: JSON cannot say it: it is nested too deep or in itself, or has keys that are no texts.
+        PflowError: JSON cannot say it: it is nested too deep or in itself, or has keys that are no texts.
     """
     if isinstance(value, str):
         return value
     try:
         return json.dumps(value, ensure_ascii=False, default=str)
     except (TypeError, ValueError, RecursionError) as error:
-        raise NoText(f"{type(value).__name__} cannot be written as text: {cut(str(error))}") from error
+        raise PflowError(f"{type(value).__name__} cannot be written as text: {cut(str(error))}") from error

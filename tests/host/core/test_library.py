@@ -12,11 +12,11 @@ from types import SimpleNamespace
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from pflow_mcp_plugin.host.running.script import Script
 
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.host.library import Library, is_name
 from pflow_mcp_plugin.host.nodes.echo import Echo
-from pflow_mcp_plugin.host.running.script import Script
 from pflow_mcp_plugin.storage import StoreError
 
 GREET = {

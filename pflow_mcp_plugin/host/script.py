@@ -1,7 +1,7 @@
-"""Workflows written in Python: nodes of classes that are imported, wired by `>>` and `- "action" >>`.
+"""Workflows written in Python: nodes wired by `>>` and `- "action" >>`.
 
     script = Script("greet", inputs={"name": {"type": "str"}}, outputs={"said": "${say.message}"})
-    say = script.node("say", Echo, "echo", params={"message": "Hello ${name}"})
+    say = script.node("say", "echo", params={"message": "Hello ${name}"})
     raise SystemExit(script.main(say))
 
 It is checked and run as the same workflow in JSON is, with templates, batches, retries, plugins
@@ -20,18 +20,16 @@ import pocketflow  # type: ignore[import-untyped]
 
 from pflow_mcp_plugin.contract import Entry, Interface, Outcome, PflowError, Problem
 from pflow_mcp_plugin.host.app import EmbeddedHost, open_host
-from pflow_mcp_plugin.host.interruption import Interrupted
-from pflow_mcp_plugin.host.workflow import Compiled, compile_workflow
+from pflow_mcp_plugin.host.workflow import Compiled, PlannedNode, compile_workflow
 
 
 class ScriptNode(pocketflow.BaseNode):  # type: ignore[misc]  # pocketflow ships no types
     """A node of a script; wire it as any pocketflow node."""
 
-    def __init__(self, raw: Mapping[str, Any], node_class: type, special: Mapping[str, Any]) -> None:
+    def __init__(self, raw: Mapping[str, Any], node_class: type | None) -> None:
         super().__init__()
         self.raw = raw
         self.node_class = node_class
-        self.special = special
 
 
 class Script:
@@ -50,26 +48,23 @@ class Script:
     def node(
         self,
         node_id: str,
-        node_class: type,
         node_type: str,
+        node_class: type | None = None,
         *,
         params: Mapping[str, Any] | None = None,
-        special: Mapping[str, Any] | None = None,
         **settings: Any,
     ) -> ScriptNode:
         """Add a node.
 
         Args:
             node_id: Its id; templates name it so.
-            node_class: What is instantiated, without arguments, when the script runs.
-            node_type: Its type in the registry, which knows its parameters and outputs; any other
-                word for a class of the script's own.
+            node_type: Its type in the registry; any other word for a class of the script's own.
+            node_class: What is instantiated, without arguments, in place of the registry's class.
             params: Its params, templates and all.
-            special: The `__dunder__` params that plugins give such a node.
             settings: Its other keys: `batch`, `retry`.
         """
         raw = {"id": node_id, "type": node_type, "params": dict(params or {}), **settings}
-        node = self._nodes[node_id] = ScriptNode(raw, node_class, special or {})
+        node = self._nodes[node_id] = ScriptNode(raw, node_class)
         return node
 
     def workflow(self, start: ScriptNode) -> dict[str, Any]:
@@ -87,7 +82,7 @@ class Script:
         """Run from a node on and return how it ended.
 
         Raises:
-            PflowError: The workflow or its inputs do not do; nothing has run.
+            PflowError: The workflow or its inputs are invalid; nothing has run.
         """
         with open_host() as host:
             return host.runner.run_compiled(self._compile(host, start, inputs), inputs)
@@ -99,8 +94,9 @@ class Script:
             The exit code that `pflow run` would end with.
         """
         from pflow_mcp_plugin.host.cli.inputs import parse_inputs, piped_inputs
-        from pflow_mcp_plugin.host.cli.output import Output, prepare_streams, to_json
+        from pflow_mcp_plugin.host.cli.output import Output, to_json
         from pflow_mcp_plugin.host.cli.run import outcome_report
+        from pflow_mcp_plugin.host.streams import prepare_streams
 
         prepare_streams()
         output = Output(as_json=False)
@@ -111,7 +107,7 @@ class Script:
         except PflowError as error:
             return output.fail(error)
         except KeyboardInterrupt:
-            return output.fail(Interrupted("interrupted"))
+            return output.fail(PflowError("interrupted", kind="interrupted"))
         text = to_json(dict(outcome.outputs)) if outcome.success else ""
         return output.report(attrs.evolve(outcome_report(outcome), text=text))
 
@@ -121,13 +117,15 @@ class Script:
 
     def _compile(self, host: EmbeddedHost, start: ScriptNode, inputs: Mapping[str, Any]) -> Compiled:
         types = _Types(host, self._nodes)
-        compiled = compile_workflow(self.workflow(start), self.name, types, host.plugins, inputs)
-        nodes = []
-        for planned in compiled.nodes:
-            node = self._nodes[planned.ref.id]
-            ref = attrs.evolve(planned.ref, entry=_of_class(planned.ref.entry, node.node_class))
-            nodes.append(attrs.evolve(planned, ref=ref, special={**planned.special, **node.special}))
-        return attrs.evolve(compiled, nodes=tuple(nodes))
+        compiled = compile_workflow(self.workflow(start), self.name, types, host, host.plugins, inputs)
+        return attrs.evolve(compiled, nodes=tuple(map(self._of_own_class, compiled.nodes)))
+
+    def _of_own_class(self, planned: PlannedNode) -> PlannedNode:
+        own = self._nodes[planned.ref.id].node_class
+        if own is None:
+            return planned
+        entry = attrs.evolve(planned.ref.entry, module=own.__module__, class_name=own.__name__)
+        return attrs.evolve(planned, ref=attrs.evolve(planned.ref, entry=entry))
 
 
 class _Types:
@@ -135,15 +133,20 @@ class _Types:
 
     def __init__(self, host: EmbeddedHost, nodes: Mapping[str, ScriptNode]) -> None:
         self._registry = host.registry
-        self._own = {node.raw["type"] for node in nodes.values()}
+        self._own = {node.raw["type"]: node.node_class for node in nodes.values() if node.node_class}
 
     def find(self, node_type: str) -> Entry | None:
-        """Return what the registry knows, else an entry that takes any parameter."""
+        """Return what the registry knows, else, for a class of the script's, one that takes anything."""
         known = self._registry.find(node_type)
-        if known is not None or node_type not in self._own:
+        own = self._own.get(node_type)
+        if known is not None or own is None:
             return known
-        # Its class is filled in when the plan is made.
-        return Entry(node=node_type, class_name="", module="", interface=Interface(open=True))
+        return Entry(
+            node=node_type,
+            class_name=own.__name__,
+            module=own.__module__,
+            interface=Interface(open=True),
+        )
 
     def missing(self, node_type: str) -> Problem:
         """Explain why a node type is not there."""
@@ -152,7 +155,3 @@ class _Types:
     def upgrade(self, node: Mapping[str, Any]) -> Mapping[str, Any] | None:
         """Return None: a script has no older shapes."""
         return None
-
-
-def _of_class(entry: Entry, node_class: type) -> Entry:
-    return attrs.evolve(entry, module=node_class.__module__, class_name=node_class.__name__)

@@ -1,0 +1,8 @@
+"""Workflows written in Python; what `pflow workflow export-python` writes imports this, and it stays.
+
+from pflow_mcp_plugin.script import Script
+"""
+
+from pflow_mcp_plugin.host.script import Script
+
+__all__ = ["Script"]
