@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 from pflow_mcp_plugin import plugin, storage
 from pflow_mcp_plugin.config.store import ServerStore
 from pflow_mcp_plugin.config.where import server_file
@@ -11,7 +13,7 @@ from pflow_mcp_plugin.injection import inject
 
 def ref(node_type, **extra):
     entry = Entry(node=node_type, class_name="MCPNode", module="m", extra=extra)
-    return NodeRef(id="n", type=node_type, entry=entry)
+    return NodeRef(id="n", type=node_type, entry=entry, host=SimpleNamespace(paths=storage.default_paths()))
 
 
 def test_server_and_tool_come_from_the_entry():

@@ -16,7 +16,7 @@ class Desk:
     """Stands in for a host: what these commands use of one, and a record of what it was told."""
 
     paths: Paths
-    features: frozenset[str] = frozenset()
+    settings: None = None
     problems: list[Problem] = attrs.field(factory=list)
     refreshed: list[str] = attrs.field(factory=list)
 

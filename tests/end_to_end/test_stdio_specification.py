@@ -129,7 +129,7 @@ def test_criterion_12_a_variable_that_is_not_set_reaches_the_server_empty(
 
 def test_criterion_13_a_node_without_the_prefix_gets_nothing_injected():
     entry = Entry(node="echo", class_name="Echo", module="somewhere")
-    assert inject(NodeRef(id="a", type="echo", entry=entry)) is None
+    assert inject(NodeRef(id="a", type="echo", entry=entry, host=None)) is None
 
 
 def test_criterion_14_json_rpc_error_32601_reads_method_not_found(pflow, scripted, workflow):

@@ -22,9 +22,9 @@ from pflow_mcp_plugin.config.where import server_file, tool_folder
 from pflow_mcp_plugin.contract import Paths, Problem
 from pflow_mcp_plugin.discovery.catalog import Catalog
 from pflow_mcp_plugin.exchange import Listing
-from pflow_mcp_plugin.host.library import Library
+from pflow_mcp_plugin.host.library import WorkflowLibrary
 from pflow_mcp_plugin.host.registry.saved import SavedEntries
-from pflow_mcp_plugin.host.settings import Settings
+from pflow_mcp_plugin.host.settings import StoredSettings
 from pflow_mcp_plugin.storage import default_paths
 from pflow_mcp_plugin.types import ServerInfo
 
@@ -49,7 +49,10 @@ class StoreKind:
 def kinds(paths: Paths, report: Callable[[Problem], None] = lambda _: None) -> dict[str, StoreKind]:
     """Return every store below the given folders; `report` is told what was set aside."""
     config, catalog = ServerStore(server_file(paths)), Catalog(tool_folder(paths))
-    settings, library = Settings(paths.config / "settings.json"), Library(paths.data / "workflows")
+    settings, library = (
+        StoredSettings(paths.config / "settings.json"),
+        WorkflowLibrary(paths.data / "workflows"),
+    )
     registry = SavedEntries(paths.data / "registry.json", report)
     return {
         "config": StoreKind(

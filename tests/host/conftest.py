@@ -9,14 +9,15 @@ from typing import Any
 
 import pytest
 
-from pflow_mcp_plugin.contract import Entry, Field, Interface, Outcome, Problem, hookimpl
+from pflow_mcp_plugin.contract import Entry, Field, Interface, NodeSource, Outcome, Problem, hookimpl
 from pflow_mcp_plugin.host.app import EmbeddedHost, open_host
 from pflow_mcp_plugin.host.hooks import create_manager
+from pflow_mcp_plugin.host.running import WorkflowRunner
 
 MODULE = "nodes_on_the_bench"
 
 
-class Bench:
+class Bench(NodeSource):
     """Node types for a test, and the host that runs them."""
 
     name = "bench"
@@ -37,9 +38,6 @@ class Bench:
 
     def entries(self) -> Iterator[Entry]:
         yield from self.known.values()
-
-    def missing(self, node_type: str) -> Problem | None:
-        return None
 
     def upgrade(self, node: Mapping[str, Any]) -> Mapping[str, Any] | None:
         return self.upgrades(node)
@@ -62,6 +60,10 @@ class Bench:
             return node_class
 
         return add
+
+    def runner(self, **options: Any) -> WorkflowRunner:
+        """Return a runner of the host with options of its own."""
+        return WorkflowRunner(self.host, self.host.registry, self.host.plugins, **options)
 
     def run(self, workflow: Mapping[str, Any], **inputs: Any) -> Outcome:
         return self.host.runner.run(workflow, inputs, name="wf")

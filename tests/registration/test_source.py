@@ -111,6 +111,8 @@ def test_an_entry_has_the_shape_that_is_specified(world):
             "version": "1.2.0",
         },
         "labels": {"server": "github", "tool": "create_issue"},
+        "family": "github",
+        "local_name": "create_issue",
     }
 
 

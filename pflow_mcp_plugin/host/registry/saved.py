@@ -92,7 +92,7 @@ class SavedEntries(NodeSource):
 
     def _entry(self, name: str, node: Any) -> Entry | None:
         try:
-            return _of_texts(Entry.from_dict(_normalised(name, node)))
+            return Entry.from_dict(_normalised(name, node))
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             self._report(
                 Problem(
@@ -117,20 +117,3 @@ def _normalised(name: str, node: Mapping[str, Any]) -> dict[str, Any]:
         ]
     interface["inputs"] = [key if isinstance(key, str) else key["key"] for key in interface.get("inputs", ())]
     return {"description": description, **node, "node": name, "source": NAME, "interface": interface}
-
-
-def _of_texts(entry: Entry) -> Entry:
-    """Return an entry whose names, types and descriptions are texts.
-
-    Raises:
-        TypeError: One is not.
-    """
-    interface = entry.interface
-    texts: list[object] = [entry.class_name, entry.module, entry.description, *interface.actions]
-    for field in (*interface.params, *interface.outputs):
-        texts += [field.key, field.type, field.description]
-    for text in texts:
-        if not isinstance(text, str):
-            message = f"{text!r} stands where a text is expected"
-            raise TypeError(message)
-    return entry

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import click
 import pytest
 
-from pflow_mcp_plugin.contract import Command, PflowError, Problem, Report, hookimpl
+from pflow_mcp_plugin.contract import Command, NodeSource, PflowError, Problem, Report, hookimpl
 from pflow_mcp_plugin.host.cli.main import main
 from pflow_mcp_plugin.host.cli.output import to_json
 from pflow_mcp_plugin.host.hooks import create_manager
@@ -280,11 +280,28 @@ def test_an_overwritten_entry_is_worth_a_warning_and_no_mistake(pflow, home):
     assert "  - $.nodes.odd: " in err
 
 
+class Voices(NodeSource):
+    """A source without nodes."""
+
+    name = "voice"
+    prefixes = ("voice-",)
+
+    def fingerprint(self):
+        return ""
+
+    def get(self, node_type):
+        return None
+
+    def entries(self):
+        return iter(())
+
+
 def test_a_source_that_breaks_is_a_mistake_of_the_registry(pflow):
-    broken = SimpleNamespace(name="b", prefixes=("b-",), entries=lambda: 1 / 0)
-    for name in ("fingerprint", "get", "missing", "upgrade"):
-        setattr(broken, name, lambda *_: None)
-    plugin = SimpleNamespace(pflow_register_nodes=hookimpl(lambda host: [broken]))
+    class Broken(Voices):
+        def entries(self):
+            return 1 / 0
+
+    plugin = SimpleNamespace(pflow_register_nodes=hookimpl(lambda host: [Broken()]))
     code, _, err = pflow("registry", "validate", plugins=[plugin])
     assert code == 2
     assert "failed to list its nodes" in err
@@ -311,12 +328,8 @@ def test_config_path_names_every_file_with_its_role(pflow, home):
 
 
 def test_config_path_names_what_a_source_reads_though_it_is_not_there(pflow, tmp_path):
-    source = SimpleNamespace(
-        **dict.fromkeys(("fingerprint", "get", "entries", "missing", "upgrade"), str),
-        name="voice",
-        prefixes=("voice-",),
-        files={tmp_path / "voices": "recorded voices"},
-    )
+    source = Voices()
+    source.files = {tmp_path / "voices": "recorded voices"}
     plugin = SimpleNamespace(pflow_register_nodes=hookimpl(lambda host: [source]))
     rows = envelope(pflow("config", "path", "--json", plugins=[plugin])[1])["data"]
     assert {"path": str(tmp_path / "voices"), "role": "recorded voices", "exists": False} in rows

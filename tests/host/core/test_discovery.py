@@ -5,11 +5,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from pflow_mcp_plugin.contract import Sketch, hookimpl
+from pflow_mcp_plugin.contract import NodeSource, Sketch, hookimpl
 from pflow_mcp_plugin.host.registry.discovery import discover
 from pflow_mcp_plugin.host.registry.index import open_index
 from pflow_mcp_plugin.host.registry.wording import Thesaurus, clauses, words
-from pflow_mcp_plugin.host.settings import Settings
+from pflow_mcp_plugin.host.settings import StoredSettings
 
 
 def sketch(server, tool, description, *params):
@@ -18,6 +18,8 @@ def sketch(server, tool, description, *params):
         description=description,
         params=dict.fromkeys(params, ""),
         labels={"server": server, "tool": tool},
+        family=server,
+        local_name=tool,
         source="t",
     )
 
@@ -100,17 +102,23 @@ def test_the_thesaurus_knows_words_in_any_form(tmp_path):
 
 @pytest.fixture
 def office(open_with):
-    source = SimpleNamespace(
-        name="t",
-        prefixes=("t-",),
-        fingerprint=lambda: "1",
-        get=lambda node: next((item for item in OFFICE if item.node == node), None),
-        entries=lambda: iter(()),
-        sketches=lambda: iter(OFFICE),
-        missing=lambda node: None,
-        upgrade=lambda node: None,
-    )
-    plugin = SimpleNamespace(pflow_register_nodes=hookimpl(lambda host: [source]))
+    class Office(NodeSource):
+        name = "t"
+        prefixes = ("t-",)
+
+        def fingerprint(self):
+            return "1"
+
+        def get(self, node_type):
+            return None
+
+        def entries(self):
+            return iter(())
+
+        def sketches(self):
+            return iter(OFFICE)
+
+    plugin = SimpleNamespace(pflow_register_nodes=hookimpl(lambda host: [Office()]))
     with open_with(plugin) as opened:
         yield opened.host.registry
 
@@ -155,7 +163,7 @@ def test_the_model_is_given_the_key_that_the_settings_keep(office, model, home, 
     monkeypatch.delenv("SAGE_KEY", raising=False)
     office.discovered("price of a stock", 1)
     assert model.key is None
-    Settings(home / "config" / "settings.json").set("SAGE_KEY", "swordfish")
+    StoredSettings(home / "config" / "settings.json").set("SAGE_KEY", "swordfish")
     office.discovered("price of a stock", 1)
     assert model.key == "swordfish"
     monkeypatch.setenv("SAGE_KEY", "of the environment, which the library reads itself")

@@ -12,11 +12,10 @@ from types import SimpleNamespace
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from pflow_mcp_plugin.host.running.script import Script
 
 from pflow_mcp_plugin.contract import PflowError
-from pflow_mcp_plugin.host.library import Library, is_name
-from pflow_mcp_plugin.host.nodes.echo import Echo
+from pflow_mcp_plugin.host.library import WorkflowLibrary, is_name
+from pflow_mcp_plugin.script import Script
 from pflow_mcp_plugin.storage import StoreError
 
 GREET = {
@@ -49,7 +48,7 @@ def greet(tmp_path):
 
 @pytest.fixture
 def library(tmp_path):
-    return Library(tmp_path / "workflows")
+    return WorkflowLibrary(tmp_path / "workflows")
 
 
 def workflow(message):
@@ -290,8 +289,7 @@ def test_an_exported_program_whose_output_nobody_takes_says_so_or_ends(pflow, gr
 def test_a_program_may_add_a_class_of_its_own_and_its_failure_is_the_programs(pflow_home, tmp_path):
     source = """
 import pocketflow
-from pflow_mcp_plugin.host.nodes.echo import Echo
-from pflow_mcp_plugin.host.running.script import Script
+from pflow_mcp_plugin.script import Script
 
 class Mine(pocketflow.Node):
     def post(self, shared, prep_res, exec_res):
@@ -301,8 +299,8 @@ class Mine(pocketflow.Node):
             return "empty"
 
 script = Script("halve", inputs={"text": {"type": "str"}})
-say = script.node("say", Echo, "echo", params={"message": "${text}"})
-mine = script.node("mine", Mine, "mine", params={"text": "${say.message}"})
+say = script.node("say", "echo", params={"message": "${text}"})
+mine = script.node("mine", "mine", Mine, params={"text": "${say.message}"})
 say >> mine
 if __name__ == "__main__":
     raise SystemExit(script.main(say))
@@ -351,7 +349,7 @@ class Interrupting(io.RawIOBase):
 
 def test_ctrl_c_ends_a_program_that_waits_for_its_input(pflow_home, monkeypatch, capsys):
     script = Script("read", inputs={"text": {"type": "str", "stdin": True}})
-    say = script.node("say", Echo, "echo", params={"message": "${text}"})
+    say = script.node("say", "echo", params={"message": "${text}"})
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(isatty=lambda: False, buffer=Interrupting()))
     assert script.main(say, []) == 130
     assert capsys.readouterr().err == "Error: interrupted\n"

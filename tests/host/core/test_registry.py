@@ -5,11 +5,20 @@ from types import SimpleNamespace
 
 import pytest
 
-from pflow_mcp_plugin.contract import Entry, Field, Interface, PflowError, Problem, Sketch, hookimpl
+from pflow_mcp_plugin.contract import (
+    Entry,
+    Field,
+    Interface,
+    NodeSource,
+    PflowError,
+    Problem,
+    Sketch,
+    hookimpl,
+)
 from pflow_mcp_plugin.host.registry.index import open_index
 
 
-class Source:
+class Source(NodeSource):
     """A node source over a list of entries."""
 
     def __init__(self, name, *entries, prefixes=("shout-",), aliases=()):
@@ -28,9 +37,6 @@ class Source:
     def entries(self):
         yield from self.found
 
-    def missing(self, node_type):
-        return None
-
     def upgrade(self, node):
         return {**node, "type": "shout-loud"} if node.get("type") == "old" else None
 
@@ -40,7 +46,7 @@ def entry(node, description="", **options):
 
 
 def sketch(node, description=""):
-    return Sketch(node=node, description=description, params={}, labels={})
+    return Sketch(node=node, description=description)
 
 
 def plugin(*sources, name="shout"):
@@ -162,7 +168,7 @@ def test_what_is_no_source_and_a_second_source_of_a_name_are_reported(open_with)
     with open_with(plugin(Source("same"), Source("same"), 7, Source("text", prefixes="x-"))) as opened:
         names = [origin.name for origin in opened.host.registry.sources]
         assert names.count("same") == 1
-        assert "registers what is no node source: TypeError: 7" in opened.messages
+        assert "registered an invalid node source: TypeError: 7 does not extend NodeSource" in opened.messages
         assert "prefixes of text must be a tuple" in opened.messages
         assert "both register a node source named same" in opened.messages
 
@@ -188,15 +194,13 @@ def test_the_source_itself_explains_what_is_missing(open_with):
 
 
 NODES = """
-from pflow_mcp_plugin.contract import hookimpl
-class Source:
+from pflow_mcp_plugin.contract import NodeSource, hookimpl
+class Source(NodeSource):
     name = "shout"
     prefixes = ("shout-", "yell-")
     def fingerprint(self): return ""
     def get(self, node_type): return None
     def entries(self): return iter(())
-    def missing(self, node_type): return None
-    def upgrade(self, node): return None
 @hookimpl
 def pflow_register_nodes(host): return [Source()]
 """
@@ -239,7 +243,7 @@ def test_search_ranks_names_over_descriptions_and_finds_parameters(open_with):
         entry("shout-issue", "make noise"),
         entry("shout-other", "like an issue"),
         entry("shout-third", "nothing", interface=volume),
-        extra := entry("shout-label", "tagged", extra={"labels": {"server": "s", "tool": "t"}}),
+        extra := entry("shout-label", "tagged", labels={"server": "s", "tool": "t"}),
     )
     with open_with(plugin(source)) as opened:
         registry = opened.host.registry
@@ -322,11 +326,19 @@ def test_lists_and_searches_take_sketches_where_a_source_has_them(open_with):
 
 @pytest.mark.parametrize(
     "broken",
-    [entry(5), entry("shout-a", None), entry("shout-a", interface=Interface(params=(Field(key=1),)))],
+    [
+        lambda: entry(5),
+        lambda: entry("shout-a", None),
+        lambda: entry("shout-a", interface=Interface(params=(Field(key=1),))),
+    ],
     ids=["name", "description", "parameter"],
 )
-def test_a_source_whose_entries_hold_no_texts_is_named_and_left_out(open_with, broken):
-    with open_with(plugin(Source("shout", broken), Source("zeta", entry("shout-b")))) as opened:
+def test_a_source_whose_entries_are_invalid_is_named_and_left_out(open_with, broken):
+    class Broken(Source):
+        def entries(self):
+            yield broken()
+
+    with open_with(plugin(Broken("shout"), Source("zeta", entry("shout-b")))) as opened:
         assert [row.node for row in opened.host.registry.rows("shout")] == ["shout-b"]
         assert "(node source shout) failed to list its nodes" in opened.messages
 

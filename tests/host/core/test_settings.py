@@ -4,12 +4,12 @@ import os
 
 import pytest
 
-from pflow_mcp_plugin.host.settings import Settings
+from pflow_mcp_plugin.host.settings import StoredSettings
 from pflow_mcp_plugin.storage import CorruptFile
 
 
 def test_a_value_is_read_as_text_and_seen_when_it_changes(tmp_path):
-    settings = Settings(tmp_path / "settings.json")
+    settings = StoredSettings(tmp_path / "settings.json")
     assert settings.get("TOKEN") is None
     settings.store.update(lambda data: data.update(env={"TOKEN": "t", "PORT": 80, "NONE": None}))
     assert [settings.get(key) for key in ("TOKEN", "PORT", "NONE")] == ["t", "80", None]
@@ -21,15 +21,15 @@ def test_corrupt_settings_are_refused(tmp_path, content):
     path.write_text(content)
     path.chmod(0o600)
     with pytest.raises(CorruptFile):
-        Settings(path).get("TOKEN")
-    assert [problem.severity for problem in Settings(path).check()] == ["error"]
+        StoredSettings(path).get("TOKEN")
+    assert [problem.severity for problem in StoredSettings(path).check()] == ["error"]
 
 
 def test_settings_that_others_can_read_are_warned_about(tmp_path):
     path = tmp_path / "settings.json"
     path.write_text("{}")
     path.chmod(0o644)
-    assert "can be read by others" in Settings(path).check()[0].message
+    assert "can be read by others" in StoredSettings(path).check()[0].message
 
 
 @pytest.fixture
@@ -46,5 +46,5 @@ def test_settings_in_a_folder_that_cannot_be_read_are_told_as_such(tmp_path, req
     path = tmp_path / "config" / "settings.json"
     path.parent.mkdir(mode=0)
     request.getfixturevalue("no_root")
-    [problem] = Settings(path).check()
+    [problem] = StoredSettings(path).check()
     assert "could not be read: permission denied" in problem.message

@@ -110,7 +110,7 @@ def test_a_question_that_was_turned_away_is_asked_again(bench, provider):
     workflow["nodes"][0]["retry"] = {"max": 2, "wait": 0}
     error = bench.run(workflow, who="Ann").error
     assert len(provider.asked) == 4 * once
-    assert (error.action, error.details["status"], error.details["retry_after"]) == ("rate_limited", 429, "0")
+    assert (error.action, error.details["status"], error.retry_after) == ("rate_limited", 429, 0)
 
 
 def test_a_model_that_is_not_reached_may_be_asked_again(bench, provider):
@@ -118,7 +118,7 @@ def test_a_model_that_is_not_reached_may_be_asked_again(bench, provider):
     provider.server.server_close()
     error = bench.run(ask(model="there"), who="Ann").error
     assert "could not be reached" in error.message
-    assert (error.kind, error.details["retryable"]) == ("connection", True)
+    assert (error.kind, error.retryable) == ("connection", True)
 
 
 def test_a_missing_model_or_key_is_told(bench, parrot):

@@ -41,7 +41,7 @@ def test_a_line_runs_in_a_shell_and_tells_what_it_wrote(bench):
 def test_without_time_a_command_is_not_started(bench, tmp_path, timeout):
     outcome = bench.run(shell(["touch", str(tmp_path / "begun")], timeout=timeout))
     assert "parameter timeout must be more than 0 seconds, got" in outcome.error.message
-    assert outcome.error.details["ran"] == "not ran"
+    assert outcome.error.ran == "not ran"
     assert not (tmp_path / "begun").exists()
 
 

@@ -15,14 +15,13 @@ import pocketflow
 import pytest
 
 from pflow_mcp_plugin.contract import PflowError
-from pflow_mcp_plugin.host.running import Runner
 
 
 class Busy(PflowError):
     """Says that it may be tried again."""
 
-    def __init__(self, message="busy", **details):
-        super().__init__(message, details={"retryable": True, **details})
+    def __init__(self, message="busy", **fields):
+        super().__init__(message, retryable=True, **fields)
 
 
 @pytest.fixture
@@ -198,7 +197,7 @@ def test_another_engine_can_stand_in(bench, double):
         widths.append(width)
         yield executor
 
-    outcome = Runner(bench.host, engine=engine).run(batch([1, 2], parallel=True, max_concurrent=7), {})
+    outcome = bench.runner(engine=engine).run(batch([1, 2], parallel=True, max_concurrent=7), {})
     assert outcome.outputs["results"] == [{"n": 2}, {"n": 4}]
     assert (widths, executor.most) == ([2], 1)
 
@@ -230,7 +229,7 @@ def test_no_more_than_max_concurrent_items_are_in_flight(bench):
         (ValueError("plain"), "flow_safe", 3),
         (Busy(ran="unknown"), "impure", 1),
         (Busy(ran="unknown"), "flow_safe", 1),
-        (PflowError("no", details={"retryable": False, "ran": "ran"}), "impure", 1),
+        (PflowError("no", retryable=False, ran="ran"), "impure", 1),
     ],
 )
 @pytest.mark.parametrize("as_batch", [False, True])
@@ -290,9 +289,7 @@ def test_a_wait_grows_by_its_backoff(bench, monkeypatch):
     assert waited == [2, 6, 18]
 
 
-@pytest.mark.parametrize(
-    ("asked", "seconds"), [("7", 7), (7.5, 7.5), (1, 2), ("Wed, 21 Oct 2026", 2), (1e9, 3600), (None, 2)]
-)
+@pytest.mark.parametrize(("asked", "seconds"), [(7.5, 7.5), (1, 2), (-1, 2), (1e9, 3600), (None, 2)])
 def test_a_retry_waits_as_long_as_it_was_asked_to(bench, monkeypatch, asked, seconds):
     waited = []
     monkeypatch.setattr("pflow_mcp_plugin.host.running.run.CurrentRun.pause", lambda _, s: waited.append(s))

@@ -4,6 +4,7 @@ import asyncio
 import json
 import warnings
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import pocketflow
@@ -12,15 +13,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pflow_mcp_plugin.contract import PflowError, Problem
-from pflow_mcp_plugin.host.running import Runner
 
-
-class Unreachable(PflowError):
-    kind = "connection"
-
-
-class Misconfigured(PflowError):
-    kind = "config"
+Unreachable = partial(PflowError, kind="connection")
+Misconfigured = partial(PflowError, kind="config")
 
 
 @pytest.fixture
@@ -469,7 +464,7 @@ def test_an_endless_loop_is_stopped_and_named(bench, act):
             {"from": "b", "to": "a"},
         ],
     }
-    outcome = Runner(bench.host, max_steps=20).run(workflow, {})
+    outcome = bench.runner(max_steps=20).run(workflow, {})
     assert outcome.steps == 20
     assert outcome.error.message == "The run was stopped after 20 steps in the loop b -> a -> b"
     assert outcome.error.details["loop"] == ["b", "a"]
@@ -498,8 +493,10 @@ def test_run_contexts_are_entered_in_order_and_left_in_reverse_whatever_happens(
         def hold(run):
             events.append(f"{name} in")
             run.resources[name] = run.workflow.certain
-            yield
-            events.append(f"{name} out")
+            try:
+                yield
+            except PflowError as failure:
+                events.append(f"{name} out: {failure.message}")
 
         def offer(run):
             return hold(run)
@@ -511,7 +508,8 @@ def test_run_contexts_are_entered_in_order_and_left_in_reverse_whatever_happens(
     bench.plug(pflow_run_context=holding("b"))
     bench.plug(pflow_run_context=lambda run: None)
     assert not bench.run({"nodes": [{"id": "f", "type": "t-fail"}]}).success
-    assert events == ["a in", "b in", "b out", "a out"]
+    told = "Node f (t-fail) failed: no route"
+    assert events == ["a in", "b in", f"b out: {told}", f"a out: {told}"]
 
 
 def test_a_context_that_cannot_be_entered_fails_the_run_and_leaves_the_others(bench, give):
@@ -520,7 +518,8 @@ def test_a_context_that_cannot_be_entered_fails_the_run_and_leaves_the_others(be
     @contextmanager
     def good(run):
         events.append("in")
-        yield
+        with pytest.raises(PflowError, match="no server"):
+            yield
         events.append("out")
 
     @contextmanager
@@ -571,10 +570,12 @@ def test_an_interrupt_ends_the_run_cleanly(bench, where):
     def hold(run):
         if where == "enter":
             raise KeyboardInterrupt
-        yield
-        events.append(run.cancelled())
-        if where == "exit":
-            raise KeyboardInterrupt
+        try:
+            yield
+        finally:
+            events.append(run.cancelled())
+            if where == "exit":
+                raise KeyboardInterrupt
 
     @bench.node("t-stop")
     class Stop(pocketflow.Node):
@@ -872,6 +873,6 @@ def test_a_run_takes_exactly_the_way_that_its_actions_say(bench, any_action, edg
     while len(way) < 30 and (following := edges.get((way[-1], next(actions, "default")))):
         way.append(following)
     any_action[:] = taken
-    outcome = Runner(bench.host, max_steps=30).run(workflow, {})
+    outcome = bench.runner(max_steps=30).run(workflow, {})
     assert [step["id"] for step in trace_of(outcome)["steps"]] == way
     assert outcome.success == (len(way) < 30)
