@@ -9,7 +9,7 @@ A plugin author needs this package and nothing else of the host:
 - `hosts`: the handles a plugin is given: `Host`, `Run`, `NodeRef`, `Paths` and what they lead to.
 - `problems`: `Problem` (a finding) and `PflowError` (a failure), with their kinds and exit codes.
 - `checks`: the validators of all these.
-- `conformance`: checks that a host runs against itself.
+- `conformance`: checks that a host runs against itself; imported by its tests only.
 
 It imports pluggy, attrs and typing only, and knows nothing of any plugin.
 """

@@ -1,64 +1,59 @@
-"""What a host promises by its features, and that it keeps it."""
+"""What the base classes of a host offer to one that implements only what it must."""
 
 from __future__ import annotations
 
-import importlib.util
-from operator import attrgetter
-from pathlib import Path
-
 import pytest
 
-from pflow_mcp_plugin import contract
-from pflow_mcp_plugin.contract import FEATURES, hosts
-from pflow_mcp_plugin.host.app import open_host
-from pflow_mcp_plugin.host.hooks import create_manager
-
-ROOT = Path(__file__).resolve().parents[2]
-PROTOCOLS = {
-    "registry": hosts.Registry,
-    "runner": hosts.Runner,
-    "settings": hosts.Settings,
-    "library": hosts.Library,
-    "traces": hosts.Traces,
-}
+from pflow_mcp_plugin.contract import Entry, PflowError, Registry, Settings
 
 
-def embedded(_):
-    with open_host(create_manager()) as host:
-        return host
+class Few(Registry):
+    """A registry with two nodes."""
+
+    known = (
+        Entry(node="shout-loud", class_name="N", module="m", description="Say a word loudly"),
+        Entry(node="shout-low", class_name="N", module="m", description="Whisper"),
+    )
+
+    def get(self, node_type):
+        for entry in self.known:
+            if entry.node == node_type:
+                return entry
+        raise PflowError(f"no {node_type}", kind="config" if node_type == "broken" else "not_found")
+
+    def entries(self, pattern=""):
+        return (entry for entry in self.known if pattern in entry.node)
 
 
-def foreign(home):
-    path = ROOT / "tests" / "foreign_host" / "foreign_host.py"
-    spec = importlib.util.spec_from_file_location("foreign_host", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module.ForeignHost(home)
+class Fixed(Settings):
+    """Settings that cannot be changed."""
+
+    def get(self, key):
+        return {"KEY": "value"}.get(key)
 
 
-@pytest.mark.parametrize("open_one", [embedded, foreign])
-def test_a_host_has_what_its_features_promise(pflow_home, open_one):
-    host = open_one(pflow_home)
-    assert host.features <= FEATURES.keys()
-    for feature in host.features:
-        for method in FEATURES[feature]:
-            assert callable(attrgetter(method)(host)), method
-
-
-def test_the_embedded_host_has_every_feature(pflow_home):
-    assert embedded(pflow_home).features == FEATURES.keys()
-
-
-def test_each_method_of_what_hangs_on_a_host_belongs_to_one_feature():
-    promised = [method for methods in FEATURES.values() for method in methods]
-    declared = [
-        f"{name}.{method}" for name, kind in PROTOCOLS.items() for method in vars(kind) if method[0] != "_"
+def test_a_registry_finds_and_searches_by_what_it_must_have():
+    assert Few().find("shout-loud") is Few.known[0]
+    assert Few().find("shout-none") is None
+    with pytest.raises(PflowError, match="broken"):
+        Few().find("broken")
+    assert [(entry.node, score) for entry, score in Few().search("shout a Word")] == [
+        ("shout-loud", 1.0),
+        ("shout-low", 1 / 3),
     ]
-    assert sorted(promised) == sorted(declared)
+    assert [entry.node for entry, _ in Few().discover("whisper", 1)] == ["shout-low"]
+    assert not Few().search("")
 
 
-def test_the_features_are_documented():
-    text = (ROOT / "docs" / "plugins.md").read_text(encoding="utf-8")
-    for feature, methods in FEATURES.items():
-        assert f"| `{feature}` | {', '.join(f'`{method}`' for method in methods)} |" in text
-    assert "FEATURES" in contract.__all__
+def test_settings_that_cannot_be_changed_say_so():
+    assert (Fixed().names(), Fixed().unset("KEY")) == ({}, False)
+    with pytest.raises(PflowError, match="does not keep settings") as caught:
+        Fixed().set("KEY", "x")
+    assert caught.value.kind == "usage"
+
+
+@pytest.mark.parametrize("missing", ["get", "entries"])
+def test_what_a_registry_must_have_is_required(missing):
+    given = {name: getattr(Few, name) for name in ("get", "entries") if name != missing}
+    with pytest.raises(TypeError, match=missing):
+        type("Part", (Registry,), given)()

@@ -32,11 +32,13 @@ def act(host: Any, action: list[Any]) -> Any:
             error = report.error.to_dict() if report.error else None
             return {"data": report.data, "text": report.render(), "error": error}
         if verb == "entry":
-            return host.get(*rest).to_dict()
+            return host.registry.get(*rest).to_dict()
         if verb == "check":
             return [problem.to_dict() for problem in host.check()]
-        outcome = host.run(*rest)
-        return {"outputs": dict(outcome.outputs), "annotations": host.runs[-1].annotations}
+        outcome = host.runner.run(*rest)
+        if outcome.error is not None:
+            raise outcome.error
+        return {"outputs": dict(outcome.outputs), "annotations": host.runner.runs[-1].annotations}
     except contract.PflowError as error:
         return {"error": error.to_dict()}
 

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from pflow_mcp_plugin.contract import NodeSource, Sketch, hookimpl
+from pflow_mcp_plugin.contract import Entry, NodeSource, Sketch, hookimpl
 from pflow_mcp_plugin.host.registry.discovery import discover
 from pflow_mcp_plugin.host.registry.index import open_index
 from pflow_mcp_plugin.host.registry.wording import Thesaurus, clauses, words
@@ -110,7 +110,8 @@ def office(open_with):
             return "1"
 
         def get(self, node_type):
-            return None
+            known = any(item.node == node_type for item in OFFICE)
+            return Entry(node=node_type, class_name="N", module="m") if known else None
 
         def entries(self):
             return iter(())

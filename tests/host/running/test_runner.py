@@ -508,7 +508,7 @@ def test_run_contexts_are_entered_in_order_and_left_in_reverse_whatever_happens(
     bench.plug(pflow_run_context=holding("b"))
     bench.plug(pflow_run_context=lambda run: None)
     assert not bench.run({"nodes": [{"id": "f", "type": "t-fail"}]}).success
-    told = "Node f (t-fail) failed: no route"
+    told = "Node f (t-fail) failed: ValueError: out of paper"
     assert events == ["a in", "b in", f"b out: {told}", f"a out: {told}"]
 
 

@@ -1,0 +1,108 @@
+"""The values that cross the contract reject what is wrong when they are made, and survive pickling."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from pathlib import Path
+
+import pytest
+
+from pflow_mcp_plugin.contract import (
+    Command,
+    Entry,
+    Field,
+    Interface,
+    NodeRef,
+    Outcome,
+    Paths,
+    PflowError,
+    Problem,
+    Report,
+    SavedWorkflow,
+    Sketch,
+    Workflow,
+)
+
+NODE = {"node": "n", "class_name": "N", "module": "m"}
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: Command(path="mcp add", help="x", load="m:a"), "got the string 'mcp add'"),
+        (lambda: Command(path=("mcp add",), help="x", load="m:a"), "Command.path"),
+        (lambda: Command(path=(), help="x", load="m:a"), "Command.path"),
+        (lambda: Command(path=("--x",), help="x", load="m:a"), "Command.path"),
+        (lambda: Command(path=("a",), help="", load="m:a"), "Command.help"),
+        (lambda: Command(path=("a",), help="x", load="m.a"), "Command.load"),
+        (lambda: Command(path=("a",), help="x", load="m:a b"), "Command.load"),
+        (lambda: Command(path=("a",), help="x", load="m:a", hidden="no"), "Command.hidden"),
+        (lambda: Report(text=3), "Report.text"),
+        (lambda: Report(error="no"), "Report.error"),
+        (lambda: Report(exit_code=256), "Report.exit_code"),
+        (lambda: Report(exit_code=True), "Report.exit_code"),
+        (lambda: Entry(**NODE, purity="maybe"), "Entry.purity must be one of impure, flow_safe, got 'maybe'"),
+        (lambda: Entry(**NODE, extra={"node": "other", "x": 1}), "Entry.extra may not hold node"),
+        (lambda: Entry(**NODE, extra={"labels": {}}), "Entry.extra may not hold labels"),
+        (lambda: Entry(**{**NODE, "node": ""}), "Entry.node"),
+        (lambda: Entry(**{**NODE, "module": None}), "Entry.module"),
+        (lambda: Entry(**NODE, interface={}), "Entry.interface must be Interface"),
+        (lambda: Field(key=3), "Field.key"),
+        (lambda: Field(key="a", required="yes"), "Field.required"),
+        (lambda: Interface(params=({"key": "a"},)), "Interface.params must be Field objects"),
+        (lambda: Interface(actions="default"), "got the string 'default'"),
+        (lambda: Problem(message="x", severity="bad"), "Problem.severity"),
+        (lambda: Problem(message="x", kind="bad"), "Problem.kind"),
+        (lambda: Problem(message=None), "Problem.message"),
+        (lambda: PflowError("x", kind="bad"), "PflowError.kind"),
+        (lambda: PflowError("x", ran="maybe"), "PflowError.ran"),
+        (lambda: NodeRef(id="a", type="b", entry=None, host=None), "NodeRef.entry"),
+        (lambda: Workflow(name="w", nodes=["a"]), "Workflow.nodes must be NodeRef objects"),
+    ],
+)
+def test_a_wrong_value_is_rejected_and_its_field_named(make, said):
+    with pytest.raises((ValueError, TypeError), match=None) as caught:
+        make()
+    assert said in str(caught.value)
+
+
+VALUES = [
+    Command(path=["mcp", "add"], help="Add.", load="m.n:a"),
+    Report(data={"a": 1}, text="done"),
+    Entry(**NODE, interface=Interface(params=[Field(key="a", shell_line=True)]), extra={"theirs": 1}),
+    Sketch(node="n", labels={"from": "here"}),
+    Problem(message="m", path="$.a"),
+    Paths(config=Path("a"), data=Path("b"), state=Path("c"), cache=Path("d")),
+    SavedWorkflow(name="w", path=Path("w.json")),
+    Outcome(success=True, outputs={"a": 1}, run_id="r"),
+]
+
+
+@pytest.mark.parametrize("value", VALUES, ids=lambda value: type(value).__name__)
+@pytest.mark.parametrize(
+    "copied", [copy.copy, copy.deepcopy, lambda value: pickle.loads(pickle.dumps(value))]
+)
+def test_a_value_survives_copying_and_pickling(value, copied):
+    assert copied(value) == value
+
+
+@pytest.mark.parametrize(
+    "copied", [copy.copy, copy.deepcopy, lambda value: pickle.loads(pickle.dumps(value))]
+)
+def test_an_error_survives_with_every_field(copied):
+    error = PflowError(
+        "message",
+        kind="connection",
+        details={"a": [1]},
+        suggestions=("try",),
+        problems=(Problem(message="p"),),
+        action="timeout",
+        ran="unknown",
+        retryable=True,
+        retry_after=2.5,
+    )
+    copied_error = copied(error)
+    assert vars(copied_error) == vars(error)
+    assert copied_error.args == error.args
+    assert copied_error.to_dict() == error.to_dict()
