@@ -29,7 +29,8 @@ def run(host: EmbeddedHost, workflow: str, inputs: tuple[str, ...], *, trace: bo
     values: dict[str, Any] = dict(parse_inputs(inputs))
     document = find_workflow(host, workflow)
     values |= piped_inputs(document, values, partial(host.runner.compile, document, workflow))
-    return outcome_report(host.runner.run(document, values, name=workflow, trace=trace))
+    compiled = host.runner.compile(document, workflow, values)
+    return outcome_report(host.runner.run_compiled(compiled, values, trace=trace))
 
 
 @click.command()

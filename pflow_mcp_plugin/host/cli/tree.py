@@ -6,7 +6,8 @@ command runs is imported when it is called.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from importlib import import_module
 from typing import Any
@@ -97,16 +98,22 @@ class Leaf(click.Command):
         with door(self.plugin, f"could not load the command `{path}`"):
             module, _, attribute = self.announced.load.partition(":")
             command = getattr(import_module(module), attribute)
-        run = partial(command.main, ctx.args, prog_name=path, obj=ctx.obj, standalone_mode=False)
-        result = self._guarded(path, run)
+        with self._guard(path):
+            result = command.main(ctx.args, prog_name=path, obj=ctx.obj, standalone_mode=False)
         if isinstance(result, Report) and callable(result.text):
-            return attrs.evolve(result, text=partial(self._guarded, path, result.text))
+            return attrs.evolve(result, text=partial(self._render, path, result))
         return result
 
-    def _guarded(self, path: str, run: Callable[[], Any]) -> Any:
+    def _render(self, path: str, report: Report) -> str:
+        with self._guard(path):
+            return report.render()
+
+    @contextmanager
+    def _guard(self, path: str) -> Iterator[None]:
+        """Name the plugin for whatever no command should raise."""
         try:
             with door(self.plugin, "crashed", passing=_PASSING):
-                return run()
+                yield
         except PluginFailed as failed:
             cause = failed.__cause__
             if isinstance(cause, OSError) and is_of_output(cause):

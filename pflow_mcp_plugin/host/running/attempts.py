@@ -21,8 +21,8 @@ from pflow_mcp_plugin.host.workflow.repetition import Retry
 from pflow_mcp_plugin.host.workflow.shell_lines import bind_line, is_shell_line
 from pflow_mcp_plugin.host.workflow.templates import Lookup, MissingValue, Reference, resolve
 
-Execute = Callable[[Mapping[str, Any], NodeAwareSharedStore], object]
-"""Runs a node with params and a store and returns its action."""
+Prepare = Callable[[Mapping[str, Any]], Callable[[NodeAwareSharedStore], object]]
+"""Gives a new copy of a node its params; what it returns runs the node on a store and returns its action."""
 
 
 @attrs.frozen
@@ -55,7 +55,7 @@ class Attempts:
     def perform(
         self,
         planned: PlannedNode,
-        execute: Execute,
+        prepare: Prepare,
         store: NodeAwareSharedStore,
         retry: Retry,
         note: Callable[[Mapping[str, Any]], None],
@@ -64,7 +64,7 @@ class Attempts:
 
         Args:
             planned: The node.
-            execute: Runs the real node.
+            prepare: Makes the real node.
             store: Its view of the shared store.
             retry: How often, and how long to wait.
             note: Is given the params once they are resolved.
@@ -75,24 +75,24 @@ class Attempts:
             return _failed(planned, error, store)
         note(params)
         given = {**params, **planned.ref.injected, "__node_id__": planned.ref.id}
-        result = self._attempt(planned, execute, given, store)
-        for count, wait in enumerate(waits(retry), 1):
-            if result.failure is None or not is_safe_to_repeat(result.failure, planned.ref.entry):
-                break
-            self.run.pause(max(wait, asked_wait(result.failure)))
+        pauses, retries = waits(retry), 0
+        while True:
+            self.values.root.pop("__error__", None)
+            try:
+                result = self._returned(planned, _checked_action(prepare(given)(store)), store)
+            except (Exception, SystemExit) as error:  # noqa: BLE001  # nodes are anyone's code
+                end_if_interrupted(error)
+                result = _failed(planned, error, store)
+            pause = next(pauses, None)
+            if (
+                result.failure is None
+                or pause is None
+                or not is_safe_to_repeat(result.failure, planned.ref.entry)
+            ):
+                return attrs.evolve(result, retries=retries)
+            self.run.pause(max(pause, asked_wait(result.failure)))
             store.take_back()
-            result = attrs.evolve(self._attempt(planned, execute, given, store), retries=count)
-        return result
-
-    def _attempt(
-        self, planned: PlannedNode, execute: Execute, params: Mapping[str, Any], store: NodeAwareSharedStore
-    ) -> Result:
-        self.values.root.pop("__error__", None)
-        try:
-            return self._returned(planned, _checked_action(execute(params, store)), store)
-        except (Exception, SystemExit) as error:  # noqa: BLE001  # nodes are anyone's code: theirs to raise
-            end_if_interrupted(error)
-            return _failed(planned, error, store)
+            retries += 1
 
     def _returned(self, planned: PlannedNode, action: str, store: NodeAwareSharedStore) -> Result:
         told = store.written.get("error")

@@ -19,7 +19,7 @@ from typing import Any
 import attrs
 
 from pflow_mcp_plugin.contract import PflowError
-from pflow_mcp_plugin.host.running.attempts import Attempts, Execute, Result, argument_types, routed
+from pflow_mcp_plugin.host.running.attempts import Attempts, Prepare, Result, argument_types, routed
 from pflow_mcp_plugin.host.running.failures import node_failure
 from pflow_mcp_plugin.host.running.progress import progress
 from pflow_mcp_plugin.host.running.store import Fit, NodeAwareSharedStore
@@ -51,7 +51,7 @@ def run_batch(
     attempts: Attempts,
     planned: PlannedNode,
     batch: Batch,
-    execute: Execute,
+    prepare: Prepare,
     store: NodeAwareSharedStore,
     engine: Engine,
 ) -> Result:
@@ -61,7 +61,7 @@ def run_batch(
         attempts: Runs the node on the values of the run.
         planned: The node.
         batch: Its batch.
-        execute: Runs the real node.
+        prepare: Makes the real node.
         store: The node's view of the shared store.
         engine: Opens what runs parallel items.
     """
@@ -72,7 +72,7 @@ def run_batch(
         failure = node_failure(planned.ref, error)
         return Result(routed(planned, failure.action), failure)
     fit = argument_types(planned.ref.entry)
-    one = partial(_run_item, attempts, planned, batch, execute, fit)
+    one = partial(_run_item, attempts, planned, batch, prepare, fit)
     tally = _Tally(len(items))
     try:
         with progress(planned.ref.id, len(items)) as advance:
@@ -96,7 +96,7 @@ def _items(attempts: Attempts, batch: Batch) -> Sequence[Any]:
 
 
 def _run_item(
-    attempts: Attempts, planned: PlannedNode, batch: Batch, execute: Execute, fit: Fit, numbered: _Item
+    attempts: Attempts, planned: PlannedNode, batch: Batch, prepare: Prepare, fit: Fit, numbered: _Item
 ) -> _Done:
     index, item = numbered
     values = attrs.evolve(attempts.values, root={**attempts.values.root, batch.name: item})
@@ -105,7 +105,7 @@ def _run_item(
         values.root, planned.mapping.inputs, namespaced=True, lookup=values.find, fit=fit
     )
     mine = attrs.evolve(attempts, values=values)
-    result = mine.perform(planned, execute, store, batch.retry, note=lambda _params: None)
+    result = mine.perform(planned, prepare, store, batch.retry, note=lambda _params: None)
     return _Done(index, item, store.written, result)
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, MutableMapping
-from typing import Any
+from collections.abc import Callable, Mapping, MutableMapping
+from typing import Any, cast
 
 import pocketflow  # type: ignore[import-untyped]
 
@@ -31,10 +31,10 @@ class StepNode(pocketflow.BaseNode):  # type: ignore[misc]  # pocketflow ships n
         self._steps = steps
 
     def _run(self, shared: MutableMapping[str, Any]) -> str:
-        self.result = self._steps.perform(self.planned, self._execute)
+        self.result = self._steps.perform(self.planned, self._prepared)
         return self.result.action
 
-    def _execute(self, params: Mapping[str, Any], store: NodeAwareSharedStore) -> object:
+    def _prepared(self, params: Mapping[str, Any]) -> Callable[[NodeAwareSharedStore], object]:
         # A copy for each execution, as pocketflow itself does: nothing stays from the last one.
         node = copy.copy(self._node)
         if isinstance(node, pocketflow.Node):
@@ -43,10 +43,9 @@ class StepNode(pocketflow.BaseNode):  # type: ignore[misc]  # pocketflow ships n
         if isinstance(node, pocketflow.AsyncNode):
             import asyncio
 
-            return asyncio.run(node._run_async(store))  # noqa: SLF001  # what pocketflow's flows call
-        if isinstance(node, pocketflow.BaseNode):
-            return node._run(store)  # noqa: SLF001  # the same
-        return node.run(store)
+            return lambda store: asyncio.run(node._run_async(store))  # noqa: SLF001  # as pocketflow's flows do
+        run = node._run if isinstance(node, pocketflow.BaseNode) else node.run  # noqa: SLF001  # the same
+        return cast(Callable[[NodeAwareSharedStore], object], run)
 
 
 class RoutedFlow(pocketflow.Flow):  # type: ignore[misc]  # the same

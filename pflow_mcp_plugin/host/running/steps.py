@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import attrs
 
 from pflow_mcp_plugin.contract import PflowError
-from pflow_mcp_plugin.host.running.attempts import Attempts, Execute, Result, argument_types
+from pflow_mcp_plugin.host.running.attempts import Attempts, Prepare, Result, argument_types
 from pflow_mcp_plugin.host.running.batch import Engine, run_batch
 from pflow_mcp_plugin.host.running.run import CurrentRun
 from pflow_mcp_plugin.host.running.store import NodeAwareSharedStore
-from pflow_mcp_plugin.host.running.trace import Step
 from pflow_mcp_plugin.host.running.values import Values
 from pflow_mcp_plugin.host.workflow.compilation import PlannedNode
 from pflow_mcp_plugin.host.workflow.findings import said
@@ -37,19 +36,23 @@ class Steps:
         """What runs a node on the values of the run."""
         return Attempts(self.run, self.values)
 
-    def perform(self, planned: PlannedNode, execute: Execute) -> Result:
+    def perform(self, planned: PlannedNode, prepare: Prepare) -> Result:
         """Run a node, once or for each item; whatever it raises becomes a failure.
 
         Args:
             planned: The node.
-            execute: Runs the real node.
+            prepare: Makes the real node.
         """
         step = self.run.recorder.begin(planned.ref)
         store = self._store(planned)
         step.params = planned.ref.params  # as written, should a template lead nowhere
         step.error = "interrupted"  # stands only if nothing below gets to say otherwise
         try:
-            result = self._perform(planned, execute, store, step)
+            if planned.batch is None:
+                note = partial(setattr, step, "params")
+                result = self.attempts.perform(planned, prepare, store, planned.retry, note)
+            else:
+                result = run_batch(self.attempts, planned, planned.batch, prepare, store, self.engine)
             step.error = said(result.failure.__cause__ or result.failure) if result.failure else None
             step.action = result.action
             if result.failure and (details := self._shown(result.failure)):
@@ -61,17 +64,6 @@ class Steps:
             step.outputs = store.written
             self.run.recorder.end(step)
         return result
-
-    def _perform(
-        self, planned: PlannedNode, execute: Execute, store: NodeAwareSharedStore, step: Step
-    ) -> Result:
-        if planned.batch is not None:
-            return run_batch(self.attempts, planned, planned.batch, execute, store, self.engine)
-
-        def note(params: Mapping[str, Any]) -> None:
-            step.params = params
-
-        return self.attempts.perform(planned, execute, store, planned.retry, note)
 
     def _shown(self, failure: PflowError) -> Any:
         known = ("node", "node_type")
