@@ -11,7 +11,7 @@ import click
 from pflow_mcp_plugin.contract import Kind, Paths, PflowError, Problem, Report
 from pflow_mcp_plugin.host.app import EmbeddedHost
 from pflow_mcp_plugin.host.cli.options import json_option
-from pflow_mcp_plugin.host.cli.output import problem_lines
+from pflow_mcp_plugin.host.cli.output import counted, problem_lines
 from pflow_mcp_plugin.host.cli.tables import table
 from pflow_mcp_plugin.host.registry.sources import asked
 
@@ -45,10 +45,9 @@ def path(host: EmbeddedHost) -> Report:
 def findings_report(problems: list[Problem]) -> Report:
     """Return what a check of every config found."""
     data = [problem.to_dict() for problem in problems]
-    errors = sum(problem.severity == "error" for problem in problems)
-    if errors:
-        count = "1 problem" if errors == 1 else f"{errors} problems"
-        return Report(data=data, error=ConfigUnsound(f"The config has {count}", problems=tuple(problems)))
+    if any(problem.severity == "error" for problem in problems):
+        message = f"The config has {counted(problems)}"
+        return Report(data=data, error=ConfigUnsound(message, problems=tuple(problems)))
     return Report(data=data, text="\n".join(["The config is sound", *problem_lines(tuple(problems))]))
 
 

@@ -11,7 +11,7 @@ from pflow_mcp_plugin.contract import Entry, Field, Kind, PflowError, Report
 from pflow_mcp_plugin.host.app import EmbeddedHost
 from pflow_mcp_plugin.host.cli.inputs import parse_inputs
 from pflow_mcp_plugin.host.cli.options import json_option
-from pflow_mcp_plugin.host.cli.output import problem_lines, to_json
+from pflow_mcp_plugin.host.cli.output import counted, problem_lines, to_json
 from pflow_mcp_plugin.host.cli.structure import structure
 from pflow_mcp_plugin.host.cli.tables import table
 from pflow_mcp_plugin.host.cli.tree import Misused
@@ -120,11 +120,10 @@ def validate(host: EmbeddedHost, nodes: tuple[str, ...], *, every: bool) -> Repo
 
     count, problems = check_nodes(host, nodes)
     data = [problem.to_dict() for problem in problems]
-    errors = sum(problem.severity == "error" for problem in problems)
-    if errors:
-        message = f"The registry has {_counted(errors, 'problem')}"
+    if any(problem.severity == "error" for problem in problems):
+        message = f"The registry has {counted(problems)}"
         return Report(data=data, error=RegistryUnsound(message, problems=tuple(problems)))
-    sound = f"{_counted(count, 'node type')} checked, nothing is wrong"
+    sound = f"{count} node type{'' if count == 1 else 's'} checked, nothing is wrong"
     return Report(data=data, text="\n".join([sound, *problem_lines(tuple(problems))]))
 
 
@@ -185,10 +184,6 @@ def _came_back(outputs: Mapping[str, object], shape: Sequence[tuple[str, str]]) 
     ]
     rows = [*shape[:_PATHS], *([("...", f"{len(shape) - _PATHS} more")] if len(shape) > _PATHS else ())]
     return "\n".join([table(("PATH", "TYPE"), rows), "", *values]) if outputs else "Done, without outputs"
-
-
-def _counted(count: int, what: str) -> str:
-    return f"{count} {what}{'' if count == 1 else 's'}"
 
 
 def _listing(rows: list[Row]) -> str:

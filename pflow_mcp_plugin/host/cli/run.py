@@ -13,7 +13,7 @@ from pflow_mcp_plugin.contract import Kind, Outcome, PflowError, Problem, Report
 from pflow_mcp_plugin.host.app import EmbeddedHost
 from pflow_mcp_plugin.host.cli.inputs import parse_inputs, piped_inputs
 from pflow_mcp_plugin.host.cli.options import json_option
-from pflow_mcp_plugin.host.cli.output import problem_lines, to_json
+from pflow_mcp_plugin.host.cli.output import counted, problem_lines, to_json
 from pflow_mcp_plugin.host.library import is_name
 from pflow_mcp_plugin.host.workflow import load_workflow
 
@@ -119,8 +119,8 @@ def findings_report(name: str, problems: Sequence[Problem]) -> Report:
     data = {"valid": not errors, "problems": [problem.to_dict() for problem in problems]}
     if not errors:
         return Report(data=data, text="\n".join([f"{name} is valid", *problem_lines(warnings)]))
-    count = "1 problem" if len(errors) == 1 else f"{len(errors)} problems"
-    return Report(data=data, error=WorkflowUnsound(f"{name} has {count}", problems=(*errors, *warnings)))
+    error = WorkflowUnsound(f"{name} has {counted(problems)}", problems=(*errors, *warnings))
+    return Report(data=data, error=error)
 
 
 def _shown(value: object) -> str:

@@ -275,7 +275,7 @@ def test_an_overwritten_entry_is_worth_a_warning_and_no_mistake(pflow, home):
     registry.write_text(json.dumps({"schema_version": 1, "nodes": {"echo": saved, "odd": 3}}))
     code, _, err = pflow("registry", "validate")
     assert code == 2
-    assert "The registry has 1 problem\n" in err
+    assert "The registry has 1 error and 1 warning\n" in err
     assert f"  - warning: {told}" in err
     assert "  - $.nodes.odd: " in err
 
@@ -383,6 +383,16 @@ def test_an_unsound_workflow_is_told_problem_by_problem(pflow, tmp_path):
     code, out, _ = pflow("run", path, "words=x", "--json")
     assert (code, envelope(out)["error"]["type"]) == (2, "validation")
     assert "is valid" in pflow("validate", workflow(tmp_path))[1]
+
+
+def test_a_check_counts_errors_and_warnings_apart(pflow, tmp_path):
+    params = {"message": "${nowhere}"}
+    nodes = [{"id": "a", "type": "echo", "params": params}, {"id": "b", "type": "echo", "parms": {}}]
+    _, _, err = pflow("validate", workflow(tmp_path, nodes=nodes, inputs={}, outputs={}))
+    lines = [line for line in err.splitlines() if line.startswith("  - ")]
+    warnings = [line for line in lines if line.startswith("  - warning: ")]
+    assert (len(lines), len(warnings)) == (3, 1)
+    assert err.splitlines()[0].endswith(" has 2 errors and 1 warning")
 
 
 def test_a_workflow_file_that_is_not_there_or_not_json_is_named(pflow, tmp_path):
