@@ -12,7 +12,6 @@ from pflow_mcp_plugin.host.app import EmbeddedHost
 from pflow_mcp_plugin.host.cli.inputs import parse_inputs
 from pflow_mcp_plugin.host.cli.options import json_option
 from pflow_mcp_plugin.host.cli.output import counted, problem_lines, to_json
-from pflow_mcp_plugin.host.cli.structure import structure
 from pflow_mcp_plugin.host.cli.tables import table
 from pflow_mcp_plugin.host.cli.tree import Misused
 from pflow_mcp_plugin.host.registry.index import Row
@@ -134,6 +133,7 @@ def run_node(host: EmbeddedHost, node: str, params: Mapping[str, str]) -> Report
         PflowError: There is no such node, or the params do not fit; nothing has run.
     """
     from pflow_mcp_plugin.host.cli.params import read_params
+    from pflow_mcp_plugin.host.cli.structure import structure
 
     entry = host.registry.get(node)
     workflow = {"nodes": [{"id": entry.node, "type": entry.node, "params": read_params(entry, params)}]}

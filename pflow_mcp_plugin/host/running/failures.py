@@ -9,7 +9,6 @@ import attrs
 
 from pflow_mcp_plugin.contract import EXIT_CODES, Kind, NodeRef, PflowError, Problem
 from pflow_mcp_plugin.host.workflow.coercion import described
-from pflow_mcp_plugin.host.workflow.findings import listing
 from pflow_mcp_plugin.host.workflow.templates import MissingValue
 from pflow_mcp_plugin.redaction import Redactor
 
@@ -31,8 +30,7 @@ class ValueUnavailable(PflowError):
     """A template of a node or output names something that is not there."""
 
     def __init__(self, template: str, user: str, missing: MissingValue) -> None:
-        where = f"{missing.reached} has" if missing.reached else "there is"
-        message = f"{user} needs {template}, but {where} {listing(missing.available)}"
+        message = f"{user} needs {template}, but {missing}"
         details = {"template": template, "available": list(missing.available)}
         super().__init__(message, details=details)
 

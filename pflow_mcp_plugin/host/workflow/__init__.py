@@ -6,6 +6,7 @@
 - `graph`, `scope`: what runs before what, and what a node can therefore refer to.
 - `checking`, with `references`, `routes` and `usage`: every problem at once, as `findings`.
 - `templates`, `coercion`: `${...}` and declared types, when checking and when running.
+- `json_text`: when a text is taken for the JSON that it is.
 - `shell_lines`: templates in lines that a shell reads.
 - `inputs`: what a run is given.
 - `compilation`: the plan of a run, as pure data. Start reading here.
