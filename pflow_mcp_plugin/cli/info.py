@@ -79,6 +79,8 @@ def _lines(entry: Entry, content: ToolFile) -> Iterator[str]:
     if entry.interface.open:
         yield "  and others: the tool takes arguments it does not name"
     yield from _fields("Outputs", entry.interface.outputs, "none")
+    if entry.interface.open_outputs:
+        yield "  and others: the tool may give what it does not name"
     yield ""
     yield "Actions   " + ", ".join(entry.interface.actions)
 

@@ -86,6 +86,9 @@ class Interface:
         actions: The actions that it may return.
         inputs: The keys it reads from the root of the shared store when no param is set.
         open: Whether it takes arguments beyond `params`.
+        open_outputs: Whether it may write keys beyond `outputs`: then a workflow may name them, and
+            they are found or not when it runs. None where nothing is said of it: a check warns of
+            such a key and does not refuse it. The JSON form says True only.
     """
 
     params: tuple[Field, ...] = ()
@@ -93,6 +96,7 @@ class Interface:
     actions: tuple[str, ...] = ("default", "error")
     inputs: tuple[str, ...] = ()
     open: bool = False
+    open_outputs: bool | None = False
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form of `registry describe`."""
@@ -104,6 +108,8 @@ class Interface:
         }
         if self.open:
             data["open"] = True
+        if self.open_outputs:
+            data["open_outputs"] = True
         return data
 
     @classmethod
@@ -115,6 +121,7 @@ class Interface:
             outputs=tuple(Field.from_dict(item) for item in data.get("outputs", ())),
             actions=tuple(data.get("actions", ("default", "error"))),
             open=data.get("open", False),
+            open_outputs=data.get("open_outputs", False),
         )
 
 

@@ -27,6 +27,7 @@ def interface(tool: Tool) -> Interface:
         outputs=(*_outputs(tool.output_schema), Field(key="error", type="str | None")),
         actions=ACTIONS,
         open=declared.open,
+        open_outputs=_open_outputs(tool.output_schema),
     )
 
 
@@ -50,6 +51,16 @@ def _outputs(schema: Any) -> Iterator[Field]:
     described = whole if isinstance(whole, dict | bool) else None
     kind = document.friendly(whole)
     yield Field(key="result", type=kind, description="What the tool answers", schema=described)
+
+
+def _open_outputs(schema: Any) -> bool | None:
+    """Whether a result may hold properties that its schema does not name, see `Interface`."""
+    document = Document(schema)
+    whole = _unwrapped(document, schema)
+    if schema is None or (whole is not schema and declaration(schema).more):
+        return True
+    kinds = document.friendly(whole).split(" | ")
+    return declaration(whole, document).more if "dict" in kinds or ANY in kinds else False
 
 
 def _unwrapped(document: Document, schema: Any) -> Any:

@@ -159,6 +159,7 @@ def describe_entry(entry: Entry) -> str:
     lines = [entry.node, *(f"  {line}" for line in entry.description.splitlines())]
     lines += _fields("Parameters", interface.params)
     lines += _fields("Outputs", interface.outputs)
+    lines += ["  and others, which are known when it runs"] if interface.open_outputs else []
     lines += [
         "",
         f"Actions: {', '.join(interface.actions)}",

@@ -119,6 +119,7 @@ def _normalised(name: str, node: Mapping[str, Any]) -> dict[str, Any]:
     """Return an entry's JSON form; the older one names fields by `name` and describes the interface."""
     interface = dict(node.get("interface", {}))
     description = interface.pop("description", "")
+    interface.setdefault("open_outputs", "outputs" not in interface)  # nothing is said of any
     for part in ("params", "outputs"):
         interface[part] = [
             {**field, "key": field.get("key") or field["name"]} for field in interface.get(part, ())

@@ -138,12 +138,13 @@ class _Types:
         self._own = {node.raw["type"] for node in nodes.values()}
 
     def find(self, node_type: str) -> Entry | None:
-        """Return what the registry knows, else an entry that takes any parameter."""
+        """Return what the registry knows, else an entry that takes and gives anything."""
         known = self._registry.find(node_type)
         if known is not None or node_type not in self._own:
             return known
         # Its class is filled in when the plan is made.
-        return Entry(node=node_type, class_name="", module="", interface=Interface(open=True))
+        anything = Interface(open=True, open_outputs=True)
+        return Entry(node=node_type, class_name="", module="", interface=anything)
 
     def missing(self, node_type: str) -> Problem:
         """Explain why a node type is not there."""

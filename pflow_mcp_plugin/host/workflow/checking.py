@@ -8,7 +8,8 @@ from typing import Any, Protocol
 import attrs
 
 from pflow_mcp_plugin.contract import Entry, Field, Problem
-from pflow_mcp_plugin.host.workflow.coercion import TypeMismatch, coerce, may_become
+from pflow_mcp_plugin.host.workflow.coercion import TypeMismatch, coerce, depends_on_text, may_become
+from pflow_mcp_plugin.host.workflow.declarations import item_among, item_of
 from pflow_mcp_plugin.host.workflow.document import Document, NodeSpec
 from pflow_mcp_plugin.host.workflow.findings import Findings, at, did_you_mean, listing
 from pflow_mcp_plugin.host.workflow.graph import Graph
@@ -122,7 +123,11 @@ class _Check:
         scope = self.scope(node.id)
         if node.batch is None:
             return scope
-        return attrs.evolve(scope, roots={**scope.roots, node.batch.name: Field(key=node.batch.name)})
+        items, name = node.batch.items, node.batch.name
+        reference = lone(items)
+        listed = scope.declared(reference) if reference else None
+        item = item_among(items, name) if isinstance(items, list) else item_of(listed, name)
+        return attrs.evolve(scope, roots={**scope.roots, name: item})
 
     def scope_after(self, earlier: Mapping[str, NodeSpec]) -> Scope:
         extra = frozenset() if self.document.namespaced else self.given or frozenset()
@@ -170,6 +175,7 @@ class _Check:
         if entry is not None:
             self.check_retries(node, entry)
             self.check_params(node, entry, scope)
+            self.check_taken(node, entry, scope)
             self.check_required(node, entry, scope)
         checker = self.reference_check(scope, f"node {node.id}")
         for key, value in node.params.items():
@@ -211,15 +217,31 @@ class _Check:
         """Check a template that is all there is against what is declared of the value it stands for."""
         reference = lone(value)
         given = scope.declared(reference) if reference else None
-        if reference is None or given is None or may_become(given, wanted):
+        if reference is None or given is None:
             return
         spec = self.document.inputs.get(reference.root)
-        # An input is made to fit its type; what a node really puts out is its own affair.
-        report = self.findings.error if spec and spec.field == given else self.findings.warning
+        own = spec if spec and spec.field == given else None
         message = (
             f"{wanted.key} of node {node.id} must be {wanted.type}, but {reference.text} is {given.type}"
         )
-        report(path, message, "Refer to a value of that type")
+        if not may_become(given, wanted):
+            # An input is made to fit its type; what a node really puts out is its own affair.
+            report = self.findings.error if own else self.findings.warning
+            report(path, message, "Refer to a value of that type")
+        elif own and depends_on_text(given, wanted):
+            self.findings.warning(path, message, f"Declare the input {own.name} as {wanted.type}")
+
+    def check_taken(self, node: NodeSpec, entry: Entry, scope: Scope) -> None:
+        """Check inputs that a node takes by their names, or by mapped ones, against its params."""
+        sources = {**{key: key for key in entry.interface.inputs}, **self.document.mapping(node.id).inputs}
+        for wanted in entry.interface.params:
+            spec = self.document.inputs.get(sources.get(wanted.key, ""))
+            if spec is None or wanted.key in node.params or scope.roots[spec.name] != spec.field:
+                continue
+            if not may_become(spec.field, wanted) or depends_on_text(spec.field, wanted):
+                needs = f"{wanted.key} of node {node.id} must be {wanted.type}"
+                message = f"{needs}, but input {spec.name} is {spec.type}"
+                self.findings.warning(spec.path, message, f"Declare it as {wanted.type}")
 
     def check_required(self, node: NodeSpec, entry: Entry, scope: Scope) -> None:
         if not isinstance(node.raw.get("params"), Mapping | None):
@@ -232,7 +254,7 @@ class _Check:
                 f"{node.path}.params",
                 f"Node {node.id} ({node.type}) needs parameter {field.key}",
                 f"Set it in params, or declare an input {field.key}",
-                severity="warning" if self.lenient else "error",
+                severity="warning" if self.lenient or scope.open else "error",
             )
 
     def check_mappings(self) -> None:
@@ -266,7 +288,7 @@ class _Check:
             where = at(path, key)
             if target.startswith("__") or not target:
                 self.findings.error(where, f"The name {target!r} is reserved", "Choose another name")
-            if entry and not output_field(entry, key):
+            if entry and not entry.interface.open_outputs and not output_field(entry, key):
                 outputs = [field.key for field in entry.interface.outputs]
                 hint = did_you_mean(key, outputs, f"It has {listing(outputs)}")
                 self.findings.warning(where, f"Node {node.id} ({node.type}) has no output {key}", hint)

@@ -95,6 +95,13 @@ def may_become(given: Field, wanted: Field) -> bool:
     return any(needed & _BECOMES.get(name, set()) for name in there)
 
 
+def depends_on_text(given: Field, wanted: Field) -> bool:
+    """Return whether a value is declared as a text, and only some texts can be made what is wanted."""
+    there = {type_name(name) for name in given.types} - {"None"}
+    needed = {type_name(name) for name in wanted.types}
+    return there == {"str"} and needed.isdisjoint({"str", "any"}) and needed <= _TYPES.keys()
+
+
 def typed(text: str, field: Field) -> Any:
     """Return what a text that somebody typed means: JSON of a list or an object where `field` takes those.
 

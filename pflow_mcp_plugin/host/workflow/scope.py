@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 import attrs
 
 from pflow_mcp_plugin.contract import Entry, Field
+from pflow_mcp_plugin.host.workflow.declarations import inside
 from pflow_mcp_plugin.host.workflow.document import Document, NodeSpec
 from pflow_mcp_plugin.host.workflow.templates import Reference
 
@@ -18,13 +20,15 @@ class Scope:
     Attributes:
         roots: Names at the root of the shared store, with what is known of each value.
         earlier: For each node that can have run, its entry; None if its type is unknown.
-        uncertain: Whether the root may hold more than `roots`, because a node that writes there is
-            unknown.
+        uncertain: Whether the root may hold anything, because a node that writes there is unknown.
+        open: Whether it may hold more than `roots`, because a node that writes there may write more
+            than it declares; None where nothing is said of that.
     """
 
     roots: Mapping[str, Field]
     earlier: Mapping[str, Entry | None]
     uncertain: bool
+    open: bool | None
 
     def holders(self, key: str) -> list[str]:
         """Return the earlier nodes that have an output of that name."""
@@ -32,13 +36,14 @@ class Scope:
         return [node_id for node_id, entry in known if output_field(entry, key)]
 
     def declared(self, reference: Reference) -> Field | None:
-        """Return the declaration of what a template names as a whole: an input or an output."""
-        match reference.path:
-            case [root] if root in self.roots:
-                return self.roots[str(root)]
-            case [root, str(key)] if root not in self.roots and (entry := self.earlier.get(str(root))):
-                return output_field(entry, key)
-        return None
+        """Return what is declared of the value that a template names, None if nothing is known of it."""
+        root, *rest = reference.path
+        start = self.roots.get(str(root))
+        if root not in self.roots and rest:
+            entry, key = self.earlier.get(str(root)), str(rest.pop(0))
+            start = output_field(entry, key) if entry else None
+        found = inside(start, rest) if start else None
+        return found if isinstance(found, Field) else None
 
 
 def output_field(entry: Entry, key: str) -> Field | None:
@@ -52,12 +57,16 @@ def effective_entry(node: NodeSpec, entries: Mapping[str, Entry | None]) -> Entr
     entry = entries.get(node.type)
     if entry is None or node.batch is None:
         return entry
-    return attrs.evolve(entry, interface=attrs.evolve(entry.interface, outputs=_batch_outputs(entry)))
+    interface = attrs.evolve(entry.interface, outputs=_batch_outputs(entry), open_outputs=False)
+    return attrs.evolve(entry, interface=interface)
 
 
 def _batch_outputs(entry: Entry) -> tuple[Field, ...]:
-    known = {field.key: field.schema or {} for field in entry.interface.outputs}
-    item = {"properties": known}
+    outputs = entry.interface.outputs
+    known = {field.key: field.schema or {"type": list(field.types)} for field in outputs}
+    item: dict[str, Any] = {"properties": {"error": {}, **known}}
+    if entry.interface.open_outputs:
+        item["additionalProperties"] = True
     return (
         Field(key="results", type="list", description="Outputs by item", schema={"items": item}),
         Field(key="errors", type="list", description="`{index, item, error}` of each failed item"),
@@ -87,8 +96,10 @@ def scope_of(
     writers = before if not document.namespaced else [key for key in document.mappings if key in before]
     for node_id in writers:
         roots.update(_written(document, node_id, before[node_id]))
-    unknown = any(entry is None for entry in before.values())
-    return Scope(roots=roots, earlier=before, uncertain=unknown and not document.namespaced)
+    exposed = () if document.namespaced else tuple(before.values())
+    said = {entry.interface.open_outputs for entry in exposed if entry}
+    is_open = True if True in said else None if None in said else False
+    return Scope(roots=roots, earlier=before, uncertain=None in exposed, open=is_open)
 
 
 def _written(document: Document, node_id: str, entry: Entry | None) -> Iterator[tuple[str, Field]]:

@@ -28,7 +28,9 @@ def test_every_path_has_its_type():
 
 
 def test_items_of_another_shape_stand_at_their_own_index():
-    value = {"rows": [{"id": 1}, {"id": 2}, {"id": "x", "more": 1.5}, {"other": 2.5}, {"id": "y"}, None, {"id": 3}]}
+    value = {
+        "rows": [{"id": 1}, {"id": 2}, {"id": "x", "more": 1.5}, {"other": 2.5}, {"id": "y"}, None, {"id": 3}]
+    }
     assert structure(value) == [
         ("rows", "list"),
         ("rows[0]", "dict"),

@@ -34,6 +34,34 @@ class Types:
                     ),
                 ),
             ),
+            "list": Entry(
+                node="list",
+                class_name="List",
+                module="m",
+                interface=Interface(
+                    outputs=(
+                        Field(key="closed", type="dict", schema={**SCHEMA, "additionalProperties": False}),
+                        Field(key="issues", type="list", schema={"items": SCHEMA}),
+                    ),
+                ),
+            ),
+            "more": Entry(
+                node="more",
+                class_name="More",
+                module="m",
+                interface=Interface(outputs=(Field(key="message"),), open_outputs=True),
+            ),
+            "perhaps": Entry(
+                node="perhaps",
+                class_name="Perhaps",
+                module="m",
+                interface=Interface(
+                    params=(Field(key="count", type="int"),),
+                    inputs=("count",),
+                    outputs=(Field(key="message"),),
+                    open_outputs=None,
+                ),
+            ),
             "any": Entry(node="any", class_name="Any", module="m", interface=Interface(open=True)),
             "call": Entry(
                 node="call",
@@ -73,6 +101,10 @@ def check(workflow, given=None):
 
 def make(node_id="a", **params):
     return {"id": node_id, "type": "make", "params": {"title": "t", **params}}
+
+
+def over(items, **params):
+    return {**make(**params), "batch": {"items": items}}
 
 
 def test_a_good_workflow_has_no_problems():
@@ -225,8 +257,24 @@ def test_a_good_workflow_has_no_problems():
             ("$.nodes[1].params.title", "${a.issue_ulr}: node a (make) has no output issue_ulr"),
         ),
         (
-            {"nodes": [make(), make("b", title="${a.issue_url.host}")]},
-            ("$.nodes[1].params.title", "${a.issue_url.host}: issue_url is str and holds nothing inside"),
+            {"inputs": {"n": {"type": "int"}}, "nodes": [make(title="${n.first}")]},
+            ("$.nodes[0].params.title", "${n.first}: n is int and holds nothing inside"),
+        ),
+        (
+            {"nodes": [make(), make("b", title="${a.issue.id.x}")]},
+            ("$.nodes[1].params.title", "${a.issue.id.x}: id is integer and holds nothing inside"),
+        ),
+        (
+            {"nodes": [{"id": "list"}, make(title="${list.closed.name}")]},
+            ("$.nodes[1].params.title", "${list.closed.name}: the schema of closed names no name"),
+        ),
+        (
+            {"nodes": [over([{"name": 1}, {"name": 2}], title="${item.path}")]},
+            ("$.nodes[0].params.title", "${item.path}: the schema of item names no path"),
+        ),
+        (
+            {"nodes": [over([1, None], title="${item.path}")]},
+            ("$.nodes[0].params.title", "${item.path}: item is int | None and holds nothing inside"),
         ),
         (
             {"inputs": {"n": {"type": "object | array"}}, "nodes": [make(count="${n}")]},
@@ -376,6 +424,59 @@ def test_what_follows_from_a_mistake_is_not_complained_about(workflow, places):
             {"nodes": [make(title="${nowhere}")], "template_resolution_mode": "permissive"},
             ("$.nodes[0].params.title", "${nowhere} in node a names nothing that is there"),
         ),
+        ({"nodes": [{**make(), "prams": {"title": "t"}}]}, ("$.nodes[0].prams", "Unknown key prams")),
+        ({"nodes": [{**make(), "param": {}, "type": "make"}]}, ("$.nodes[0].param", "Unknown key param")),
+        (
+            {"nodes": [{"id": "more"}, make(title="${more.mesage}")]},
+            ("$.nodes[1].params.title", "${more.mesage}: node more (more) declares no output mesage"),
+        ),
+        (
+            {"nodes": [{"id": "perhaps"}, make(title="${perhaps.sender}")]},
+            (
+                "$.nodes[1].params.title",
+                "${perhaps.sender}: node perhaps (perhaps) declares no output sender",
+            ),
+        ),
+        (
+            {"enable_namespacing": False, "nodes": [{"id": "perhaps"}, make(title="${sender}")]},
+            ("$.nodes[1].params.title", "${sender} in node a names nothing that is there"),
+        ),
+        (
+            {"nodes": [{"id": "list"}, over("${list.issues}", title="${item.path}")]},
+            ("$.nodes[1].params.title", "${item.path}: the schema of item names no path"),
+        ),
+        (
+            {"nodes": [{**over([1]), "id": "b"}, over("${b.results}", title="${item.url}")]},
+            ("$.nodes[1].params.title", "${item.url}: the schema of item names no url"),
+        ),
+        (
+            {"nodes": [over([{"n": 1}], count="${item}")]},
+            ("$.nodes[0].params.count", "count of node a must be int, but ${item} is dict"),
+        ),
+        (
+            {"nodes": [make(), make("b", count="${a.issue.owner}")]},
+            ("$.nodes[1].params.count", "count of node b must be int, but ${a.issue.owner} is object"),
+        ),
+        (
+            {"inputs": {"n": {"type": "string"}}, "nodes": [make(count="${n}")]},
+            ("$.nodes[0].params.count", "count of node a must be int, but ${n} is string"),
+        ),
+        (
+            {"inputs": {"n": {"type": "str"}}, "nodes": [over("${n}")]},
+            ("$.nodes[0].batch.items", "items of node a must be list, but ${n} is str"),
+        ),
+        (
+            {"inputs": {"count": {"type": "str"}}, "nodes": [{"id": "perhaps"}]},
+            ("$.inputs.count", "count of node perhaps must be int, but input count is str"),
+        ),
+        (
+            {
+                "inputs": {"n": {"type": "dict"}},
+                "nodes": [{"id": "perhaps"}],
+                "mappings": {"perhaps": {"input_mappings": {"count": "n"}}},
+            },
+            ("$.inputs.n", "count of node perhaps must be int, but input n is dict"),
+        ),
     ],
 )
 def test_what_may_be_meant_is_a_warning_only(workflow, expected):
@@ -410,6 +511,27 @@ def test_what_may_be_meant_is_a_warning_only(workflow, expected):
         {"nodes": [{**make(), "version": "1.0.0", "mcp_metadata": {}, "position": [1, 2], "types": 1}]},
         {"nodes": [make(), make("b")], "edges": [{"from": "b", "to": "a"}], "start_node": "b"},
         {"nodes": [make(), make("b", title="${a.issue_url}", count="${a.result.n}")]},
+        {"nodes": [make(), make("b", title="${a.issue_url.host}")]},
+        {"inputs": {"n": {"type": "str | None"}}, "nodes": [make(title="${n[0].x}")]},
+        {"nodes": [{"id": "more"}, make(title="${more.message_id}", count="${more.any[0].thing}")]},
+        {"enable_namespacing": False, "nodes": [{"id": "more"}, make(title="${message_id}")]},
+        {
+            "nodes": [{"id": "more"}, make(title="${m}")],
+            "mappings": {"more": {"output_mappings": {"message_id": "m"}}},
+        },
+        {
+            "nodes": [
+                {"id": "more", "batch": {"items": [1]}},
+                over("${more.results}", title="${item.message_id}"),
+            ]
+        },
+        {"nodes": [{"id": "list"}, over("${list.issues}", count="${item.id}", title="${item.owner.name}")]},
+        {"inputs": {"n": {}}, "nodes": [over([{"a": 1}, {"b": "${n}"}], title="x ${item.b}")]},
+        {"inputs": {"n": {}}, "nodes": [over(["${n}", 1], title="x ${item.b}")]},
+        {"nodes": [over(["{}", "a"], title="${item.b}")]},
+        {"inputs": {"l": {"type": "list"}}, "nodes": [over("${l}", title="${item.b}", count="${item}")]},
+        {"inputs": {"n": {"type": "int"}}, "nodes": [make(title="${n}")]},
+        {"nodes": [make("b"), make(count="${b.issue_url}")]},
     ],
 )
 def test_what_is_right_is_not_complained_about(workflow):
