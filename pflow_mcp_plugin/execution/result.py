@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import math
 from base64 import b64decode
 from binascii import Error as Base64Error
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NoReturn
 
 import attrs
 
@@ -147,7 +148,7 @@ class _Reader:
         if len(text) > self._limit:
             return self._inline_text(text, JSON)
         try:
-            return json.loads(stripped, parse_constant=_refuse)
+            return json.loads(stripped, parse_constant=_refuse, parse_float=_finite)
         except (ValueError, RecursionError):
             return text
 
@@ -200,6 +201,11 @@ class _Reader:
         )
 
 
-def _refuse(constant: str) -> Any:
-    message = f"{constant} is not JSON"
+def _finite(number: str) -> float:
+    value = float(number)
+    return value if math.isfinite(value) else _refuse(number)
+
+
+def _refuse(number: str) -> NoReturn:
+    message = f"{number} is no number of JSON"
     raise ValueError(message)

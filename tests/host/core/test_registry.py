@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from pflow_mcp_plugin.contract import Entry, Field, Interface, PflowError, Problem, Sketch, hookimpl
+from pflow_mcp_plugin.host.cli.registry import describe_entry
 from pflow_mcp_plugin.host.registry.index import open_index
 
 
@@ -341,3 +342,17 @@ def test_saved_entries_that_are_none_are_named_and_neither_used_nor_written_over
         with pytest.raises(PflowError, match="must be an object"):
             opened.host.registry.save({"a": {"module": "m", "class_name": "C"}})
     assert path.read_text() == '{"schema_version": 1, "nodes": [1]}'
+
+
+def test_what_a_saved_entry_says_nothing_of_may_be_named(open_with, home):
+    (home / "data").mkdir(parents=True)
+    saved = {"module": "pflow_mcp_plugin.host.nodes.echo", "class_name": "Echo"}
+    nodes = {"silent": saved, "exact": {**saved, "interface": {"outputs": []}}}
+    (home / "data" / "registry.json").write_text(json.dumps({"schema_version": 1, "nodes": nodes}))
+    with open_with() as opened:
+        for node, severities in (("silent", []), ("exact", ["error"])):
+            workflow = {"nodes": [{"id": node}], "outputs": {"x": f"${{{node}.anything}}"}}
+            problems = opened.host.runner.validate(workflow)
+            assert [problem.severity for problem in problems] == severities
+        described = describe_entry(opened.host.registry.get("silent"))
+        assert "and others, which are known when it runs" in described
