@@ -47,10 +47,30 @@ def _outputs(schema: Any) -> Iterator[Field]:
     whole = _unwrapped(document, schema)
     for key, raw in declaration(whole, document).properties.items():
         if key not in ("result", "error"):
-            yield _field(document, key, raw)
-    described = whole if isinstance(whole, dict | bool) else None
+            yield _field(document, key, _with_definitions(raw, schema))
+    described = _with_definitions(whole, schema) if isinstance(whole, dict | bool) else None
     kind = document.friendly(whole)
     yield Field(key="result", type=kind, description="What the tool answers", schema=described)
+
+
+def _with_definitions(part: Any, whole: Any) -> Any:
+    """Return a part of a schema with the definitions that it may refer to, so that it stands by itself."""
+    if not isinstance(part, dict) or part is whole or not _refers(part):
+        return part
+    return {**{key: whole[key] for key in ("$defs", "definitions") if key in whole}, **part}
+
+
+def _refers(schema: Any) -> bool:
+    waiting = [schema]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, dict):
+            if "$ref" in value:
+                return True
+            waiting += value.values()
+        elif isinstance(value, list):
+            waiting += value
+    return False
 
 
 def _open_outputs(schema: Any) -> bool | None:

@@ -215,6 +215,18 @@ def test_what_a_result_may_hold_beside_what_its_schema_names(schema, is_open):
     assert interface(Tool(name="t", output_schema=schema)).open_outputs is is_open
 
 
+def test_the_schema_of_an_output_stands_by_itself():
+    properties = {"a": {"items": {"$ref": "#/$defs/I"}}, "plain": {"type": "string"}}
+    schema = {**A, "properties": properties, "$defs": {"I": {"type": "object"}}}
+    for wrapped in (schema, {"properties": {"result": A | schema}, "$defs": schema["$defs"]}):
+        fields = {
+            field.key: field.schema for field in interface(Tool(name="t", output_schema=wrapped)).outputs
+        }
+        assert fields["a"] == {"items": {"$ref": "#/$defs/I"}, "$defs": schema["$defs"]}
+        assert fields["plain"] == {"type": "string"}
+        assert fields["result"]["$defs"] == schema["$defs"]
+
+
 @given(SCHEMAS, SCHEMAS)
 def test_no_schema_whatever_makes_it_fail(inputs, result):
     found = interface(Tool(name="t", input_schema=inputs, output_schema=result))

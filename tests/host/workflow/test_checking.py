@@ -11,6 +11,15 @@ from pflow_mcp_plugin.host.workflow import check_workflow, normalise
 
 SCHEMA = {"type": "object", "properties": {"id": {"type": "integer"}, "owner": {"type": "object"}}}
 
+FILES = {
+    "$defs": {
+        "File": {"properties": {"name": {"type": "string"}, "above": {"$ref": "#/$defs/Above"}}},
+        "Above": {"anyOf": [{"$ref": "#/$defs/File"}, {"type": "null"}]},
+        "Endless": {"$ref": "#/$defs/Endless"},
+    },
+    "items": {"$ref": "#/$defs/File"},
+}
+
 
 class Types:
     """A registry of a few node types."""
@@ -42,6 +51,7 @@ class Types:
                     outputs=(
                         Field(key="closed", type="dict", schema={**SCHEMA, "additionalProperties": False}),
                         Field(key="issues", type="list", schema={"items": SCHEMA}),
+                        Field(key="files", type="list", schema=FILES),
                     ),
                 ),
             ),
@@ -446,6 +456,19 @@ def test_what_follows_from_a_mistake_is_not_complained_about(workflow, places):
             ("$.nodes[1].params.title", "${item.path}: the schema of item names no path"),
         ),
         (
+            {"nodes": [{"id": "list"}, over("${list.files}", title="${item.above.above.path}")]},
+            ("$.nodes[1].params.title", "${item.above.above.path}: the schema of above names no path"),
+        ),
+        (
+            {
+                "nodes": [
+                    {"id": "list", "batch": {"items": [1]}},
+                    over("${list.results[0].files}", title="${item.path}"),
+                ]
+            },
+            ("$.nodes[1].params.title", "${item.path}: the schema of item names no path"),
+        ),
+        (
             {"nodes": [{**over([1]), "id": "b"}, over("${b.results}", title="${item.url}")]},
             ("$.nodes[1].params.title", "${item.url}: the schema of item names no url"),
         ),
@@ -529,6 +552,7 @@ def test_what_may_be_meant_is_a_warning_only(workflow, expected):
         {"inputs": {"n": {}}, "nodes": [over([{"a": 1}, {"b": "${n}"}], title="x ${item.b}")]},
         {"inputs": {"n": {}}, "nodes": [over(["${n}", 1], title="x ${item.b}")]},
         {"nodes": [over(["{}", "a"], title="${item.b}")]},
+        {"nodes": [{"id": "list"}, over("${list.files}", title="${item.above.name}")]},
         {"inputs": {"l": {"type": "list"}}, "nodes": [over("${l}", title="${item.b}", count="${item}")]},
         {"inputs": {"n": {"type": "int"}}, "nodes": [make(title="${n}")]},
         {"nodes": [make("b"), make(count="${b.issue_url}")]},
