@@ -52,7 +52,23 @@ class Problem:
         return f"{where}{self.message}{step}"
 
 
-class PflowError(Exception):
+class PortableError(Exception):
+    """An exception that `pickle` and `copy` rebuild with all its fields, whatever its `__init__` takes.
+
+    Python's own way is to call the class with `args`, which fails where these are not what it takes: in
+    the result of another process, `multiprocessing.Pool` then waits for ever.
+    """
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _blank, (type(self), self.args), self.__dict__
+
+
+def _blank(kind: type[PortableError], args: tuple[object, ...]) -> PortableError:
+    """Return an exception without its fields."""
+    return kind.__new__(kind, *args)
+
+
+class PflowError(PortableError):
     """A failure that is told to the user as it stands, without a traceback.
 
     Args:

@@ -8,6 +8,7 @@ group `pflow.hosts`, opened once, when it is first needed, and closed when the p
 from __future__ import annotations
 
 import atexit
+import os
 import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
@@ -39,11 +40,21 @@ class _Opened:
     closing: ExitStack
 
 
-_LOCK = threading.RLock()
+_lock = threading.RLock()
 """Held while a host is opened; that configures the plugin."""
 _configured: list[Host] = []
 _opened: list[_Opened] = []
 """At most one."""
+
+
+def _take_lock_anew() -> None:
+    """A thread of the parent may have held the lock when it forked; here is no such thread."""
+    global _lock  # noqa: PLW0603 - there is one for a process
+    _lock = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_take_lock_anew)
 
 
 def keep(host: Host) -> None:
@@ -62,7 +73,7 @@ def current_host() -> Host:
     Raises:
         ConfigError: There is none, and none is installed or it cannot be loaded.
     """
-    with _LOCK:
+    with _lock:
         own = _opened[0].host if _opened else None
         others = [host for host in _configured if host is not own]
         return others[-1] if others else _own_host()
