@@ -108,12 +108,19 @@ def _classes():
             yield from filter(inspect.isclass, vars(importlib.import_module(found.name)).values())
 
 
+def _below(kind):
+    """Return every subclass that is loaded, also one that no module names."""
+    return {kind}.union(*map(_below, type.__subclasses__(kind)))
+
+
 def _name(kind):
     return f"{kind.__module__}.{kind.__qualname__}"
 
 
 OURS = {kind for kind in _classes() if kind.__module__.startswith("pflow_mcp_plugin.")}
-ERRORS = sorted((kind for kind in OURS if issubclass(kind, BaseException)), key=_name)
+ERRORS = sorted(
+    (kind for kind in _below(BaseException) if kind.__module__.startswith("pflow_mcp_plugin.")), key=_name
+)
 BORDER = sorted(
     (
         kind
@@ -143,7 +150,7 @@ def _made(kind, *, whole):
 
 
 def _error(kind):
-    takes_anything = not any("__init__" in vars(base) for base in kind.__mro__ if base in OURS)
+    takes_anything = not any("__init__" in vars(base) for base in kind.__mro__ if base in ERRORS)
     return kind("a", 1) if takes_anything else _made(kind, whole=True)
 
 
