@@ -75,7 +75,8 @@ class PflowError(PortableError):
         message: What happened, to whom; one or a few lines.
         details: JSON values for the envelope's `details`.
         suggestions: Next steps, best first.
-        problems: The findings behind the failure, when it was found by checking.
+        problems: The findings behind the failure, when it was found by checking. The message of a single
+            one may tell it; several are shown below the message.
 
     Attributes:
         kind: The envelope's `type`; subclasses set their own.
@@ -98,6 +99,10 @@ class PflowError(PortableError):
         self.details: dict[str, object] = dict(details or {})
         self.suggestions = suggestions
         self.problems = problems
+
+    def __str__(self) -> str:
+        several = self.problems if len(self.problems) > 1 else ()
+        return "\n".join([self.message, *(f"  {problem}" for problem in several)])
 
     @property
     def exit_code(self) -> int:

@@ -95,7 +95,7 @@ class MCPNode(Node):  # type: ignore[misc]  # the same
     def post(self, shared: MutableMapping[str, Any], prep_res: Job, exec_res: Reading | PflowError) -> str:
         """Write the outputs and return the action."""
         if isinstance(exec_res, PflowError):
-            shared["error"] = exec_res.message
+            shared["error"] = str(exec_res)
             shared["__error__"] = exec_res
             return self._routed(classify(exec_res))
         for key, value in exec_res.natural.items():

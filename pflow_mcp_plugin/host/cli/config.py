@@ -44,11 +44,11 @@ def path(host: EmbeddedHost) -> Report:
 
 def findings_report(problems: list[Problem]) -> Report:
     """Return what a check of every config found."""
-    data = [problem.to_dict() for problem in problems]
     errors = sum(problem.severity == "error" for problem in problems)
     if errors:
         count = "1 problem" if errors == 1 else f"{errors} problems"
-        return Report(data=data, error=ConfigUnsound(f"The config has {count}", problems=tuple(problems)))
+        return Report(error=ConfigUnsound(f"The config has {count}", problems=tuple(problems)))
+    data = [problem.to_dict() for problem in problems]
     return Report(data=data, text="\n".join(["The config is sound", *problem_lines(tuple(problems))]))
 
 

@@ -119,11 +119,11 @@ def validate(host: EmbeddedHost, nodes: tuple[str, ...], *, every: bool) -> Repo
     from pflow_mcp_plugin.host.registry.checking import check_nodes
 
     count, problems = check_nodes(host, nodes)
-    data = [problem.to_dict() for problem in problems]
     errors = sum(problem.severity == "error" for problem in problems)
     if errors:
         message = f"The registry has {_counted(errors, 'problem')}"
-        return Report(data=data, error=RegistryUnsound(message, problems=tuple(problems)))
+        return Report(error=RegistryUnsound(message, problems=tuple(problems)))
+    data = [problem.to_dict() for problem in problems]
     sound = f"{_counted(count, 'node type')} checked, nothing is wrong"
     return Report(data=data, text="\n".join([sound, *problem_lines(tuple(problems))]))
 

@@ -116,11 +116,11 @@ def findings_report(name: str, problems: Sequence[Problem]) -> Report:
     """Return what a check of a workflow found."""
     errors = tuple(problem for problem in problems if problem.severity == "error")
     warnings = tuple(problem for problem in problems if problem.severity == "warning")
-    data = {"valid": not errors, "problems": [problem.to_dict() for problem in problems]}
     if not errors:
+        data = {"valid": True, "problems": [problem.to_dict() for problem in problems]}
         return Report(data=data, text="\n".join([f"{name} is valid", *problem_lines(warnings)]))
     count = "1 problem" if len(errors) == 1 else f"{len(errors)} problems"
-    return Report(data=data, error=WorkflowUnsound(f"{name} has {count}", problems=(*errors, *warnings)))
+    return Report(error=WorkflowUnsound(f"{name} has {count}", problems=(*errors, *warnings)))
 
 
 def _shown(value: object) -> str:

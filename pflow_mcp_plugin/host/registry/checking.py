@@ -42,7 +42,7 @@ def _problems(entry: Entry) -> Iterator[Problem]:
     try:
         node = make_node(NodeRef(id=entry.node, type=entry.node, params={}, entry=entry))
     except PflowError as error:
-        yield _problem(entry, error.message, next(iter(error.suggestions), ""))
+        yield _problem(entry, str(error), next(iter(error.suggestions), ""))
     else:
         lacking = [name for name in ("set_params", "run") if not callable(getattr(node, name, None))]
         if lacking:

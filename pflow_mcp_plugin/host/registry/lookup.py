@@ -241,7 +241,7 @@ class Registry:
 
 def _left_out(origin: Origin, error: PflowError) -> Problem:
     return Problem(
-        message=f"The nodes of {origin.name} are left out: {error.message}",
+        message=f"The nodes of {origin.name} are left out: {error}",
         suggestion=next(iter(error.suggestions), ""),
         severity="warning",
         kind=error.kind,

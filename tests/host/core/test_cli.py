@@ -245,7 +245,7 @@ def test_every_mistake_in_the_registry_is_told(pflow, home):
     }
     (home / "data" / "registry.json").write_text(json.dumps({"schema_version": 1, "nodes": nodes}))
     code, out, err = pflow("registry", "validate", "--json")
-    messages = [item["message"] for item in envelope(out)["error"]["details"]["data"]]
+    messages = [item["message"] for item in envelope(out)["error"]["details"]["problems"]]
     assert code == 2
     starts = ["Node gone (gone) cannot be loaded", "number: ", "odd: params a ", "odd: params has a twice"]
     for message, name in zip(messages[:2], ["shapeless", "untyped"], strict=True):
@@ -344,7 +344,7 @@ def test_config_check_asks_every_plugin_and_fails_for_an_error(pflow, home):
     error = envelope(out)["error"]
     assert (code, error["type"]) == (2, "config")
     assert [problem["severity"] for problem in error["details"]["problems"]].count("error") == 1
-    assert "soft" in [problem["message"] for problem in error["details"]["data"]]
+    assert "soft" in [problem["message"] for problem in error["details"]["problems"]]
 
 
 def test_config_check_names_another_distribution_with_our_script(pflow, install, tmp_path):
@@ -379,7 +379,7 @@ def test_an_unsound_workflow_is_told_problem_by_problem(pflow, tmp_path):
     assert len([line for line in err.splitlines() if line.startswith("  - ")]) >= 2
     code, out, _ = pflow("validate", path, "--json")
     error = envelope(out)["error"]
-    assert (code, error["type"], error["details"]["data"]["valid"]) == (2, "validation", False)
+    assert (code, error["type"], len(error["details"]["problems"])) == (2, "validation", 3)
     code, out, _ = pflow("run", path, "words=x", "--json")
     assert (code, envelope(out)["error"]["type"]) == (2, "validation")
     assert "is valid" in pflow("validate", workflow(tmp_path))[1]
