@@ -49,8 +49,12 @@ def search(host: EmbeddedHost, words: tuple[str, ...], limit: int) -> Report:
     """Search names, descriptions and parameters of node types for WORDS, best first."""
     text = " ".join(words)
     rows = host.registry.search_rows(text, limit)
+    total = host.registry.count(text) if len(rows) == limit else len(rows)
+    more = f"\n{total - limit:,} more fit; to see them: --limit {total}" if total > limit else ""
     return Report(
-        data=[row.to_dict() for row in rows], text=lambda: _listing(rows) or f"Nothing fits {text!r}"
+        data=[row.to_dict() for row in rows],
+        text=lambda: (_listing(rows) or f"Nothing fits {text!r}") + more,
+        beside={"total": total},
     )
 
 
