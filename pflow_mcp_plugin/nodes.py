@@ -12,7 +12,8 @@
 
 A class is made when it is first asked for, from what the last `pflow mcp sync` found; `dir()` of
 this module names them all, and `pflow mcp stubs` writes them down for editors. Inside `session()`
-all nodes share their connections; a node outside opens one for its own call.
+all nodes share their connections; a node outside opens one for its own call. Either way the settings
+give the values of variables, and the hooks around a call are asked.
 """
 
 from __future__ import annotations

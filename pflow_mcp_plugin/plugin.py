@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 
 import pluggy
 
@@ -31,6 +31,22 @@ def pflow_addhooks(manager: pluggy.PluginManager) -> None:
     from pflow_mcp_plugin import hookspecs
 
     manager.add_hookspecs(hookspecs)
+
+
+@hookimpl
+def pflow_configure(host: Host) -> None:
+    """Keep the handle for nodes that run by themselves, in no run."""
+    from pflow_mcp_plugin.execution import current_host
+
+    current_host.keep(host)
+
+
+@hookimpl
+def pflow_unconfigure(host: Host) -> None:
+    """Let the handle go."""
+    from pflow_mcp_plugin.execution import current_host
+
+    current_host.forget(host)
 
 
 @hookimpl
@@ -76,15 +92,13 @@ def pflow_run_context(run: Run) -> AbstractContextManager[object] | None:
 @contextmanager
 def _connections(run: Run) -> Iterator[None]:
     """Put a `Runtime` into the run, and start at once the servers that are certain to be needed."""
-    from pflow_mcp_plugin.cli.compose import catalog, lookup, server_store
-    from pflow_mcp_plugin.client import Pool
     from pflow_mcp_plugin.execution.progress import Progress
-    from pflow_mcp_plugin.execution.runtime import Notices, Runtime
+    from pflow_mcp_plugin.execution.runtime import Notices, open_runtime, warner
 
-    host = run.host
-    with Progress(run.annotate) as progress, Pool(_warner(run)) as pool:
-        notices = Notices(warn=_warner(run), add_secrets=run.add_secrets, progress=progress)
-        runtime = Runtime(server_store(host), catalog(host), lookup(host), pool, host.hook, notices)
+    with ExitStack() as stack:
+        progress = stack.enter_context(Progress(run.annotate))
+        notices = Notices(warn=warner(run.host), add_secrets=run.add_secrets, progress=progress)
+        runtime = stack.enter_context(open_runtime(run.host, notices))
         for server in dict.fromkeys(
             _server(node, run) for node in run.workflow.nodes if node.id in run.workflow.certain
         ):
@@ -93,13 +107,6 @@ def _connections(run: Run) -> Iterator[None]:
         run.resources[SOURCE] = runtime
         yield
         runtime.tell_of_changed_lists()
-
-
-def _warner(run: Run) -> Callable[[str], None]:
-    def warn(line: str) -> None:
-        run.host.report(Problem(message=line, severity="warning", kind="connection", source=SOURCE))
-
-    return warn
 
 
 def _server(node: NodeRef, run: Run) -> str:

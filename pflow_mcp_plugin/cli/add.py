@@ -60,7 +60,7 @@ def add(host: Host, /, words: tuple[str, ...], *, sync_too: bool, **options: Any
     Nothing is started. Values may refer to variables: ${NAME} or ${NAME:-default}; put them in
     single quotes, or the shell fills them in and the secret ends up in the file.
     """
-    added = _store(host, intake.read(words, intake.Flags(**options)))
+    added = _store(host, intake.read(words, intake.Flags(**options)), starting=sync_too)
     return _synced(host, added) if sync_too else _told(host, added)
 
 
@@ -119,11 +119,14 @@ class Added:
             yield from _server_lines(_verb(self.change, server.name), server)
 
 
-def _store(host: Host, tables: Mapping[str, Any]) -> Added:
+def _store(host: Host, tables: Mapping[str, Any], *, starting: bool = False) -> Added:
     store = server_store(host)
     change = store.add(tables)
     servers = tuple(store.get(name) for name in tables)
-    warnings = (*change.warnings, *(found for server in servers for found in _advice(server)))
+    warnings = (
+        *change.warnings,
+        *(found for server in servers for found in _advice(server, starting=starting)),
+    )
     for warning in warnings:
         host.report(warning)
     return Added(file=store.path, change=change, servers=servers, warnings=warnings)
@@ -140,16 +143,16 @@ def _synced(host: Host, added: Added) -> Report:
     synced = sync_servers(host, [server.name for server in added.servers])
     return Report(
         data={**added.to_dict(), "sync": synced.data},
-        text=lambda: "\n".join([*added.lines(), synced.render()]),
+        text=lambda: "\n".join([*added.lines(), synced.render()]).rstrip(),
         error=synced.error,
     )
 
 
-def _advice(server: Server) -> Iterator[Problem]:
+def _advice(server: Server, *, starting: bool) -> Iterator[Problem]:
     insecure = egress.advise(server)
     if insecure:
         yield insecure
-    if server.command:
+    if server.command and not starting:  # else its start tells the same
         yield from _program_advice(server)
     yield from _secret_advice(server)
 

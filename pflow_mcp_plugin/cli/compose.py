@@ -24,7 +24,7 @@ def catalog(host: Host) -> Catalog:
 
 
 def lookup(host: Host) -> Lookup:
-    """Return the lookup of variables: the environment, then the settings where the host has some."""
-    from pflow_mcp_plugin.config.expansion import environment_lookup
+    """Return the lookup of variables, made when a server is reached."""
+    from pflow_mcp_plugin.config.expansion import host_lookup
 
-    return environment_lookup(host.settings if "settings" in host.features else None)
+    return host_lookup(host)

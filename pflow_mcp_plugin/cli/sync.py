@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import ClassVar
 
+import attrs
 import click
 
 from pflow_mcp_plugin.cli.compose import catalog, lookup, server_store
@@ -61,10 +62,18 @@ def sync_servers(host: Host, names: Sequence[str] | None = None) -> Report:
     host.refresh("mcp")
     for problem in ToolSource(known, store).clashes():
         host.report(problem)
+    return _report(results)
+
+
+def _report(results: Sequence[Synced]) -> Report:
+    """Return a result for each server; what failed for the only one is the error of the whole."""
+    failed = [synced for synced in results if synced.error]
+    if failed and len(results) == 1:
+        return Report(data=[attrs.evolve(failed[0], error=None).to_dict()], error=failed[0].error)
     return Report(
         data=[synced.to_dict() for synced in results],
         text=lambda: "\n".join(line for synced in results for line in _lines(synced)) or _NOTHING,
-        error=_failure(results),
+        error=_failure(failed, len(results)) if failed else None,
     )
 
 
@@ -88,20 +97,17 @@ def _enabled(store: ServerStore) -> list[str]:
     return names
 
 
-def _failure(results: Sequence[Synced]) -> PflowError | None:
-    failed = [synced for synced in results if synced.error]
-    if len(results) == 1 or not failed:
-        return failed[0].error if failed else None
+def _failure(failed: Sequence[Synced], count: int) -> PflowError:
     names = ", ".join(synced.server for synced in failed)
     return SyncFailed(
-        f"{len(failed)} of {len(results)} servers could not be synced: {names}",
+        f"{len(failed)} of {count} servers could not be synced: {names}",
         suggestions=tuple(f"Run: pflow mcp test {synced.server}" for synced in failed),
     )
 
 
 def _lines(synced: Synced) -> Iterator[str]:
     if synced.error:
-        yield f"{synced.server}: failed: {synced.error.message}"
+        yield f"{synced.server}: failed: {synced.error}"
         yield from (f"  {step}" for step in synced.error.suggestions)
         return
     nodes = synced.tools_registered

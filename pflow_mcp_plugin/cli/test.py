@@ -46,7 +46,7 @@ def test_server(host: Host, name: str) -> Report:
         try:
             listing = pool.list_tools(ready)
         except ConnectionFailed as error:
-            return Report(data={"server": name, "failed": error.where.phase}, error=error)
+            return Report(error=error)
     before = known.file(name)
     due = before is None or bool(changes.compare(before.tools, listing.tools))
     data = _data(name, listing, sync_due=due)

@@ -14,6 +14,7 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSI
 from pydantic import ValidationError
 
 from pflow_mcp_plugin.client.session import Dispatcher, Session
+from pflow_mcp_plugin.contract.problems import PortableError
 
 _ERAS = ("auto", "handshake")
 """Settings of `protocol` that name no version."""
@@ -100,7 +101,7 @@ async def _shake_hands(session: Session, offer: str = HANDSHAKE_PROTOCOL_VERSION
         raise VersionConflict(wanted=offer, offered=[str(error)]) from error
 
 
-class VersionConflict(Exception):
+class VersionConflict(PortableError):
     """Both sides have no protocol version in common.
 
     Attributes:

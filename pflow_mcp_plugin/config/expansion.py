@@ -17,7 +17,7 @@ from pflow_mcp_plugin.config import auth, fields, references, secrecy
 from pflow_mcp_plugin.config.references import Reference
 from pflow_mcp_plugin.config.refusal import refuse_errors
 from pflow_mcp_plugin.config.schema import server_path
-from pflow_mcp_plugin.contract import Problem, Settings
+from pflow_mcp_plugin.contract import Host, Problem, Settings
 from pflow_mcp_plugin.exchange import Launch
 from pflow_mcp_plugin.types import Server
 
@@ -44,6 +44,11 @@ def environment_lookup(settings: Settings | None = None) -> Lookup:
         return value if value is not None or settings is None else settings.get(name)
 
     return lookup
+
+
+def host_lookup(host: Host) -> Lookup:
+    """Return the lookup of variables: the environment, then the settings where the host has some."""
+    return environment_lookup(host.settings if "settings" in host.features else None)
 
 
 def expand(

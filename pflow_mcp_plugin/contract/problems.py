@@ -52,14 +52,31 @@ class Problem:
         return f"{where}{self.message}{step}"
 
 
-class PflowError(Exception):
+class PortableError(Exception):
+    """An exception that `pickle` and `copy` rebuild with all its fields, whatever its `__init__` takes.
+
+    Python's own way is to call the class with `args`, which fails where these are not what it takes: in
+    the result of another process, `multiprocessing.Pool` then waits for ever.
+    """
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _blank, (type(self), self.args), self.__dict__
+
+
+def _blank(kind: type[PortableError], args: tuple[object, ...]) -> PortableError:
+    """Return an exception without its fields."""
+    return kind.__new__(kind, *args)
+
+
+class PflowError(PortableError):
     """A failure that is told to the user as it stands, without a traceback.
 
     Args:
         message: What happened, to whom; one or a few lines.
         details: JSON values for the envelope's `details`.
         suggestions: Next steps, best first.
-        problems: The findings behind the failure, when it was found by checking.
+        problems: The findings behind the failure, when it was found by checking. The message of a single
+            one may tell it; several are shown below the message.
 
     Attributes:
         kind: The envelope's `type`; subclasses set their own.
@@ -82,6 +99,10 @@ class PflowError(Exception):
         self.details: dict[str, object] = dict(details or {})
         self.suggestions = suggestions
         self.problems = problems
+
+    def __str__(self) -> str:
+        several = self.problems if len(self.problems) > 1 else ()
+        return "\n".join([self.message, *(f"  {problem}" for problem in several)])
 
     @property
     def exit_code(self) -> int:

@@ -54,7 +54,8 @@ class MCPNode(Node):  # type: ignore[misc]  # the same
     properties of a structured result under their own names, the whole as `result`, and `error`
     (None when all went well). A call is made once, never again: its outcome may be unknown.
 
-    Used by itself, outside a run, it opens a connection of its own and closes it.
+    Used by itself, outside a run, it opens a connection of its own and closes it; the settings and
+    the plugins of the process's host, or of an installed one, hold there too.
     """
 
     def __init__(self) -> None:
@@ -94,7 +95,7 @@ class MCPNode(Node):  # type: ignore[misc]  # the same
     def post(self, shared: MutableMapping[str, Any], prep_res: Job, exec_res: Reading | PflowError) -> str:
         """Write the outputs and return the action."""
         if isinstance(exec_res, PflowError):
-            shared["error"] = exec_res.message
+            shared["error"] = str(exec_res)
             shared["__error__"] = exec_res
             return self._routed(classify(exec_res))
         for key, value in exec_res.natural.items():
@@ -107,7 +108,7 @@ class MCPNode(Node):  # type: ignore[misc]  # the same
     def _runtime(self, run: Run | None) -> AbstractContextManager[Runtime]:
         """Return what the call goes through: that of the run, else one for this call alone."""
         shared = run.resources.get(RESOURCE) if run else None
-        return standalone() if shared is None else nullcontext(shared)
+        return standalone(run) if shared is None else nullcontext(shared)
 
     def _routed(self, action: str) -> str:
         """Return the action, or `error` where the flow has an edge for that one only."""

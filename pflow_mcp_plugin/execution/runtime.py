@@ -11,10 +11,11 @@ from typing import Any, Protocol
 
 import attrs
 
-from pflow_mcp_plugin import naming, storage
-from pflow_mcp_plugin.config.expansion import environment_lookup
+from pflow_mcp_plugin import naming
+from pflow_mcp_plugin.config.expansion import host_lookup
 from pflow_mcp_plugin.config.store import ServerStore
 from pflow_mcp_plugin.config.where import server_file, tool_folder
+from pflow_mcp_plugin.contract import Host, Problem, Run
 from pflow_mcp_plugin.discovery.catalog import Catalog
 from pflow_mcp_plugin.discovery.changes import compare
 from pflow_mcp_plugin.discovery.declaration import Declaration, declaration
@@ -22,6 +23,7 @@ from pflow_mcp_plugin.discovery.launching import Lookup, launch
 from pflow_mcp_plugin.errors import McpError, Where
 from pflow_mcp_plugin.exchange import CallResult, Launch, Listing, ToolCall
 from pflow_mcp_plugin.execution import result
+from pflow_mcp_plugin.execution.current_host import current_host
 from pflow_mcp_plugin.execution.hooks import CallHooks
 from pflow_mcp_plugin.execution.validation import Validator
 from pflow_mcp_plugin.trust.purity import is_safe_to_repeat
@@ -269,17 +271,37 @@ class Runtime:
 
 
 @contextmanager
-def standalone() -> Iterator[Runtime]:
-    """Open a runtime of its own for a node that runs outside a run, and close it after the call."""
-    import warnings
+def open_runtime(host: Host, notices: Notices) -> Iterator[Runtime]:
+    """Open a runtime with connections of its own, and close them at the end.
 
+    Args:
+        host: Its settings give the values of variables, its plugins are asked about calls.
+        notices: Who is told what comes up.
+    """
     from pflow_mcp_plugin.client import Pool
 
-    def warn(line: str) -> None:
-        warnings.warn(line, stacklevel=2)
+    store, catalog = ServerStore(server_file(host.paths)), Catalog(tool_folder(host.paths))
+    with Pool(notices.warn) as pool:
+        yield Runtime(store, catalog, host_lookup(host), pool, host.hook, notices)
 
-    paths = storage.default_paths()
-    store = ServerStore(server_file(paths))
-    catalog = Catalog(tool_folder(paths))
-    with Pool(warn) as pool:
-        yield Runtime(store, catalog, environment_lookup(), pool, notices=Notices(warn=warn))
+
+@contextmanager
+def standalone(run: Run | None = None) -> Iterator[Runtime]:
+    """Open a runtime for nodes that share none, and close it after their calls.
+
+    Args:
+        run: The run of the nodes, if they are in one.
+    """
+    host = run.host if run else current_host()
+    secrets = run.add_secrets if run else lambda _: None
+    with open_runtime(host, Notices(warn=warner(host), add_secrets=secrets)) as runtime:
+        yield runtime
+
+
+def warner(host: Host) -> Callable[[str], None]:
+    """Return what shows a line to the user as a warning."""
+
+    def warn(line: str) -> None:
+        host.report(Problem(message=line, severity="warning", kind="connection", source="mcp"))
+
+    return warn

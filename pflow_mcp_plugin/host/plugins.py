@@ -86,7 +86,7 @@ class PluginFailed(PflowError):
             details={"plugin": plugin.name, "distribution": plugin.distribution, "version": plugin.version},
             suggestions=(f"{step}set {DISABLE_VARIABLE}={plugin.name}",),
         )
-        self.plugin = plugin
+        self.source = plugin.name
 
     def as_warning(self) -> Problem:
         """Return the failure as something that the host goes on after."""
@@ -95,7 +95,7 @@ class PluginFailed(PflowError):
             suggestion=self.suggestions[0],
             severity="warning",
             kind="config",
-            source=self.plugin.name,
+            source=self.source,
         )
 
 

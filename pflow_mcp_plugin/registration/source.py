@@ -141,7 +141,7 @@ class ToolSource:
         try:
             config = self._store.get(server)
         except PflowError as error:
-            return _problem(error.message, "; ".join(error.suggestions), kind=error.kind)
+            return _problem(str(error), "; ".join(error.suggestions), kind=error.kind)
         if not config.disabled:
             return None
         step = f"Take `disabled` out of [mcpServers.{server}] in {self._store.path}"

@@ -107,8 +107,9 @@ def test_one_mistake_keeps_every_server_out_and_all_mistakes_are_told(desk):
         desk.run(add, json.dumps(tables))
     paths = {problem.path for problem in caught.value.problems}
     assert paths == {'mcpServers."Bad Name"', 'mcpServers."Bad Name".args', "mcpServers.web.type"}
-    assert '"type": "http"' in caught.value.message
-    assert "bad-name" in caught.value.message
+    assert caught.value.message == "Nothing was added: 3 problems"
+    assert '"type": "http"' in str(caught.value)
+    assert "bad-name" in str(caught.value)
     assert not (desk.paths.config / "mcp-servers.toml").exists()
 
 

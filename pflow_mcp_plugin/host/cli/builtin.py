@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
-from pflow_mcp_plugin.contract import Command, Host, Problem, hookimpl
+from pflow_mcp_plugin.contract import Command, Problem, hookimpl
+
+if TYPE_CHECKING:
+    from pflow_mcp_plugin.host.app import EmbeddedHost
 
 _ROOM = __name__.rpartition(".")[0]
 
@@ -69,8 +73,8 @@ def _workflow_commands() -> Iterable[Command]:
 
 
 @hookimpl
-def pflow_validate_config(host: Host) -> Iterable[Problem]:
+def pflow_validate_config(host: EmbeddedHost) -> Iterable[Problem]:
     """Check the settings and the scripts that start this program."""
     from pflow_mcp_plugin.host.checks import check_own_config
 
-    return check_own_config(host.paths)
+    return check_own_config(host)

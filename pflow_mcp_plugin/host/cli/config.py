@@ -44,10 +44,9 @@ def path(host: EmbeddedHost) -> Report:
 
 def findings_report(problems: list[Problem]) -> Report:
     """Return what a check of every config found."""
-    data = [problem.to_dict() for problem in problems]
     if any(problem.severity == "error" for problem in problems):
-        message = f"The config has {counted(problems)}"
-        return Report(data=data, error=ConfigUnsound(message, problems=tuple(problems)))
+        return Report(error=ConfigUnsound(f"The config has {counted(problems)}", problems=tuple(problems)))
+    data = [problem.to_dict() for problem in problems]
     return Report(data=data, text="\n".join(["The config is sound", *problem_lines(tuple(problems))]))
 
 

@@ -48,8 +48,12 @@ def search(host: EmbeddedHost, words: tuple[str, ...], limit: int) -> Report:
     """Search names, descriptions and parameters of node types for WORDS, best first."""
     text = " ".join(words)
     rows = host.registry.search_rows(text, limit)
+    total = host.registry.count(text) if len(rows) == limit else len(rows)
+    more = f"\n{total - limit:,} more fit; to see them: --limit {total}" if total > limit else ""
     return Report(
-        data=[row.to_dict() for row in rows], text=lambda: _listing(rows) or f"Nothing fits {text!r}"
+        data=[row.to_dict() for row in rows],
+        text=lambda: (_listing(rows) or f"Nothing fits {text!r}") + more,
+        beside={"total": total},
     )
 
 
@@ -118,11 +122,11 @@ def validate(host: EmbeddedHost, nodes: tuple[str, ...], *, every: bool) -> Repo
     from pflow_mcp_plugin.host.registry.checking import check_nodes
 
     count, problems = check_nodes(host, nodes)
-    data = [problem.to_dict() for problem in problems]
     if any(problem.severity == "error" for problem in problems):
         message = f"The registry has {counted(problems)}"
-        return Report(data=data, error=RegistryUnsound(message, problems=tuple(problems)))
-    sound = f"{count} node type{'' if count == 1 else 's'} checked, nothing is wrong"
+        return Report(error=RegistryUnsound(message, problems=tuple(problems)))
+    data = [problem.to_dict() for problem in problems]
+    sound = f"{_counted(count, 'node type')} checked, nothing is wrong"
     return Report(data=data, text="\n".join([sound, *problem_lines(tuple(problems))]))
 
 

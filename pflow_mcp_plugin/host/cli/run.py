@@ -116,11 +116,10 @@ def findings_report(name: str, problems: Sequence[Problem]) -> Report:
     """Return what a check of a workflow found."""
     errors = tuple(problem for problem in problems if problem.severity == "error")
     warnings = tuple(problem for problem in problems if problem.severity == "warning")
-    data = {"valid": not errors, "problems": [problem.to_dict() for problem in problems]}
     if not errors:
+        data = {"valid": True, "problems": [problem.to_dict() for problem in problems]}
         return Report(data=data, text="\n".join([f"{name} is valid", *problem_lines(warnings)]))
-    error = WorkflowUnsound(f"{name} has {counted(problems)}", problems=(*errors, *warnings))
-    return Report(data=data, error=error)
+    return Report(error=WorkflowUnsound(f"{name} has {counted(problems)}", problems=(*errors, *warnings)))
 
 
 def _shown(value: object) -> str:

@@ -26,8 +26,14 @@ _SUMMARY = ("run_id", "workflow", "started", "milliseconds", "success")
 @click.pass_obj
 def list_traces(host: EmbeddedHost, limit: int) -> Report:
     """List the runs that left a trace, newest first."""
-    rows = [_summary(host, path) for path in host.traces.paths()[:limit]]
-    return Report(data=rows, text=lambda: table(_HEADERS, list(map(_cells, rows))) if rows else "No traces")
+    paths = host.traces.paths()
+    rows = [_summary(host, path) for path in paths[:limit]]
+    older = f"\n{len(paths) - limit:,} older; to see them: --limit {len(paths)}" if len(paths) > limit else ""
+    return Report(
+        data=rows,
+        text=lambda: table(_HEADERS, list(map(_cells, rows))) + older if rows else "No traces",
+        beside={"total": len(paths)},
+    )
 
 
 @click.command()

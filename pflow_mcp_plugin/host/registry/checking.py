@@ -9,6 +9,7 @@ import attrs
 from pflow_mcp_plugin.contract import Entry, Field, NodeRef, PflowError, Problem
 from pflow_mcp_plugin.host.app import EmbeddedHost
 from pflow_mcp_plugin.host.registry.lookup import Overwritten
+from pflow_mcp_plugin.host.registry.outdated import Uninstalled
 from pflow_mcp_plugin.host.workflow.coercion import is_type
 
 
@@ -29,7 +30,8 @@ def check_nodes(host: EmbeddedHost, names: Iterable[str] = ()) -> tuple[int, lis
         missing = [host.registry.missing(name) for name, entry in found if entry is None]
         entries = [entry for _, entry in found if entry] if wanted else list(host.registry.entries())
         problems = [problem for entry in entries for problem in _problems(entry)]
-    return len(entries), [*map(_judged, told), *missing, *problems]
+    others = [problem for problem in told if not isinstance(problem, Uninstalled)]  # these are in `problems`
+    return len(entries), [*map(_judged, others), *missing, *problems]
 
 
 def _judged(problem: Problem) -> Problem:
@@ -42,7 +44,7 @@ def _problems(entry: Entry) -> Iterator[Problem]:
     try:
         node = make_node(NodeRef(id=entry.node, type=entry.node, params={}, entry=entry))
     except PflowError as error:
-        yield _problem(entry, error.message, next(iter(error.suggestions), ""))
+        yield _problem(entry, str(error), next(iter(error.suggestions), ""))
     else:
         lacking = [name for name in ("set_params", "run") if not callable(getattr(node, name, None))]
         if lacking:

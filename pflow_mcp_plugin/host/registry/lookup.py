@@ -45,7 +45,7 @@ class Registry:
     def __init__(self, host: EmbeddedHost) -> None:
         self._host = host
         self._report = host.report
-        self._saved = SavedEntries(host.paths.data / SAVED, host.report)
+        self._saved = SavedEntries(host.paths.data / SAVED, host.report, self.plugin_origin)
         self._memory = Memory(host.paths.state / "sources.json", host.report)
         self._lock = threading.Lock()
         self._index: Index | None = None
@@ -100,6 +100,10 @@ class Registry:
         """Return entries that match, best first, each with its score (higher is better)."""
         found = ((self.find(row.node), row.score) for row in self.search_rows(words, limit))
         return [(entry, score) for entry, score in found if entry is not None]
+
+    def count(self, words: str) -> int:
+        """Return how many entries match."""
+        return self._opened().count(words)
 
     def search_rows(self, words: str, limit: int = 20) -> list[Row]:
         """Return what a list shows of `search`."""
@@ -180,7 +184,13 @@ class Registry:
             index.close()
         self._replaced.clear()
 
+    def plugin_origin(self, node_type: str) -> Origin | None:
+        """Return the source of a plugin that answers for names like this one, None if there is none."""
+        fitting = (origin for origin in self.sources if origin.fits(node_type) and not origin.plugin.own)
+        return next(fitting, None)
+
     def _opened(self) -> Index:
+        self._saved.check()  # an index that was made before says nothing of what was left out of it
         fingerprint = "\n".join(self._fingerprint(origin) for origin in self.sources)
         with self._lock:
             index = self._index
@@ -241,7 +251,7 @@ class Registry:
 
 def _left_out(origin: Origin, error: PflowError) -> Problem:
     return Problem(
-        message=f"The nodes of {origin.name} are left out: {error.message}",
+        message=f"The nodes of {origin.name} are left out: {error}",
         suggestion=next(iter(error.suggestions), ""),
         severity="warning",
         kind=error.kind,

@@ -54,12 +54,22 @@ class BatchUnusable(PflowError):
 class NodeFailed(PflowError):
     """A node failed; kind, details and suggestions are those of its own error, which is the cause."""
 
+    def __reduce__(self) -> tuple[object, ...]:
+        if type(self) is NodeFailed:
+            return super().__reduce__()
+        return _blank_of, (self.kind, self.args), self.__dict__  # its class has no name of its own
+
 
 # `kind` belongs to the class: that of the tree of errors a host's user may catch.
 _OF_KIND: Mapping[Kind, type[NodeFailed]] = {
     kind: type("NodeFailed", (NodeFailed,), {"kind": kind, "__doc__": NodeFailed.__doc__})
     for kind in EXIT_CODES
 }
+
+
+def _blank_of(kind: Kind, args: tuple[object, ...]) -> NodeFailed:
+    """Return the failure of a kind, without its fields."""
+    return _OF_KIND[kind].__new__(_OF_KIND[kind], *args)
 
 
 def node_failure(node: NodeRef, error: BaseException, where: str = "") -> NodeFailed:

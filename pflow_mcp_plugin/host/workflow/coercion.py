@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from pflow_mcp_plugin.contract import Field
+from pflow_mcp_plugin.contract.problems import PortableError
 from pflow_mcp_plugin.host.workflow.findings import cut
 from pflow_mcp_plugin.host.workflow.json_text import exact_float, json_in, loss
 
@@ -29,7 +30,7 @@ _MISFIT = object()
 """Returned by a conversion that would lose something."""
 
 
-class TypeMismatch(ValueError):
+class TypeMismatch(PortableError, ValueError):
     """A value does not fit the declared type and cannot be made to without loss.
 
     Attributes:

@@ -15,6 +15,7 @@ from typing import Any
 import attrs
 
 from pflow_mcp_plugin.contract import PflowError
+from pflow_mcp_plugin.contract.problems import PortableError
 from pflow_mcp_plugin.host.workflow.findings import at, cut, listing, shown
 from pflow_mcp_plugin.host.workflow.json_text import json_in
 
@@ -52,7 +53,7 @@ class NoText(PflowError):
     """A value that a node left cannot be written into a text."""
 
 
-class MissingValue(LookupError):
+class MissingValue(PortableError, LookupError):
     """A path leads nowhere.
 
     Args:

@@ -225,6 +225,15 @@ def test_the_registry_is_listed_searched_described_and_exported(pflow):
     assert (code, envelope(out)["error"]["type"]) == (2, "not_found")
 
 
+def test_a_search_says_how_many_more_there_are(pflow):
+    found = pflow("registry", "search", "text", "--limit", "2")[1].splitlines()
+    total = envelope(pflow("registry", "search", "text", "--json")[1])["total"]
+    assert total > 2
+    assert found[-1] == f"{total - 2} more fit; to see them: --limit {total}"
+    assert "more" not in pflow("registry", "search", "text", "--limit", str(total))[1].splitlines()[-1]
+    assert envelope(pflow("registry", "search", "???", "--json")[1])["total"] == 0
+
+
 def test_sound_node_types_are_said_to_be_so(pflow):
     assert pflow("registry", "validate", "--all") == (0, "5 node types checked, nothing is wrong\n", "")
     assert envelope(pflow("registry", "validate", "echo", "--json")[1])["data"] == []
@@ -245,7 +254,7 @@ def test_every_mistake_in_the_registry_is_told(pflow, home):
     }
     (home / "data" / "registry.json").write_text(json.dumps({"schema_version": 1, "nodes": nodes}))
     code, out, err = pflow("registry", "validate", "--json")
-    messages = [item["message"] for item in envelope(out)["error"]["details"]["data"]]
+    messages = [item["message"] for item in envelope(out)["error"]["details"]["problems"]]
     assert code == 2
     starts = ["Node gone (gone) cannot be loaded", "number: ", "odd: params a ", "odd: params has a twice"]
     for message, name in zip(messages[:2], ["shapeless", "untyped"], strict=True):
@@ -344,7 +353,7 @@ def test_config_check_asks_every_plugin_and_fails_for_an_error(pflow, home):
     error = envelope(out)["error"]
     assert (code, error["type"]) == (2, "config")
     assert [problem["severity"] for problem in error["details"]["problems"]].count("error") == 1
-    assert "soft" in [problem["message"] for problem in error["details"]["data"]]
+    assert "soft" in [problem["message"] for problem in error["details"]["problems"]]
 
 
 def test_config_check_names_another_distribution_with_our_script(pflow, install, tmp_path):
@@ -379,7 +388,7 @@ def test_an_unsound_workflow_is_told_problem_by_problem(pflow, tmp_path):
     assert len([line for line in err.splitlines() if line.startswith("  - ")]) >= 2
     code, out, _ = pflow("validate", path, "--json")
     error = envelope(out)["error"]
-    assert (code, error["type"], error["details"]["data"]["valid"]) == (2, "validation", False)
+    assert (code, error["type"], len(error["details"]["problems"]) >= 2) == (2, "validation", True)
     code, out, _ = pflow("run", path, "words=x", "--json")
     assert (code, envelope(out)["error"]["type"]) == (2, "validation")
     assert "is valid" in pflow("validate", workflow(tmp_path))[1]
