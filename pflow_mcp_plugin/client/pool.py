@@ -6,9 +6,11 @@ The methods block and may be called from any thread; the work is done on the bac
 from __future__ import annotations
 
 import itertools
+import math
 import os
 import sys
 import threading
+import time
 from collections.abc import Callable, Coroutine
 from concurrent.futures import CancelledError, Future
 from contextlib import ExitStack, suppress
@@ -143,8 +145,11 @@ class Pool:
         try:
             for slot in self._slots.values():
                 slot.shut()
-            if self._slots:
+            if self._loop is not None and background_loop.serving:
                 self._await_end(self._submit_last(self._close_all()))
+            else:  # no connection was begun, and none will be
+                for slot in self._slots.values():
+                    slot.abandon()
         finally:
             self._release()
 
@@ -153,7 +158,8 @@ class Pool:
             _awaited(closing)
         except KeyboardInterrupt:  # the second Ctrl-C: servers get no time to end by themselves
             self._end_processes()
-            _awaited(closing)
+            with suppress(TimeoutError):  # the loop may hang
+                _awaited(closing, _LAST_WORDS_SECONDS)
             raise
 
     def _with(
@@ -281,14 +287,21 @@ class Pool:
                 background_loop.release()
 
 
-def _awaited(future: Future[T]) -> T:
-    """Wait for a result; in short naps, as a Ctrl-C just before a wait does not end it."""
+def _awaited(future: Future[T], seconds: float = math.inf) -> T:
+    """Wait for a result; in short naps, as a Ctrl-C just before a wait does not end it.
+
+    Raises:
+        TimeoutError: There was none within that time.
+    """
+    end = time.monotonic() + seconds
     while True:
         try:
             return future.result(_NAP_SECONDS)
         except TimeoutError:
             if future.done():
                 return future.result()
+            if time.monotonic() > end:
+                raise
 
 
 def _forked(launch: Launch) -> CallFailed:

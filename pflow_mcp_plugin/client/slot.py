@@ -97,6 +97,13 @@ class Slot:
         with self._lock:
             self._shut = True
 
+    def abandon(self) -> None:
+        """End a process that no connection came to take; call `shut` first."""
+        with self._lock:
+            process, self._process = self._process, None
+        if process is not None:
+            process.release()
+
     async def begin(self) -> None:
         """Open a connection in the background, if there is none."""
         if self._connection is None and not self._shut:
@@ -120,8 +127,7 @@ class Slot:
         if self._opening is not None:
             self._opening.cancel()
             await asyncio.wait({self._opening})
-        if self._process is not None:  # started, and no connection came to take it
-            self._process.release()
+        self.abandon()
         await asyncio.gather(*(connection.close() for connection in self._connections))
 
     async def _opened(self) -> None:
