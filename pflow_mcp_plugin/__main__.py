@@ -48,7 +48,7 @@ def program() -> int:
         code = EXIT_CODE
     _flush()
     _thread.start_new_thread(_end_after, (_GRACE_AFTER_SIGNAL if code > _SIGNALLED else _GRACE, code))
-    gc.freeze()  # a last search for garbage among all that was loaded would cost a command a fifth of its time
+    gc.freeze()  # a last search for garbage in all that was loaded would cost a command a fifth of its time
     return code
 
 

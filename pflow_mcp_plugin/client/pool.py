@@ -6,18 +6,16 @@ The methods block and may be called from any thread; the work is done on the bac
 from __future__ import annotations
 
 import itertools
-import math
 import os
 import sys
 import threading
-import time
 from collections.abc import Callable, Coroutine
 from concurrent.futures import CancelledError, Future
 from contextlib import ExitStack, suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from pflow_mcp_plugin.client.loop import background_loop
+from pflow_mcp_plugin.client.loop import awaited, background_loop
 from pflow_mcp_plugin.client.reaper import Reaper, shared_reaper
 from pflow_mcp_plugin.client.reaper_process import end_marked
 from pflow_mcp_plugin.client.slot import Slot, closed
@@ -39,7 +37,6 @@ T = TypeVar("T")
 _numbers = itertools.count(1)
 _LAST_WORDS_SECONDS = 2.0
 """How long calls may take to tell how they ended, once their connections are closed."""
-_NAP_SECONDS = 0.25
 
 
 class Pool:
@@ -155,11 +152,11 @@ class Pool:
 
     def _await_end(self, closing: Future[None]) -> None:
         try:
-            _awaited(closing)
+            awaited(closing)
         except KeyboardInterrupt:  # the second Ctrl-C: servers get no time to end by themselves
             self._end_processes()
             with suppress(TimeoutError):  # the loop may hang
-                _awaited(closing, _LAST_WORDS_SECONDS)
+                awaited(closing, _LAST_WORDS_SECONDS)
             raise
 
     def _with(
@@ -173,7 +170,7 @@ class Pool:
         slot.start()  # here, not on the loop: the process starts while the SDK loads
         future = self._submit(self._run(slot, run, safe_to_repeat=safe_to_repeat), launch)
         try:
-            return _awaited(future)
+            return awaited(future)
         except CancelledError:
             raise closed(launch, ran="unknown") from None
         except BaseException:
@@ -262,7 +259,11 @@ class Pool:
         import asyncio
 
         if self._loop is None:
-            self._loop = background_loop.acquire()
+            try:
+                self._loop = background_loop.acquire()
+            except BaseException:  # Ctrl-C
+                work.close()
+                raise
         return asyncio.run_coroutine_threadsafe(work, self._loop)
 
     async def _close_all(self) -> None:
@@ -285,23 +286,6 @@ class Pool:
             last.callback(self._end_processes)
             if self._loop is not None:
                 background_loop.release()
-
-
-def _awaited(future: Future[T], seconds: float = math.inf) -> T:
-    """Wait for a result; in short naps, as a Ctrl-C just before a wait does not end it.
-
-    Raises:
-        TimeoutError: There was none within that time.
-    """
-    end = time.monotonic() + seconds
-    while True:
-        try:
-            return future.result(_NAP_SECONDS)
-        except TimeoutError:
-            if future.done():
-                return future.result()
-            if time.monotonic() > end:
-                raise
 
 
 def _forked(launch: Launch) -> CallFailed:

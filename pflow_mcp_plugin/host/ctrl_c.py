@@ -8,6 +8,7 @@ from __future__ import annotations
 import _thread
 import os
 import signal
+import sys
 import time
 from types import FrameType
 
@@ -56,7 +57,8 @@ class CtrlC:
         if now > self._hold_until or not _imports(frame):
             return False
         try:
-            _thread.start_new_thread(_interrupt_again, ())  # threading's threads need locks that may be held
+            # One of threading's would need locks, which the interrupted code may hold.
+            _thread.start_new_thread(_interrupt_again, (_thread.get_ident(),))
         except RuntimeError:
             return False
         return True
@@ -76,6 +78,9 @@ def _imports(frame: FrameType | None) -> bool:
     return False
 
 
-def _interrupt_again() -> None:
+def _interrupt_again(main_thread: int) -> None:
     time.sleep(_NAP)
-    _thread.interrupt_main()
+    if sys.platform == "win32":
+        _thread.interrupt_main()
+    else:  # this also ends a wait for the system
+        signal.pthread_kill(main_thread, signal.SIGINT)

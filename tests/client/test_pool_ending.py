@@ -267,7 +267,10 @@ def test_a_listener_that_raises_breaks_no_connection(
 def test_the_loop_imports_nothing_once_it_serves_a_started_server(demo: Launch) -> None:
     """It would hang if another thread held the lock of such an import for good."""
     done = subprocess.run(
-        [sys.executable, "-c", IMPORTS_OF_THE_LOOP, *demo.server.args], capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", IMPORTS_OF_THE_LOOP, *demo.server.args],
+        capture_output=True,
+        text=True,
+        timeout=60,
     )
     assert (done.stdout, done.stderr) == ("[]\n", "")
 

@@ -31,6 +31,13 @@ held.wait()
 sys.exit(program())
 """
 
+READY = """
+import sys
+from pflow_mcp_plugin.__main__ import program
+print("ready", file=sys.stderr, flush=True)
+sys.exit(program())
+"""
+
 
 @pytest.fixture
 def demo_workflow(pflow, workflow):
@@ -79,6 +86,24 @@ def test_an_import_lock_that_is_never_released_does_not_keep_it_from_ending(demo
     assert run.returncode == 130
     assert "Traceback" not in said
     assert not marked_processes(f"{run.pid}-")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+def test_no_moment_of_a_run_is_a_bad_one(demo_workflow, started):
+    """From where our code begins; what Python prints before is its own."""
+    ends = set()
+    for moment in range(60):
+        run = started("-c", READY, "run", demo_workflow, "--no-trace")
+        assert run.stderr.readline() == "ready\n"
+        time.sleep(0.001 + moment * 0.015)
+        run.send_signal(signal.SIGINT)
+        _, said = run.communicate(timeout=20)
+        ends.add(run.returncode)
+        assert run.returncode in (0, 130), said
+        assert "Traceback" not in said
+        assert not marked_processes(f"{run.pid}-")
+    assert 130 in ends
 
 
 def wait_until(reached):
