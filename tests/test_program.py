@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import subprocess
 import sys
 
@@ -58,6 +57,6 @@ def test_ctrl_c_ends_what_hangs_at_its_end_at_once() -> None:
 
 
 def test_ctrl_c_before_the_command_line_is_there_is_told_as_any_other() -> None:
-    interrupted = "import pflow_mcp_plugin.host.cli.main as line; line.main = lambda: signal.raise_signal(signal.SIGINT)"
-    done = run(interrupted)
+    interrupted = "lambda: signal.raise_signal(signal.SIGINT)"
+    done = run(f"import pflow_mcp_plugin.host.cli.main as line; line.main = {interrupted}")
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "Error: interrupted\n")

@@ -271,6 +271,7 @@ def test_the_loop_imports_nothing_once_it_serves_a_started_server(demo: Launch) 
         capture_output=True,
         text=True,
         timeout=60,
+        check=False,
     )
     assert (done.stdout, done.stderr) == ("[]\n", "")
 

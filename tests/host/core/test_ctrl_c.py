@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 
 import pytest
 
@@ -63,10 +64,8 @@ def test_elsewhere_it_comes_out_at_once(ctrl_c):
 
 
 def test_an_error_that_took_its_place_without_a_trace_of_it_is_an_interruption(ctrl_c):
-    try:
+    with suppress(KeyboardInterrupt):
         signal.raise_signal(signal.SIGINT)
-    except KeyboardInterrupt:
-        pass
     with pytest.raises(KeyboardInterrupt), interrupts_kept():
         raise TypeError("as C code would have it")
 
