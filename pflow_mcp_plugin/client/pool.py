@@ -37,6 +37,8 @@ T = TypeVar("T")
 _numbers = itertools.count(1)
 _LAST_WORDS_SECONDS = 2.0
 """How long calls may take to tell how they ended, once their connections are closed."""
+_KILLED_SECONDS = 1.0
+"""How long connections may take to close once their servers were killed."""
 
 
 class Pool:
@@ -156,7 +158,7 @@ class Pool:
         except KeyboardInterrupt:  # the second Ctrl-C: servers get no time to end by themselves
             self._end_processes()
             with suppress(TimeoutError):  # the loop may hang
-                awaited(closing, _LAST_WORDS_SECONDS)
+                awaited(closing, _KILLED_SECONDS)
             raise
 
     def _with(

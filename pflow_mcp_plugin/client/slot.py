@@ -6,7 +6,9 @@ happens on the event loop's thread, and needs no lock there.
 
 from __future__ import annotations
 
+import signal
 import threading
+import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -23,6 +25,9 @@ if TYPE_CHECKING:
 
     from pflow_mcp_plugin.client.connection import Connection
     from pflow_mcp_plugin.client.questions import Ask
+
+_ABANDON_SECONDS = 1.0
+"""How long a process to which nobody ever spoke has to end after SIGTERM."""
 
 
 class Slot:
@@ -102,6 +107,10 @@ class Slot:
         with self._lock:
             process, self._process = self._process, None
         if process is not None:
+            process.signal_group(signal.SIGTERM)
+            end = time.monotonic() + _ABANDON_SECONDS
+            while process.returncode is None and time.monotonic() < end:
+                time.sleep(0.005)
             process.release()
 
     async def begin(self) -> None:
