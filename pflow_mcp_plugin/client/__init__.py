@@ -12,6 +12,7 @@
 - `keeping`, `eventstream`: the HTTP client below the last two, and the streams it hands on
 - `exchange`: what one request saw on its way
 - `connection`: one owner task opens, serves and closes a connection
+- `installation`: a package runner may have to download a server before it starts
 - `deadlines`: how long its requests may take
 - `explainer`: what there is to know when one fails
 - `session`: the SDK's session, with malformed tools screened out and the raw answers kept

@@ -36,14 +36,20 @@ class TailReader(asyncio.Protocol):
 
 
 class ChunkReader(asyncio.Protocol):
-    """Hands every chunk to `on_data` and the end to `on_end`."""
+    """Hands every chunk to `on_data` and the end to `on_end`.
+
+    Attributes:
+        begun: Whether anything came.
+    """
 
     def __init__(self, on_data: Callable[[bytes], None], on_end: Callable[[], None]) -> None:
         self._on_data = on_data
         self._on_end = on_end
+        self.begun = False
 
     def data_received(self, data: bytes) -> None:
         """Pass it on."""
+        self.begun = True
         self._on_data(data)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -67,6 +73,14 @@ class PipeWriter(asyncio.BaseProtocol):
         self._given = 0
         self.lost = False
         self.unread = False
+
+    @property
+    def untouched(self) -> bool | None:
+        """Whether the other side has read nothing yet; None where that is not known."""
+        if self._transport is None or self._transport.is_closing():
+            return None
+        left = _bytes_left(self._transport.get_extra_info("pipe"))
+        return None if left is None else left == self._taken(self._transport)
 
     async def connect(self, pipe: IO[bytes]) -> None:
         """Take over the write end of a pipe."""

@@ -15,7 +15,7 @@ from contextlib import ExitStack, suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from pflow_mcp_plugin.client.loop import background_loop
+from pflow_mcp_plugin.client.loop import awaited, background_loop
 from pflow_mcp_plugin.client.reaper import Reaper, shared_reaper
 from pflow_mcp_plugin.client.reaper_process import end_marked
 from pflow_mcp_plugin.client.slot import Slot, closed
@@ -37,7 +37,8 @@ T = TypeVar("T")
 _numbers = itertools.count(1)
 _LAST_WORDS_SECONDS = 2.0
 """How long calls may take to tell how they ended, once their connections are closed."""
-_NAP_SECONDS = 0.25
+_KILLED_SECONDS = 1.0
+"""How long connections may take to close once their servers were killed."""
 
 
 class Pool:
@@ -143,17 +144,21 @@ class Pool:
         try:
             for slot in self._slots.values():
                 slot.shut()
-            if self._slots:
+            if self._loop is not None and background_loop.serving:
                 self._await_end(self._submit_last(self._close_all()))
+            else:  # no connection was begun, and none will be
+                for slot in self._slots.values():
+                    slot.abandon()
         finally:
             self._release()
 
     def _await_end(self, closing: Future[None]) -> None:
         try:
-            _awaited(closing)
+            awaited(closing)
         except KeyboardInterrupt:  # the second Ctrl-C: servers get no time to end by themselves
             self._end_processes()
-            _awaited(closing)
+            with suppress(TimeoutError):  # the loop may hang
+                awaited(closing, _KILLED_SECONDS)
             raise
 
     def _with(
@@ -167,7 +172,7 @@ class Pool:
         slot.start()  # here, not on the loop: the process starts while the SDK loads
         future = self._submit(self._run(slot, run, safe_to_repeat=safe_to_repeat), launch)
         try:
-            return _awaited(future)
+            return awaited(future)
         except CancelledError:
             raise closed(launch, ran="unknown") from None
         except BaseException:
@@ -256,7 +261,11 @@ class Pool:
         import asyncio
 
         if self._loop is None:
-            self._loop = background_loop.acquire()
+            try:
+                self._loop = background_loop.acquire()
+            except BaseException:  # Ctrl-C
+                work.close()
+                raise
         return asyncio.run_coroutine_threadsafe(work, self._loop)
 
     async def _close_all(self) -> None:
@@ -279,16 +288,6 @@ class Pool:
             last.callback(self._end_processes)
             if self._loop is not None:
                 background_loop.release()
-
-
-def _awaited(future: Future[T]) -> T:
-    """Wait for a result; in short naps, as a Ctrl-C just before a wait does not end it."""
-    while True:
-        try:
-            return future.result(_NAP_SECONDS)
-        except TimeoutError:
-            if future.done():
-                return future.result()
 
 
 def _forked(launch: Launch) -> CallFailed:

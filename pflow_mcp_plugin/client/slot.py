@@ -6,7 +6,9 @@ happens on the event loop's thread, and needs no lock there.
 
 from __future__ import annotations
 
+import signal
 import threading
+import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -23,6 +25,9 @@ if TYPE_CHECKING:
 
     from pflow_mcp_plugin.client.connection import Connection
     from pflow_mcp_plugin.client.questions import Ask
+
+_ABANDON_SECONDS = 1.0
+"""How long a process to which nobody ever spoke has to end after SIGTERM."""
 
 
 class Slot:
@@ -97,6 +102,17 @@ class Slot:
         with self._lock:
             self._shut = True
 
+    def abandon(self) -> None:
+        """End a process that no connection came to take; call `shut` first."""
+        with self._lock:
+            process, self._process = self._process, None
+        if process is not None:
+            process.signal_group(signal.SIGTERM)
+            end = time.monotonic() + _ABANDON_SECONDS
+            while process.returncode is None and time.monotonic() < end:
+                time.sleep(0.005)
+            process.release()
+
     async def begin(self) -> None:
         """Open a connection in the background, if there is none."""
         if self._connection is None and not self._shut:
@@ -120,8 +136,7 @@ class Slot:
         if self._opening is not None:
             self._opening.cancel()
             await asyncio.wait({self._opening})
-        if self._process is not None:  # started, and no connection came to take it
-            self._process.release()
+        self.abandon()
         await asyncio.gather(*(connection.close() for connection in self._connections))
 
     async def _opened(self) -> None:
