@@ -177,11 +177,18 @@ class Slot:
             await former.close()
 
     async def _connected(self) -> Connection:
-        """Connect; a server that ended on the probe is started once more, for the handshake."""
+        """Connect; a server that ended on the probe is started once more, for the handshake.
+
+        One that is reached over the wrong transport is told as such.
+        """
         connection = self._started(self.launch)
         try:
             await connection.open()
         except ConnectionFailed as error:
+            if is_remote(self.launch.server):
+                from pflow_mcp_plugin.client.transport_probe import recognized
+
+                raise await recognized(self.launch, error)  # noqa: B904 - which keeps the cause
             if connection.unheard or not _died_on_probe(self.launch, error):
                 raise
             connection = self._started(attrs.evolve(self.launch, era="handshake"))

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
+import tomllib
 
 import click
 import pytest
@@ -61,3 +64,48 @@ def test_an_unknown_name_stops_before_anything_is_started(desk):
 
 def test_without_servers_it_says_how_to_add_one(desk):
     assert "pflow mcp add" in desk.run(sync).render()
+
+
+@pytest.mark.servers
+@pytest.mark.parametrize(("answer", "kind"), [("y", "sse"), ("", "sse"), ("n", "http")])
+def test_on_a_terminal_the_right_type_is_offered_and_the_server_synced_again(
+    pflow, pflow_home, hosts, everything_sse, answer, kind
+):
+    assert pflow("mcp", "add", "old", everything_sse, "--header", "X-Kept: 1").exit_code == 0
+    ours, theirs = os.openpty()
+    with subprocess.Popen(
+        [sys.executable, "-P", "-m", "pflow_mcp_plugin", "mcp", "sync", "old"],
+        env={**os.environ, "PFLOW_HOME": str(pflow_home), "TERM": "xterm"},
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+    ) as run:
+        hosts.append(run.pid)
+        os.close(theirs)
+        os.write(ours, f"{answer}\n".encode())
+        said = _read_all(ours)
+        assert run.wait(60) == (0 if kind == "sse" else 3)
+    os.close(ours)
+    assert 'Set type = "sse" for old in ' in said
+    assert ("old: 13 tools" in said) is (kind == "sse")
+    table = tomllib.loads((pflow_home / "config" / "mcp-servers.toml").read_text())["mcpServers"]["old"]
+    assert (table["type"], table["headers"]) == (kind, {"X-Kept": "1"})
+
+
+@pytest.mark.servers
+def test_without_a_terminal_the_right_type_is_named_and_nothing_asked(pflow, everything_http):
+    assert pflow("mcp", "add", "new", everything_http, "--type", "sse").exit_code == 0
+    done = pflow("mcp", "sync", "new", stdin="y\n")
+    assert done.exit_code == 3
+    assert 'set type = "http" for server new' in done.stdout + done.stderr
+    assert "Set type" not in done.stdout + done.stderr
+
+
+def _read_all(terminal: int) -> str:
+    said = b""
+    while True:
+        try:
+            part = os.read(terminal, 4096)
+        except OSError:  # how Linux tells that the other end is closed
+            return said.decode()
+        said += part

@@ -57,6 +57,7 @@ def _from_deadline(evidence: Evidence) -> McpError | None:
             retryable=True,
             next_step=f"raise {evidence.deadline} of server {name} if it needs longer",
             seconds=evidence.seconds,
+            status=exchange.status,
         )
     return DeadlineExceeded(
         f"Tool {evidence.tool} on server {name} gave no answer within {seconds} ({evidence.deadline}){note}",
