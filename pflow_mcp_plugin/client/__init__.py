@@ -9,7 +9,8 @@
 - `framing`, `pipes`: lines over pipes, in linear time
 - `messages`: JSON-RPC messages out of those lines, and back
 - `stdio`, `sockets`, `http`, `sse`: the transports; `transports` chooses one
-- `keeping`, `eventstream`: the HTTP client below the last two, and the streams it hands on
+- `transport_probe`: whether a server that fails over HTTP speaks the other of the two
+- `keeping`, `eventstream`: the HTTP client below `http` and `sse`, and the streams it hands on
 - `exchange`: what one request saw on its way
 - `connection`: one owner task opens, serves and closes a connection
 - `deadlines`: how long its requests may take
