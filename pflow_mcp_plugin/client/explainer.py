@@ -70,7 +70,7 @@ class Explainer:
             seen=self.lines.seen if self.lines is not None else None,
             exchange=exchange,
             closed=closed,
-            unset=self._launch.unset,
+            blanks=self._launch.blanks,
             redactor=self._redactor,
         )
         return explain(error, evidence)

@@ -22,6 +22,7 @@ from pflow_mcp_plugin.client.slot import Slot, closed
 from pflow_mcp_plugin.client.spawning import ServerProcess, spawn
 from pflow_mcp_plugin.errors import CallFailed, ConfigError, ConnectionFailed, McpError, Where
 from pflow_mcp_plugin.exchange import CallResult, Launch, Listing, ToolCall
+from pflow_mcp_plugin.redaction import Redactor
 from pflow_mcp_plugin.trust.egress import require_safe
 from pflow_mcp_plugin.types import Server, ServerInfo
 
@@ -235,7 +236,12 @@ class Pool:
             if self._reaper is None:
                 self._reaper = _acquire_reaper(launch)
             reaper = self._reaper
-        return spawn(launch.server, self._marked(reaper), reaper)
+        try:
+            return spawn(launch.server, self._marked(reaper), reaper)
+        except ConnectionFailed as error:
+            from pflow_mcp_plugin.client.failures import fit_to_show
+
+            raise fit_to_show(error, Redactor(launch.secrets)) from error.__cause__
 
     def _marked(self, reaper: Reaper) -> str:
         """Return the marker of this pool's processes; closed off, so that it begins no other pool's."""

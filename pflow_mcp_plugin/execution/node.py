@@ -84,7 +84,7 @@ class MCPNode(Node):  # type: ignore[misc]  # the same
             arguments = gather(target.declared, prep_res.params, prep_res.shared)
             answer = _call(prep_res, runtime, target, arguments)
             artifacts = Artifacts(_artifacts_folder(prep_res.run))
-            return read(answer, target.where, artifacts, target.inline_limit)
+            return read(answer, target.where, artifacts, target.inline_limit, target.launch.blanks)
 
     def exec_fallback(self, prep_res: Job, exc: Exception) -> PflowError:
         """Return a failure that we know how to tell; raise any other."""

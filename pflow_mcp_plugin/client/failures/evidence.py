@@ -9,6 +9,7 @@ import attrs
 
 from pflow_mcp_plugin.client.exchange import Exchange
 from pflow_mcp_plugin.errors import CallFailed, ConnectionFailed, McpError, Phase, Ran, Where
+from pflow_mcp_plugin.exchange import Blanks
 from pflow_mcp_plugin.redaction import Redactor
 from pflow_mcp_plugin.types import Server
 
@@ -38,7 +39,7 @@ class Evidence:
         seen: What the stdio transport noticed.
         exchange: What the request saw.
         closed: Whether the connection is over.
-        unset: Variables of `env` that were not set.
+        blanks: Variables of `env` that have no value.
         redactor: Knows the secrets of the server.
     """
 
@@ -52,7 +53,7 @@ class Evidence:
     seen: Observations | None = None
     exchange: Exchange = attrs.field(factory=Exchange)
     closed: bool = False
-    unset: tuple[str, ...] = ()
+    blanks: Blanks = attrs.field(factory=Blanks)
     redactor: Redactor = attrs.field(factory=Redactor)
 
     def words(self, text: str, limit: int = _LONGEST_WORDS) -> str:
@@ -94,10 +95,12 @@ def failure(
     elif evidence.exchange.raw is not None and ran == "not ran":
         ran, retryable = "unknown", False  # an earlier round of the call was answered
     facts = {"stderr": evidence.stderr, "exit_code": evidence.returncode, **facts}
-    notes = [message, *_unset_note(evidence), *_tail_note(evidence)]
-    return kind(
+    notes = [message, *evidence.blanks.notes, *_tail_note(evidence)]
+    error = kind(
         "\n".join(notes), where=evidence.where, ran=ran, retryable=retryable, next_step=next_step, **facts
     )
+    error.suggestions += evidence.blanks.steps
+    return error
 
 
 def invalid_json(beginning: str, evidence: Evidence, fault: str = "") -> McpError:
@@ -116,12 +119,6 @@ def in_words(error: BaseException) -> str:
     """Return what an exception that nobody foresaw says, for people: its words, then its kind."""
     kind, text = type(error).__name__, " ".join(str(error).split())[:_SHOWN]
     return f"{text} ({kind})" if text else kind
-
-
-def _unset_note(evidence: Evidence) -> list[str]:
-    if not evidence.unset:
-        return []
-    return [f"Not set and passed as empty: {', '.join(evidence.unset)}"]
 
 
 def _tail_note(evidence: Evidence) -> list[str]:

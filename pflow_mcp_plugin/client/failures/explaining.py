@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import TypeVar
 
 from pflow_mcp_plugin.client.failures.evidence import Evidence, failure
 from pflow_mcp_plugin.client.failures.network import from_network
@@ -12,6 +13,8 @@ from pflow_mcp_plugin.client.failures.sockets import from_socket
 from pflow_mcp_plugin.client.failures.status import from_status
 from pflow_mcp_plugin.errors import DeadlineExceeded, McpError
 from pflow_mcp_plugin.redaction import Redactor
+
+E = TypeVar("E", bound=McpError)
 
 _TERMINAL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
@@ -28,10 +31,10 @@ def explain(error: BaseException, evidence: Evidence) -> McpError:
         or from_error(error, evidence)
     )
     found.__cause__ = error
-    return _fit_to_show(found, evidence.redactor)
+    return fit_to_show(found, evidence.redactor)
 
 
-def _fit_to_show(error: McpError, redactor: Redactor) -> McpError:
+def fit_to_show(error: E, redactor: Redactor) -> E:
     """Take out secrets, and what would move a terminal's cursor or colour it: servers had a say in it."""
     error.message = _TERMINAL.sub("", redactor.text(error.message))
     error.args = (error.message,)

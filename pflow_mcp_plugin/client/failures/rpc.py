@@ -126,8 +126,8 @@ def _from_rpc(error: Any, evidence: Evidence) -> McpError:
         f"{known}: {place}: {text}" if known else f"Server {name} answered with error {code}: {text}",
         evidence,
         ran="not ran" if code in _NEVER_BEGUN else "unknown",
-        next_step="check the arguments: pflow mcp info shows what the tool takes"
-        if code == _INVALID_PARAMS
+        next_step=f"check the arguments: {evidence.where.info_command} shows what the tool takes"
+        if code == _INVALID_PARAMS and evidence.tool
         else f"see what this code means to server {name}, and its own log",
         code=code,
         data=_bounded(error.data, evidence),
