@@ -78,11 +78,13 @@ def _connections(run: Run) -> Iterator[None]:
     """Put a `Runtime` into the run, and start at once the servers that are certain to be needed."""
     from pflow_mcp_plugin.cli.compose import catalog, lookup, server_store
     from pflow_mcp_plugin.client import Pool
+    from pflow_mcp_plugin.config.where import stderr_folder
     from pflow_mcp_plugin.execution.progress import Progress
     from pflow_mcp_plugin.execution.runtime import Notices, Runtime
 
     host = run.host
-    with Progress(run.annotate) as progress, Pool(_warner(run)) as pool:
+    pool = Pool(_warner(run), stderr_folder=stderr_folder(host.paths))
+    with Progress(run.annotate) as progress, pool:
         notices = Notices(warn=_warner(run), add_secrets=run.add_secrets, progress=progress)
         runtime = Runtime(server_store(host), catalog(host), lookup(host), pool, host.hook, notices)
         for server in dict.fromkeys(

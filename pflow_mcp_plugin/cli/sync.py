@@ -14,6 +14,7 @@ from pflow_mcp_plugin.cli.options import json_option
 from pflow_mcp_plugin.client import Pool
 from pflow_mcp_plugin.config import schema
 from pflow_mcp_plugin.config.store import ServerStore
+from pflow_mcp_plugin.config.where import stderr_folder
 from pflow_mcp_plugin.contract import Host, Kind, PflowError, Problem, Report
 from pflow_mcp_plugin.discovery.changes import Changes
 from pflow_mcp_plugin.discovery.sync import Synced
@@ -58,7 +59,8 @@ def sync_servers(host: Host, names: Sequence[str] | None = None) -> Report:
     store, known = server_store(host), catalog(host)
 
     def synced(wanted: Sequence[str]) -> dict[str, Synced]:
-        with _progress(wanted) as on_done, Pool(lambda line: host.report(_warning(line))) as pool:
+        pool = Pool(lambda line: host.report(_warning(line)), stderr_folder=stderr_folder(host.paths))
+        with _progress(wanted) as on_done, pool:
             found = sync_all(wanted, store, known, pool, lookup(host), on_done=on_done)
         return {each.server: each for each in found}
 

@@ -15,6 +15,7 @@
 - `connection`: one owner task opens, serves and closes a connection
 - `deadlines`: how long its requests may take
 - `explainer`: what there is to know when one fails
+- `stderr_files`: what it wrote to stderr, where the error shows only a part
 - `session`: the SDK's session, with malformed tools screened out and the raw answers kept
 - `negotiation`: the version that both sides speak
 - `listing`: the pages of tools put together

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from pflow_mcp_plugin.client.connection import Connection
     from pflow_mcp_plugin.client.questions import Ask
+    from pflow_mcp_plugin.client.stderr_files import StderrFiles
 
 
 class Slot:
@@ -33,6 +34,7 @@ class Slot:
         spawn: Starts its process.
         warn: Told what is worth a line to the user.
         ask: Answers what the server asks.
+        files: Keep what it wrote to stderr when it fails.
 
     Attributes:
         launch: The same; its era is what the server turned out to speak.
@@ -44,11 +46,13 @@ class Slot:
         spawn: Callable[[Launch], ServerProcess | None],
         warn: Callable[[str], None],
         ask: Ask | None,
+        files: StderrFiles,
     ) -> None:
         self.launch = launch
         self._start_process = spawn
         self._tell = warn
         self._ask = ask
+        self._files = files
         self._lock = threading.Lock()
         self._taken = False
         self._shut = False
@@ -198,7 +202,7 @@ class Slot:
     def _started(self, launch: Launch) -> Connection:
         from pflow_mcp_plugin.client.connection import Connection
 
-        return Connection(launch, self._take_process(), self._warn, self._ask)
+        return Connection(launch, self._take_process(), self._warn, self._ask, self._files)
 
     def _take_process(self) -> ServerProcess | None:
         """Return the process that waits to be connected to, else a new one; no other is started beside it."""

@@ -14,7 +14,7 @@ import attrs
 from pflow_mcp_plugin import naming, storage
 from pflow_mcp_plugin.config.expansion import environment_lookup
 from pflow_mcp_plugin.config.store import ServerStore
-from pflow_mcp_plugin.config.where import server_file, tool_folder
+from pflow_mcp_plugin.config.where import server_file, stderr_folder, tool_folder
 from pflow_mcp_plugin.discovery.catalog import Catalog
 from pflow_mcp_plugin.discovery.changes import compare
 from pflow_mcp_plugin.discovery.declaration import Declaration, declaration
@@ -283,5 +283,5 @@ def standalone() -> Iterator[Runtime]:
     paths = storage.default_paths()
     store = ServerStore(server_file(paths))
     catalog = Catalog(tool_folder(paths))
-    with Pool(warn) as pool:
+    with Pool(warn, stderr_folder=stderr_folder(paths)) as pool:
         yield Runtime(store, catalog, environment_lookup(), pool, notices=Notices(warn=warn))

@@ -6,12 +6,14 @@ import os
 import subprocess
 import sys
 import tomllib
+from pathlib import Path
 
 import click
 import pytest
 
 from pflow_mcp_plugin.cli.compose import catalog
 from pflow_mcp_plugin.cli.sync import sync
+from pflow_mcp_plugin.cli.test import test as cli_test
 from pflow_mcp_plugin.errors import ServerNotConfigured
 
 DEMO = f'[mcpServers.demo]\ncommand = "{sys.executable}"\nargs = ["-m", "pflow_mcp_plugin.server.demo"]\n'
@@ -51,6 +53,16 @@ def test_the_failure_of_a_single_server_is_told_in_its_own_words(desk):
     report = desk.run(sync, "broken")
     assert report.error.exit_code == 3
     assert report.error.message.startswith("Command not found: no-such-program-anywhere")
+
+
+def test_what_a_failing_server_wrote_is_kept_in_the_state_folder(desk):
+    script = "import sys; [print('line', n, file=sys.stderr) for n in range(99)]; sys.exit(1)"
+    desk.write(f'[mcpServers.chatty]\ncommand = "{sys.executable}"\nargs = ["-c", "{script}"]\n')
+    for command in (sync, cli_test):
+        error = desk.run(command, "chatty").error
+        path = Path(error.details["stderr_file"])
+        assert path.is_relative_to(desk.paths.state)
+        assert len(path.read_text(encoding="utf-8").splitlines()) == 99
 
 
 def test_an_unknown_name_stops_before_anything_is_started(desk):

@@ -4,6 +4,7 @@ A failure is explained from evidence: what the transport noticed, how the proces
 HTTP exchange saw; the SDK's own words come last, for they name the least.
 
 - `evidence`: what is known when something fails, and the error made of it
+- `excerpt`: the part of stderr that is shown
 - `explaining`: which evidence is looked at first; deadlines
 - `process`, `network`, `status`, `rpc`: one kind of cause each
 """

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from typing import TypeVar
 
 from pflow_mcp_plugin.client.failures.evidence import Evidence, failure
+from pflow_mcp_plugin.client.failures.excerpt import plain
 from pflow_mcp_plugin.client.failures.network import from_network
 from pflow_mcp_plugin.client.failures.process import from_exit, from_seen, stopped_reading
 from pflow_mcp_plugin.client.failures.rpc import from_error
@@ -15,8 +15,6 @@ from pflow_mcp_plugin.errors import DeadlineExceeded, McpError
 from pflow_mcp_plugin.redaction import Redactor
 
 E = TypeVar("E", bound=McpError)
-
-_TERMINAL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 def explain(error: BaseException, evidence: Evidence) -> McpError:
@@ -36,10 +34,10 @@ def explain(error: BaseException, evidence: Evidence) -> McpError:
 
 def fit_to_show(error: E, redactor: Redactor) -> E:
     """Take out secrets, and what would move a terminal's cursor or colour it: servers had a say in it."""
-    error.message = _TERMINAL.sub("", redactor.text(error.message))
+    error.message = plain(redactor.text(error.message))
     error.args = (error.message,)
     error.details, error.facts = redactor.value(error.details), redactor.value(error.facts)
-    error.suggestions = tuple(_TERMINAL.sub("", redactor.text(step)) for step in error.suggestions)
+    error.suggestions = tuple(plain(redactor.text(step)) for step in error.suggestions)
     return error
 
 
