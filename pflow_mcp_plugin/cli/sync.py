@@ -13,7 +13,9 @@ import click
 from pflow_mcp_plugin.cli.compose import catalog, lookup, server_store
 from pflow_mcp_plugin.cli.options import json_option
 from pflow_mcp_plugin.client import Pool
+from pflow_mcp_plugin.config import schema
 from pflow_mcp_plugin.config.store import ServerStore
+from pflow_mcp_plugin.config.where import stderr_folder
 from pflow_mcp_plugin.contract import Host, Kind, PflowError, Problem, Report
 from pflow_mcp_plugin.discovery.changes import Changes
 from pflow_mcp_plugin.discovery.sync import Synced
@@ -56,9 +58,16 @@ def sync_servers(host: Host, names: Sequence[str] | None = None) -> Report:
         ServerNotConfigured: A named server does not exist; nothing was started.
     """
     store, known = server_store(host), catalog(host)
-    wanted = _checked(store, names) if names else _enabled(store)
-    with _progress(wanted) as on_done, Pool(lambda line: host.report(_warning(line))) as pool:
-        results = sync_all(wanted, store, known, pool, lookup(host), on_done=on_done)
+
+    def synced(wanted: Sequence[str]) -> dict[str, Synced]:
+        pool = Pool(lambda line: host.report(_warning(line)), stderr_folder=stderr_folder(host.paths))
+        with _progress(wanted) as on_done, pool:
+            found = sync_all(wanted, store, known, pool, lookup(host), on_done=on_done)
+        return {each.server: each for each in found}
+
+    asked = synced(_checked(store, names) if names else _enabled(store))
+    retyped = [each.server for each in asked.values() if _retyped(each, store)]
+    results = [*(asked | synced(retyped)).values()]
     host.refresh("mcp")
     for problem in ToolSource(known, store).clashes():
         host.report(problem)
@@ -95,6 +104,24 @@ def _enabled(store: ServerStore) -> list[str]:
         if not disabled:
             names.append(name)
     return names
+
+
+def _retyped(synced: Synced, store: ServerStore) -> bool:
+    """Offer, on a terminal, to set the `type` that a server turned out to speak."""
+    kind = synced.error.details.get("speaks") if synced.error else None
+    if kind is None or not _on_terminal():
+        return False
+    click.echo(f"{synced.error.message}." if synced.error else "", err=True)
+    if not click.confirm(f'Set type = "{kind}" for {synced.server} in {store.path}?', default=True, err=True):
+        return False
+    store.add({synced.server: {**store.raw()[schema.SERVERS][synced.server], "type": kind}})
+    return True
+
+
+def _on_terminal() -> bool:
+    """Whether someone is there to be asked: who reads standard output from a pipe is not."""
+    streams = (sys.stdin, sys.stdout, sys.stderr)
+    return all(stream is not None and stream.isatty() for stream in streams)
 
 
 def _failure(failed: Sequence[Synced], count: int) -> PflowError:

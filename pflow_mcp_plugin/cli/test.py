@@ -10,6 +10,7 @@ import click
 from pflow_mcp_plugin.cli.compose import catalog, lookup, server_store
 from pflow_mcp_plugin.cli.options import json_option
 from pflow_mcp_plugin.client import Pool
+from pflow_mcp_plugin.config.where import stderr_folder
 from pflow_mcp_plugin.contract import Host, Problem, Report
 from pflow_mcp_plugin.discovery import changes
 from pflow_mcp_plugin.discovery.launching import launch
@@ -42,7 +43,7 @@ def test_server(host: Host, name: str) -> Report:
     """
     known = catalog(host)
     ready = launch(name, server_store(host), known, lookup(host))
-    with Pool(lambda line: _warn(host, line)) as pool:
+    with Pool(lambda line: _warn(host, line), stderr_folder=stderr_folder(host.paths)) as pool:
         try:
             listing = pool.list_tools(ready)
         except ConnectionFailed as error:

@@ -22,6 +22,7 @@ from pflow_mcp_plugin.client.installation import start_deadline
 from pflow_mcp_plugin.client.listing import ToolPages
 from pflow_mcp_plugin.client.processes import group_memory_mb
 from pflow_mcp_plugin.client.questions import Ask, Questions
+from pflow_mcp_plugin.client.stderr_files import StderrFiles
 from pflow_mcp_plugin.client.transports import is_remote, over_http, over_lines
 from pflow_mcp_plugin.errors import ConnectionFailed, DeadlineExceeded, McpError, Phase, Where
 from pflow_mcp_plugin.exchange import CallResult, Launch, Listing, ToolCall
@@ -49,6 +50,7 @@ class Connection:
         process: The started process of a stdio server.
         warn: Told what is worth a line to the user.
         ask: Answers what the server asks, None if there is nobody to do so.
+        files: Keep what it wrote to stderr when it fails.
     """
 
     def __init__(
@@ -57,6 +59,7 @@ class Connection:
         process: ServerProcess | None,
         warn: Callable[[str], None],
         ask: Ask | None = None,
+        files: StderrFiles = StderrFiles(),  # noqa: B008 - frozen
     ) -> None:
         self.launch = launch
         self.info = ServerInfo()
@@ -77,7 +80,7 @@ class Connection:
         self._listed_until = 0.0
         self._calls = 0
         self._retired = False
-        self._explainer = Explainer(launch, process)
+        self._explainer = Explainer(launch, process, files)
 
     @property
     def alive(self) -> bool:

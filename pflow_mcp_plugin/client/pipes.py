@@ -17,11 +17,13 @@ class TailReader(asyncio.Protocol):
 
     def __init__(self) -> None:
         self._kept = bytearray()
+        self._seen = 0
         self.closed = asyncio.Event()
 
     def data_received(self, data: bytes) -> None:
         """Keep the end of what came."""
         self._kept += data
+        self._seen += len(data)
         if len(self._kept) > 2 * _TAIL:
             del self._kept[:-_TAIL]
 
@@ -31,8 +33,11 @@ class TailReader(asyncio.Protocol):
 
     @property
     def text(self) -> str:
-        """What is kept, decoded."""
-        return bytes(self._kept[-_TAIL:]).decode("utf-8", "replace")
+        """What is kept, decoded; it begins with a whole line where it has one."""
+        kept = bytes(self._kept[-_TAIL:])
+        if self._seen > _TAIL:
+            kept = kept[kept.find(b"\n") + 1 :] or kept
+        return kept.decode("utf-8", "replace")
 
 
 class ChunkReader(asyncio.Protocol):

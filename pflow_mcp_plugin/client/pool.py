@@ -20,13 +20,16 @@ from pflow_mcp_plugin.client.reaper import Reaper, shared_reaper
 from pflow_mcp_plugin.client.reaper_process import end_marked
 from pflow_mcp_plugin.client.slot import Slot, closed
 from pflow_mcp_plugin.client.spawning import ServerProcess, spawn
+from pflow_mcp_plugin.client.stderr_files import StderrFiles
 from pflow_mcp_plugin.errors import CallFailed, ConfigError, ConnectionFailed, McpError, Where
 from pflow_mcp_plugin.exchange import CallResult, Launch, Listing, ToolCall
+from pflow_mcp_plugin.redaction import Redactor
 from pflow_mcp_plugin.trust.egress import require_safe
 from pflow_mcp_plugin.types import Server, ServerInfo
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop, Task
+    from pathlib import Path
 
     from pflow_mcp_plugin.client.connection import Connection
     from pflow_mcp_plugin.client.questions import Ask
@@ -47,11 +50,16 @@ class Pool:
     Args:
         warn: Told what is worth a line to the user.
         ask: Answers what servers ask in mid-call; see `questions.Ask`. None declines.
+        stderr_folder: Takes what failing servers wrote to stderr, where an error shows only a part of
+            it; None keeps nothing.
     """
 
-    def __init__(self, warn: Callable[[str], None], ask: Ask | None = None) -> None:
+    def __init__(
+        self, warn: Callable[[str], None], ask: Ask | None = None, *, stderr_folder: Path | None = None
+    ) -> None:
         self._warn = warn
         self._ask = ask
+        self._files = StderrFiles(stderr_folder)
         self._pid = os.getpid()
         self._number = next(_numbers)
         self._lock = threading.Lock()
@@ -223,7 +231,7 @@ class Pool:
             if self._closed:
                 raise closed(launch)
             if launch.key not in self._slots:
-                self._slots[launch.key] = Slot(launch, self._spawn, self._tell, self._ask)
+                self._slots[launch.key] = Slot(launch, self._spawn, self._tell, self._ask, self._files)
             return self._slots[launch.key]
 
     def _tell(self, text: str) -> None:
@@ -240,7 +248,12 @@ class Pool:
             if self._reaper is None:
                 self._reaper = _acquire_reaper(launch)
             reaper = self._reaper
-        return spawn(launch.server, self._marked(reaper), reaper)
+        try:
+            return spawn(launch.server, self._marked(reaper), reaper)
+        except ConnectionFailed as error:
+            from pflow_mcp_plugin.client.failures import fit_to_show
+
+            raise fit_to_show(error, Redactor(launch.secrets)) from error.__cause__
 
     def _marked(self, reaper: Reaper) -> str:
         """Return the marker of this pool's processes; closed off, so that it begins no other pool's."""

@@ -15,9 +15,10 @@ from pflow_mcp_plugin import storage
 from pflow_mcp_plugin.contract import PflowError, Run
 from pflow_mcp_plugin.errors import ConfigError, Where
 from pflow_mcp_plugin.exchange import CallResult
-from pflow_mcp_plugin.execution.actions import ERROR, classify
+from pflow_mcp_plugin.execution.actions import classify
 from pflow_mcp_plugin.execution.arguments import gather
 from pflow_mcp_plugin.execution.artifacts import Artifacts
+from pflow_mcp_plugin.execution.failure_words import ERROR
 from pflow_mcp_plugin.execution.result import Reading, read
 from pflow_mcp_plugin.execution.runtime import Runtime, Target, standalone
 from pflow_mcp_plugin.types import ServerInfo
@@ -84,7 +85,7 @@ class MCPNode(Node):  # type: ignore[misc]  # the same
             arguments = gather(target.declared, prep_res.params, prep_res.shared)
             answer = _call(prep_res, runtime, target, arguments)
             artifacts = Artifacts(_artifacts_folder(prep_res.run))
-            return read(answer, target.where, artifacts, target.inline_limit)
+            return read(answer, target.where, artifacts, target.inline_limit, target.launch.blanks)
 
     def exec_fallback(self, prep_res: Job, exc: Exception) -> PflowError:
         """Return a failure that we know how to tell; raise any other."""

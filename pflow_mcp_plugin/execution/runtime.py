@@ -14,14 +14,14 @@ import attrs
 from pflow_mcp_plugin import naming
 from pflow_mcp_plugin.config.expansion import host_lookup
 from pflow_mcp_plugin.config.store import ServerStore
-from pflow_mcp_plugin.config.where import server_file, tool_folder
+from pflow_mcp_plugin.config.where import server_file, stderr_folder, tool_folder
 from pflow_mcp_plugin.contract import Host, Problem, Run
 from pflow_mcp_plugin.discovery.catalog import Catalog
 from pflow_mcp_plugin.discovery.changes import compare
 from pflow_mcp_plugin.discovery.declaration import Declaration, declaration
 from pflow_mcp_plugin.discovery.launching import Lookup, launch
 from pflow_mcp_plugin.errors import McpError, Where
-from pflow_mcp_plugin.exchange import CallResult, Launch, Listing, ToolCall
+from pflow_mcp_plugin.exchange import CallResult, Launch, Listing, ToolCall, setting
 from pflow_mcp_plugin.execution import result
 from pflow_mcp_plugin.execution.current_host import current_host
 from pflow_mcp_plugin.execution.hooks import CallHooks
@@ -81,7 +81,11 @@ class Target:
     @property
     def where(self) -> Where:
         """Server and tool, for errors."""
-        return Where(server=self.launch.server.name, tool=self.tool, phase="call")
+        server = self.launch.server
+        node = self.record.node if self.record else ""
+        if self.tool in server.rename or not node:
+            node = naming.node_name(server.name, server.rename.get(self.tool, self.tool))
+        return Where(server=server.name, tool=self.tool, phase="call", node=node)
 
     @property
     def safe_to_repeat(self) -> bool:
@@ -222,7 +226,10 @@ class Runtime:
         ready = launch(server, self._store, self._catalog, self._lookup)
         self._notices.add_secrets(ready.secrets)
         for variable in ready.unset:
-            self._say(f"Server {server}: variable {variable} is not set and passed as an empty text")
+            self._say(
+                f"Server {server}: variable {variable} is not set and passed as an empty text "
+                f"(set it: {setting(variable)})"
+            )
         synced = self._catalog.fingerprint_of(server)
         if synced and synced != ready.fingerprint:
             self._say(f"The config of server {server} changed since its sync (run: pflow mcp sync {server})")
@@ -235,14 +242,9 @@ class Runtime:
             self._refuse_gone(server, tool)
             return Target(launch=ready, tool=tool)
         schema = record.tool.input_schema
-        where = Where(server=server, tool=record.tool.name, phase="arguments")
-        return Target(
-            launch=ready,
-            tool=record.tool.name,
-            record=record,
-            declared=declaration(schema),
-            validator=Validator(schema, where),
-        )
+        target = Target(launch=ready, tool=record.tool.name, record=record, declared=declaration(schema))
+        where = attrs.evolve(target.where, phase="arguments")
+        return attrs.evolve(target, validator=Validator(schema, where))
 
     def _refuse_gone(self, server: str, tool: str) -> None:
         content = self._catalog.file(server)
@@ -281,7 +283,7 @@ def open_runtime(host: Host, notices: Notices) -> Iterator[Runtime]:
     from pflow_mcp_plugin.client import Pool
 
     store, catalog = ServerStore(server_file(host.paths)), Catalog(tool_folder(host.paths))
-    with Pool(notices.warn) as pool:
+    with Pool(notices.warn, stderr_folder=stderr_folder(host.paths)) as pool:
         yield Runtime(store, catalog, host_lookup(host), pool, host.hook, notices)
 
 

@@ -89,11 +89,12 @@ class Validator:
         return list(dict.fromkeys(found))
 
     def _error(self, violations: list[Violation]) -> ArgumentsInvalid:
+        command = self._where.info_command
         start = _WRONG.format(tool=self._where.tool, server=self._where.server)
         return ArgumentsInvalid(
             f"{start}: {'; '.join(map(str, violations))}",
             where=attrs.evolve(self._where, phase="arguments"),
-            next_step="Correct the params of the node; `pflow mcp info NODE` shows what the tool takes",
+            next_step=f"Correct the params of the node; `{command}` shows what the tool takes",
             violations=[attrs.asdict(violation) for violation in violations],
         )
 

@@ -126,7 +126,7 @@ def validate(host: EmbeddedHost, nodes: tuple[str, ...], *, every: bool) -> Repo
         message = f"The registry has {counted(problems)}"
         return Report(error=RegistryUnsound(message, problems=tuple(problems)))
     data = [problem.to_dict() for problem in problems]
-    sound = f"{_counted(count, 'node type')} checked, nothing is wrong"
+    sound = f"{count} node type{'' if count == 1 else 's'} checked, nothing is wrong"
     return Report(data=data, text="\n".join([sound, *problem_lines(tuple(problems))]))
 
 
