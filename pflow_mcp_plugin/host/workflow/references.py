@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Any, Literal
 
 import attrs
@@ -29,7 +29,7 @@ class ReferenceCheck:
     """
 
     scope: Scope
-    node_ids: frozenset[str]
+    node_ids: Container[str]
     user: str
     severity: Literal["error", "warning"]
     findings: Findings

@@ -8,6 +8,7 @@ import attrs
 
 from pflow_mcp_plugin.contract import Entry, Field
 from pflow_mcp_plugin.host.workflow.document import Document, NodeSpec
+from pflow_mcp_plugin.host.workflow.graph import NodeSet
 from pflow_mcp_plugin.host.workflow.templates import Reference
 
 
@@ -67,28 +68,110 @@ def _batch_outputs(entry: Entry) -> tuple[Field, ...]:
     )
 
 
-def scope_of(
-    document: Document,
-    earlier: Mapping[str, NodeSpec],
-    entries: Mapping[str, Entry | None],
-    given: frozenset[str],
-) -> Scope:
-    """Return what can be referred to after some nodes have run.
+@attrs.frozen(eq=False, repr=False)
+class _Writers:
+    """The nodes that write a name at the root of the shared store.
+
+    Attributes:
+        fields: What each declares of the value, by the node's place in the workflow.
+        bits: The same places, as in a `NodeSet`.
+    """
+
+    fields: Mapping[int, Field]
+    bits: int
+
+
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class _Roots(Mapping[str, Field]):
+    """The names at the root after `nodes` have run; of several that write one, the last counts."""
+
+    item: Mapping[str, Field]
+    given: Mapping[str, Field]
+    writers: Mapping[str, _Writers]
+    nodes: NodeSet
+
+    def __getitem__(self, name: str) -> Field:
+        if name in self.item:
+            return self.item[name]
+        writers = self.writers.get(name)
+        if writers and (written := writers.bits & self.nodes.bits):
+            return writers.fields[written.bit_length() - 1]
+        return self.given[name]
+
+    def __iter__(self) -> Iterator[str]:
+        written = (name for name, writers in self.writers.items() if writers.bits & self.nodes.bits)
+        return iter(dict.fromkeys((*self.given, *written, *self.item)))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+@attrs.frozen(eq=False, repr=False)
+class _Earlier(Mapping[str, Entry | None]):
+    """The entries of those nodes that have run."""
+
+    entries: Mapping[str, Entry | None]
+    nodes: NodeSet
+
+    def __getitem__(self, node_id: str) -> Entry | None:
+        if node_id not in self.nodes:
+            raise KeyError(node_id)
+        return self.entries[node_id]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.nodes)
+
+    def __len__(self) -> int:
+        return len(self.nodes)
+
+
+class Scopes:
+    """What can be referred to at each place of a workflow.
+
+    What the places share is worked out once: a scope is a view of it, and costs the same however
+    many nodes there are.
 
     Args:
         document: The workflow.
-        earlier: The nodes that can have run, by id.
+        nodes: Its nodes by id, in its order.
         entries: The entry of each node type.
         given: Names that a run is given beyond the declared inputs.
     """
-    roots = {name: Field(key=name) for name in given}
-    roots |= {name: spec.field for name, spec in document.inputs.items()}
-    before = {node_id: effective_entry(node, entries) for node_id, node in earlier.items()}
-    writers = before if not document.namespaced else [key for key in document.mappings if key in before]
-    for node_id in writers:
-        roots.update(_written(document, node_id, before[node_id]))
-    unknown = any(entry is None for entry in before.values())
-    return Scope(roots=roots, earlier=before, uncertain=unknown and not document.namespaced)
+
+    def __init__(
+        self,
+        document: Document,
+        nodes: Mapping[str, NodeSpec],
+        entries: Mapping[str, Entry | None],
+        given: frozenset[str],
+    ) -> None:
+        self._entries = {node_id: effective_entry(node, entries) for node_id, node in nodes.items()}
+        self._given = {name: Field(key=name) for name in given}
+        self._given |= {name: spec.field for name, spec in document.inputs.items()}
+        self._writers = _writers(document, self._entries)
+        unknown = [entry is None and not document.namespaced for entry in self._entries.values()]
+        self._uncertain = sum(1 << place for place, is_unknown in enumerate(unknown) if is_unknown)
+
+    def after(self, nodes: NodeSet, item: Mapping[str, Field] | None = None) -> Scope:
+        """Return what can be referred to after some nodes have run.
+
+        Args:
+            nodes: The nodes.
+            item: What the item of a batch is called, where there is one.
+        """
+        return Scope(
+            roots=_Roots(item=item or {}, given=self._given, writers=self._writers, nodes=nodes),
+            earlier=_Earlier(self._entries, nodes),
+            uncertain=bool(self._uncertain & nodes.bits),
+        )
+
+
+def _writers(document: Document, entries: Mapping[str, Entry | None]) -> dict[str, _Writers]:
+    fields: dict[str, dict[int, Field]] = {}
+    for place, (node_id, entry) in enumerate(entries.items()):
+        for name, field in _written(document, node_id, entry):
+            fields.setdefault(name, {})[place] = field
+    return {name: _Writers(known, sum(1 << place for place in known)) for name, known in fields.items()}
 
 
 def _written(document: Document, node_id: str, entry: Entry | None) -> Iterator[tuple[str, Field]]:
