@@ -110,7 +110,6 @@ def _server(node: NodeRef, run: Run) -> str:
 
 def _configured(paths: Paths) -> Iterator[str]:
     """Yield the names of the configured servers; nothing is read before the first is asked for."""
-    from pflow_mcp_plugin.config.store import ServerStore
-    from pflow_mcp_plugin.config.where import server_file
+    from pflow_mcp_plugin.discovery.servers import servers
 
-    yield from ServerStore(server_file(paths)).names()
+    yield from servers(paths).store.names()
