@@ -242,9 +242,7 @@ def large_registry(bench: Bench) -> Iterator[Line]:
     for name, servers in (("20 servers", 20), ("one server", 1)):
         many = _home(bench, f"many-{servers}")
         for number in range(servers):
-            many.add(
-                f"large-{number}", [sys.executable, str(_HERE / "many_tools.py"), str(10_000 // servers)]
-            )
+            many.add_large(f"large-{number}", 10_000 // servers)
         node = ("registry", "describe", "mcp-large-0-tool-250")
         told = f"among 10,000 tools of {name}"
         yield _beyond(f"one lookup {told}", 4, many, none, node, ("registry", "describe", "echo"))

@@ -110,6 +110,19 @@ class ServerStore:
             found.append(fields.advice("", message, f"chmod 600 {self.path}"))
         return [attrs.evolve(problem, source=str(self.path)) for problem in found]
 
+    def refused(self, tables: Mapping[str, Any]) -> dict[str, list[Problem]]:
+        """Return the mistakes that keep servers from being added, by name; none of those without.
+
+        Raises:
+            storage.CorruptFile: The file is no TOML.
+        """
+        found = {
+            name: schema.check_server(name, schema.clean(table), self._defaults())
+            for name, table in tables.items()
+        }
+        errors = {name: [it for it in problems if it.severity == "error"] for name, problems in found.items()}
+        return {name: problems for name, problems in errors.items() if problems}
+
     def add(self, tables: Mapping[str, Any]) -> Change:
         """Add servers, or replace those of the same names; all of them or none.
 
