@@ -47,26 +47,35 @@ class _AddCommand(click.Command):
 
 @click.command(cls=_AddCommand, epilog=_EXAMPLES)
 @click.argument("words", nargs=-1, required=True, metavar=_METAVAR)
-@click.option("--env", "-e", multiple=True, metavar="NAME=VALUE", help="A variable for the server.")
 @click.option(
-    "--cwd", default="", metavar="FOLDER", help="Where its command runs; default: where pflow does."
+    "--env", "-e", multiple=True, metavar="NAME=VALUE", help="An environment variable of the server."
 )
 @click.option(
-    "--header", "-H", "headers", multiple=True, metavar="'NAME: VALUE'", help="An HTTP header of its URL."
+    "--cwd", default="", metavar="FOLDER", help="Working folder of its command; by default that of pflow."
 )
-@click.option("--bearer", default="", metavar="'${TOKEN}'", help="Token for its URL, best as a reference.")
-@click.option("--type", type=click.Choice(["http", "sse"]), help="Transport of its URL.")
-@click.option("--insecure", is_flag=True, help="Allow plain http to another machine.")
-@click.option("--trust-readonly", is_flag=True, help="Believe the server which of its tools only read.")
-@click.option("--sync", "sync_too", is_flag=True, help="Start it and sync its tools at once.")
+@click.option(
+    "--header",
+    "-H",
+    "headers",
+    multiple=True,
+    metavar="'NAME: VALUE'",
+    help="An HTTP header to send to its URL.",
+)
+@click.option(
+    "--bearer", default="", metavar="'${TOKEN}'", help="Bearer token for its URL; best a reference."
+)
+@click.option("--type", type=click.Choice(["http", "sse"]), help="Transport of its URL; http by default.")
+@click.option("--insecure", is_flag=True, help="Allow unencrypted http to another machine.")
+@click.option("--trust-readonly", is_flag=True, help="Trust the server on which tools are read-only.")
+@click.option("--sync", "sync_too", is_flag=True, help="Start the server and sync its tools now.")
 @json_option
 @click.pass_obj
 def add(host: Host, /, words: tuple[str, ...], *, sync_too: bool, **options: Any) -> Report:
-    """Add servers, or replace those of the same names.
+    """Add servers, or replace those with the same names.
 
-    No server is started. Of several servers in a file, those with mistakes are left out and named.
+    Adding starts no server. If some of several servers have mistakes, the others are added.
     Values may refer to variables: ${NAME} or ${NAME:-default}; put them in
-    single quotes, or the shell fills them in and the secret ends up in the file.
+    single quotes, or the shell expands them and the secret ends up in the file.
     """
     added = _store(host, intake.read(words, intake.Flags(**options)))
     return _synced(host, added) if sync_too else _told(host, added)

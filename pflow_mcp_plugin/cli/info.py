@@ -23,7 +23,7 @@ from pflow_mcp_plugin.types import Tool
 @json_option
 @click.pass_obj
 def info(host: Host, node: str) -> Report:
-    """Show a node: what its tool does, takes and gives, and where it comes from."""
+    """Show what the tool behind NODE does, its parameters and outputs, and its server."""
     return describe(host, node)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from pathlib import Path
 
 import attrs
 
@@ -25,11 +26,15 @@ class Servers:
     catalog: Catalog
 
 
-@lru_cache(maxsize=1)
 def servers(paths: Paths) -> Servers:
     """Return the servers of these folders, the same object each time.
 
     Both halves remember what they read until a file changes, so that the compilation of a workflow
     and its run read each file once between them.
     """
-    return Servers(store=ServerStore(server_file(paths)), catalog=Catalog(tool_folder(paths)))
+    return _servers(server_file(paths), tool_folder(paths))
+
+
+@lru_cache(maxsize=1)
+def _servers(config: Path, folder: Path) -> Servers:
+    return Servers(store=ServerStore(config), catalog=Catalog(folder))

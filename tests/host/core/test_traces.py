@@ -55,6 +55,10 @@ def test_runs_are_listed_newest_first_and_shown_by_id_or_the_beginning_of_one(pf
     assert [row["path"] for row in listed] == [again, listed[1]["path"]]
     assert (listed[1]["run_id"], listed[1]["steps"], listed[1]["success"]) == (ran, 2, False)
     assert "not-there.txt" in listed[1]["error"]
+    header, first, second = pflow("trace", "list").stdout.splitlines()
+    assert header.endswith("RESULT")
+    assert first.endswith("  succeeded")
+    assert "not-there.txt" in second
     for word in (ran, ran[:-2]):
         assert pflow("trace", "show", word, "--json").envelope["data"]["run_id"] == ran
     latest = pflow("trace", "show", "--json").envelope["data"]
