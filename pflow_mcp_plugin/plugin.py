@@ -12,14 +12,16 @@ from pflow_mcp_plugin.contract import Command, Host, NodeRef, NodeSource, Paths,
 SOURCE = "mcp"
 """Name of our node source; also the key of our `Runtime` among a run's resources."""
 
+_GROUP = "Configure MCP servers and use their tools as nodes."
+
 _COMMANDS = {
-    "add": "Add servers: a file, JSON, or NAME with a command or a URL.",
+    "add": "Add servers: a command, a URL, a file or JSON.",
     "list": "List the configured servers.",
-    "remove": "Remove a server and what was synced from it.",
-    "sync": "Ask servers for their tools and register them as nodes.",
-    "tools": "List the tools that became nodes.",
-    "info": "Describe a node: what it takes and gives.",
-    "stubs": "Write the classes of all tools down for editors.",
+    "remove": "Remove a server and its tools.",
+    "sync": "Fetch the tools of servers and register them as nodes.",
+    "tools": "List the tools that are available as nodes.",
+    "info": "Show the parameters and outputs of a tool's node.",
+    "stubs": "Write type stubs of all tools for editors.",
     "test": "Connect to a server and time each phase.",
     "demo": "Add the bundled server and run a workflow on it.",
 }
@@ -70,7 +72,7 @@ def pflow_inject_params(node: NodeRef) -> Mapping[str, object] | None:
 def pflow_register_commands(host: Host) -> Iterable[Command]:
     """Contribute `pflow mcp ...`."""
     return [
-        Command(path=("mcp", name), help=text, load=f"pflow_mcp_plugin.cli.{name}:{name}")
+        Command(path=("mcp", name), help=text, load=f"pflow_mcp_plugin.cli.{name}:{name}", group=_GROUP)
         for name, text in _COMMANDS.items()
     ]
 
@@ -117,7 +119,6 @@ def _server(node: NodeRef, run: Run) -> str:
 
 def _configured(paths: Paths) -> Iterator[str]:
     """Yield the names of the configured servers; nothing is read before the first is asked for."""
-    from pflow_mcp_plugin.config.store import ServerStore
-    from pflow_mcp_plugin.config.where import server_file
+    from pflow_mcp_plugin.discovery.servers import servers
 
-    yield from ServerStore(server_file(paths)).names()
+    yield from servers(paths).store.names()

@@ -53,7 +53,7 @@ class Row:
 @json_option
 @click.pass_obj
 def list(host: Host) -> Report:  # noqa: A001 - each command bears its own name
-    """List the configured servers, their tools as of the last sync, and whether a sync is due."""
+    """List the configured servers with their number of tools, last sync, and whether a sync is due."""
     rows = [*_rows(host)]
     return Report(data=[row.to_dict() for row in rows], text=lambda: _table(rows) if rows else _EMPTY)
 

@@ -34,11 +34,11 @@ class SyncFailed(PflowError):
 
 @click.command()
 @click.argument("name", required=False)
-@click.option("--all", "all_servers", is_flag=True, help="Sync every server; so does giving no name.")
+@click.option("--all", "all_servers", is_flag=True, help="Sync every server (the default without NAME).")
 @json_option
 @click.pass_obj
 def sync(host: Host, name: str | None, *, all_servers: bool) -> Report:
-    """Ask servers for their tools and keep them, so that they are nodes.
+    """Fetch the tools of servers and register them as nodes.
 
     Shows what changed since the last sync. A server that fails keeps the tools it had.
     """

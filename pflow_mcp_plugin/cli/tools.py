@@ -23,7 +23,7 @@ _NONE = "No tools. See the servers: pflow mcp list"
 @json_option
 @click.pass_obj
 def tools(host: Host, server: str | None) -> Report:
-    """List the tools of all servers, or of one, with the node each of them is."""
+    """List the tools of all servers, or of one, with their node types."""
     return list_tools(host, server)
 
 

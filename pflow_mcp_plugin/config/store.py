@@ -36,6 +36,15 @@ class Change:
     warnings: tuple[Problem, ...] = ()
 
 
+@attrs.frozen
+class _Seen:
+    """What was last read: which file, what is in it, and its servers as far as they were asked for."""
+
+    signature: object
+    document: dict[str, Any]
+    servers: dict[str, Server] = attrs.field(factory=dict)
+
+
 class ServerStore:
     """The servers in `mcp-servers.toml`.
 
@@ -48,7 +57,7 @@ class ServerStore:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._seen: tuple[object, dict[str, Any]] | None = None
+        self._seen: _Seen | None = None
 
     def names(self) -> tuple[str, ...]:
         """Return the names of all servers, in the order of the file.
@@ -69,15 +78,17 @@ class ServerStore:
     def get(self, name: str) -> Server:
         """Return a server, with the file's defaults filled in; only its own table is checked.
 
+        It is checked once, and the same object is returned until the file changes.
+
         Raises:
             ServerNotConfigured: There is none of that name.
             ConfigError: Its table or the defaults have mistakes; `problems` holds all of them.
             storage.CorruptFile: The file is no TOML.
         """
-        table, defaults = self._table(name), self._defaults()
-        problems = [*schema.check_defaults(defaults), *schema.check_server(name, table, defaults)]
-        refuse_errors(f"Server {name}", problems, server=name)
-        return schema.build(name, table, defaults)
+        known = self._read().servers
+        if name not in known:
+            known[name] = self._checked(name)
+        return known[name]
 
     def fingerprint(self, name: str) -> str:
         """Return the hash of what decides which tools a server has; see `schema.fingerprint`.
@@ -98,6 +109,19 @@ class ServerStore:
             message = f"{self.path} may hold secrets and can be read by others"
             found.append(fields.advice("", message, f"chmod 600 {self.path}"))
         return [attrs.evolve(problem, source=str(self.path)) for problem in found]
+
+    def refused(self, tables: Mapping[str, Any]) -> dict[str, list[Problem]]:
+        """Return the mistakes that keep servers from being added, by name; none of those without.
+
+        Raises:
+            storage.CorruptFile: The file is no TOML.
+        """
+        found = {
+            name: schema.check_server(name, schema.clean(table), self._defaults())
+            for name, table in tables.items()
+        }
+        errors = {name: [it for it in problems if it.severity == "error"] for name, problems in found.items()}
+        return {name: problems for name, problems in errors.items() if problems}
 
     def add(self, tables: Mapping[str, Any]) -> Change:
         """Add servers, or replace those of the same names; all of them or none.
@@ -182,24 +206,35 @@ class ServerStore:
         return backup
 
     def _document(self) -> dict[str, Any]:
-        """Return the document, read again only when the file is another than the last time."""
+        return self._read().document
+
+    def _read(self) -> _Seen:
+        """Return what is in the file, read again only when it is another than the last time."""
         try:
             stat = self.path.stat()
         except FileNotFoundError:
-            return {}
+            return _Seen(None, {})
         except OSError as error:
             reason = f"could not be read: {error.strerror}"
             raise storage.StoreError(self.path, reason) from error
         signature = (stat.st_mtime_ns, stat.st_size, stat.st_ino)
-        if self._seen is None or self._seen[0] != signature:
-            self._seen = signature, toml.decode(self.path, storage.read_bytes(self.path) or b"")
-        return self._seen[1]
+        seen = self._seen
+        if seen is None or seen.signature != signature:
+            document = toml.decode(self.path, storage.read_bytes(self.path) or b"")
+            seen = self._seen = _Seen(signature, document)
+        return seen
 
     def _is_open_to_others(self) -> bool:
         try:
             return os.name == "posix" and bool(self.path.stat().st_mode & 0o077)
         except OSError:
             return False
+
+    def _checked(self, name: str) -> Server:
+        table, defaults = self._table(name), self._defaults()
+        problems = [*schema.check_defaults(defaults), *schema.check_server(name, table, defaults)]
+        refuse_errors(f"Server {name}", problems, server=name)
+        return schema.build(name, table, defaults)
 
     def _servers(self) -> Mapping[str, Any]:
         servers = self._document().get(schema.SERVERS, {})

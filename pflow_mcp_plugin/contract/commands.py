@@ -23,12 +23,15 @@ class Command:
         help: One line for the list of commands.
         load: `module:attribute` of a `CommandLike`, imported when the command runs.
         hidden: Left out of the list of commands.
+        group: One line about the group of commands that it is in, for the list of groups; of
+            several in one group, the first counts.
     """
 
     path: tuple[str, ...] = attrs.field(converter=_words)
     help: str
     load: str = attrs.field()
     hidden: bool = False
+    group: str = ""
 
     @path.validator
     def _check_path(self, attribute: attrs.Attribute[tuple[str, ...]], value: tuple[str, ...]) -> None:

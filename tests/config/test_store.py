@@ -261,3 +261,11 @@ def test_servers_survive_the_way_through_toml(name, command, args, env, extra):
     assert again == document
     server = schema.build(name, again["mcpServers"][name], {})
     assert (server.command, list(server.args), dict(server.env)) == (command, args, env)
+
+
+def test_a_server_is_checked_once_until_the_file_changes(store):
+    store.add({"a": {"command": "x"}})
+    first = store.get("a")
+    assert store.get("a") is first
+    store.add({"a": {"command": "y"}})
+    assert store.get("a").command == "y"

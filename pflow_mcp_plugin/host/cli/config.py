@@ -26,7 +26,7 @@ class ConfigUnsound(PflowError):
 @json_option
 @click.pass_obj
 def check(host: EmbeddedHost) -> Report:
-    """Check the config of pflow and of every plugin, and list every problem."""
+    """Check the config files of pflow and its plugins, and list every problem."""
     found = host.plugins.collect("pflow_validate_config", host)
     return findings_report([problem for _, problems in found for problem in problems])
 
@@ -35,7 +35,7 @@ def check(host: EmbeddedHost) -> Report:
 @json_option
 @click.pass_obj
 def path(host: EmbeddedHost) -> Report:
-    """List the files and folders that pflow uses, and what each is for."""
+    """List the files and folders that pflow uses and what each one is for."""
     rows = list(files(host.paths, files_of_sources(host)))
     data = [{"path": str(place), "role": role, "exists": place.exists()} for place, role in rows]
     cells = [(role, str(place), "" if place.exists() else "not there") for place, role in rows]

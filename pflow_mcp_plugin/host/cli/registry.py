@@ -33,7 +33,7 @@ class RegistryUnsound(PflowError):
 @json_option
 @click.pass_obj
 def list_nodes(host: EmbeddedHost, pattern: str) -> Report:
-    """List node types, by name."""
+    """List node types by name."""
     rows = host.registry.rows(pattern)
     nothing = f"No node type contains {pattern!r}" if pattern else "There are no node types"
     return Report(data=[row.to_dict() for row in rows], text=lambda: _listing(rows) or nothing)
@@ -41,11 +41,13 @@ def list_nodes(host: EmbeddedHost, pattern: str) -> Report:
 
 @click.command()
 @click.argument("words", nargs=-1, required=True)
-@click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="At most so many.")
+@click.option(
+    "--limit", type=click.IntRange(min=1), default=20, show_default=True, help="Maximum number of results."
+)
 @json_option
 @click.pass_obj
 def search(host: EmbeddedHost, words: tuple[str, ...], limit: int) -> Report:
-    """Search names, descriptions and parameters of node types for WORDS, best first."""
+    """Search the names, descriptions and parameters of node types for WORDS; best matches first."""
     text = " ".join(words)
     rows = host.registry.search_rows(text, limit)
     total = host.registry.count(text) if len(rows) == limit else len(rows)
@@ -59,11 +61,13 @@ def search(host: EmbeddedHost, words: tuple[str, ...], limit: int) -> Report:
 
 @click.command()
 @click.argument("task", nargs=-1, required=True)
-@click.option("--limit", type=click.IntRange(min=1), default=10, show_default=True, help="At most so many.")
+@click.option(
+    "--limit", type=click.IntRange(min=1), default=10, show_default=True, help="Maximum number of results."
+)
 @json_option
 @click.pass_obj
 def discover(host: EmbeddedHost, task: tuple[str, ...], limit: int) -> Report:
-    """Find the node types that a TASK in words needs, for each part of it.
+    """Find the node types for each part of TASK, a description in plain words.
 
     Set PFLOW_DISCOVER_MODEL to a model of the `llm` library to let it choose among them.
     """
@@ -82,7 +86,7 @@ def discover(host: EmbeddedHost, task: tuple[str, ...], limit: int) -> Report:
 @json_option
 @click.pass_obj
 def describe(host: EmbeddedHost, node: str) -> Report:
-    """Show what the node type NODE takes and gives."""
+    """Show the parameters and outputs of the node type NODE."""
     entry = host.registry.get(node)
     return Report(data=entry.to_dict(), text=lambda: describe_entry(entry))
 
@@ -93,10 +97,10 @@ def describe(host: EmbeddedHost, node: str) -> Report:
 @json_option
 @click.pass_obj
 def run(host: EmbeddedHost, node: str, params: tuple[str, ...]) -> Report:
-    """Run the node type NODE by itself and show what came back, with the type at every path.
+    """Run the node type NODE once and show its result, with the type of every path in it.
 
-    Lists and objects are given as JSON, also where a parameter takes text as well; one that takes
-    anything gets the text. The paths are those that templates take.
+    Give lists and objects as JSON. A parameter that accepts any type takes the value as text. The
+    paths can be used in templates.
     """
     return run_node(host, node, parse_inputs(params))
 
@@ -105,18 +109,18 @@ def run(host: EmbeddedHost, node: str, params: tuple[str, ...]) -> Report:
 @json_option
 @click.pass_obj
 def export(host: EmbeddedHost) -> Report:
-    """Print every entry of the registry, whichever source it comes from."""
+    """Print every entry of the registry, from all sources, as JSON."""
     data = host.registry.export()
     return Report(data=data, text=lambda: to_json(data))
 
 
 @click.command()
 @click.argument("nodes", nargs=-1, metavar="[NODE]...")
-@click.option("--all", "every", is_flag=True, help="Check every node type; so it is without NODE.")
+@click.option("--all", "every", is_flag=True, help="Check every node type (the default without NODE).")
 @json_option
 @click.pass_obj
 def validate(host: EmbeddedHost, nodes: tuple[str, ...], *, every: bool) -> Report:
-    """Check node types: that each can be loaded and that its interface makes sense; none is run."""
+    """Check, without running anything, that node types can be loaded and declare valid interfaces."""
     if nodes and every:
         raise Misused("Give node types or --all, not both")
     from pflow_mcp_plugin.host.registry.checking import check_nodes

@@ -33,11 +33,13 @@ class WorkflowUnsound(PflowError):
 @click.command()
 @click.argument("workflow")
 @click.argument("inputs", nargs=-1, metavar="[NAME=VALUE]...")
-@click.option("--trace/--no-trace", default=True, help="Whether the run leaves a trace; it does by default.")
+@click.option(
+    "--trace/--no-trace", default=True, help="Whether to write a trace; the default is to write one."
+)
 @json_option
 @click.pass_obj
 def run(host: EmbeddedHost, workflow: str, inputs: tuple[str, ...], *, trace: bool) -> Report:
-    """Run WORKFLOW, a JSON file or a saved name; give its inputs as NAME=VALUE."""
+    """Run WORKFLOW, a JSON file or the name of a saved workflow, with inputs given as NAME=VALUE."""
     values: dict[str, Any] = dict(parse_inputs(inputs))
     document = find_workflow(host, workflow)
     values |= piped_inputs(document, values, partial(host.runner.compile, document, workflow))
@@ -49,7 +51,7 @@ def run(host: EmbeddedHost, workflow: str, inputs: tuple[str, ...], *, trace: bo
 @json_option
 @click.pass_obj
 def validate(host: EmbeddedHost, workflow: str) -> Report:
-    """Check WORKFLOW, a JSON file or a saved name, and list every problem; nothing runs."""
+    """Check WORKFLOW, a JSON file or the name of a saved workflow, and list every problem."""
     return findings_report(workflow, host.runner.validate(find_workflow(host, workflow)))
 
 

@@ -12,13 +12,13 @@ from pflow_mcp_plugin.host.workflow.coercion import TypeMismatch, coerce, depend
 from pflow_mcp_plugin.host.workflow.declarations import item_among, item_of
 from pflow_mcp_plugin.host.workflow.document import Document, NodeSpec
 from pflow_mcp_plugin.host.workflow.findings import Findings, at, did_you_mean, listing
-from pflow_mcp_plugin.host.workflow.graph import Graph
+from pflow_mcp_plugin.host.workflow.graph import Graph, NodeSet
 from pflow_mcp_plugin.host.workflow.normal import normalise
 from pflow_mcp_plugin.host.workflow.reading import read_document
 from pflow_mcp_plugin.host.workflow.references import ReferenceCheck
 from pflow_mcp_plugin.host.workflow.repetition import ITEMS, Batch
 from pflow_mcp_plugin.host.workflow.routes import RouteCheck
-from pflow_mcp_plugin.host.workflow.scope import Scope, effective_entry, output_field, scope_of
+from pflow_mcp_plugin.host.workflow.scope import Scope, Scopes, effective_entry, output_field
 from pflow_mcp_plugin.host.workflow.templates import Reference, has_template, lone, parse_path
 from pflow_mcp_plugin.host.workflow.usage import check_inputs_are_used, reads
 
@@ -82,11 +82,14 @@ class _Check:
     given: frozenset[str] | None
     findings: Findings
     nodes: dict[str, NodeSpec] = attrs.field(init=False, factory=dict)
+    scopes: Scopes = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
         # Of two nodes with one id the first counts; the second is reported.
         for node in self.document.nodes:
             self.nodes.setdefault(node.id, node)
+        extra = frozenset() if self.document.namespaced else self.given or frozenset()
+        self.scopes = Scopes(self.document, self.nodes, self.entries, extra)
 
     def run(self) -> None:
         self.check_ids()
@@ -112,31 +115,31 @@ class _Check:
         """Whether a run could still put anything at the root of the shared store."""
         return self.given is None and not self.document.namespaced
 
-    def scope(self, node_id: str) -> Scope:
-        reachable = self.graph.reachable
+    def earlier(self, node_id: str) -> NodeSet:
+        """Return the nodes that a node can refer to."""
         # A node that is never reached is told as that; its templates may name any other.
-        before = self.graph.before(node_id) if node_id in reachable else self.nodes.keys() - {node_id}
-        return self.scope_after({other: node for other, node in self.nodes.items() if other in before})
+        is_reached = node_id in self.graph.reachable
+        return self.graph.before(node_id) if is_reached else self.graph.others(node_id)
+
+    def scope(self, node_id: str) -> Scope:
+        return self.scopes.after(self.earlier(node_id))
 
     def inner_scope(self, node: NodeSpec) -> Scope:
         """Return what a node can refer to, the item of its batch included."""
-        scope = self.scope(node.id)
+        earlier = self.earlier(node.id)
+        scope = self.scopes.after(earlier)
         if node.batch is None:
             return scope
         items, name = node.batch.items, node.batch.name
         reference = lone(items)
         listed = scope.declared(reference) if reference else None
         item = item_among(items, name) if isinstance(items, list) else item_of(listed, name)
-        return attrs.evolve(scope, roots={**scope.roots, name: item})
-
-    def scope_after(self, earlier: Mapping[str, NodeSpec]) -> Scope:
-        extra = frozenset() if self.document.namespaced else self.given or frozenset()
-        return scope_of(self.document, earlier, self.entries, extra)
+        return self.scopes.after(earlier, {name: item})
 
     def reference_check(self, scope: Scope, user: str) -> ReferenceCheck:
         return ReferenceCheck(
             scope=scope,
-            node_ids=frozenset(self.nodes),
+            node_ids=self.nodes,
             user=user,
             severity="warning" if self.document.permissive else "error",
             findings=self.findings,
@@ -246,9 +249,10 @@ class _Check:
     def check_required(self, node: NodeSpec, entry: Entry, scope: Scope) -> None:
         if not isinstance(node.raw.get("params"), Mapping | None):
             return  # nobody knows what it was to hold
-        there = {*node.params, *self.document.mapping(node.id).inputs, *scope.roots}
+        there = (node.params, self.document.mapping(node.id).inputs, scope.roots)
         for field in entry.interface.params:
-            if not field.required or field.has_default or field.key in there or scope.uncertain:
+            is_needed = field.required and not field.has_default and not scope.uncertain
+            if not is_needed or any(field.key in names for names in there):
                 continue
             self.findings.add(
                 f"{node.path}.params",
@@ -294,8 +298,7 @@ class _Check:
                 self.findings.warning(where, f"Node {node.id} ({node.type}) has no output {key}", hint)
 
     def check_outputs(self) -> None:
-        reachable = self.graph.reachable
-        scope = self.scope_after({key: node for key, node in self.nodes.items() if key in reachable})
+        scope = self.scopes.after(self.graph.reachable)
         for output in self.document.outputs.values():
             if not has_template(output.source):
                 hint = f"Write ${{{output.source}}}" if parse_path(output.source) else "Write ${node.key}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from typing import Any, Literal
 
 import attrs
@@ -42,7 +43,7 @@ class ReferenceCheck:
     """
 
     scope: Scope
-    node_ids: frozenset[str]
+    node_ids: Container[str]
     user: str
     severity: Literal["error", "warning"]
     findings: Findings

@@ -113,6 +113,28 @@ def test_a_group_lists_its_commands_without_importing_them(pflow, shouting):
     assert "interrupted" not in out
 
 
+def test_groups_are_listed_apart_from_commands_each_with_the_line_that_its_commands_have_for_it(pflow):
+    voice = announce(
+        here(("voice", "shout"), "shout", group="Say things."), here(("voice", "hum"), "shout", group="No.")
+    )
+    code, out, _ = pflow("--help", plugins=[voice, announce(here(("silence", "keep"), "shout"))])
+    commands, _, groups = out.partition("\nGroups:\n")
+    assert code == 0
+    assert "  run       Run a workflow." in commands
+    assert "workflow  Save" not in commands
+    assert "  voice     Say things." in groups
+    assert "  silence   keep" in groups  # nobody described it
+    assert "Say things." in pflow("voice", plugins=[voice])[1]
+
+
+def test_every_command_and_group_of_pflow_has_a_line_in_the_help(pflow):
+    out = pflow()[1]
+    lines = [line.split(maxsplit=1) for line in out.partition("Commands:")[2].splitlines() if line]
+    described = [line for line in lines if not line[0].endswith(("Groups:", "pflow"))]
+    assert all(len(line) == 2 and line[1].endswith(".") for line in described), out
+    assert len(described) == 8
+
+
 def test_the_version_names_the_distribution(pflow):
     code, out, _ = pflow("--version")
     assert (code, out[:6]) == (0, "pflow ")

@@ -67,6 +67,15 @@ def test_runs_are_listed_newest_first_and_shown_by_id_or_the_beginning_of_one(pf
     assert 'inputs: {\n    "text": "again"\n  }' in shown
 
 
+def test_the_list_says_whether_a_run_succeeded_or_why_it_failed(pflow, ran, tmp_path):
+    (tmp_path / "good.json").write_text('{"nodes": [{"id": "a", "type": "echo", "params": {"message": 1}}]}')
+    assert pflow("run", "good.json").exit_code == 0
+    header, good, bad = pflow("trace", "list").stdout.splitlines()
+    assert header.endswith("  RESULT")
+    assert good.endswith("  succeeded")
+    assert "not-there.txt" in bad
+
+
 @pytest.mark.parametrize("word", ["latest", "2020"])
 def test_where_there_is_no_trace_it_is_not_found(pflow, word):
     finished = pflow("trace", "show", word, "--json")
