@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import copy
 import os
 from collections.abc import Callable, Iterable, Mapping
@@ -48,8 +49,10 @@ class _Seen:
 class ServerStore:
     """The servers in `mcp-servers.toml`.
 
-    Reading takes no lock; a change is made under one and written whole. What is not a server,
-    and fields that are not known, stay as they are. A corrupt file is never written over.
+    Reading takes no lock; a change is made under one and replaces the text of that server's table
+    only: comments, order and fields that are not known stay as they are. The whole file is written
+    anew where that cannot be done, a server inside an inline table for one. Comments that are lost
+    are kept in a copy of the file. A corrupt file is never written over.
 
     Args:
         path: The file; it need not exist.
@@ -148,7 +151,9 @@ class ServerStore:
         kept = self._change(change)
         return Change(
             added=tuple(name for name in cleaned if name not in before),
-            replaced=tuple(name for name in cleaned if name in before and before[name] != cleaned[name]),
+            replaced=tuple(
+                name for name in cleaned if name in before and not _is_same(before[name], cleaned[name])
+            ),
             warnings=(*problems, *kept),
         )
 
@@ -175,26 +180,35 @@ class ServerStore:
             old = toml.decode(self.path, content or b"")
             new = copy.deepcopy(old)
             change(new)
-            if new == old:
+            if _is_same(new, old):
                 return ()
-            written = self._encoded(new)
-            warnings = self._keep_comments(content)
+            written = self._encoded(content or b"", old, new)
+            warnings = self._keep_comments(content, written)
             storage.write_atomic(self.path, written)
             return warnings
 
-    def _encoded(self, document: Mapping[str, Any]) -> bytes:
+    def _encoded(self, content: bytes, old: Mapping[str, Any], new: Mapping[str, Any]) -> bytes:
+        """Return the file with the servers' new tables in its text; written whole where that fails."""
         try:
-            return toml.encode(document)
+            edited = _edited(content, old.get(schema.SERVERS, {}), new[schema.SERVERS])
+            return edited if self._holds(edited, new) else toml.encode(new)
         except ValueError as error:
             wrong = f"{self.path}: nothing was written, for TOML cannot hold a value: {error}"
             raise ConfigError(wrong, where=Where(phase="config")) from error
 
-    def _keep_comments(self, content: bytes | None) -> tuple[Problem, ...]:
-        if content is None or not toml.has_comments(content):
+    def _holds(self, content: bytes, document: Mapping[str, Any]) -> bool:
+        try:
+            found = toml.decode(self.path, content)
+        except storage.CorruptFile:
+            return False
+        return _is_same({schema.SERVERS: {}, **found}, document)
+
+    def _keep_comments(self, content: bytes | None, written: bytes) -> tuple[Problem, ...]:
+        if content is None or toml.comments(content) <= toml.comments(written):
             return ()
         backup = self._free_backup(content)
         storage.write_atomic(backup, content)
-        message = f"{self.path.name} was written without its comments; the file as it was is kept in {backup}"
+        message = f"{self.path.name} has lost comments to this change; the file as it was is kept in {backup}"
         return (Problem(message=message, severity="warning", kind="config", source=str(self.path)),)
 
     def _free_backup(self, content: bytes) -> Path:
@@ -263,6 +277,28 @@ def not_configured(name: str, known: Iterable[str]) -> ServerNotConfigured:
         step = f"Configured: {', '.join(names[:10])}. {step}"
     where = Where(server=name, phase="config")
     return ServerNotConfigured(f"Server {name} not configured", where=where, next_step=step, nearest=close)
+
+
+def _edited(content: bytes, old: Mapping[str, Any], new: Mapping[str, Any]) -> bytes:
+    from pflow_mcp_plugin.config.toml_edit import Layout
+
+    layout = Layout(content.decode("utf-8-sig"))
+    for name in old.keys() - new.keys():
+        layout.remove((schema.SERVERS, name))
+    for name, table in new.items():
+        if name not in old or not _is_same(old[name], table):
+            layout.put((schema.SERVERS, name), table)
+    mark = codecs.BOM_UTF8 if content.startswith(codecs.BOM_UTF8) else b""
+    return mark + str(layout).encode()
+
+
+def _is_same(value: Any, other: Any) -> bool:
+    """Whether two TOML values are the same; to Python 1 and true are equal, and nan is not itself."""
+    if isinstance(value, Mapping) and isinstance(other, Mapping):
+        return value.keys() == other.keys() and all(_is_same(value[key], other[key]) for key in value)
+    if isinstance(value, list | tuple) and isinstance(other, list | tuple):
+        return len(value) == len(other) and all(map(_is_same, value, other))
+    return type(value) is type(other) and (value == other or (value != value and other != other))  # noqa: PLR0124 - nan
 
 
 def _check_added(servers: Any, added: Mapping[str, Any], defaults: Any) -> list[Problem]:

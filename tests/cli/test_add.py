@@ -193,10 +193,13 @@ def test_an_unknown_field_is_kept_with_a_warning(desk):
     assert "Did you mean args?" in desk.warnings()
 
 
-def test_comments_are_kept_in_a_copy_and_it_is_said_so(desk):
-    path = desk.write('# mine\n[mcpServers.a]\ncommand = "a"\n')
+def test_comments_stay_and_those_of_a_replaced_server_are_kept_in_a_copy(desk):
+    path = desk.write('# mine\n[mcpServers.a]\ncommand = "a" # inside\n')
     report = desk.run(add, "clock", "--", sys.executable)
-    assert path.with_name("mcp-servers.toml.bak").read_text(encoding="utf-8").startswith("# mine")
+    assert path.read_text(encoding="utf-8").startswith('# mine\n[mcpServers.a]\ncommand = "a" # inside\n')
+    assert not report.data["warnings"]
+    report = desk.run(add, "a", "--", sys.executable)
+    assert "# inside" in path.with_name("mcp-servers.toml.bak").read_text(encoding="utf-8")
     assert [w["message"] for w in report.data["warnings"] if ".bak" in w["message"]]
 
 
