@@ -4,18 +4,19 @@ import sys
 from typing import Any
 
 from mcp.server import MCPServer
+from mcp.server.mcpserver.tools import Tool
 
 
 def build_server(count: int) -> MCPServer[Any]:
     """Return a server with `count` tools, each with three parameters."""
-    server: MCPServer[Any] = MCPServer("many")
 
     def work(title: str, count: int = 1, urgent: bool = False) -> str:  # noqa: FBT001, FBT002 - a tool's
         return f"{title} {count} {urgent}"
 
-    for number in range(count):
-        server.add_tool(work, name=f"tool_{number}", description=f"Do the work of department {number}.")
-    return server
+    first = Tool.from_function(work)  # the SDK takes 2 ms to look at a function, so it looks at one
+    named = ((f"tool_{number}", f"Do the work of department {number}.") for number in range(count))
+    tools = [first.model_copy(update={"name": name, "description": text}) for name, text in named]
+    return MCPServer("many", tools=tools)
 
 
 if __name__ == "__main__":

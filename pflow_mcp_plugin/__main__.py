@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-import contextlib
+import _thread
 import gc
 import os
 import sys
-from typing import NoReturn
+import time
+
+from pflow_mcp_plugin.host.ctrl_c import EXIT_CODE, CtrlC
 
 _YOUNG_OBJECTS = 50_000
 """New objects between two garbage collections; Python's 700 cost a short command a tenth of its time."""
+_GRACE = 10.0
+"""Seconds that threads and `atexit` functions of others have once the command is done."""
+_GRACE_AFTER_SIGNAL = 1.0
+_SIGNALLED = 128
+"""Exit codes above it tell of a signal that ended the command."""
 
 
 def main() -> int:
@@ -19,22 +26,55 @@ def main() -> int:
         from pflow_mcp_plugin.host.cli.main import main as run_command_line
 
         return run_command_line()
-    except KeyboardInterrupt:  # while modules were still being imported
-        return 130
+    except KeyboardInterrupt:  # before the command line could take it
+        from pflow_mcp_plugin.host.cli.main import report_interruption
+
+        return report_interruption()
 
 
-def program() -> NoReturn:
-    """Run, and end the process without the interpreter's own teardown.
+def program() -> int:
+    """Run, and return the exit code; the process is then to end as any Python program does.
 
-    Taking every module apart costs a short command a tenth of its time, and by then nothing is
-    left that needs it: output is flushed, connections and files are closed.
+    Where that takes too long it ends by itself: `atexit` functions may hang, and threads that are
+    no daemons, for which Python would wait for ever.
     """
-    code = main()
+    ctrl_c = CtrlC()
+    ctrl_c.take()
+    try:
+        code = main()
+        ctrl_c.over = True
+    except KeyboardInterrupt:  # another one, while the first was reported
+        ctrl_c.over = True
+        code = EXIT_CODE
+    _flush()
+    _thread.start_new_thread(_end_after, (_GRACE_AFTER_SIGNAL if code > _SIGNALLED else _GRACE, code))
+    gc.freeze()  # a last search for garbage in all that was loaded would cost a command a fifth of its time
+    return code
+
+
+def _flush() -> None:
+    from pflow_mcp_plugin.host.streams import silence
+
     for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(OSError, ValueError, AttributeError):  # closed, or never there
+        try:
             stream.flush()
+        except OSError:  # else the interpreter's own flush would fail, and change the exit code
+            silence(stream)
+        except (ValueError, AttributeError):  # closed, or never there
+            continue
+
+
+def _end_after(seconds: float, code: int) -> None:
+    import threading
+
+    from pflow_mcp_plugin.host.streams import write
+
+    time.sleep(seconds)
+    others = [thread for thread in threading.enumerate() if thread is not threading.main_thread()]
+    hung = ", ".join(f"thread {thread.name}" for thread in others if not thread.daemon)
+    write(sys.stderr, f"Warning: the program ended without waiting for {hung or 'an atexit function'}")
     os._exit(code)
 
 
 if __name__ == "__main__":
-    program()
+    sys.exit(program())

@@ -24,11 +24,20 @@ class Where:
         server: The server's configured name.
         tool: The raw tool name, empty when no call was made.
         phase: What was being done.
+        node: The node type of the tool, empty where it is not known.
     """
 
     server: str = ""
     tool: str = ""
     phase: Phase = "call"
+    node: str = ""
+
+    @property
+    def info_command(self) -> str:
+        """The command that shows what the tool takes."""
+        from shlex import quote
+
+        return f"pflow mcp info {quote(self.node or f'mcp-{self.server}-{self.tool}')}"
 
 
 class McpError(PflowError):

@@ -16,6 +16,35 @@ from pflow_mcp_plugin.types import Server, ServerInfo, Tool
 
 
 @attrs.frozen(kw_only=True)
+class Blanks:
+    """Variables for which a server is given an empty text.
+
+    Attributes:
+        unset: Those that are not set.
+        empty: Those that are set to nothing.
+    """
+
+    unset: tuple[str, ...] = ()
+    empty: tuple[str, ...] = ()
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What to say of them when the server fails."""
+        said = (("Not set and passed as empty", self.unset), ("Set to nothing and passed so", self.empty))
+        return tuple(f"{what}: {', '.join(names)}" for what, names in said if names)
+
+    @property
+    def steps(self) -> tuple[str, ...]:
+        """What to do about them."""
+        return tuple(f"if it needs {name}: {setting(name)}" for name in (*self.unset, *self.empty))
+
+
+def setting(variable: str) -> str:
+    """Return the command that keeps a value for a variable without showing it to a shell's history."""
+    return f"pflow settings set {variable} -"
+
+
+@attrs.frozen(kw_only=True)
 class Launch:
     """A server with every `${VAR}` expanded: ready to be started or reached.
 
@@ -24,6 +53,7 @@ class Launch:
         fingerprint: Hash of the config as written, before expansion; tells whether a sync is due.
         secrets: Expanded values that must never be shown.
         unset: Variables of `env` that were not set and became the empty string.
+        empty: Those that were set to the empty string.
         era: What the last connection with this config spoke: `modern`, `handshake`, or None if unknown.
     """
 
@@ -31,7 +61,13 @@ class Launch:
     fingerprint: str = ""
     secrets: tuple[str, ...] = ()
     unset: tuple[str, ...] = ()
+    empty: tuple[str, ...] = ()
     era: Literal["modern", "handshake"] | None = None
+
+    @property
+    def blanks(self) -> Blanks:
+        """The variables of `env` that have no value."""
+        return Blanks(unset=self.unset, empty=self.empty)
 
     @cached_property
     def key(self) -> str:

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 PREFIX = "mcp-"
 _SERVER = re.compile(r"[a-z0-9-]+")
 _OUTSIDE = re.compile(r"[^a-z0-9]+")
+_SUFFIXES = (6, 12, 64)
+_SUFFIXED = re.compile(r"(.+)-(?:[0-9a-f]{6}|[0-9a-f]{12}|[0-9a-f]{64})")
 
 
 def is_server_name(name: str) -> bool:
@@ -32,7 +34,12 @@ def slug(text: str) -> str:
 
 def node_name(server: str, tool: str) -> str:
     """Return the node type of a tool, before collisions are looked at."""
-    return f"{PREFIX}{server}-{slug(tool) or 'tool-' + _digest(tool)}"
+    return f"{PREFIX}{server}-{tool_part(tool)}"
+
+
+def tool_part(tool: str) -> str:
+    """Return what a tool's node type ends with, before collisions are looked at."""
+    return slug(tool) or "tool-" + _digest(tool)
 
 
 def node_names(
@@ -52,14 +59,42 @@ def node_names(
     words = renamed or {}
     plain = {pair: node_name(pair[0], words.get(pair, pair[1])) for pair in pairs}
     names = dict(plain)
-    for digits in (6, 12, 64):
+    for digits in _SUFFIXES:
         count = Counter(names.values())
         if len(count) == len(pairs):
             break
         for pair in pairs:
             if count[names[pair]] > 1:
-                names[pair] = f"{plain[pair]}-{_digest(chr(0).join(pair), digits)}"
+                names[pair] = f"{plain[pair]}-{_suffix(pair, digits)}"
     return names
+
+
+def rivals(node_type: str, claiming: Callable[[str], Iterable[tuple[str, str]]]) -> set[tuple[str, str]]:
+    """Return the tools that may be named `node_type`, and all whose names theirs depend on.
+
+    `node_names` names these as it would among all tools, and they are few.
+
+    Args:
+        node_type: A node type, suffix or not.
+        claiming: Returns the `(server, raw tool name)` pairs that a node type belongs to before
+            collisions are looked at.
+    """
+    plains: dict[tuple[str, str], str] = {}
+    asked: set[str] = set()
+    waiting = {node_type}
+    while waiting:
+        for name in waiting:
+            suffixed = _SUFFIXED.fullmatch(name)
+            for plain in (name, *(suffixed.groups() if suffixed else ())):
+                plains.update(dict.fromkeys(claiming(plain), plain))
+        asked |= waiting
+        waiting = {*plains.values(), *(_suffixed(plains) if len(plains) > 1 else ())} - asked
+    return set(plains)
+
+
+def _suffixed(plains: Mapping[tuple[str, str], str]) -> Iterator[str]:
+    for pair, plain in plains.items():
+        yield from (f"{plain}-{_suffix(pair, digits)}" for digits in _SUFFIXES)
 
 
 def parse_node_type(node_type: str, servers: Iterable[str]) -> tuple[str, str] | None:
@@ -74,6 +109,10 @@ def parse_node_type(node_type: str, servers: Iterable[str]) -> tuple[str, str] |
     fitting = (server for server in servers if rest.startswith(server + "-"))
     server = max(fitting, key=len, default=None)
     return None if server is None else (server, rest[len(server) + 1 :])
+
+
+def _suffix(pair: tuple[str, str], digits: int) -> str:
+    return _digest(chr(0).join(pair), digits)
 
 
 def _digest(text: str, digits: int = 6) -> str:

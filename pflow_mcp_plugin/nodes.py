@@ -12,7 +12,8 @@
 
 A class is made when it is first asked for, from what the last `pflow mcp sync` found; `dir()` of
 this module names them all, and `pflow mcp stubs` writes them down for editors. Inside `session()`
-all nodes share their connections; a node outside opens one for its own call.
+all nodes share their connections; a node outside opens one for its own call. Either way the settings
+give the values of variables, and the hooks around a call are asked.
 """
 
 from __future__ import annotations
@@ -27,10 +28,8 @@ from functools import cache
 from typing import Any, ClassVar
 
 from pflow_mcp_plugin import storage
-from pflow_mcp_plugin.config.store import ServerStore
-from pflow_mcp_plugin.config.where import server_file, tool_folder
 from pflow_mcp_plugin.contract import Entry, Field, Run
-from pflow_mcp_plugin.discovery.catalog import Catalog
+from pflow_mcp_plugin.discovery.servers import servers
 from pflow_mcp_plugin.execution.node import Job, MCPNode
 from pflow_mcp_plugin.execution.runtime import Runtime, standalone
 from pflow_mcp_plugin.registration import classes
@@ -120,8 +119,8 @@ def __dir__() -> list[str]:
 
 
 def _source() -> ToolSource:
-    paths = storage.default_paths()
-    return ToolSource(Catalog(tool_folder(paths)), ServerStore(server_file(paths)))
+    known = servers(storage.default_paths())
+    return ToolSource(known.catalog, known.store)
 
 
 @cache

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 
 import pluggy
 
@@ -12,14 +12,16 @@ from pflow_mcp_plugin.contract import Command, Host, NodeRef, NodeSource, Paths,
 SOURCE = "mcp"
 """Name of our node source; also the key of our `Runtime` among a run's resources."""
 
+_GROUP = "Configure MCP servers and use their tools as nodes."
+
 _COMMANDS = {
-    "add": "Add servers: a file, JSON, or NAME with a command or a URL.",
+    "add": "Add servers: a command, a URL, a file or JSON.",
     "list": "List the configured servers.",
-    "remove": "Remove a server and what was synced from it.",
-    "sync": "Ask servers for their tools and register them as nodes.",
-    "tools": "List the tools that became nodes.",
-    "info": "Describe a node: what it takes and gives.",
-    "stubs": "Write the classes of all tools down for editors.",
+    "remove": "Remove a server and its tools.",
+    "sync": "Fetch the tools of servers and register them as nodes.",
+    "tools": "List the tools that are available as nodes.",
+    "info": "Show the parameters and outputs of a tool's node.",
+    "stubs": "Write type stubs of all tools for editors.",
     "test": "Connect to a server and time each phase.",
     "demo": "Add the bundled server and run a workflow on it.",
 }
@@ -31,6 +33,22 @@ def pflow_addhooks(manager: pluggy.PluginManager) -> None:
     from pflow_mcp_plugin import hookspecs
 
     manager.add_hookspecs(hookspecs)
+
+
+@hookimpl
+def pflow_configure(host: Host) -> None:
+    """Keep the handle for nodes that run by themselves, in no run."""
+    from pflow_mcp_plugin.execution import current_host
+
+    current_host.keep(host)
+
+
+@hookimpl
+def pflow_unconfigure(host: Host) -> None:
+    """Let the handle go."""
+    from pflow_mcp_plugin.execution import current_host
+
+    current_host.forget(host)
 
 
 @hookimpl
@@ -53,7 +71,7 @@ def pflow_inject_params(node: NodeRef) -> Mapping[str, object] | None:
 def pflow_register_commands(host: Host) -> Iterable[Command]:
     """Contribute `pflow mcp ...`."""
     return [
-        Command(path=("mcp", name), help=text, load=f"pflow_mcp_plugin.cli.{name}:{name}")
+        Command(path=("mcp", name), help=text, load=f"pflow_mcp_plugin.cli.{name}:{name}", group=_GROUP)
         for name, text in _COMMANDS.items()
     ]
 
@@ -75,15 +93,13 @@ def pflow_run_context(run: Run) -> AbstractContextManager[object] | None:
 @contextmanager
 def _connections(run: Run) -> Iterator[None]:
     """Put a `Runtime` into the run, and start at once the servers that are certain to be needed."""
-    from pflow_mcp_plugin.cli.compose import catalog, lookup, server_store
-    from pflow_mcp_plugin.client import Pool
     from pflow_mcp_plugin.execution.progress import Progress
-    from pflow_mcp_plugin.execution.runtime import Notices, Runtime
+    from pflow_mcp_plugin.execution.runtime import Notices, open_runtime, warner
 
-    host = run.host
-    with Progress(run.annotate) as progress, Pool(_warner(run)) as pool:
-        notices = Notices(warn=_warner(run), add_secrets=run.add_secrets, progress=progress)
-        runtime = Runtime(server_store(host), catalog(host), lookup(host), pool, host.hook, notices)
+    with ExitStack() as stack:
+        progress = stack.enter_context(Progress(run.annotate))
+        notices = Notices(warn=warner(run.host), add_secrets=run.add_secrets, progress=progress)
+        runtime = stack.enter_context(open_runtime(run.host, notices))
         for server in dict.fromkeys(
             _server(node) for node in run.workflow.nodes if node.id in run.workflow.certain
         ):
@@ -96,20 +112,12 @@ def _connections(run: Run) -> Iterator[None]:
             runtime.tell_of_changed_lists()
 
 
-def _warner(run: Run) -> Callable[[str], None]:
-    def warn(line: str) -> None:
-        run.host.report(Problem(message=line, severity="warning", kind="connection", source=SOURCE))
-
-    return warn
-
-
 def _server(node: NodeRef) -> str:
     return str(node.injected.get("__mcp_server__", ""))
 
 
 def _configured(paths: Paths) -> Iterator[str]:
     """Yield the names of the configured servers; nothing is read before the first is asked for."""
-    from pflow_mcp_plugin.config.store import ServerStore
-    from pflow_mcp_plugin.config.where import server_file
+    from pflow_mcp_plugin.discovery.servers import servers
 
-    yield from ServerStore(server_file(paths)).names()
+    yield from servers(paths).store.names()

@@ -38,7 +38,8 @@ class Server:
         timeout: One HTTP exchange; that of a call may take a `call_timeout` above the default.
         sse_timeout: Silence allowed on an event stream.
         insecure: Allows plain http to a host that is not loopback.
-        startup_timeout: From start to the end of the handshake.
+        startup_timeout: From start to the end of the handshake. None is 30, and 300 while a package runner
+            such as npx installs the server.
         list_timeout: One whole tools/list.
         call_timeout: Silence allowed during a call; progress starts it anew.
         call_timeout_max: A whole call.
@@ -65,7 +66,7 @@ class Server:
     timeout: float = 30.0
     sse_timeout: float = 300.0
     insecure: bool = False
-    startup_timeout: float = 30.0
+    startup_timeout: float | None = None
     list_timeout: float = 5.0
     call_timeout: float = 30.0
     call_timeout_max: float = 600.0

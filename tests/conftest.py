@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import json
+import logging
 import os
 import signal
 import subprocess
@@ -51,6 +53,35 @@ class Finished:
         """What `--json` printed; it must be all of stdout."""
         envelope: dict[str, Any] = json.loads(self.stdout)
         return envelope
+
+
+@pytest.fixture(autouse=True)
+def no_crash_in_the_background() -> Iterator[None]:
+    """Fail the test if a task or callback of an event loop crashed and nobody was told."""
+    crashes = Crashes()
+    logger = logging.getLogger("asyncio")
+    logger.addHandler(crashes)
+    try:
+        yield
+        # What nobody retrieved is logged when it is collected. What outlives the test is set apart, which
+        # keeps the next collection short.
+        gc.collect()
+        gc.freeze()
+    finally:
+        logger.removeHandler(crashes)
+    assert not crashes.seen, "\n".join(crashes.seen)
+
+
+class Crashes(logging.Handler):
+    """Keeps what asyncio reports as an error, such as "Task exception was never retrieved"."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self.seen: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keep it, with its traceback."""
+        self.seen.append(self.format(record))
 
 
 @pytest.fixture

@@ -30,6 +30,11 @@ def test_the_plugin_is_announced_to_hosts():
     assert plugin.value == "pflow_mcp_plugin.plugin"
 
 
+def test_the_embedded_host_is_announced_to_nodes_that_run_alone():
+    (host,) = entry_points(group="pflow.hosts", name="embedded")
+    assert host.load().__name__ == "open_host"
+
+
 def test_both_programs_start_the_same_thing():
     scripts = entry_points(group="console_scripts")
     values = {scripts[name].value for name in ("pflow", "pflow-mcp")}

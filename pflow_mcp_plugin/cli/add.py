@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +12,13 @@ import click
 from pflow_mcp_plugin.cli.compose import server_store
 from pflow_mcp_plugin.cli.options import json_option
 from pflow_mcp_plugin.config import intake, showing
+from pflow_mcp_plugin.config.dialects import Fitted
 from pflow_mcp_plugin.config.references import references
+from pflow_mcp_plugin.config.refusal import refusal
 from pflow_mcp_plugin.config.schema import server_path
 from pflow_mcp_plugin.config.store import Change
 from pflow_mcp_plugin.contract import Host, Problem, Report
+from pflow_mcp_plugin.errors import ConfigError
 from pflow_mcp_plugin.trust import egress
 from pflow_mcp_plugin.types import Server
 
@@ -24,43 +27,57 @@ _EXAMPLES = "\b\n" + "\n".join(("Examples:", *intake.FORMS))  # \b: click leaves
 
 
 class _AddCommand(click.Command):
-    """Tells who forgot the `--` before a command's own options."""
+    """Tells who forgot the name before `--`, or the `--` before a command's own options."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse; see `click.Command`."""
+        command = args[args.index("--") + 1 :] if "--" in args else []
         try:
-            return super().parse_args(ctx, args)
+            rest = super().parse_args(ctx, args)  # which empties `args`
         except click.NoSuchOption as error:
             raise click.UsageError(
                 f"No such option: {error.option_name}. "
                 "A command's own options go after --, as in: pflow mcp add NAME -- COMMAND ARGS...",
                 ctx,
             ) from error
+        if len(command) > 1 and list(ctx.params["words"]) == command:
+            raise intake.nameless(command)
+        return rest
 
 
 @click.command(cls=_AddCommand, epilog=_EXAMPLES)
 @click.argument("words", nargs=-1, required=True, metavar=_METAVAR)
-@click.option("--env", "-e", multiple=True, metavar="NAME=VALUE", help="A variable for the server.")
 @click.option(
-    "--cwd", default="", metavar="FOLDER", help="Where its command runs; default: where pflow does."
+    "--env", "-e", multiple=True, metavar="NAME=VALUE", help="An environment variable of the server."
 )
 @click.option(
-    "--header", "-H", "headers", multiple=True, metavar="'NAME: VALUE'", help="An HTTP header of its URL."
+    "--cwd", default="", metavar="FOLDER", help="Working folder of its command; by default that of pflow."
 )
-@click.option("--bearer", default="", metavar="'${TOKEN}'", help="Token for its URL, best as a reference.")
-@click.option("--type", type=click.Choice(["http", "sse"]), help="Transport of its URL.")
-@click.option("--insecure", is_flag=True, help="Allow plain http to another machine.")
-@click.option("--trust-readonly", is_flag=True, help="Believe the server which of its tools only read.")
-@click.option("--sync", "sync_too", is_flag=True, help="Start it and sync its tools at once.")
+@click.option(
+    "--header",
+    "-H",
+    "headers",
+    multiple=True,
+    metavar="'NAME: VALUE'",
+    help="An HTTP header to send to its URL.",
+)
+@click.option(
+    "--bearer", default="", metavar="'${TOKEN}'", help="Bearer token for its URL; best a reference."
+)
+@click.option("--type", type=click.Choice(["http", "sse"]), help="Transport of its URL; http by default.")
+@click.option("--insecure", is_flag=True, help="Allow unencrypted http to another machine.")
+@click.option("--trust-readonly", is_flag=True, help="Trust the server on which tools are read-only.")
+@click.option("--sync", "sync_too", is_flag=True, help="Start the server and sync its tools now.")
 @json_option
 @click.pass_obj
 def add(host: Host, /, words: tuple[str, ...], *, sync_too: bool, **options: Any) -> Report:
-    """Add a server, or replace the one of that name.
+    """Add servers, or replace those with the same names.
 
-    Nothing is started. Values may refer to variables: ${NAME} or ${NAME:-default}; put them in
-    single quotes, or the shell fills them in and the secret ends up in the file.
+    Adding starts no server. If some of several servers have mistakes, the others are added.
+    Values may refer to variables: ${NAME} or ${NAME:-default}; put them in
+    single quotes, or the shell expands them and the secret ends up in the file.
     """
-    added = _store(host, intake.read(words, intake.Flags(**options)))
+    added = _store(host, intake.read(words, intake.Flags(**options)), starting=sync_too)
     return _synced(host, added) if sync_too else _told(host, added)
 
 
@@ -74,7 +91,7 @@ def add_servers(host: Host, tables: Mapping[str, Any]) -> Report:
     Raises:
         ConfigError: A table has mistakes; nothing was stored.
     """
-    return _told(host, _store(host, tables))
+    return _told(host, _store(host, Fitted(tables=dict(tables))))
 
 
 @attrs.frozen(kw_only=True)
@@ -86,12 +103,14 @@ class Added:
         change: What is different in it.
         servers: The servers as they are now.
         warnings: What is worth saying about them.
+        error: Names the servers that were left out, with their mistakes.
     """
 
     file: Path
     change: Change
     servers: tuple[Server, ...]
     warnings: tuple[Problem, ...]
+    error: ConfigError | None = None
 
     @property
     def next(self) -> str:
@@ -101,7 +120,7 @@ class Added:
     def report(self) -> Report:
         """Return what the command says."""
         text = [*self.lines(), f"Next: {self.next}"]
-        return Report(data={**self.to_dict(), "next": self.next}, text="\n".join(text))
+        return Report(data={**self.to_dict(), "next": self.next}, text="\n".join(text), error=self.error)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form."""
@@ -119,14 +138,24 @@ class Added:
             yield from _server_lines(_verb(self.change, server.name), server)
 
 
-def _store(host: Host, tables: Mapping[str, Any]) -> Added:
+def _store(host: Host, given: Fitted, *, starting: bool = False) -> Added:
     store = server_store(host)
-    change = store.add(tables)
-    servers = tuple(store.get(name) for name in tables)
-    warnings = (*change.warnings, *(found for server in servers for found in _advice(server)))
+    refused = store.refused(given.tables)
+    good = {name: table for name, table in given.tables.items() if name not in refused}
+    change = store.add(good or given.tables)  # which says what is wrong where none is good
+    servers = tuple(store.get(name) for name in good)
+    advice = (found for server in servers for found in _advice(server, starting=starting))
+    warnings = (*given.notes, *change.warnings, *advice)
     for warning in warnings:
         host.report(warning)
-    return Added(file=store.path, change=change, servers=servers, warnings=warnings)
+    return Added(file=store.path, change=change, servers=servers, warnings=warnings, error=_left_out(refused))
+
+
+def _left_out(refused: Mapping[str, Sequence[Problem]]) -> ConfigError | None:
+    if not refused:
+        return None
+    problems = [problem for found in refused.values() for problem in found]
+    return refusal(f"Not added: {', '.join(refused)}", problems)
 
 
 def _told(host: Host, added: Added) -> Report:
@@ -140,16 +169,16 @@ def _synced(host: Host, added: Added) -> Report:
     synced = sync_servers(host, [server.name for server in added.servers])
     return Report(
         data={**added.to_dict(), "sync": synced.data},
-        text=lambda: "\n".join([*added.lines(), synced.render()]),
-        error=synced.error,
+        text=lambda: "\n".join([*added.lines(), synced.render()]).rstrip(),
+        error=added.error or synced.error,
     )
 
 
-def _advice(server: Server) -> Iterator[Problem]:
+def _advice(server: Server, *, starting: bool) -> Iterator[Problem]:
     insecure = egress.advise(server)
     if insecure:
         yield insecure
-    if server.command:
+    if server.command and not starting:  # else its start tells the same
         yield from _program_advice(server)
     yield from _secret_advice(server)
 

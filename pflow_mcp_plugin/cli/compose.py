@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pflow_mcp_plugin.config.store import ServerStore
-from pflow_mcp_plugin.config.where import server_file, tool_folder
 from pflow_mcp_plugin.contract import Host
 from pflow_mcp_plugin.discovery.catalog import Catalog
+from pflow_mcp_plugin.discovery.servers import servers
 
 if TYPE_CHECKING:
     from pflow_mcp_plugin.config.expansion import Lookup
@@ -15,16 +15,16 @@ if TYPE_CHECKING:
 
 def server_store(host: Host) -> ServerStore:
     """Return the config of the servers."""
-    return ServerStore(server_file(host.paths))
+    return servers(host.paths).store
 
 
 def catalog(host: Host) -> Catalog:
     """Return what the last sync of each server found."""
-    return Catalog(tool_folder(host.paths))
+    return servers(host.paths).catalog
 
 
 def lookup(host: Host) -> Lookup:
-    """Return the lookup of variables: the environment, then the settings where the host has some."""
-    from pflow_mcp_plugin.config.expansion import environment_lookup
+    """Return the lookup of variables, made when a server is reached."""
+    from pflow_mcp_plugin.config.expansion import host_lookup
 
-    return environment_lookup(host.settings)
+    return host_lookup(host)

@@ -11,10 +11,11 @@ import click
 from pflow_mcp_plugin.cli.compose import catalog, server_store
 from pflow_mcp_plugin.cli.options import json_option
 from pflow_mcp_plugin.contract import Entry, Field, Host, Report
-from pflow_mcp_plugin.discovery.toolfile import ToolFile
+from pflow_mcp_plugin.discovery.toolfile import Head
 from pflow_mcp_plugin.errors import ToolNotFound, Where
 from pflow_mcp_plugin.registration.entry import printable
 from pflow_mcp_plugin.registration.source import ToolSource
+from pflow_mcp_plugin.types import Tool
 
 
 @click.command()
@@ -22,7 +23,7 @@ from pflow_mcp_plugin.registration.source import ToolSource
 @json_option
 @click.pass_obj
 def info(host: Host, node: str) -> Report:
-    """Show a node: what its tool does, takes and gives, and where it comes from."""
+    """Show what the tool behind NODE does, its parameters and outputs, and its server."""
     return describe(host, node)
 
 
@@ -38,9 +39,10 @@ def describe(host: Host, node: str) -> Report:
     if entry is None:
         raise _missing(source, node)
     labels = entry.labels
-    content = known.file(labels["server"]) or ToolFile(server=labels["server"])
-    data = {**entry.to_dict(), "sync": _sync(content, labels["tool"])}
-    return Report(data=data, text=lambda: "\n".join(_lines(entry, content)))
+    head = known.head(labels["server"]) or Head(server=labels["server"])
+    record = known.tool(labels["server"], labels["tool"])
+    data = {**entry.to_dict(), "sync": _sync(head, record.tool if record else None)}
+    return Report(data=data, text=lambda: "\n".join(_lines(entry, head)))
 
 
 def _missing(source: ToolSource, node: str) -> ToolNotFound:
@@ -52,33 +54,34 @@ def _missing(source: ToolSource, node: str) -> ToolNotFound:
     return ToolNotFound(problem.message, where=where, next_step=problem.suggestion)
 
 
-def _sync(content: ToolFile, tool: str) -> dict[str, Any]:
-    known = content.tool(tool)
+def _sync(head: Head, tool: Tool | None) -> dict[str, Any]:
     return {
-        "synced_at": content.synced_at,
-        "server_name": content.info.name,
-        "server_version": content.info.version,
-        "protocol": content.info.protocol,
-        "hash": known.hash if known else "",
-        "annotations": dict(known.annotations) if known else {},
+        "synced_at": head.synced_at,
+        "server_name": head.info.name,
+        "server_version": head.info.version,
+        "protocol": head.info.protocol,
+        "hash": tool.hash if tool else "",
+        "annotations": dict(tool.annotations) if tool else {},
     }
 
 
-def _lines(entry: Entry, content: ToolFile) -> Iterator[str]:
+def _lines(entry: Entry, head: Head) -> Iterator[str]:
     labels = entry.labels
     yield entry.node
     if entry.description:
         yield from ("  " + line for line in entry.description.splitlines())
     yield ""
     yield f"Tool      {printable(labels['tool'])} of server {labels['server']}"
-    version = " ".join(part for part in (content.info.name, content.info.version) if part)
-    yield f"Server    {printable(version) or 'says nothing of itself'}, protocol {content.info.protocol}"
-    yield f"Synced    {content.synced_at}"
+    version = " ".join(part for part in (head.info.name, head.info.version) if part)
+    yield f"Server    {printable(version) or 'says nothing of itself'}, protocol {head.info.protocol}"
+    yield f"Synced    {head.synced_at}"
     yield f"Purity    {entry.purity}"
     yield from _fields("Params", entry.interface.params, "takes none")
     if entry.interface.open:
         yield "  and others: the tool takes arguments it does not name"
     yield from _fields("Outputs", entry.interface.outputs, "none")
+    if entry.interface.open_outputs:
+        yield "  and others: the tool may give what it does not name"
     yield ""
     yield "Actions   " + ", ".join(entry.interface.actions)
 

@@ -9,6 +9,7 @@ import attrs
 import click
 
 from pflow_mcp_plugin import storage
+from pflow_mcp_plugin.cli.columns import columns
 from pflow_mcp_plugin.cli.compose import catalog, server_store
 from pflow_mcp_plugin.cli.options import json_option
 from pflow_mcp_plugin.config import schema, showing
@@ -53,7 +54,7 @@ class Row:
 @json_option
 @click.pass_obj
 def list(host: Host) -> Report:  # noqa: A001 - each command bears its own name
-    """List the configured servers, their tools as of the last sync, and whether a sync is due."""
+    """List the configured servers with their number of tools, last sync, and whether a sync is due."""
     rows = [*_rows(host)]
     return Report(data=[row.to_dict() for row in rows], text=lambda: _table(rows) if rows else _EMPTY)
 
@@ -99,12 +100,9 @@ def _row(name: str, table: Any, defaults: Mapping[str, Any], known: Catalog) -> 
 
 def _table(rows: Sequence[Row]) -> str:
     cells = [(row.name, _transport(row), _state(row), _note(row)) for row in rows]
-    widths = [max(len(line[column]) for line in cells) for column in range(3)]
     lines = []
-    for row, line in zip(rows, cells, strict=True):
-        padded = [cell.ljust(width) for cell, width in zip(line, widths, strict=False)]
-        lines.append("  ".join([*padded, line[3]]).rstrip())
-        lines += [f"    {problem}" for problem in row.problems]
+    for row, line in zip(rows, columns(cells), strict=True):
+        lines += [line, *(f"    {problem}" for problem in row.problems)]
     return "\n".join(lines)
 
 

@@ -12,5 +12,7 @@ Function = TypeVar("Function", bound=Callable[..., object])
 
 def json_option(command: Function) -> Function:
     """Declare `--json` for the help: the host itself looks for it and prints the envelope."""
-    option = click.option("--json", is_flag=True, expose_value=False, help="Print one JSON object.")
+    option = click.option(
+        "--json", is_flag=True, expose_value=False, help="Print the result as one JSON object."
+    )
     return option(command)

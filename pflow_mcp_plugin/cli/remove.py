@@ -15,7 +15,7 @@ from pflow_mcp_plugin.errors import ServerNotConfigured
 @json_option
 @click.pass_obj
 def remove(host: Host, name: str) -> Report:
-    """Remove a server: its config, and what was learnt of its tools."""
+    """Remove a server: its config and its synced tools."""
     return remove_server(host, name)
 
 

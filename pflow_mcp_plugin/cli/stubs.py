@@ -15,11 +15,15 @@ from pflow_mcp_plugin.registration.stubs import stub
 
 
 @click.command()
-@click.option("--output", type=click.Path(dir_okay=False, path_type=Path), help="Write it to this file.")
+@click.option(
+    "--output",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="File to write; standard output by default.",
+)
 @json_option
 @click.pass_obj
 def stubs(host: Host, output: Path | None) -> Report:
-    """Write down the class of every tool, for editors: a stub of `pflow_mcp_plugin.nodes`.
+    """Write type stubs for `pflow_mcp_plugin.nodes`, with a class for every tool.
 
     Editors look for it as typings/pflow_mcp_plugin/nodes.pyi in a project; so does mypy with
     mypy_path = "typings".

@@ -6,12 +6,15 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
+import attrs
 import click
 
 from pflow_mcp_plugin.cli.compose import catalog, lookup, server_store
 from pflow_mcp_plugin.cli.options import json_option
 from pflow_mcp_plugin.client import Pool
+from pflow_mcp_plugin.config import schema
 from pflow_mcp_plugin.config.store import ServerStore
+from pflow_mcp_plugin.config.where import stderr_folder
 from pflow_mcp_plugin.contract import Host, PflowError, Problem, Report
 from pflow_mcp_plugin.discovery.changes import Changes
 from pflow_mcp_plugin.discovery.sync import Synced
@@ -24,11 +27,11 @@ _NOTHING = "No MCP server is configured. Add one: pflow mcp add NAME -- COMMAND 
 
 @click.command()
 @click.argument("name", required=False)
-@click.option("--all", "all_servers", is_flag=True, help="Sync every server; so does giving no name.")
+@click.option("--all", "all_servers", is_flag=True, help="Sync every server (the default without NAME).")
 @json_option
 @click.pass_obj
 def sync(host: Host, name: str | None, *, all_servers: bool) -> Report:
-    """Ask servers for their tools and keep them, so that they are nodes.
+    """Fetch the tools of servers and register them as nodes.
 
     Shows what changed since the last sync. A server that fails keeps the tools it had.
     """
@@ -48,16 +51,31 @@ def sync_servers(host: Host, names: Sequence[str] | None = None) -> Report:
         ServerNotConfigured: A named server does not exist; nothing was started.
     """
     store, known = server_store(host), catalog(host)
-    wanted = _checked(store, names) if names else _enabled(store)
-    with _progress(wanted) as on_done, Pool(lambda line: host.report(_warning(line))) as pool:
-        results = sync_all(wanted, store, known, pool, lookup(host), on_done=on_done)
+
+    def synced(wanted: Sequence[str]) -> dict[str, Synced]:
+        pool = Pool(lambda line: host.report(_warning(line)), stderr_folder=stderr_folder(host.paths))
+        with _progress(wanted) as on_done, pool:
+            found = sync_all(wanted, store, known, pool, lookup(host), on_done=on_done)
+        return {each.server: each for each in found}
+
+    asked = synced(_checked(store, names) if names else _enabled(store))
+    retyped = [each.server for each in asked.values() if _retyped(each, store)]
+    results = [*(asked | synced(retyped)).values()]
     host.refresh("mcp")
     for problem in ToolSource(known, store).clashes():
         host.report(problem)
+    return _report(results)
+
+
+def _report(results: Sequence[Synced]) -> Report:
+    """Return a result for each server; what failed for the only one is the error of the whole."""
+    failed = [synced for synced in results if synced.error]
+    if failed and len(results) == 1:
+        return Report(data=[attrs.evolve(failed[0], error=None).to_dict()], error=failed[0].error)
     return Report(
         data=[synced.to_dict() for synced in results],
         text=lambda: "\n".join(line for synced in results for line in _lines(synced)) or _NOTHING,
-        error=_failure(results),
+        error=_failure(failed, len(results)) if failed else None,
     )
 
 
@@ -81,13 +99,28 @@ def _enabled(store: ServerStore) -> list[str]:
     return names
 
 
-def _failure(results: Sequence[Synced]) -> PflowError | None:
-    failed = [synced for synced in results if synced.error]
-    if len(results) == 1 or not failed:
-        return failed[0].error if failed else None
+def _retyped(synced: Synced, store: ServerStore) -> bool:
+    """Offer, on a terminal, to set the `type` that a server turned out to speak."""
+    kind = synced.error.details.get("speaks") if synced.error else None
+    if kind is None or not _on_terminal():
+        return False
+    click.echo(f"{synced.error.message}." if synced.error else "", err=True)
+    if not click.confirm(f'Set type = "{kind}" for {synced.server} in {store.path}?', default=True, err=True):
+        return False
+    store.add({synced.server: {**store.raw()[schema.SERVERS][synced.server], "type": kind}})
+    return True
+
+
+def _on_terminal() -> bool:
+    """Whether someone is there to be asked: who reads standard output from a pipe is not."""
+    streams = (sys.stdin, sys.stdout, sys.stderr)
+    return all(stream is not None and stream.isatty() for stream in streams)
+
+
+def _failure(failed: Sequence[Synced], count: int) -> PflowError:
     names = ", ".join(synced.server for synced in failed)
     return PflowError(
-        f"{len(failed)} of {len(results)} servers could not be synced: {names}",
+        f"{len(failed)} of {count} servers could not be synced: {names}",
         suggestions=tuple(f"Run: pflow mcp test {synced.server}" for synced in failed),
         kind="connection",
     )
@@ -95,7 +128,7 @@ def _failure(results: Sequence[Synced]) -> PflowError | None:
 
 def _lines(synced: Synced) -> Iterator[str]:
     if synced.error:
-        yield f"{synced.server}: failed: {synced.error.message}"
+        yield f"{synced.server}: failed: {synced.error}"
         yield from (f"  {step}" for step in synced.error.suggestions)
         return
     nodes = synced.tools_registered

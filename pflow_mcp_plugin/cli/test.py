@@ -10,6 +10,7 @@ import click
 from pflow_mcp_plugin.cli.compose import catalog, lookup, server_store
 from pflow_mcp_plugin.cli.options import json_option
 from pflow_mcp_plugin.client import Pool
+from pflow_mcp_plugin.config.where import stderr_folder
 from pflow_mcp_plugin.contract import Host, Problem, Report
 from pflow_mcp_plugin.discovery import changes
 from pflow_mcp_plugin.discovery.launching import launch
@@ -25,7 +26,7 @@ PHASES = ("start", "handshake", "list")
 @json_option
 @click.pass_obj
 def test(host: Host, name: str) -> Report:
-    """Start or reach a server and ask for its tools, timing each phase; nothing is kept."""
+    """Connect to a server, list its tools and time each phase; nothing is saved."""
     return test_server(host, name)
 
 
@@ -42,11 +43,11 @@ def test_server(host: Host, name: str) -> Report:
     """
     known = catalog(host)
     ready = launch(name, server_store(host), known, lookup(host))
-    with Pool(lambda line: _warn(host, line)) as pool:
+    with Pool(lambda line: _warn(host, line), stderr_folder=stderr_folder(host.paths)) as pool:
         try:
             listing = pool.list_tools(ready)
         except ConnectionFailed as error:
-            return Report(data={"server": name, "failed": error.where.phase}, error=error)
+            return Report(error=error)
     before = known.file(name)
     due = before is None or bool(changes.compare(before.tools, listing.tools))
     data = _data(name, listing, sync_due=due)

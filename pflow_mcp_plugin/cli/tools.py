@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import attrs
 import click
 
+from pflow_mcp_plugin.cli.columns import columns
 from pflow_mcp_plugin.cli.compose import catalog, server_store
 from pflow_mcp_plugin.cli.options import json_option
 from pflow_mcp_plugin.contract import Host, PflowError, Report
@@ -23,7 +24,7 @@ _NONE = "No tools. See the servers: pflow mcp list"
 @json_option
 @click.pass_obj
 def tools(host: Host, server: str | None) -> Report:
-    """List the tools of all servers, or of one, with the node each of them is."""
+    """List the tools of all servers, or of one, with their node types."""
     return list_tools(host, server)
 
 
@@ -64,10 +65,8 @@ def _row(record: ToolRecord) -> dict[str, str]:
 
 
 def _table(records: Sequence[ToolRecord]) -> str:
-    rows = [_row(record) for record in records]
-    width = max((len(row["node"]) for row in rows), default=0)
-    lines = (f"{row['node']:{width}}  {_first_line(row['description'])}".rstrip() for row in rows)
-    return "\n".join(lines) or _NONE
+    rows = (_row(record) for record in records)
+    return "\n".join(columns([(row["node"], _first_line(row["description"])) for row in rows])) or _NONE
 
 
 def _first_line(text: str) -> str:

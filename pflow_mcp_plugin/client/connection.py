@@ -13,13 +13,16 @@ from contextlib import asynccontextmanager, contextmanager
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
+from pflow_mcp_plugin.client import installation
 from pflow_mcp_plugin.client.deadlines import Deadline, DeadlinePassed, bounded
 from pflow_mcp_plugin.client.ending import see_through
 from pflow_mcp_plugin.client.exchange import Exchange, current
 from pflow_mcp_plugin.client.explainer import Explainer
+from pflow_mcp_plugin.client.installation import start_deadline
 from pflow_mcp_plugin.client.listing import ToolPages
 from pflow_mcp_plugin.client.processes import group_memory_mb
 from pflow_mcp_plugin.client.questions import Ask, Questions
+from pflow_mcp_plugin.client.stderr_files import StderrFiles
 from pflow_mcp_plugin.client.transports import is_remote, over_http, over_lines
 from pflow_mcp_plugin.errors import ConnectionFailed, DeadlineExceeded, McpError, Phase, Where
 from pflow_mcp_plugin.exchange import CallResult, Launch, Listing, ToolCall
@@ -47,6 +50,7 @@ class Connection:
         process: The started process of a stdio server.
         warn: Told what is worth a line to the user.
         ask: Answers what the server asks, None if there is nobody to do so.
+        files: Keep what it wrote to stderr when it fails.
     """
 
     def __init__(
@@ -55,6 +59,7 @@ class Connection:
         process: ServerProcess | None,
         warn: Callable[[str], None],
         ask: Ask | None = None,
+        files: StderrFiles = StderrFiles(),  # noqa: B008 - frozen
     ) -> None:
         self.launch = launch
         self.info = ServerInfo()
@@ -75,7 +80,7 @@ class Connection:
         self._listed_until = 0.0
         self._calls = 0
         self._retired = False
-        self._explainer = Explainer(launch, process)
+        self._explainer = Explainer(launch, process, files)
 
     @property
     def alive(self) -> bool:
@@ -274,12 +279,14 @@ class Connection:
         assert self._ready is not None  # noqa: S101 - open makes it
         exchange = Exchange()
         current.set(exchange)
-        whole = Deadline(self._server.startup_timeout, "startup_timeout")
+        whole = start_deadline(self._server)
         from pflow_mcp_plugin.client import session  # noqa: F401 - loads the SDK before the clock starts
 
         exchange.deadline = deadline = asyncio.timeout(whole.seconds)
+        extending = asyncio.create_task(self._extend_to_install(deadline))
         try:
             async with deadline, self._connected():
+                extending.cancel()
                 deadline.reschedule(None)
                 self._ready.set_result(None)
                 await self._stop.wait()
@@ -288,6 +295,9 @@ class Connection:
                 self._warn(f"lost its connection: {self._explainer.cause(error)}")
                 return  # calls under way are told by the session; later ones find `alive` false
             timed_out = isinstance(error, TimeoutError) and deadline.expired()
+            if timed_out and await extending:
+                whole = Deadline(installation.INSTALL_SECONDS, whole.name)
+                self._phase = "start"
             failure = await self._explainer.explained(
                 error,
                 exchange,
@@ -297,9 +307,27 @@ class Connection:
             )
             self._ready.set_exception(failure)
         finally:
+            extending.cancel()
             self._session = None
             if self._process is not None and self._lines is None:  # no transport came to end it
                 self._process.release()
+
+    async def _extend_to_install(self, deadline: asyncio.Timeout) -> bool:
+        """Put the start deadline off while a package runner may still be installing the server.
+
+        Returns:
+            Whether that is what the server was at when the deadline passed.
+        """
+        if not installation.may_install(self._server):
+            return False
+        limit = f"{installation.INSTALL_SECONDS:g} s (startup_timeout sets another limit)"
+        return await installation.extend(
+            deadline,
+            lambda: self._lines is None or self._lines.installing,
+            lambda: self._warn(
+                f"does not run yet: {self._server.command} may still be installing it, and has {limit}"
+            ),
+        )
 
     @asynccontextmanager
     async def _connected(self) -> AsyncIterator[None]:
@@ -320,7 +348,7 @@ class Connection:
                     dispatcher,
                     self._server.protocol,
                     self._era,
-                    patience=self._server.startup_timeout / _PROBE_SHARE,
+                    patience=start_deadline(self._server).seconds / _PROBE_SHARE,
                 )
                 self.timings["handshake"] = _since(handshake)
                 self.info = describe(session)

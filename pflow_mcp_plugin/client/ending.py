@@ -64,14 +64,15 @@ class ProcessEnd:
             self.exit_code = self._process.returncode
         return True
 
-    async def bring_about(self, grace: float) -> None:
+    async def bring_about(self, grace: float, *, after_sigterm: float = EXIT_GRACE) -> None:
         """Wait for the end; then SIGTERM to the group, then SIGKILL.
 
         Args:
             grace: Seconds to wait before the first signal.
+            after_sigterm: Seconds to wait before the second.
         """
         if not await self.reached(grace):
             self._process.signal_group(signal.SIGTERM)
-            await self.reached(EXIT_GRACE)
+            await self.reached(after_sigterm)
         self._process.signal_group(signal.SIGKILL)
         await self.reached(EXIT_GRACE)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from pflow_mcp_plugin.client.deadlines import Deadline
 from pflow_mcp_plugin.client.exchange import Exchange
 from pflow_mcp_plugin.client.failures import Evidence, explain, in_words, leaves
+from pflow_mcp_plugin.client.stderr_files import StderrFiles
 from pflow_mcp_plugin.errors import McpError, Phase
 from pflow_mcp_plugin.exchange import Launch
 from pflow_mcp_plugin.redaction import Redactor
@@ -27,15 +28,17 @@ class Explainer:
     Args:
         launch: The server.
         process: Its process, if it was started for this connection.
+        files: Keep what it wrote to stderr.
 
     Attributes:
         lines: The transport, once there is one that has lines.
     """
 
-    def __init__(self, launch: Launch, process: ServerProcess | None) -> None:
+    def __init__(self, launch: Launch, process: ServerProcess | None, files: StderrFiles) -> None:
         self.lines: StdioTransport | SocketTransport | None = None
         self._launch = launch
         self._process = process
+        self._files = files
         self._redactor = Redactor()
         self._redactor.add(launch.secrets)
 
@@ -67,10 +70,11 @@ class Explainer:
             deadline=passed.name if passed else "",
             returncode=await self._ended() if passed is None else None,
             stderr=self.lines.stderr.text if self.lines is not None else "",
+            keep=self._files.keep,
             seen=self.lines.seen if self.lines is not None else None,
             exchange=exchange,
             closed=closed,
-            unset=self._launch.unset,
+            blanks=self._launch.blanks,
             redactor=self._redactor,
         )
         return explain(error, evidence)

@@ -2,22 +2,40 @@
 
 from __future__ import annotations
 
+import math
 import os
+import sys
 import threading
-from typing import TYPE_CHECKING
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from contextlib import suppress
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
-    from asyncio import AbstractEventLoop, Runner
+    from asyncio import AbstractEventLoop
+
+T = TypeVar("T")
+_NAP_SECONDS = 0.25
+_END_SECONDS = 2.0
+"""How long the thread may take to end. One that hangs is left behind; a program can end without it."""
 
 
 class BackgroundLoop:
-    """An event loop in a thread of its own, counted by its users."""
+    """An event loop in a thread of its own, counted by its users.
 
-    def __init__(self) -> None:
+    Args:
+        load: Imports what the loop's users need there, in the loop's thread before it serves: Ctrl-C
+            does not reach that thread, and nobody has to wait for a loop that waits for an import.
+    """
+
+    def __init__(self, load: Callable[[], None] = lambda: None) -> None:
+        self._load = load
+        self._serving = threading.Event()
         self._lock = threading.Lock()
         self._users = 0
         self._owner = 0
-        self._runner: Runner | None = None
+        self._loop: AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._take_lock_anew)
@@ -26,40 +44,87 @@ class BackgroundLoop:
         """A thread of the parent may have held the lock when it forked; here is no such thread."""
         self._lock = threading.Lock()
 
+    @property
+    def serving(self) -> bool:
+        """Whether the loop has begun to do what it is given."""
+        return self._serving.is_set()
+
     def acquire(self) -> AbstractEventLoop:
         """Return the running loop; every call needs one `release`."""
         with self._lock:
-            if self._runner is None or self._owner != os.getpid():
-                self._runner = self._start()
+            if self._loop is None or self._owner != os.getpid():
+                self._loop = self._start()
+                self._users, self._owner = 0, os.getpid()
             self._users += 1
-            return self._runner.get_loop()
+            return self._loop
 
     def release(self) -> None:
-        """Give the loop back; the last one out stops it, cancels what still runs and joins its thread."""
+        """Give the loop back; the last one out stops it, cancels what still runs and waits for its thread."""
         with self._lock:
             self._users -= 1
-            if self._users or self._runner is None or self._thread is None:
+            if self._users or self._loop is None or self._thread is None:
                 return
-            runner, thread = self._runner, self._thread
-            self._runner, self._thread = None, None  # an interrupted wait must not leave a stopped loop here
-        loop = runner.get_loop()
+            loop, thread = self._loop, self._thread
+            self._loop, self._thread = None, None  # an interrupted wait must not leave a stopped loop here
         loop.call_soon_threadsafe(loop.stop)
-        thread.join()
+        thread.join(_END_SECONDS)
 
-    def _start(self) -> Runner:
-        import asyncio
-
-        runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)
-        runner.get_loop()  # made here, to be there for the first who asks
-        self._users, self._owner = 0, os.getpid()
-        self._thread = threading.Thread(target=_run, args=(runner,), name="pflow-mcp", daemon=True)
-        self._thread.start()
-        return runner
-
-
-def _run(runner: Runner) -> None:
-    with runner:
-        runner.get_loop().run_forever()
+    def _start(self) -> AbstractEventLoop:
+        """Start the thread, which makes the loop: Ctrl-C must not break that off half-way."""
+        created: Future[AbstractEventLoop] = Future()
+        self._serving = threading.Event()
+        arguments = (created, self._load, self._serving)
+        self._thread = threading.Thread(target=_run, args=arguments, name="pflow-mcp", daemon=True)
+        try:
+            self._thread.start()
+            return awaited(created)
+        except BaseException:  # Ctrl-C: nobody will use the loop, whenever it comes
+            created.add_done_callback(lambda done: done.result().call_soon_threadsafe(done.result().stop))
+            raise
 
 
-background_loop = BackgroundLoop()
+def awaited(future: Future[T], seconds: float = math.inf) -> T:
+    """Wait for a result; in short naps, as a Ctrl-C just before a wait does not end it.
+
+    Raises:
+        TimeoutError: There was none within that time.
+    """
+    end = time.monotonic() + seconds
+    while True:
+        try:
+            return future.result(_NAP_SECONDS)
+        except TimeoutError:
+            if future.done():
+                return future.result()
+            if time.monotonic() > end:
+                raise
+
+
+def _run(created: Future[AbstractEventLoop], load: Callable[[], None], serving: threading.Event) -> None:
+    import asyncio
+
+    with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
+        loop = runner.get_loop()
+        created.set_result(loop)
+        with suppress(Exception):  # the first connection fails by it in its turn, and says so
+            load()
+        serving.set()
+        loop.run_forever()
+
+
+def _load_sdk() -> None:
+    """Import what connections to started servers need; what HTTP needs comes with its first server."""
+    import anyio._backends._asyncio  # noqa: F401
+
+    import pflow_mcp_plugin.client.connection
+    import pflow_mcp_plugin.client.negotiation
+    import pflow_mcp_plugin.client.session
+    import pflow_mcp_plugin.client.sockets
+    import pflow_mcp_plugin.client.stdio  # noqa: F401
+
+    if sys.platform != "win32":
+        import fcntl  # noqa: F401
+        import termios  # noqa: F401
+
+
+background_loop = BackgroundLoop(_load_sdk)

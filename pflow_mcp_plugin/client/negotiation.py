@@ -6,6 +6,7 @@ Imported on the event loop's thread only, as `session` is.
 from __future__ import annotations
 
 import asyncio
+import re
 
 from mcp.client.session import DISCOVER_TIMEOUT_SECONDS
 from mcp.shared.exceptions import MCPError
@@ -14,11 +15,19 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSI
 from pydantic import ValidationError
 
 from pflow_mcp_plugin.client.session import Dispatcher, Session
+from pflow_mcp_plugin.contract.problems import PortableError
 
-_ERAS = ("auto", "handshake")
-"""Settings of `protocol` that name no version."""
 _HANDSHAKE_REFUSED = (UNSUPPORTED_PROTOCOL_VERSION, METHOD_NOT_FOUND, INVALID_PARAMS, INVALID_REQUEST)
 """Answers to `initialize` of a server that does not know it."""
+_VERSION_REFUSED = (UNSUPPORTED_PROTOCOL_VERSION, INVALID_PARAMS)
+"""The code of 2026-07-28, and the one before."""
+_REFUSES_VERSION = re.compile(
+    r"(unsupported|not supported|incompatible|unknown)\W.{0,20}\bprotocol[ _]?version"
+    r"|\bprotocol[ _]?version\b.{0,40}\b(unsupported|not supported|incompatible)",
+    re.IGNORECASE,
+)
+"""How servers over HTTP say it that answer with a code of no meaning."""
+_VERSION = re.compile(r"\b\d{4}-\d\d-\d\d\b")
 
 
 async def negotiate(
@@ -40,17 +49,52 @@ async def negotiate(
         era: What this server spoke last time; `handshake` saves the probe, unless it is refused.
         patience: Seconds that a silent server has to answer the probe; 10 at most.
     """
-    legacy = protocol == "handshake" or protocol in HANDSHAKE_PROTOCOL_VERSIONS
-    if legacy:
-        await _shake_hands(session, HANDSHAKE_PROTOCOL_VERSIONS[-1] if protocol in _ERAS else protocol)
-    elif protocol == "auto" and era == "handshake":
+    if protocol != "auto":
+        await _insist(session, dispatcher, protocol)
+    elif era == "handshake":
         await _shake_hands_or_discover(session)
-    elif protocol == "auto":
-        await _discover_or_initialize(session, dispatcher, patience)
     else:
-        await session.discover()
-    if protocol not in _ERAS and session.protocol_version != protocol:
+        await _discover_or_initialize(session, dispatcher, patience)
+
+
+async def _insist(session: Session, dispatcher: Dispatcher, protocol: str) -> None:
+    """Settle on one version, or on any of the handshake's."""
+    version = HANDSHAKE_PROTOCOL_VERSIONS[-1] if protocol == "handshake" else protocol
+    try:
+        await (
+            _shake_hands(session, version) if version in HANDSHAKE_PROTOCOL_VERSIONS else session.discover()
+        )
+    except (MCPError, RuntimeError, ValidationError) as refusal:
+        if dispatcher.ended:
+            raise
+        await _refuse_with_versions(session, version, refusal)
+        raise
+    if protocol not in ("handshake", session.protocol_version):
         raise VersionConflict(wanted=protocol, offered=[str(session.protocol_version)])
+
+
+async def _refuse_with_versions(session: Session, wanted: str, refusal: Exception) -> None:
+    """Raise `VersionConflict` if the server refused the version: it says which it speaks, or is asked.
+
+    Raises:
+        VersionConflict: With what the server speaks; other refusals are left to the caller.
+    """
+    if isinstance(refusal, MCPError):
+        conflict = version_conflict(refusal, wanted)
+        if conflict is not None:
+            raise conflict from refusal
+    try:
+        if wanted not in HANDSHAKE_PROTOCOL_VERSIONS:
+            await _shake_hands(session)
+        elif isinstance(refusal, MCPError) and refusal.code in _HANDSHAKE_REFUSED:
+            await session.discover()
+        else:
+            return
+    except VersionConflict as other:
+        raise VersionConflict(wanted=wanted, offered=other.offered) from refusal
+    except (MCPError, RuntimeError, ValidationError):
+        return
+    raise VersionConflict(wanted=wanted, offered=[str(session.protocol_version)]) from refusal
 
 
 async def _discover_or_initialize(session: Session, dispatcher: Dispatcher, patience: float) -> None:
@@ -74,8 +118,8 @@ async def _shake_hands_after_silence(session: Session) -> None:
     """Shake hands; a modern server that only starts slowly met the probe first, and says so."""
     try:
         await _shake_hands(session)
-    except MCPError as error:
-        if not set(_offered_versions(error)) & {*MODERN_PROTOCOL_VERSIONS}:
+    except VersionConflict as conflict:
+        if not set(conflict.offered) & {*MODERN_PROTOCOL_VERSIONS}:
             raise
         await session.discover()
 
@@ -98,14 +142,19 @@ async def _shake_hands(session: Session, offer: str = HANDSHAKE_PROTOCOL_VERSION
         await session.shake_hands(offer)
     except RuntimeError as error:
         raise VersionConflict(wanted=offer, offered=[str(error)]) from error
+    except MCPError as error:
+        conflict = version_conflict(error, offer)
+        if conflict is not None:
+            raise conflict from error
+        raise
 
 
-class VersionConflict(Exception):
+class VersionConflict(PortableError):
     """Both sides have no protocol version in common.
 
     Attributes:
         wanted: Our version.
-        offered: The server's.
+        offered: The server's, empty if it names none.
     """
 
     def __init__(self, *, wanted: str, offered: list[str]) -> None:
@@ -114,8 +163,21 @@ class VersionConflict(Exception):
         self.offered = offered
 
 
+def version_conflict(error: MCPError, wanted: str) -> VersionConflict | None:
+    """Return the conflict that an error of a server speaks of, None if it is about something else."""
+    offered = _offered_versions(error)
+    if (
+        not offered
+        and error.code != UNSUPPORTED_PROTOCOL_VERSION
+        and not _REFUSES_VERSION.search(error.message)
+    ):
+        return None
+    return VersionConflict(wanted=wanted, offered=[each for each in offered if each != wanted] or offered)
+
+
 def _offered_versions(error: MCPError) -> list[str]:
-    if error.code != UNSUPPORTED_PROTOCOL_VERSION or not isinstance(error.data, dict):
-        return []
-    supported = error.data.get("supported")
-    return [str(version) for version in supported] if isinstance(supported, list) else []
+    """Return what a server says that it speaks while it refuses a version: in the data, else in words."""
+    supported = error.data.get("supported") if isinstance(error.data, dict) else None
+    if error.code in _VERSION_REFUSED and isinstance(supported, list):
+        return [str(version) for version in supported]
+    return _VERSION.findall(error.message) if _REFUSES_VERSION.search(error.message) else []

@@ -17,11 +17,13 @@ class TailReader(asyncio.Protocol):
 
     def __init__(self) -> None:
         self._kept = bytearray()
+        self._seen = 0
         self.closed = asyncio.Event()
 
     def data_received(self, data: bytes) -> None:
         """Keep the end of what came."""
         self._kept += data
+        self._seen += len(data)
         if len(self._kept) > 2 * _TAIL:
             del self._kept[:-_TAIL]
 
@@ -31,19 +33,28 @@ class TailReader(asyncio.Protocol):
 
     @property
     def text(self) -> str:
-        """What is kept, decoded."""
-        return bytes(self._kept[-_TAIL:]).decode("utf-8", "replace")
+        """What is kept, decoded; it begins with a whole line where it has one."""
+        kept = bytes(self._kept[-_TAIL:])
+        if self._seen > _TAIL:
+            kept = kept[kept.find(b"\n") + 1 :] or kept
+        return kept.decode("utf-8", "replace")
 
 
 class ChunkReader(asyncio.Protocol):
-    """Hands every chunk to `on_data` and the end to `on_end`."""
+    """Hands every chunk to `on_data` and the end to `on_end`.
+
+    Attributes:
+        begun: Whether anything came.
+    """
 
     def __init__(self, on_data: Callable[[bytes], None], on_end: Callable[[], None]) -> None:
         self._on_data = on_data
         self._on_end = on_end
+        self.begun = False
 
     def data_received(self, data: bytes) -> None:
         """Pass it on."""
+        self.begun = True
         self._on_data(data)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -67,6 +78,14 @@ class PipeWriter(asyncio.BaseProtocol):
         self._given = 0
         self.lost = False
         self.unread = False
+
+    @property
+    def untouched(self) -> bool | None:
+        """Whether the other side has read nothing yet; None where that is not known."""
+        if self._transport is None or self._transport.is_closing():
+            return None
+        left = _bytes_left(self._transport.get_extra_info("pipe"))
+        return None if left is None else left == self._taken(self._transport)
 
     async def connect(self, pipe: IO[bytes]) -> None:
         """Take over the write end of a pipe."""

@@ -15,18 +15,21 @@ from contextlib import ExitStack, suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from pflow_mcp_plugin.client.loop import background_loop
+from pflow_mcp_plugin.client.loop import awaited, background_loop
 from pflow_mcp_plugin.client.reaper import Reaper, shared_reaper
 from pflow_mcp_plugin.client.reaper_process import end_marked
 from pflow_mcp_plugin.client.slot import Slot, closed
 from pflow_mcp_plugin.client.spawning import ServerProcess, spawn
+from pflow_mcp_plugin.client.stderr_files import StderrFiles
 from pflow_mcp_plugin.errors import CallFailed, ConfigError, ConnectionFailed, McpError, Where
 from pflow_mcp_plugin.exchange import CallResult, Launch, Listing, ToolCall
+from pflow_mcp_plugin.redaction import Redactor
 from pflow_mcp_plugin.trust.egress import require_safe
 from pflow_mcp_plugin.types import Server, ServerInfo
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop, Task
+    from pathlib import Path
 
     from pflow_mcp_plugin.client.connection import Connection
     from pflow_mcp_plugin.client.questions import Ask
@@ -37,7 +40,8 @@ T = TypeVar("T")
 _numbers = itertools.count(1)
 _LAST_WORDS_SECONDS = 2.0
 """How long calls may take to tell how they ended, once their connections are closed."""
-_NAP_SECONDS = 0.25
+_KILLED_SECONDS = 1.0
+"""How long connections may take to close once their servers were killed."""
 
 
 class Pool:
@@ -46,11 +50,16 @@ class Pool:
     Args:
         warn: Told what is worth a line to the user.
         ask: Answers what servers ask in mid-call; see `questions.Ask`. None declines.
+        stderr_folder: Takes what failing servers wrote to stderr, where an error shows only a part of
+            it; None keeps nothing.
     """
 
-    def __init__(self, warn: Callable[[str], None], ask: Ask | None = None) -> None:
+    def __init__(
+        self, warn: Callable[[str], None], ask: Ask | None = None, *, stderr_folder: Path | None = None
+    ) -> None:
         self._warn = warn
         self._ask = ask
+        self._files = StderrFiles(stderr_folder)
         self._pid = os.getpid()
         self._number = next(_numbers)
         self._lock = threading.Lock()
@@ -143,17 +152,21 @@ class Pool:
         try:
             for slot in self._slots.values():
                 slot.shut()
-            if self._slots:
+            if self._loop is not None and background_loop.serving:
                 self._await_end(self._submit_last(self._close_all()))
+            else:  # no connection was begun, and none will be
+                for slot in self._slots.values():
+                    slot.abandon()
         finally:
             self._release()
 
     def _await_end(self, closing: Future[None]) -> None:
         try:
-            _awaited(closing)
+            awaited(closing)
         except KeyboardInterrupt:  # the second Ctrl-C: servers get no time to end by themselves
             self._end_processes()
-            _awaited(closing)
+            with suppress(TimeoutError):  # the loop may hang
+                awaited(closing, _KILLED_SECONDS)
             raise
 
     def _with(
@@ -167,7 +180,7 @@ class Pool:
         slot.start()  # here, not on the loop: the process starts while the SDK loads
         future = self._submit(self._run(slot, run, safe_to_repeat=safe_to_repeat), launch)
         try:
-            return _awaited(future)
+            return awaited(future)
         except CancelledError:
             raise closed(launch, ran="unknown") from None
         except BaseException:
@@ -218,7 +231,7 @@ class Pool:
             if self._closed:
                 raise closed(launch)
             if launch.key not in self._slots:
-                self._slots[launch.key] = Slot(launch, self._spawn, self._tell, self._ask)
+                self._slots[launch.key] = Slot(launch, self._spawn, self._tell, self._ask, self._files)
             return self._slots[launch.key]
 
     def _tell(self, text: str) -> None:
@@ -235,7 +248,12 @@ class Pool:
             if self._reaper is None:
                 self._reaper = _acquire_reaper(launch)
             reaper = self._reaper
-        return spawn(launch.server, self._marked(reaper), reaper)
+        try:
+            return spawn(launch.server, self._marked(reaper), reaper)
+        except ConnectionFailed as error:
+            from pflow_mcp_plugin.client.failures import fit_to_show
+
+            raise fit_to_show(error, Redactor(launch.secrets)) from error.__cause__
 
     def _marked(self, reaper: Reaper) -> str:
         """Return the marker of this pool's processes; closed off, so that it begins no other pool's."""
@@ -256,7 +274,11 @@ class Pool:
         import asyncio
 
         if self._loop is None:
-            self._loop = background_loop.acquire()
+            try:
+                self._loop = background_loop.acquire()
+            except BaseException:  # Ctrl-C
+                work.close()
+                raise
         return asyncio.run_coroutine_threadsafe(work, self._loop)
 
     async def _close_all(self) -> None:
@@ -279,16 +301,6 @@ class Pool:
             last.callback(self._end_processes)
             if self._loop is not None:
                 background_loop.release()
-
-
-def _awaited(future: Future[T]) -> T:
-    """Wait for a result; in short naps, as a Ctrl-C just before a wait does not end it."""
-    while True:
-        try:
-            return future.result(_NAP_SECONDS)
-        except TimeoutError:
-            if future.done():
-                return future.result()
 
 
 def _forked(launch: Launch) -> CallFailed:

@@ -25,7 +25,8 @@ class Reaper:
 
     def __init__(self) -> None:
         self.marker = f"{os.getpid()}-{secrets.token_hex(8)}"
-        self._process, self._lifeline = _start(self.marker)
+        self._process, lifeline = _start(self.marker)
+        self._lifeline: int | None = lifeline
         self._lock = threading.Lock()
 
     def register(self, group: int) -> None:
@@ -38,12 +39,16 @@ class Reaper:
 
     def close(self) -> None:
         """End the reaper process; it ends what is still registered or marked first."""
-        os.close(self._lifeline)
+        with self._lock:
+            lifeline, self._lifeline = self._lifeline, None
+        if lifeline is not None:
+            os.close(lifeline)
         self._process.wait()
 
     def _send(self, line: bytes) -> None:
         with self._lock, contextlib.suppress(BrokenPipeError):
-            os.write(self._lifeline, line)
+            if self._lifeline is not None:  # else its number may be another file's by now
+                os.write(self._lifeline, line)
 
 
 def _start(marker: str) -> tuple[subprocess.Popen[bytes], int]:

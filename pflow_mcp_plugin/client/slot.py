@@ -6,7 +6,9 @@ happens on the event loop's thread, and needs no lock there.
 
 from __future__ import annotations
 
+import signal
 import threading
+import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -24,6 +26,10 @@ if TYPE_CHECKING:
 
     from pflow_mcp_plugin.client.connection import Connection
     from pflow_mcp_plugin.client.questions import Ask
+    from pflow_mcp_plugin.client.stderr_files import StderrFiles
+
+_ABANDON_SECONDS = 1.0
+"""How long a process to which nobody ever spoke has to end after SIGTERM."""
 
 
 class Slot:
@@ -34,6 +40,7 @@ class Slot:
         spawn: Starts its process.
         warn: Told what is worth a line to the user.
         ask: Answers what the server asks.
+        files: Keep what it wrote to stderr when it fails.
 
     Attributes:
         launch: The same; its era is what the server turned out to speak.
@@ -45,11 +52,13 @@ class Slot:
         spawn: Callable[[Launch], ServerProcess | None],
         warn: Callable[[str], None],
         ask: Ask | None,
+        files: StderrFiles,
     ) -> None:
         self.launch = launch
         self._start_process = spawn
         self._tell = warn
         self._ask = ask
+        self._files = files
         self._lock = threading.Lock()
         self._taken = False
         self._shut = False
@@ -98,6 +107,17 @@ class Slot:
         with self._lock:
             self._shut = True
 
+    def abandon(self) -> None:
+        """End a process that no connection came to take; call `shut` first."""
+        with self._lock:
+            process, self._process = self._process, None
+        if process is not None:
+            process.signal_group(signal.SIGTERM)
+            end = time.monotonic() + _ABANDON_SECONDS
+            while process.returncode is None and time.monotonic() < end:
+                time.sleep(0.005)
+            process.release()
+
     async def begin(self) -> None:
         """Open a connection in the background, if there is none."""
         if self._connection is None and not self._shut:
@@ -121,8 +141,7 @@ class Slot:
         if self._opening is not None:
             self._opening.cancel()
             await asyncio.wait({self._opening})
-        if self._process is not None:  # started, and no connection came to take it
-            self._process.release()
+        self.abandon()
         await asyncio.gather(*(connection.close() for connection in self._connections))
 
     async def _opened(self) -> None:
@@ -178,11 +197,18 @@ class Slot:
             await former.close()
 
     async def _connected(self) -> Connection:
-        """Connect; a server that ended on the probe is started once more, for the handshake."""
+        """Connect; a server that ended on the probe is started once more, for the handshake.
+
+        One that is reached over the wrong transport is told as such.
+        """
         connection = self._started(self.launch)
         try:
             await connection.open()
         except ConnectionFailed as error:
+            if is_remote(self.launch.server):
+                from pflow_mcp_plugin.client.transport_probe import recognized
+
+                raise await recognized(self.launch, error)  # noqa: B904 - which keeps the cause
             if connection.unheard or not _died_on_probe(self.launch, error):
                 raise
             connection = self._started(attrs.evolve(self.launch, era="handshake"))
@@ -192,7 +218,7 @@ class Slot:
     def _started(self, launch: Launch) -> Connection:
         from pflow_mcp_plugin.client.connection import Connection
 
-        return Connection(launch, self._take_process(), self._warn, self._ask)
+        return Connection(launch, self._take_process(), self._warn, self._ask, self._files)
 
     def _take_process(self) -> ServerProcess | None:
         """Return the process that waits to be connected to, else a new one; no other is started beside it."""

@@ -18,7 +18,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from pflow_mcp_plugin.client.ending import LAST_WORDS_SECONDS, ProcessEnd, see_through
+from pflow_mcp_plugin.client.ending import EXIT_GRACE, LAST_WORDS_SECONDS, ProcessEnd, see_through
+from pflow_mcp_plugin.client.installation import ROLL_BACK_SECONDS, runner
 from pflow_mcp_plugin.client.messages import MessageQueue, MessageSink, MessageStream, Observations
 from pflow_mcp_plugin.client.pipes import PipeWriter, TailReader, read_pipe
 from pflow_mcp_plugin.client.spawning import ServerProcess
@@ -61,6 +62,11 @@ class SocketTransport:
     def seen(self) -> Observations:
         """What was noticed on the way."""
         return self._messages.seen
+
+    @property
+    def installing(self) -> bool:
+        """Whether a package runner may still be installing the server: it does not listen yet."""
+        return self._process is not None and bool(runner(self._server)) and self._socket is None
 
     @property
     def unheard(self) -> bool:
@@ -152,7 +158,10 @@ class SocketTransport:
             return
         if self._process.popen.stdin is not None:
             self._process.popen.stdin.close()
-        await self._end_of.bring_about(0.0 if self.hung else _EXIT_GRACE)
+        await self._end_of.bring_about(
+            0.0 if self.hung else _EXIT_GRACE,
+            after_sigterm=ROLL_BACK_SECONDS if self.installing else EXIT_GRACE,
+        )
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self.stderr.closed.wait(), LAST_WORDS_SECONDS)
 

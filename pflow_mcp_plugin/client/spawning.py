@@ -14,6 +14,7 @@ from pathlib import Path
 
 from pflow_mcp_plugin.client.environment import child_environment
 from pflow_mcp_plugin.client.reaper import Reaper
+from pflow_mcp_plugin.config.showing import command_line
 from pflow_mcp_plugin.errors import ConnectionFailed, Where
 from pflow_mcp_plugin.types import Server
 
@@ -165,7 +166,7 @@ def _not_started(server: Server, error: Exception) -> ConnectionFailed:
     return ConnectionFailed(
         f"Server {server.name} could not be started: {reason}: {server.command}",
         where=Where(server=server.name, phase="start"),
-        next_step=f"run the command by itself to see why: {server.command}",
+        next_step=f"run the command by itself to see why: {command_line(server)}",
     )
 
 

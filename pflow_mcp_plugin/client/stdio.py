@@ -12,6 +12,7 @@ from collections.abc import Callable
 from types import TracebackType
 
 from pflow_mcp_plugin.client.ending import EXIT_GRACE, LAST_WORDS_SECONDS, ProcessEnd, see_through
+from pflow_mcp_plugin.client.installation import ROLL_BACK_SECONDS
 from pflow_mcp_plugin.client.messages import MessageQueue, MessageSink, MessageStream, Observations
 from pflow_mcp_plugin.client.pipes import ChunkReader, PipeWriter, TailReader, read_pipe
 from pflow_mcp_plugin.client.spawning import ServerProcess
@@ -25,6 +26,7 @@ class StdioTransport:
 
     Args:
         process: The server.
+        installs: Whether it is started by a package runner, which may have to install it first.
         line_cap: MiB that one message may have.
         write_seconds: How long the server may refuse to read.
         warn: Told, once, that the server writes lines that are no messages.
@@ -36,13 +38,21 @@ class StdioTransport:
     """
 
     def __init__(
-        self, process: ServerProcess, *, line_cap: float, write_seconds: float, warn: Callable[[str], None]
+        self,
+        process: ServerProcess,
+        *,
+        line_cap: float,
+        write_seconds: float,
+        warn: Callable[[str], None],
+        installs: bool = False,
     ) -> None:
         self.process = process
         self.stderr = TailReader()
         self._writer = PipeWriter(write_seconds)
         self._messages = MessageStream(self._writer, line_cap, warn)
+        self._reader = ChunkReader(self._messages.feed, self._on_end)
         self._transports: list[asyncio.ReadTransport] = []
+        self._installs = installs
         self._end_of = ProcessEnd(process)
         self.finished = False
         self.hung = False
@@ -60,8 +70,7 @@ class StdioTransport:
         assert popen.stdin is not None and popen.stdout is not None and popen.stderr is not None  # noqa: PT018, S101 - spawned with pipes
         await self._writer.connect(popen.stdin)
         self._transports.append(await read_pipe(self.stderr, popen.stderr))
-        reader = ChunkReader(self._messages.feed, self._on_end)
-        self._transports.append(await read_pipe(reader, popen.stdout))
+        self._transports.append(await read_pipe(self._reader, popen.stdout))
         self._messages.read_from(self._transports[-1])
 
     async def __aexit__(
@@ -79,14 +88,26 @@ class StdioTransport:
                 await self.exited(LAST_WORDS_SECONDS)
             self._end_of.expect()
             self._messages.incoming.end()
+            installing = self.installing
             await self._writer.close(0.5)
-            await self._end_of.bring_about(_HUNG_GRACE if self.hung or self.seen.broken else EXIT_GRACE)
+            await self._end_of.bring_about(
+                _HUNG_GRACE if self.hung or self.seen.broken else EXIT_GRACE,
+                after_sigterm=ROLL_BACK_SECONDS if installing else EXIT_GRACE,
+            )
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self.stderr.closed.wait(), LAST_WORDS_SECONDS)
         finally:
             for transport in self._transports:
                 transport.close()
             self.process.release()
+
+    @property
+    def installing(self) -> bool:
+        """Whether the server may still be being installed: it has read nothing, or said nothing, so far."""
+        if not self._installs or self.finished:
+            return False
+        untouched = self._writer.untouched
+        return not self._reader.begun if untouched is None else untouched
 
     @property
     def seen(self) -> Observations:

@@ -31,10 +31,17 @@ def over_lines(
     server: Server, process: ServerProcess | None, warn: Callable[[str], None]
 ) -> StdioTransport | SocketTransport:
     """Return the transport of any other server; it ends the process with the connection."""
+    from pflow_mcp_plugin.client.installation import runner
     from pflow_mcp_plugin.client.sockets import SocketTransport
     from pflow_mcp_plugin.client.stdio import StdioTransport
 
     if server.transport != "stdio":
         return SocketTransport(server, process, warn)
     assert process is not None  # noqa: S101 - the pool spawned it
-    return StdioTransport(process, line_cap=server.max_line_mb, write_seconds=server.call_timeout, warn=warn)
+    return StdioTransport(
+        process,
+        line_cap=server.max_line_mb,
+        write_seconds=server.call_timeout,
+        warn=warn,
+        installs=bool(runner(server)),
+    )

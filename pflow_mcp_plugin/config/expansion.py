@@ -17,8 +17,8 @@ from pflow_mcp_plugin.config import auth, fields, references, secrecy
 from pflow_mcp_plugin.config.references import Reference
 from pflow_mcp_plugin.config.refusal import refuse_errors
 from pflow_mcp_plugin.config.schema import server_path
-from pflow_mcp_plugin.contract import Problem, Settings
-from pflow_mcp_plugin.exchange import Launch
+from pflow_mcp_plugin.contract import Host, Problem, Settings
+from pflow_mcp_plugin.exchange import Launch, setting
 from pflow_mcp_plugin.types import Server
 
 Lookup = Callable[[str], str | None]
@@ -44,6 +44,11 @@ def environment_lookup(settings: Settings | None = None) -> Lookup:
         return value if value is not None or settings is None else settings.get(name)
 
     return lookup
+
+
+def host_lookup(host: Host) -> Lookup:
+    """Return the lookup of variables: the environment, then the settings where the host has some."""
+    return environment_lookup(host.settings)
 
 
 def expand(
@@ -72,6 +77,7 @@ def expand(
     if server.transport in ("http", "sse"):
         expansion.own = {key: env[key] for key in env if not expansion.lacks(server.env[key])}
         expansion.unset.clear()
+        expansion.empty.clear()
     expanded = attrs.evolve(server, env=env, **expansion.reach())
     refuse_errors(f"Server {server.name}", expansion.problems, server=server.name)
     secrets = {
@@ -85,6 +91,7 @@ def expand(
         fingerprint=fingerprint,
         secrets=tuple(sorted(value for value in secrets if len(value) >= _SHORTEST)),
         unset=tuple(expansion.unset),
+        empty=tuple(expansion.empty),
         era=era,
     )
 
@@ -98,6 +105,7 @@ class _Expansion:
         self.own: Mapping[str, str] = {}
         """An http server's own `env`, which is there for expansion only."""
         self.unset: dict[str, None] = {}
+        self.empty: dict[str, None] = {}
         self.values: set[str] = set()
         self.problems: list[Problem] = []
 
@@ -110,8 +118,8 @@ class _Expansion:
 
         def value(ref: Reference) -> str:
             found = self._value(ref)
-            if found is None:
-                self.unset[ref.name] = None
+            if not found and ref.default is None:
+                (self.unset if found is None else self.empty)[ref.name] = None
             return self._noted(ref, found or "", secret=True)
 
         return references.substitute(text, value)
@@ -201,8 +209,7 @@ class _Expansion:
 
 def _lacking(path: str, name: str, *, is_set: bool) -> Problem:
     wrong = f"variable {name} is {'empty' if is_set else 'not set'}"
-    step = f'Set it: export {name}=..., or add it to "env" in the settings file (pflow config path shows it)'
-    return fields.fault(path, wrong, step)
+    return fields.fault(path, wrong, f"Set it: export {name}=..., or keep it: {setting(name)}")
 
 
 def _literal_secrets(server: Server) -> Iterator[str]:

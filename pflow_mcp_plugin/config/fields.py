@@ -156,7 +156,8 @@ def flag(path: str, value: Any) -> Iterator[Problem]:
 
 def number(*, above: float | None = None, least: float | None = None, most: float) -> Check:
     """Make a check for numbers: `above` excludes its bound, `least` and `most` include theirs."""
-    low = f"more than {above:g}" if above is not None else f"at least {least:g}"
+    of = "" if above is not None else "of "
+    low = f"greater than {above:g}" if above is not None else f"at least {least:g}"
 
     def check(path: str, value: Any) -> Iterator[Problem]:
         if isinstance(value, bool) or not isinstance(value, int | float):
@@ -164,8 +165,8 @@ def number(*, above: float | None = None, least: float | None = None, most: floa
             return
         high_enough = value > above if above is not None else value >= (least or 0)
         if not (high_enough and value <= most):
-            step = f"Write a number from {above if above is not None else least:g} to {most:g}"
-            yield fault(path, f"Must be {low} and at most {most:g}, not {_short(value)}", step)
+            wrong = f"Must be {low} and at most {most:g}, not {_short(value)}"
+            yield fault(path, wrong, f"Write a number {of}{low}, at most {most:g}")
 
     return check
 

@@ -6,14 +6,17 @@ Nothing is checked here but the shape: the tables go through `schema` when they 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+import re
+import shlex
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import attrs
 
-from pflow_mcp_plugin import storage
-from pflow_mcp_plugin.config import schema, toml
+from pflow_mcp_plugin import naming, storage
+from pflow_mcp_plugin.config import dialects, schema, toml
+from pflow_mcp_plugin.config.dialects import Fitted
 from pflow_mcp_plugin.contract import PflowError
 
 FORMS = (
@@ -40,6 +43,12 @@ _HINTS = (
 )
 
 
+_LAUNCHERS = ("npx", "uvx", "bunx", "pipx")
+"""Programs that fetch and start a server: what follows is its package, and none is a server's name."""
+
+_DESCRIBING = ("command", "url", "path", *dialects.URLS)
+
+
 @attrs.frozen(kw_only=True)
 class Flags:
     """The options of `add` that describe a server.
@@ -63,7 +72,7 @@ class Flags:
     trust_readonly: bool = False
 
 
-def read(words: Sequence[str], flags: Flags) -> dict[str, Any]:
+def read(words: Sequence[str], flags: Flags) -> Fitted:
     """Return the server tables that the arguments of `add` describe.
 
     Args:
@@ -76,20 +85,33 @@ def read(words: Sequence[str], flags: Flags) -> dict[str, Any]:
         storage.StoreError: It cannot be read.
     """
     first = words[0].strip() if words else ""
-    if first.startswith("{"):
+    if first.startswith(("{", "[")):
         return _alone(words, flags, "JSON", lambda: from_json(words[0], "The JSON"))
     if len(words) == 1 and _is_file(first):
         return _alone(words, flags, "a file", lambda: from_file(Path(first)))
     if len(words) < 2:
         raise _no_form(first)
-    if words[1].lstrip().startswith("{"):
-        return _alone(words[1:], flags, "JSON", lambda: {words[0]: _named(words[1])})
-    if _is_url(words[1]):
-        return {words[0]: _remote(words, flags)}
-    return {words[0]: _local(words, flags)}
+    if words[1].lstrip().startswith(("{", "[")):
+        return _alone(words[1:], flags, "JSON", lambda: _named(words[0], words[1]))
+    if words[0] in _LAUNCHERS:
+        raise nameless(words)
+    table = _remote(words, flags) if _is_url(words[1]) else _local(words, flags)
+    return Fitted(tables={words[0]: table})
 
 
-def from_file(path: Path) -> dict[str, Any]:
+def nameless(command: Sequence[str]) -> PflowError:
+    """Return the error about a command that no name of a server stands before."""
+    package = next((word for word in command[1:] if not word.startswith("-")), "")
+    is_told = command[0] in _LAUNCHERS and package
+    name = naming.server_name(_short(package)) if is_told else "NAME"
+    return PflowError(
+        "The server needs a name of its own, which stands before its command",
+        kind="usage",
+        suggestions=(f"pflow mcp add {name} -- {shlex.join(command)}",),
+    )
+
+
+def from_file(path: Path) -> Fitted:
     """Return the server tables in a JSON or TOML file.
 
     Raises:
@@ -109,7 +131,7 @@ def from_file(path: Path) -> dict[str, Any]:
     return from_json(text, str(path))
 
 
-def from_json(text: str, origin: str) -> dict[str, Any]:
+def from_json(text: str, origin: str) -> Fitted:
     """Return the server tables in a JSON text.
 
     Args:
@@ -122,18 +144,21 @@ def from_json(text: str, origin: str) -> dict[str, Any]:
     return servers_in(_decoded(text, origin), origin)
 
 
-def servers_in(document: Any, origin: str) -> dict[str, Any]:
-    """Return the server tables of a document: `mcpServers`, the older `servers`, or a direct map.
+def servers_in(document: Any, origin: str) -> Fitted:
+    """Return the server tables of a document, made to fit where another client wrote them.
+
+    It is `mcpServers`, the older `servers`, a direct map of names, or a server, or a list of them,
+    that says its `name` itself.
 
     Raises:
         PflowError: It has none of these shapes, or no server.
     """
-    tables = _tables(document)
+    tables = _tables(document, origin)
     if tables is None:
         raise _no_shape(document, origin)
     if not tables:
         raise PflowError(f"{origin} holds no server", suggestions=FORMS, kind="usage")
-    return {name: _modern(table) for name, table in tables.items()}
+    return dialects.fitted(tables)
 
 
 def _decoded(text: str, origin: str) -> Any:
@@ -145,35 +170,56 @@ def _decoded(text: str, origin: str) -> Any:
         raise PflowError(f"{origin} is nested too deeply", kind="usage") from error
 
 
-def _named(text: str) -> Any:
+def _named(name: str, text: str) -> Fitted:
     """Return the table of one server, whose name stands beside it."""
     table = _decoded(text, "The JSON")
-    if _tables(table):
+    if _tables(table, "The JSON"):
         raise PflowError("The JSON names its servers itself", suggestions=("Leave NAME out",), kind="usage")
-    return _modern(table)
+    return dialects.fitted_table(name, table)
 
 
-def _tables(document: Any) -> Mapping[str, Any] | None:
+def _tables(document: Any, origin: str) -> Mapping[str, Any] | None:
+    if isinstance(document, list):
+        return _listed(document, origin)
     if not isinstance(document, Mapping):
         return None
+    if _names_itself(document):
+        return _listed([document], origin)
     for key in (schema.SERVERS, "servers"):
         inner = document.get(key)
-        if isinstance(inner, Mapping) and not _is_server(inner):
-            return inner
+        if isinstance(inner, list) or (isinstance(inner, Mapping) and not _is_server(inner)):
+            return _tables_below(inner, f"{key} of {origin}")
     if schema.SERVERS in document or _is_server(document):
         return None
     return document if any(isinstance(value, Mapping) for value in document.values()) else None
 
 
+def _tables_below(inner: Mapping[str, Any] | list[Any], origin: str) -> Mapping[str, Any]:
+    return _listed(inner, origin) if isinstance(inner, list) else inner
+
+
+def _listed(servers: list[Any], origin: str) -> dict[str, Any]:
+    """Return the tables of servers that say their names themselves."""
+    tables: dict[str, Any] = {}
+    for number, server in enumerate(servers, start=1):
+        name = server.get("name") if isinstance(server, Mapping) else None
+        if not isinstance(name, str) or not name:
+            step = 'Write {"name": "NAME", "command": ...}, or {"NAME": {"command": ...}} without a list'
+            raise PflowError(f"{origin}: item {number} has no name", suggestions=(step,), kind="usage")
+        if name in tables:
+            raise PflowError(f"{origin}: {name} stands twice", suggestions=("Rename one",), kind="usage")
+        tables[name] = {key: value for key, value in server.items() if key != "name"}
+    return tables
+
+
+def _names_itself(table: Mapping[str, Any]) -> bool:
+    return isinstance(table.get("name"), str) and (
+        _is_server(table) or any(isinstance(table.get(key), str) for key in ("type", "transport"))
+    )
+
+
 def _is_server(table: Mapping[str, Any]) -> bool:
-    return any(isinstance(table.get(key), str) for key in ("command", "url", "path"))
-
-
-def _modern(table: Any) -> Any:
-    """Return a server's table with the older `transport` as `type`."""
-    if not isinstance(table, Mapping) or "transport" not in table or "type" in table:
-        return table
-    return {"type" if key == "transport" else key: value for key, value in table.items()}
+    return any(isinstance(table.get(key), str) for key in _DESCRIBING)
 
 
 def _no_shape(document: Any, origin: str) -> PflowError:
@@ -181,7 +227,7 @@ def _no_shape(document: Any, origin: str) -> PflowError:
         step = 'Put it below a name: {"NAME": {"command": ...}}'
         return PflowError(f"{origin} describes a server without a name", suggestions=(step,), kind="usage")
     wrong = f"{origin} has none of the shapes of a server config"
-    step = 'Write {"mcpServers": {"NAME": {"command": "npx", "args": [...]}}}'
+    step = 'Write {"mcpServers": {"NAME": {"command": "npx", "args": ["-y", "PACKAGE"]}}}'
     return PflowError(wrong, suggestions=(step,), kind="usage")
 
 
@@ -214,13 +260,18 @@ def _is_url(word: str) -> bool:
     return word.lower().startswith(("http://", "https://"))
 
 
-def _alone(words: Sequence[str], flags: Flags, what: str, read: Any) -> dict[str, Any]:
+def _short(package: str) -> str:
+    """Return what people call a package: `github` for `@modelcontextprotocol/server-github@1.2`."""
+    words = package.rpartition("/")[2].partition("@")[0].partition("==")[0]
+    return re.sub(r"^(mcp-)?server-|-mcp(-server)?$", "", words) or words
+
+
+def _alone(words: Sequence[str], flags: Flags, what: str, read: Callable[[], Fitted]) -> Fitted:
     if len(words) > 1:
         step = "Put the whole JSON in single quotes" if what == "JSON" else FORMS[2]
         raise PflowError(f"Nothing may follow {what}", suggestions=(step,), kind="usage")
     _refuse(flags, ("env", "headers", "bearer", "cwd", "type", "insecure", "trust_readonly"), what)
-    tables: dict[str, Any] = read()
-    return tables
+    return read()
 
 
 def _local(words: Sequence[str], flags: Flags) -> dict[str, Any]:

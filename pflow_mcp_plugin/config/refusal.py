@@ -7,11 +7,9 @@ from collections.abc import Sequence
 from pflow_mcp_plugin.contract import Problem
 from pflow_mcp_plugin.errors import ConfigError, Where
 
-_SHOWN = 20
-
 
 def refusal(subject: str, problems: Sequence[Problem], *, server: str = "") -> ConfigError:
-    """Return the error about `subject`, which tells every problem.
+    """Return the error about `subject`: one problem stands in its message, several in `problems` only.
 
     Args:
         subject: What the problems are about, e.g. `Server github`.
@@ -24,10 +22,7 @@ def refusal(subject: str, problems: Sequence[Problem], *, server: str = "") -> C
         place = f" ({problem.path})" if problem.path else ""
         message = f"{subject}: {problem.message}{place}"
         return ConfigError(message, where=where, next_step=problem.suggestion, problems=(problem,))
-    lines = [f"{subject}: {len(problems)} problems", *(f"  {problem}" for problem in problems[:_SHOWN])]
-    if len(problems) > _SHOWN:
-        lines.append(f"  and {len(problems) - _SHOWN} more")
-    return ConfigError("\n".join(lines), where=where, problems=tuple(problems))
+    return ConfigError(f"{subject}: {len(problems)} problems", where=where, problems=tuple(problems))
 
 
 def refuse_errors(subject: str, problems: Sequence[Problem], *, server: str = "") -> None:

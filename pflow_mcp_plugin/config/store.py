@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import copy
 import os
 from collections.abc import Callable, Iterable, Mapping
@@ -36,11 +37,22 @@ class Change:
     warnings: tuple[Problem, ...] = ()
 
 
+@attrs.frozen
+class _Seen:
+    """What was last read: which file, what is in it, and its servers as far as they were asked for."""
+
+    signature: object
+    document: dict[str, Any]
+    servers: dict[str, Server] = attrs.field(factory=dict)
+
+
 class ServerStore:
     """The servers in `mcp-servers.toml`.
 
-    Reading takes no lock; a change is made under one and written whole. What is not a server,
-    and fields that are not known, stay as they are. A corrupt file is never written over.
+    Reading takes no lock; a change is made under one and replaces the text of that server's table
+    only: comments, order and fields that are not known stay as they are. The whole file is written
+    anew where that cannot be done, a server inside an inline table for one. Comments that are lost
+    are kept in a copy of the file. A corrupt file is never written over.
 
     Args:
         path: The file; it need not exist.
@@ -48,7 +60,7 @@ class ServerStore:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._seen: tuple[object, dict[str, Any]] | None = None
+        self._seen: _Seen | None = None
 
     def names(self) -> tuple[str, ...]:
         """Return the names of all servers, in the order of the file.
@@ -69,15 +81,17 @@ class ServerStore:
     def get(self, name: str) -> Server:
         """Return a server, with the file's defaults filled in; only its own table is checked.
 
+        It is checked once, and the same object is returned until the file changes.
+
         Raises:
             ServerNotConfigured: There is none of that name.
             ConfigError: Its table or the defaults have mistakes; `problems` holds all of them.
             storage.CorruptFile: The file is no TOML.
         """
-        table, defaults = self._table(name), self._defaults()
-        problems = [*schema.check_defaults(defaults), *schema.check_server(name, table, defaults)]
-        refuse_errors(f"Server {name}", problems, server=name)
-        return schema.build(name, table, defaults)
+        known = self._read().servers
+        if name not in known:
+            known[name] = self._checked(name)
+        return known[name]
 
     def fingerprint(self, name: str) -> str:
         """Return the hash of what decides which tools a server has; see `schema.fingerprint`.
@@ -98,6 +112,19 @@ class ServerStore:
             message = f"{self.path} may hold secrets and can be read by others"
             found.append(fields.advice("", message, f"chmod 600 {self.path}"))
         return [attrs.evolve(problem, source=str(self.path)) for problem in found]
+
+    def refused(self, tables: Mapping[str, Any]) -> dict[str, list[Problem]]:
+        """Return the mistakes that keep servers from being added, by name; none of those without.
+
+        Raises:
+            storage.CorruptFile: The file is no TOML.
+        """
+        found = {
+            name: schema.check_server(name, schema.clean(table), self._defaults())
+            for name, table in tables.items()
+        }
+        errors = {name: [it for it in problems if it.severity == "error"] for name, problems in found.items()}
+        return {name: problems for name, problems in errors.items() if problems}
 
     def add(self, tables: Mapping[str, Any]) -> Change:
         """Add servers, or replace those of the same names; all of them or none.
@@ -124,7 +151,9 @@ class ServerStore:
         kept = self._change(change)
         return Change(
             added=tuple(name for name in cleaned if name not in before),
-            replaced=tuple(name for name in cleaned if name in before and before[name] != cleaned[name]),
+            replaced=tuple(
+                name for name in cleaned if name in before and not _is_same(before[name], cleaned[name])
+            ),
             warnings=(*problems, *kept),
         )
 
@@ -151,26 +180,35 @@ class ServerStore:
             old = toml.decode(self.path, content or b"")
             new = copy.deepcopy(old)
             change(new)
-            if new == old:
+            if _is_same(new, old):
                 return ()
-            written = self._encoded(new)
-            warnings = self._keep_comments(content)
+            written = self._encoded(content or b"", old, new)
+            warnings = self._keep_comments(content, written)
             storage.write_atomic(self.path, written)
             return warnings
 
-    def _encoded(self, document: Mapping[str, Any]) -> bytes:
+    def _encoded(self, content: bytes, old: Mapping[str, Any], new: Mapping[str, Any]) -> bytes:
+        """Return the file with the servers' new tables in its text; written whole where that fails."""
         try:
-            return toml.encode(document)
+            edited = _edited(content, old.get(schema.SERVERS, {}), new[schema.SERVERS])
+            return edited if self._holds(edited, new) else toml.encode(new)
         except ValueError as error:
             wrong = f"{self.path}: nothing was written, for TOML cannot hold a value: {error}"
             raise ConfigError(wrong, where=Where(phase="config")) from error
 
-    def _keep_comments(self, content: bytes | None) -> tuple[Problem, ...]:
-        if content is None or not toml.has_comments(content):
+    def _holds(self, content: bytes, document: Mapping[str, Any]) -> bool:
+        try:
+            found = toml.decode(self.path, content)
+        except storage.CorruptFile:
+            return False
+        return _is_same({schema.SERVERS: {}, **found}, document)
+
+    def _keep_comments(self, content: bytes | None, written: bytes) -> tuple[Problem, ...]:
+        if content is None or toml.comments(content) <= toml.comments(written):
             return ()
         backup = self._free_backup(content)
         storage.write_atomic(backup, content)
-        message = f"{self.path.name} was written without its comments; the file as it was is kept in {backup}"
+        message = f"{self.path.name} has lost comments to this change; the file as it was is kept in {backup}"
         return (Problem(message=message, severity="warning", kind="config", source=str(self.path)),)
 
     def _free_backup(self, content: bytes) -> Path:
@@ -182,24 +220,35 @@ class ServerStore:
         return backup
 
     def _document(self) -> dict[str, Any]:
-        """Return the document, read again only when the file is another than the last time."""
+        return self._read().document
+
+    def _read(self) -> _Seen:
+        """Return what is in the file, read again only when it is another than the last time."""
         try:
             stat = self.path.stat()
         except FileNotFoundError:
-            return {}
+            return _Seen(None, {})
         except OSError as error:
             reason = f"could not be read: {error.strerror}"
             raise storage.StoreError(self.path, reason) from error
         signature = (stat.st_mtime_ns, stat.st_size, stat.st_ino)
-        if self._seen is None or self._seen[0] != signature:
-            self._seen = signature, toml.decode(self.path, storage.read_bytes(self.path) or b"")
-        return self._seen[1]
+        seen = self._seen
+        if seen is None or seen.signature != signature:
+            document = toml.decode(self.path, storage.read_bytes(self.path) or b"")
+            seen = self._seen = _Seen(signature, document)
+        return seen
 
     def _is_open_to_others(self) -> bool:
         try:
             return os.name == "posix" and bool(self.path.stat().st_mode & 0o077)
         except OSError:
             return False
+
+    def _checked(self, name: str) -> Server:
+        table, defaults = self._table(name), self._defaults()
+        problems = [*schema.check_defaults(defaults), *schema.check_server(name, table, defaults)]
+        refuse_errors(f"Server {name}", problems, server=name)
+        return schema.build(name, table, defaults)
 
     def _servers(self) -> Mapping[str, Any]:
         servers = self._document().get(schema.SERVERS, {})
@@ -228,6 +277,28 @@ def not_configured(name: str, known: Iterable[str]) -> ServerNotConfigured:
         step = f"Configured: {', '.join(names[:10])}. {step}"
     where = Where(server=name, phase="config")
     return ServerNotConfigured(f"Server {name} not configured", where=where, next_step=step, nearest=close)
+
+
+def _edited(content: bytes, old: Mapping[str, Any], new: Mapping[str, Any]) -> bytes:
+    from pflow_mcp_plugin.config.toml_edit import Layout
+
+    layout = Layout(content.decode("utf-8-sig"))
+    for name in old.keys() - new.keys():
+        layout.remove((schema.SERVERS, name))
+    for name, table in new.items():
+        if name not in old or not _is_same(old[name], table):
+            layout.put((schema.SERVERS, name), table)
+    mark = codecs.BOM_UTF8 if content.startswith(codecs.BOM_UTF8) else b""
+    return mark + str(layout).encode()
+
+
+def _is_same(value: Any, other: Any) -> bool:
+    """Whether two TOML values are the same; to Python 1 and true are equal, and nan is not itself."""
+    if isinstance(value, Mapping) and isinstance(other, Mapping):
+        return value.keys() == other.keys() and all(_is_same(value[key], other[key]) for key in value)
+    if isinstance(value, list | tuple) and isinstance(other, list | tuple):
+        return len(value) == len(other) and all(map(_is_same, value, other))
+    return type(value) is type(other) and (value == other or (value != value and other != other))  # noqa: PLR0124 - nan
 
 
 def _check_added(servers: Any, added: Mapping[str, Any], defaults: Any) -> list[Problem]:

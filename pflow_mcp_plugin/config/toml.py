@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,14 +12,17 @@ from typing import Any
 from pflow_mcp_plugin import storage
 
 _PLACE = re.compile(r"(?P<reason>.*) \(at (?:line (?P<line>\d+), column (?P<column>\d+)|end of document)\)")
-_COMMENT = re.compile(
-    r'"""(?:\\.|[^\\])*?"""'
-    r"|'''.*?'''"
+TOKEN = re.compile(
+    r'"""(?:\\.|[^\\])*?"{3,5}'
+    r"|'''.*?'{3,5}"
     r'|"(?:\\.|[^"\\\n])*"'
     r"|'[^'\n]*'"
-    r"|(?P<comment>#)",
+    r"|#[^\n]*"
+    r"|[\[\]{}\n]"
+    r"|[^\"'#\[\]{}\n]+",
     re.DOTALL,
 )
+"""What a valid TOML text is made of: strings, comments, brackets, line ends, and what is between them."""
 
 
 def decode(path: Path, content: bytes) -> dict[str, Any]:
@@ -38,6 +42,8 @@ def decode(path: Path, content: bytes) -> dict[str, Any]:
         raise _not_toml(path, text, error) from error
     except RecursionError as error:
         raise storage.CorruptFile(path, "not TOML: nested too deeply") from error
+    except ValueError as error:  # a number of thousands of digits
+        raise storage.CorruptFile(path, f"not TOML: {error}") from error
 
 
 def encode(document: Mapping[str, Any]) -> bytes:
@@ -54,10 +60,10 @@ def encode(document: Mapping[str, Any]) -> bytes:
         raise ValueError(str(error)) from error
 
 
-def has_comments(content: bytes) -> bool:
-    """Whether a valid TOML text has comments, which are lost when it is written anew."""
-    text = content.decode("utf-8-sig")
-    return any(found["comment"] for found in _COMMENT.finditer(text))
+def comments(content: bytes) -> Counter[str]:
+    """Return the comments in a valid TOML text, and how often each stands there."""
+    tokens = (found[0] for found in TOKEN.finditer(content.decode("utf-8-sig")))
+    return Counter(token.rstrip() for token in tokens if token.startswith("#"))
 
 
 def _not_toml(path: Path, text: str, error: tomllib.TOMLDecodeError) -> storage.CorruptFile:

@@ -21,6 +21,11 @@ def tool_folder(paths: Paths) -> Path:
     return paths.data / "servers"
 
 
+def stderr_folder(paths: Paths) -> Path:
+    """Return the folder of what failing servers wrote to stderr: a folder for each."""
+    return paths.state / "stderr"
+
+
 def stamp(config: Path, folder: Path) -> str:
     """Return a text that changes when the server config or a tool file does; by stat only."""
     try:

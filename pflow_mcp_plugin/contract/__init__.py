@@ -24,7 +24,13 @@ from pflow_mcp_plugin.contract.entries import (
     NodeSource,
     Sketch,
 )
-from pflow_mcp_plugin.contract.hookspecs import ENTRY_POINT_GROUP, PROJECT, hookimpl, hookspec
+from pflow_mcp_plugin.contract.hookspecs import (
+    ENTRY_POINT_GROUP,
+    HOST_ENTRY_POINT_GROUP,
+    PROJECT,
+    hookimpl,
+    hookspec,
+)
 from pflow_mcp_plugin.contract.hosts import (
     API,
     Host,
@@ -47,6 +53,7 @@ __all__ = [
     "ENTRY_POINT_GROUP",
     "EXIT_CODES",
     "FAILURES",
+    "HOST_ENTRY_POINT_GROUP",
     "PROJECT",
     "Command",
     "CommandLike",

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import attrs
 
-from pflow_mcp_plugin.contract.checks import flag, is_a, items, valid_name
+from pflow_mcp_plugin.contract.checks import flag, is_a, items, text, valid_name
 from pflow_mcp_plugin.contract.problems import PflowError
 
 _WORD = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
@@ -25,6 +25,8 @@ class Command:
         help: One line for the list of commands.
         load: `module:attribute` of a `CommandLike`, imported when the command runs.
         hidden: Left out of the list of commands.
+        group: One line about the group of commands that it is in, for the list of groups; of
+            several in one group, the first counts.
 
     Raises:
         ValueError: A field does not have that form; names it.
@@ -35,6 +37,7 @@ class Command:
     help: str = attrs.field(validator=valid_name)
     load: str = attrs.field()
     hidden: bool = attrs.field(default=False, validator=flag)
+    group: str = attrs.field(default="", validator=text)
 
     @path.validator
     def _check_path(self, attribute: attrs.Attribute[tuple[str, ...]], value: tuple[str, ...]) -> None:

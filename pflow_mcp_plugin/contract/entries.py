@@ -101,6 +101,9 @@ class Interface:
         actions: The actions that it may return.
         inputs: The keys it reads from the root of the shared store when no param is set.
         open: Whether it takes arguments beyond `params`.
+        open_outputs: Whether it may write keys beyond `outputs`: then a workflow may name them, and
+            they are found or not when it runs. None where nothing is known: a check then warns of
+            such a key and does not refuse it. The JSON form says True only.
 
     Raises:
         ValueError: A field is of the wrong type.
@@ -112,6 +115,7 @@ class Interface:
     actions: tuple[str, ...] = attrs.field(default=("default", "error"), converter=items, validator=each(str))
     inputs: tuple[str, ...] = attrs.field(default=(), converter=items, validator=each(str))
     open: bool = attrs.field(default=False, validator=flag)
+    open_outputs: bool | None = attrs.field(default=False, validator=is_a(bool, type(None)))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form of `registry describe`."""
@@ -123,6 +127,8 @@ class Interface:
         }
         if self.open:
             data["open"] = True
+        if self.open_outputs:
+            data["open_outputs"] = True
         return data
 
     @classmethod
@@ -134,6 +140,7 @@ class Interface:
             outputs=tuple(Field.from_dict(item) for item in data.get("outputs", ())),
             actions=tuple(data.get("actions", ("default", "error"))),
             open=data.get("open", False),
+            open_outputs=data.get("open_outputs", False),
         )
 
 

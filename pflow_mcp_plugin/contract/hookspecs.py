@@ -25,6 +25,7 @@ from pflow_mcp_plugin.contract.problems import Problem
 
 PROJECT = "pflow"
 ENTRY_POINT_GROUP = "pflow"
+HOST_ENTRY_POINT_GROUP = "pflow.hosts"
 
 hookspec = pluggy.HookspecMarker(PROJECT)
 hookimpl = pluggy.HookimplMarker(PROJECT)

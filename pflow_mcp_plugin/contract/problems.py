@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Literal
 
 import attrs
 
@@ -59,7 +59,23 @@ class Problem:
         return f"{where}{self.message}{step}"
 
 
-class PflowError(Exception):
+class PortableError(Exception):
+    """An exception that `pickle` and `copy` rebuild with all its fields, whatever its `__init__` takes.
+
+    Python's own way is to call the class with `args`, which fails where these are not what it takes: in
+    the result of another process, `multiprocessing.Pool` then waits for ever.
+    """
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _blank, (type(self), self.args), self.__dict__
+
+
+def _blank(kind: type[PortableError], args: tuple[object, ...]) -> PortableError:
+    """Return an exception without its fields."""
+    return kind.__new__(kind, *args)
+
+
+class PflowError(PortableError):
     """A failure that is shown to the user as it stands, without a traceback.
 
     The host acts on the fields `kind`, `action`, `ran`, `retryable` and `retry_after`; `details` are
@@ -70,7 +86,8 @@ class PflowError(Exception):
         kind: The envelope's `type`, which also decides the exit code.
         details: JSON values for the envelope's `details`.
         suggestions: Next steps, best first.
-        problems: The findings behind the failure, when it was found by checking.
+        problems: The findings behind the failure, when it was found by checking. The message of a single
+            one may tell it; several are shown below the message.
         action: The flow action that a node takes when it fails with this error.
         ran: Whether the work was done; None where the question does not arise.
         retryable: Whether the same work may succeed, and does no harm, when it is tried again.
@@ -108,6 +125,10 @@ class PflowError(Exception):
         self.retryable = retryable
         self.retry_after = retry_after
 
+    def __str__(self) -> str:
+        several = self.problems if len(self.problems) > 1 else ()
+        return "\n".join([self.message, *(f"  {problem}" for problem in several)])
+
     @property
     def exit_code(self) -> int:
         """The process exit code, see `EXIT_CODES`."""
@@ -128,13 +149,3 @@ class PflowError(Exception):
             "details": details,
             "suggestions": list(self.suggestions),
         }
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle and copy whole: exceptions are otherwise rebuilt from `args`, the message alone."""
-        return _restored, (type(self), self.args, self.__dict__.copy())
-
-
-def _restored(cls: type[PflowError], args: tuple[object, ...], fields: Mapping[str, object]) -> PflowError:
-    error = cls.__new__(cls, *args)
-    error.__dict__.update(fields)
-    return error

@@ -2,7 +2,8 @@
 
 Node types are worked out from the files when they are asked for. A node type begins with `mcp-`
 and its server's name, so the servers whose names it begins with are the only ones that can hold
-its tool, or another tool that claims the same name: a look-up reads their files alone.
+its tool, or another tool that claims the same name: a look-up reads their files alone, and of
+these only the tools that claim the name.
 """
 
 from __future__ import annotations
@@ -11,13 +12,14 @@ import os
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar
 
 import attrs
 
 from pflow_mcp_plugin import naming, storage
 from pflow_mcp_plugin.discovery import toolfile
-from pflow_mcp_plugin.discovery.toolfile import ToolFile
+from pflow_mcp_plugin.discovery.storedfile import StoredFile
+from pflow_mcp_plugin.discovery.toolfile import Head, ToolFile
 from pflow_mcp_plugin.types import Tool, ToolRecord
 
 if TYPE_CHECKING:
@@ -27,18 +29,25 @@ if TYPE_CHECKING:
 _Stamp = tuple[int, int, int]
 
 
-class _Named(NamedTuple):
-    content: ToolFile
-    tool: Tool
-    node: str
+_T = TypeVar("_T")
+_Pair = tuple[str, str]
 
-    def record(self) -> ToolRecord:
+
+class _Found(NamedTuple):
+    head: Head
+    tool: Tool
+
+    @property
+    def pair(self) -> _Pair:
+        return self.head.server, self.tool.name
+
+    def record(self, node: str) -> ToolRecord:
         return ToolRecord(
-            server=self.content.server,
-            node=self.node,
+            server=self.head.server,
+            node=node,
             tool=self.tool,
-            info=self.content.info,
-            manifest_hash=self.content.manifest_hash,
+            info=self.head.info,
+            manifest_hash=self.head.manifest_hash,
         )
 
 
@@ -60,7 +69,7 @@ class Catalog:
 
     folder: Path
     renames: Callable[[str], Mapping[str, str]] = _no_renames
-    _read: dict[str, tuple[_Stamp, ToolFile]] = attrs.field(factory=dict, repr=False, eq=False)
+    _read: dict[str, tuple[_Stamp, StoredFile]] = attrs.field(factory=dict, repr=False, eq=False)
 
     def servers(self) -> tuple[str, ...]:
         """Return the names of the synced servers, sorted."""
@@ -71,24 +80,21 @@ class Catalog:
         stems = (name.removesuffix(".json") for name in names if name.endswith(".json"))
         return tuple(sorted(stem for stem in stems if naming.is_server_name(stem)))
 
+    def head(self, server: str) -> Head | None:
+        """Return what the last sync of a server found but for the tools, None when there was none.
+
+        Raises:
+            storage.StoreError: The file cannot be read, or a newer pflow wrote it.
+        """
+        return self._of_stored(server, lambda stored: stored.head)
+
     def file(self, server: str) -> ToolFile | None:
         """Return what the last sync of a server found, None when there was none.
 
         Raises:
             storage.StoreError: The file cannot be read, or a newer pflow wrote it.
         """
-        path = self._path(server)
-        try:
-            stamp = _stamp(path.stat())
-        except FileNotFoundError:
-            return None
-        known = self._read.get(server)
-        if known is None or known[0] != stamp:
-            content = self._decode(path)
-            if content is None:
-                return None
-            known = self._read[server] = (stamp, content)
-        return known[1]
+        return self._of_stored(server, lambda stored: stored.whole)
 
     def set_aside(self, server: str) -> Path | None:
         """Return the newest corrupt file of a server that was moved aside, None if there is none."""
@@ -97,39 +103,37 @@ class Catalog:
 
     def find(self, node_type: str) -> ToolRecord | None:
         """Return the tool that a node type, or an alias `mcp-{server}-{raw tool}`, stands for."""
-        servers = self.fitting(node_type)
-        named = list(self._named(servers))
-        for found in named:
-            if found.node == node_type:
-                return found.record()
-        aliases = (it for it in named if node_type == f"{naming.PREFIX}{it.content.server}-{it.tool.name}")
-        alias = max(aliases, key=lambda found: len(found.content.server), default=None)
-        return alias.record() if alias else None
+        for record in self._rivals(node_type):
+            if record.node == node_type:
+                return record
+        for server in self.fitting(node_type):
+            raw = node_type.removeprefix(f"{naming.PREFIX}{server}-")
+            if any(tool.name == raw for tool in self._claiming(server, raw)):
+                return self.tool(server, raw)
+        return None
 
     def fitting(self, node_type: str) -> tuple[str, ...]:
         """Return the synced servers that a node type may belong to, the longest name first."""
-        rest = node_type.removeprefix(naming.PREFIX)
-        if rest == node_type:
-            return ()
-        names = (name for name in self.servers() if rest.startswith(name + "-"))
-        return tuple(sorted(names, key=len, reverse=True))
+        return tuple(_fitting(node_type, self.servers()))
 
     def tool(self, server: str, raw: str) -> ToolRecord | None:
         """Return a tool by server and raw name; a node type's own spelling of the name works too."""
-        content = self.file(server)
-        if content is None:
-            return None
-        tool = content.tool(raw) or _by_slug(content.tools, raw)
+        fitting = self._claiming(server, raw)
+        tool = next((tool for tool in fitting if tool.name == raw), None)
+        if tool is None and len(fitting) == 1 and naming.slug(raw) == raw:
+            tool = fitting[0]
         if tool is None:
             return None
-        rivals = self._named(self.fitting(self._claimed(server, tool.name)))
-        return next(it.record() for it in rivals if (it.content.server, it.tool.name) == (server, tool.name))
+        rivals = self._rivals(self._claimed(server, tool.name))
+        return next((it for it in rivals if (it.server, it.tool.name) == (server, tool.name)), None)
 
     def records(self, server: str | None = None) -> Iterator[ToolRecord]:
         """Yield every tool, or those of one server, with its node type."""
-        for found in self._named(self.servers()):
-            if server in (None, found.content.server):
-                yield found.record()
+        contents = [content for name in self.servers() if (content := self.file(name))]
+        found = [_Found(content, tool) for content in contents for tool in content.tools]
+        for record in self._named(found):
+            if server in (None, record.server):
+                yield record
 
     def clashes(self) -> dict[str, list[ToolRecord]]:
         """Return the node types that several tools lay claim to, with the names they got instead."""
@@ -174,27 +178,51 @@ class Catalog:
 
     def era(self, server: str, config_fingerprint: str) -> Literal["modern", "handshake"] | None:
         """Return what a server spoke at its last sync, if its config is still the same."""
-        content = self.file(server)
-        same = content is not None and content.config_fingerprint == config_fingerprint
-        return content.info.era if content and same else None
+        head = self.head(server)
+        same = head is not None and head.config_fingerprint == config_fingerprint
+        return head.info.era if head and same else None
 
     def fingerprint_of(self, server: str) -> str:
         """Return the fingerprint of the config that a server was last synced with, empty if never."""
-        content = self.file(server)
-        return content.config_fingerprint if content else ""
+        head = self.head(server)
+        return head.config_fingerprint if head else ""
 
-    def _named(self, servers: Iterable[str]) -> Iterator[_Named]:
-        contents = [content for server in servers if (content := self.file(server))]
-        pairs = [(content.server, tool.name) for content in contents for tool in content.tools]
-        renamed = {
-            (content.server, raw): name
-            for content in contents
-            for raw, name in self.renames(content.server).items()
-        }
-        names = naming.node_names(pairs, renamed)
-        for content in contents:
-            for tool in content.tools:
-                yield _Named(content, tool, names[content.server, tool.name])
+    def _rivals(self, node_type: str) -> Iterator[ToolRecord]:
+        """Yield the tools that may be named `node_type`, with the names they have."""
+        servers = self.servers()
+        known: dict[_Pair, _Found] = {}
+
+        def claiming(plain: str) -> list[_Pair]:
+            found = {it.pair: it for it in self._of_name(plain, _fitting(plain, servers))}
+            known.update(found)
+            return list(found)
+
+        naming.rivals(node_type, claiming)
+        return self._named(known.values())
+
+    def _of_name(self, plain: str, servers: Iterable[str]) -> Iterator[_Found]:
+        """Yield the tools that claim a node type, before collisions are looked at."""
+        for server in servers:
+            renames = self.renames(server)
+            part = plain.removeprefix(f"{naming.PREFIX}{server}-")
+            renamed = [raw for raw, name in renames.items() if naming.tool_part(name) == part]
+            tools = [tool for tool in self._claiming(server, part) if tool.name not in renames]
+            tools += [tool for raw in renamed for tool in self._claiming(server, raw) if tool.name == raw]
+            head = self.head(server) if tools else None
+            if head:
+                yield from (_Found(head, tool) for tool in tools)
+
+    def _claiming(self, server: str, tool: str) -> tuple[Tool, ...]:
+        """Return the tools of a server that node types spell as they spell `tool`."""
+        part = naming.tool_part(tool)
+        return self._of_stored(server, lambda stored: stored.claiming(part)) or ()
+
+    def _named(self, found: Iterable[_Found]) -> Iterator[ToolRecord]:
+        every = list(found)
+        servers = dict.fromkeys(it.head.server for it in every)
+        renamed = {(server, raw): name for server in servers for raw, name in self.renames(server).items()}
+        names = naming.node_names((it.pair for it in every), renamed)
+        return (it.record(names[it.pair]) for it in every)
 
     def _claimed(self, server: str, raw: str) -> str:
         return naming.node_name(server, self.renames(server).get(raw, raw))
@@ -202,37 +230,43 @@ class Catalog:
     def _path(self, server: str) -> Path:
         return self.folder / f"{server}.json"
 
-    def _decode(self, path: Path) -> ToolFile | None:
-        content = storage.read_bytes(path)
-        if content is None:
-            return None
+    def _of_stored(self, server: str, use: Callable[[StoredFile], _T]) -> _T | None:
+        """Return what `use` makes of a server's file; None if there is none, or it is corrupt."""
         try:
-            return _decode_for(path, content)
+            return self._used(server, use)
         except storage.CorruptFile:
-            return self._decode_or_set_aside(path)
+            return self._used_or_set_aside(server, use)
 
-    def _decode_or_set_aside(self, path: Path) -> ToolFile | None:
+    def _used_or_set_aside(self, server: str, use: Callable[[StoredFile], _T]) -> _T | None:
+        path = self._path(server)
         with storage.locked(path):
-            content = storage.read_bytes(path)  # a sync may have replaced it meanwhile
-            if content is None:
-                return None
             try:
-                return _decode_for(path, content)
+                return self._used(server, use)  # a sync may have replaced it meanwhile
             except storage.CorruptFile:
                 storage.set_aside(path)
                 return None
 
+    def _used(self, server: str, use: Callable[[StoredFile], _T]) -> _T | None:
+        path = self._path(server)
+        try:
+            stamp = _stamp(path.stat())
+        except FileNotFoundError:
+            return None
+        known = self._read.get(server)
+        if known is None or known[0] != stamp:
+            content = storage.read_bytes(path)
+            if content is None:
+                return None
+            known = self._read[server] = (stamp, StoredFile(path, content))
+        return use(known[1])
 
-def _decode_for(path: Path, content: bytes) -> ToolFile:
-    decoded = toolfile.decode(path, content)
-    if decoded.server != path.stem:
-        raise storage.CorruptFile(path, f"holds the tools of server {decoded.server}")
-    return decoded
 
-
-def _by_slug(tools: Iterable[Tool], name: str) -> Tool | None:
-    fitting = [tool for tool in tools if naming.slug(tool.name) == name]
-    return fitting[0] if len(fitting) == 1 else None
+def _fitting(node_type: str, servers: Iterable[str]) -> list[str]:
+    """Return the servers that a node type may belong to, the longest name first."""
+    rest = node_type.removeprefix(naming.PREFIX)
+    if rest == node_type:
+        return []
+    return sorted((name for name in servers if rest.startswith(name + "-")), key=len, reverse=True)
 
 
 def _stamp(status: os.stat_result) -> _Stamp:

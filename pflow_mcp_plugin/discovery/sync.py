@@ -17,7 +17,7 @@ from pflow_mcp_plugin.discovery.changes import Changes
 from pflow_mcp_plugin.discovery.launching import Lookup, launch
 from pflow_mcp_plugin.discovery.selection import allows
 from pflow_mcp_plugin.errors import ConnectionFailed, McpError, Where
-from pflow_mcp_plugin.exchange import Launch, Listing
+from pflow_mcp_plugin.exchange import Launch, Listing, setting
 from pflow_mcp_plugin.types import Server
 
 _AT_ONCE = 32
@@ -144,7 +144,10 @@ def _unforeseen(name: str, error: Exception) -> McpError:
 
 def _unset(ready: Launch) -> Iterator[str]:
     for variable in ready.unset:
-        yield f"Variable {variable} is not set: server {ready.server.name} is given an empty text for it"
+        yield (
+            f"Variable {variable} is not set: server {ready.server.name} is given an empty text for it "
+            f"(set it: {setting(variable)})"
+        )
 
 
 def _unknown_names(server: Server, listing: Listing) -> Iterator[str]:

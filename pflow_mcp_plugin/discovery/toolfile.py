@@ -1,15 +1,21 @@
-"""The content of one server's tool file, and its JSON form."""
+"""The content of one server's tool file, and its JSON form.
+
+The form is one JSON object, laid out so that one tool can be read without the others: its first
+line ends where the tools begin, and each tool stands on a line of its own. `index` gives the
+places, in bytes after the first line, at which the tools of a node type's last part begin; `size`
+is what all of these lines take. Who only wants the JSON needs neither.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from pflow_mcp_plugin import storage
+from pflow_mcp_plugin import naming, storage
 from pflow_mcp_plugin.types import ServerInfo, Tool
 
 if TYPE_CHECKING:
@@ -17,19 +23,21 @@ if TYPE_CHECKING:
 
 SCHEMA_VERSION = 1
 
+TOOLS = b'"tools": [\n'
+"""How the first line of a file ends; each of the next lines is a tool."""
+
 _ERAS = ("modern", "handshake")
 
 
 @attrs.frozen(kw_only=True)
-class ToolFile:
-    """What the last sync of a server found.
+class Head:
+    """What the last sync of a server found, but for the tools.
 
     Attributes:
         server: The server's configured name.
         synced_at: When, ISO 8601 in UTC.
         config_fingerprint: Of the config that it was synced with.
         info: What the server says of itself.
-        tools: Its tools, in its order.
         manifest_hash: Hash of all tools.
         skipped: `(name, reason)` of malformed tools.
         gone: Tools of earlier syncs that are no longer there: raw name to when it was noticed.
@@ -39,14 +47,20 @@ class ToolFile:
     synced_at: str = ""
     config_fingerprint: str = ""
     info: ServerInfo = attrs.field(factory=ServerInfo)
-    tools: tuple[Tool, ...] = ()
     manifest_hash: str = ""
     skipped: tuple[tuple[str, str], ...] = ()
     gone: Mapping[str, str] = attrs.field(factory=dict)
 
-    def tool(self, name: str) -> Tool | None:
-        """Return a tool by its raw name."""
-        return next((tool for tool in self.tools if tool.name == name), None)
+
+@attrs.frozen(kw_only=True)
+class ToolFile(Head):
+    """What the last sync of a server found.
+
+    Attributes:
+        tools: Its tools, in its order.
+    """
+
+    tools: tuple[Tool, ...] = ()
 
 
 def from_listing(server: str, listing: Listing, fingerprint: str, before: ToolFile | None) -> ToolFile:
@@ -73,7 +87,9 @@ def from_listing(server: str, listing: Listing, fingerprint: str, before: ToolFi
 
 def encode(content: ToolFile) -> bytes:
     """Return the JSON form."""
-    data = {
+    lines = [json.dumps(_tool_to_json(tool)).encode("ascii") for tool in content.tools]
+    body = b",\n".join(lines) + b"\n]}\n"
+    head = {
         "schema_version": SCHEMA_VERSION,
         "server": content.server,
         "synced_at": content.synced_at,
@@ -82,9 +98,19 @@ def encode(content: ToolFile) -> bytes:
         "manifest_hash": content.manifest_hash,
         "skipped": [{"name": name, "reason": reason} for name, reason in content.skipped],
         "gone": dict(content.gone),
-        "tools": [_tool_to_json(tool) for tool in content.tools],
+        "index": _index(content.tools, lines),
+        "size": len(body),
     }
-    return json.dumps(data).encode("ascii") + b"\n"
+    return json.dumps(head).encode("ascii").removesuffix(b"}") + b", " + TOOLS + body
+
+
+def _index(tools: Iterable[Tool], lines: Iterable[bytes]) -> dict[str, list[int]]:
+    index: dict[str, list[int]] = {}
+    begin = 0
+    for tool, line in zip(tools, lines, strict=True):
+        index.setdefault(naming.tool_part(tool.name), []).append(begin)
+        begin += len(line) + len(b",\n")
+    return index
 
 
 def decode(path: Path, content: bytes) -> ToolFile:
@@ -105,17 +131,25 @@ def decode(path: Path, content: bytes) -> ToolFile:
         raise storage.CorruptFile(path, f"not a tool file: {error!r}") from error
 
 
+def head_from_json(data: Mapping[str, Any]) -> Head:
+    """Return what stands beside the tools; raises KeyError, TypeError and the like for another shape."""
+    return Head(**_head_fields(data))
+
+
 def _from_json(data: Mapping[str, Any]) -> ToolFile:
-    return ToolFile(
-        server=_text(data["server"]),
-        synced_at=_text(data["synced_at"]),
-        config_fingerprint=_text(data["config_fingerprint"]),
-        info=_info_from_json(data["info"]),
-        tools=tuple(_tool_from_json(item) for item in data["tools"]),
-        manifest_hash=_text(data["manifest_hash"]),
-        skipped=tuple((_text(item["name"]), _text(item["reason"])) for item in data["skipped"]),
-        gone={_text(name): _text(when) for name, when in data["gone"].items()},
-    )
+    return ToolFile(**_head_fields(data), tools=tuple(tool_from_json(item) for item in data["tools"]))
+
+
+def _head_fields(data: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "server": _text(data["server"]),
+        "synced_at": _text(data["synced_at"]),
+        "config_fingerprint": _text(data["config_fingerprint"]),
+        "info": _info_from_json(data["info"]),
+        "manifest_hash": _text(data["manifest_hash"]),
+        "skipped": tuple((_text(item["name"]), _text(item["reason"])) for item in data["skipped"]),
+        "gone": {_text(name): _text(when) for name, when in data["gone"].items()},
+    }
 
 
 def _tool_to_json(tool: Tool) -> dict[str, Any]:
@@ -131,7 +165,8 @@ def _tool_to_json(tool: Tool) -> dict[str, Any]:
     return data | {key: value for key, value in optional.items() if value}
 
 
-def _tool_from_json(data: Mapping[str, Any]) -> Tool:
+def tool_from_json(data: Mapping[str, Any]) -> Tool:
+    """Return a tool from its line; raises KeyError, TypeError and the like for another shape."""
     output = data.get("outputSchema")
     return Tool(
         name=_text(data["name"]),

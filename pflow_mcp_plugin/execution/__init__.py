@@ -7,6 +7,7 @@
 - `validation`: whether that fits the tool's input schema; `plain` and `keywords` help it
 - `result`: from what came back to values and files; `artifacts` writes the files
 - `actions`: which action a failure takes
+- `failure_words`: what a tool's own words say of it
 
 Nothing here knows a particular server.
 """

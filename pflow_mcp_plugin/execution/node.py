@@ -15,9 +15,10 @@ from pflow_mcp_plugin import storage
 from pflow_mcp_plugin.contract import PflowError, Run
 from pflow_mcp_plugin.errors import ConfigError, Where
 from pflow_mcp_plugin.exchange import CallResult
-from pflow_mcp_plugin.execution.actions import ERROR, classify
+from pflow_mcp_plugin.execution.actions import classify
 from pflow_mcp_plugin.execution.arguments import gather
 from pflow_mcp_plugin.execution.artifacts import Artifacts
+from pflow_mcp_plugin.execution.failure_words import ERROR
 from pflow_mcp_plugin.execution.result import Reading, read
 from pflow_mcp_plugin.execution.runtime import Runtime, Target, standalone
 from pflow_mcp_plugin.types import ServerInfo
@@ -54,7 +55,8 @@ class MCPNode(Node):  # type: ignore[misc]  # the same
     properties of a structured result under their own names, the whole as `result`, and `error`
     (None when all went well). A call is made once, never again: its outcome may be unknown.
 
-    Used by itself, outside a run, it opens a connection of its own and closes it.
+    Used by itself, outside a run, it opens a connection of its own and closes it; the settings and
+    the plugins of the process's host, or of an installed one, hold there too.
     """
 
     def __init__(self) -> None:
@@ -83,7 +85,7 @@ class MCPNode(Node):  # type: ignore[misc]  # the same
             arguments = gather(target.declared, prep_res.params, prep_res.shared)
             answer = _call(prep_res, runtime, target, arguments)
             artifacts = Artifacts(_artifacts_folder(prep_res.run))
-            return read(answer, target.where, artifacts, target.inline_limit)
+            return read(answer, target.where, artifacts, target.inline_limit, target.launch.blanks)
 
     def exec_fallback(self, prep_res: Job, exc: Exception) -> PflowError:
         """Return a failure that we know how to tell; raise any other."""
@@ -94,7 +96,7 @@ class MCPNode(Node):  # type: ignore[misc]  # the same
     def post(self, shared: MutableMapping[str, Any], prep_res: Job, exec_res: Reading | PflowError) -> str:
         """Write the outputs and return the action."""
         if isinstance(exec_res, PflowError):
-            shared["error"] = exec_res.message
+            shared["error"] = str(exec_res)
             shared["__error__"] = exec_res
             return self._routed(classify(exec_res))
         for key, value in exec_res.natural.items():
@@ -107,7 +109,7 @@ class MCPNode(Node):  # type: ignore[misc]  # the same
     def _runtime(self, run: Run | None) -> AbstractContextManager[Runtime]:
         """Return what the call goes through: that of the run, else one for this call alone."""
         shared = run.resources.get(RESOURCE) if run else None
-        return standalone() if shared is None else nullcontext(shared)
+        return standalone(run) if shared is None else nullcontext(shared)
 
     def _routed(self, action: str) -> str:
         """Return the action, or `error` where the flow has an edge for that one only."""

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
+import math
 from base64 import b64decode
 from binascii import Error as Base64Error
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NoReturn
 
 import attrs
 
 from pflow_mcp_plugin.errors import CallFailed, McpError, ToolFailed, ToolNotFound, Where
-from pflow_mcp_plugin.exchange import CallResult
+from pflow_mcp_plugin.exchange import Blanks, CallResult
 from pflow_mcp_plugin.execution.actions import classify
 from pflow_mcp_plugin.execution.artifacts import Artifacts
 from pflow_mcp_plugin.storage import StoreError
@@ -19,6 +20,8 @@ from pflow_mcp_plugin.storage import StoreError
 JSON = "application/json"
 TEXT = "text/plain"
 BINARY = "application/octet-stream"
+
+NO_BLANKS = Blanks()
 
 _LONGEST_MESSAGE = 4000
 _NO_WORDS = "it gives no reason"
@@ -37,7 +40,9 @@ class Reading:
     natural: Mapping[str, Any] = attrs.field(factory=dict)
 
 
-def read(result: CallResult, where: Where, artifacts: Artifacts, inline_limit: int) -> Reading:
+def read(
+    result: CallResult, where: Where, artifacts: Artifacts, inline_limit: int, blanks: Blanks = NO_BLANKS
+) -> Reading:
     """Return the values of a result.
 
     Args:
@@ -45,21 +50,22 @@ def read(result: CallResult, where: Where, artifacts: Artifacts, inline_limit: i
         where: Which tool, for errors.
         artifacts: Takes what is not text, and what is too large.
         inline_limit: Bytes of JSON above which a value goes to a file.
+        blanks: Variables for which its server was given an empty text.
 
     Raises:
         ToolFailed: The tool reports a failure, whatever else there is in the result.
         CallFailed: The result makes no sense, or a file for it could not be written.
     """
     if result.is_error:
-        raise failure(result, where)
+        raise failure(result, where, blanks)
     reader = _Reader(where, artifacts, inline_limit)
     if result.has_structured:
         return reader.structured(result.structured)
     return Reading(value=reader.content(result.content))
 
 
-def failure(result: CallResult, where: Where) -> McpError:
-    """Return the failure that a tool reports, in its own words."""
+def failure(result: CallResult, where: Where, blanks: Blanks) -> McpError:
+    """Return the failure that a tool reports, in its own words; variables without a value are named."""
     from pflow_mcp_plugin.client.failures.rpc import says_tool_is_gone
 
     texts = (block.get("text") for block in result.content if block.get("type") == "text")
@@ -71,9 +77,13 @@ def failure(result: CallResult, where: Where) -> McpError:
     if len(words) > _LONGEST_MESSAGE:
         words = f"{words[:_LONGEST_MESSAGE]}... ({len(words):,} characters in all)"
     message = words or f"Tool {where.tool} on server {where.server} reports a failure; {_NO_WORDS}"
-    step = "the words are the tool's own; pflow mcp info NODE shows what it takes"
+    step = f"the words are the tool's own; {where.info_command} shows what it takes"
     error = ToolFailed(message, where=attrs.evolve(where, phase="result"), ran="ran", next_step=step)
     error.action = classify(error)
+    if blanks.notes:
+        error.message = "\n".join([message, *blanks.notes])
+        error.args = (error.message,)
+        error.suggestions = (*blanks.steps, *error.suggestions)
     return error
 
 
@@ -147,7 +157,7 @@ class _Reader:
         if len(text) > self._limit:
             return self._inline_text(text, JSON)
         try:
-            return json.loads(stripped, parse_constant=_refuse)
+            return json.loads(stripped, parse_constant=_refuse, parse_float=_finite)
         except (ValueError, RecursionError):
             return text
 
@@ -200,6 +210,11 @@ class _Reader:
         )
 
 
-def _refuse(constant: str) -> Any:
-    message = f"{constant} is not JSON"
+def _finite(number: str) -> float:
+    value = float(number)
+    return value if math.isfinite(value) else _refuse(number)
+
+
+def _refuse(number: str) -> NoReturn:
+    message = f"{number} is no number of JSON"
     raise ValueError(message)

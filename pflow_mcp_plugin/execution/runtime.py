@@ -11,17 +11,19 @@ from typing import Any, Protocol
 
 import attrs
 
-from pflow_mcp_plugin import naming, storage
-from pflow_mcp_plugin.config.expansion import environment_lookup
+from pflow_mcp_plugin import naming
+from pflow_mcp_plugin.config.expansion import host_lookup
 from pflow_mcp_plugin.config.store import ServerStore
-from pflow_mcp_plugin.config.where import server_file, tool_folder
+from pflow_mcp_plugin.config.where import server_file, stderr_folder, tool_folder
+from pflow_mcp_plugin.contract import Host, Problem, Run
 from pflow_mcp_plugin.discovery.catalog import Catalog
 from pflow_mcp_plugin.discovery.changes import compare
 from pflow_mcp_plugin.discovery.declaration import Declaration, declaration
 from pflow_mcp_plugin.discovery.launching import Lookup, launch
 from pflow_mcp_plugin.errors import McpError, Where
-from pflow_mcp_plugin.exchange import CallResult, Launch, Listing, ToolCall
+from pflow_mcp_plugin.exchange import CallResult, Launch, Listing, ToolCall, setting
 from pflow_mcp_plugin.execution import result
+from pflow_mcp_plugin.execution.current_host import current_host
 from pflow_mcp_plugin.execution.hooks import CallHooks
 from pflow_mcp_plugin.execution.validation import Validator
 from pflow_mcp_plugin.trust.purity import is_safe_to_repeat
@@ -79,7 +81,11 @@ class Target:
     @property
     def where(self) -> Where:
         """Server and tool, for errors."""
-        return Where(server=self.launch.server.name, tool=self.tool, phase="call")
+        server = self.launch.server
+        node = self.record.node if self.record else ""
+        if self.tool in server.rename or not node:
+            node = naming.node_name(server.name, server.rename.get(self.tool, self.tool))
+        return Where(server=server.name, tool=self.tool, phase="call", node=node)
 
     @property
     def safe_to_repeat(self) -> bool:
@@ -220,7 +226,10 @@ class Runtime:
         ready = launch(server, self._store, self._catalog, self._lookup)
         self._notices.add_secrets(ready.secrets)
         for variable in ready.unset:
-            self._say(f"Server {server}: variable {variable} is not set and passed as an empty text")
+            self._say(
+                f"Server {server}: variable {variable} is not set and passed as an empty text "
+                f"(set it: {setting(variable)})"
+            )
         synced = self._catalog.fingerprint_of(server)
         if synced and synced != ready.fingerprint:
             self._say(f"The config of server {server} changed since its sync (run: pflow mcp sync {server})")
@@ -233,14 +242,9 @@ class Runtime:
             self._refuse_gone(server, tool)
             return Target(launch=ready, tool=tool)
         schema = record.tool.input_schema
-        where = Where(server=server, tool=record.tool.name, phase="arguments")
-        return Target(
-            launch=ready,
-            tool=record.tool.name,
-            record=record,
-            declared=declaration(schema),
-            validator=Validator(schema, where),
-        )
+        target = Target(launch=ready, tool=record.tool.name, record=record, declared=declaration(schema))
+        where = attrs.evolve(target.where, phase="arguments")
+        return attrs.evolve(target, validator=Validator(schema, where))
 
     def _refuse_gone(self, server: str, tool: str) -> None:
         content = self._catalog.file(server)
@@ -269,17 +273,37 @@ class Runtime:
 
 
 @contextmanager
-def standalone() -> Iterator[Runtime]:
-    """Open a runtime of its own for a node that runs outside a run, and close it after the call."""
-    import warnings
+def open_runtime(host: Host, notices: Notices) -> Iterator[Runtime]:
+    """Open a runtime with connections of its own, and close them at the end.
 
+    Args:
+        host: Its settings give the values of variables, its plugins are asked about calls.
+        notices: Who is told what comes up.
+    """
     from pflow_mcp_plugin.client import Pool
 
-    def warn(line: str) -> None:
-        warnings.warn(line, stacklevel=2)
+    store, catalog = ServerStore(server_file(host.paths)), Catalog(tool_folder(host.paths))
+    with Pool(notices.warn, stderr_folder=stderr_folder(host.paths)) as pool:
+        yield Runtime(store, catalog, host_lookup(host), pool, host.hook, notices)
 
-    paths = storage.default_paths()
-    store = ServerStore(server_file(paths))
-    catalog = Catalog(tool_folder(paths))
-    with Pool(warn) as pool:
-        yield Runtime(store, catalog, environment_lookup(), pool, notices=Notices(warn=warn))
+
+@contextmanager
+def standalone(run: Run | None = None) -> Iterator[Runtime]:
+    """Open a runtime for nodes that share none, and close it after their calls.
+
+    Args:
+        run: The run of the nodes, if they are in one.
+    """
+    host = run.host if run else current_host()
+    secrets = run.add_secrets if run else lambda _: None
+    with open_runtime(host, Notices(warn=warner(host), add_secrets=secrets)) as runtime:
+        yield runtime
+
+
+def warner(host: Host) -> Callable[[str], None]:
+    """Return what shows a line to the user as a warning."""
+
+    def warn(line: str) -> None:
+        host.report(Problem(message=line, severity="warning", kind="connection", source="mcp"))
+
+    return warn

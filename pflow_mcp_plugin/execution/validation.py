@@ -89,11 +89,12 @@ class Validator:
         return list(dict.fromkeys(found))
 
     def _error(self, violations: list[Violation]) -> ArgumentsInvalid:
+        command = self._where.info_command
         start = _WRONG.format(tool=self._where.tool, server=self._where.server)
         return ArgumentsInvalid(
             f"{start}: {'; '.join(map(str, violations))}",
             where=attrs.evolve(self._where, phase="arguments"),
-            next_step="Correct the params of the node; `pflow mcp info NODE` shows what the tool takes",
+            next_step=f"Correct the params of the node; `{command}` shows what the tool takes",
             violations=[attrs.asdict(violation) for violation in violations],
         )
 
@@ -125,7 +126,13 @@ class _Budget:
 
 
 def _compiled(schema: Any) -> Callable[[str], Iterator[Any]]:
-    """Return a function that yields the errors of a JSON text; loads jsonschema."""
+    """Return a function that yields the errors of a JSON text; loads jsonschema.
+
+    jsonschema-rs (0.60.3) would match more patterns in linear time. But nothing can stop it while
+    references expand, it refuses a whole schema for one malformed keyword, and a few hundred
+    alternatives to a large argument take four times the memory; where that runs out, it ends the
+    process.
+    """
     from jsonschema import Draft202012Validator
     from jsonschema.validators import extend
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pflow_mcp_plugin.contract import Paths, PflowError, Problem
+from pflow_mcp_plugin.contract import PflowError, Problem
+from pflow_mcp_plugin.host.app import EmbeddedHost
 from pflow_mcp_plugin.host.entrypoints import entry_points
 from pflow_mcp_plugin.host.plugins import is_own_script, own_distribution
 from pflow_mcp_plugin.host.registry.saved import SavedEntries
@@ -13,10 +14,11 @@ from pflow_mcp_plugin.host.settings import StoredSettings
 _SCRIPT = "pflow"
 
 
-def check_own_config(paths: Paths) -> list[Problem]:
+def check_own_config(host: EmbeddedHost) -> list[Problem]:
     """Return every problem of the settings, the saved registry and the installed scripts."""
+    paths = host.paths
     found = StoredSettings(paths.config / "settings.json").check()
-    saved = SavedEntries(paths.data / "registry.json", found.append)
+    saved = SavedEntries(paths.data / "registry.json", found.append, host.registry.plugin_origin)
     try:
         list(saved.entries())
     except PflowError as error:

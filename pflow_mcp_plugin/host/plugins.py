@@ -91,7 +91,7 @@ class PluginFailed(PflowError):
             details={"plugin": plugin.name, "distribution": plugin.distribution, "version": plugin.version},
             suggestions=(f"{step}set {DISABLE_VARIABLE}={plugin.name}",),
         )
-        self._source = plugin.name
+        self.source = plugin.name
 
     def as_warning(self) -> Problem:
         """Return the failure as something that the host goes on after."""
@@ -100,7 +100,7 @@ class PluginFailed(PflowError):
             suggestion=self.suggestions[0],
             severity="warning",
             kind="config",
-            source=self._source,
+            source=self.source,
         )
 
 

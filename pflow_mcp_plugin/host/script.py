@@ -136,7 +136,7 @@ class _Types:
         self._own = {node.raw["type"]: node.node_class for node in nodes.values() if node.node_class}
 
     def find(self, node_type: str) -> Entry | None:
-        """Return what the registry knows, else, for a class of the script's, one that takes anything."""
+        """Return what the registry knows; of a class of the script's, one that takes and writes anything."""
         known = self._registry.find(node_type)
         own = self._own.get(node_type)
         if known is not None or own is None:
@@ -145,7 +145,7 @@ class _Types:
             node=node_type,
             class_name=own.__name__,
             module=own.__module__,
-            interface=Interface(open=True),
+            interface=Interface(open=True, open_outputs=True),
         )
 
     def missing(self, node_type: str) -> Problem:

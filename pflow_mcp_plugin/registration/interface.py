@@ -27,6 +27,7 @@ def interface(tool: Tool) -> Interface:
         outputs=(*_outputs(tool.output_schema), Field(key="error", type="str | None")),
         actions=ACTIONS,
         open=declared.open,
+        open_outputs=_open_outputs(tool.output_schema),
     )
 
 
@@ -46,10 +47,40 @@ def _outputs(schema: Any) -> Iterator[Field]:
     whole = _unwrapped(document, schema)
     for key, raw in declaration(whole, document).properties.items():
         if key not in ("result", "error"):
-            yield _field(document, key, raw)
-    described = whole if isinstance(whole, dict | bool) else None
+            yield _field(document, key, _with_definitions(raw, schema))
+    described = _with_definitions(whole, schema) if isinstance(whole, dict | bool) else None
     kind = document.friendly(whole)
     yield Field(key="result", type=kind, description="What the tool answers", schema=described)
+
+
+def _with_definitions(part: Any, whole: Any) -> Any:
+    """Return a part of a schema with the definitions that it may refer to, so that it stands by itself."""
+    if not isinstance(part, dict) or part is whole or not _refers(part):
+        return part
+    return {**{key: whole[key] for key in ("$defs", "definitions") if key in whole}, **part}
+
+
+def _refers(schema: Any) -> bool:
+    waiting = [schema]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, dict):
+            if "$ref" in value:
+                return True
+            waiting += value.values()
+        elif isinstance(value, list):
+            waiting += value
+    return False
+
+
+def _open_outputs(schema: Any) -> bool | None:
+    """Whether a result may hold properties that its schema does not name, see `Interface`."""
+    document = Document(schema)
+    whole = _unwrapped(document, schema)
+    if schema is None or (whole is not schema and declaration(schema).more):
+        return True
+    kinds = document.friendly(whole).split(" | ")
+    return declaration(whole, document).more if "dict" in kinds or ANY in kinds else False
 
 
 def _unwrapped(document: Document, schema: Any) -> Any:

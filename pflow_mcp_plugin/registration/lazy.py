@@ -30,6 +30,7 @@ class LazyToolSource(NodeSource):
     prefixes: tuple[str, ...] = ("mcp-",)
 
     def __init__(self, paths: Paths) -> None:
+        self._paths = paths
         self._config, self._folder = server_file(paths), tool_folder(paths)
         self.files = {self._config: "servers", self._folder: "tools of synced servers"}
 
@@ -59,8 +60,8 @@ class LazyToolSource(NodeSource):
 
     @cached_property
     def _source(self) -> ToolSource:
-        from pflow_mcp_plugin.config.store import ServerStore
-        from pflow_mcp_plugin.discovery.catalog import Catalog
+        from pflow_mcp_plugin.discovery.servers import servers
         from pflow_mcp_plugin.registration.source import ToolSource
 
-        return ToolSource(Catalog(self._folder), ServerStore(self._config))
+        known = servers(self._paths)
+        return ToolSource(known.catalog, known.store)

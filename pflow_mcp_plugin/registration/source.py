@@ -72,7 +72,7 @@ class ToolSource(NodeSource):
 
     def unsynced(self, server: str) -> Problem | None:
         """Say that a configured server has no tool file, None if it has one."""
-        if self._catalog.file(server) is not None:
+        if self._catalog.head(server) is not None:
             return None
         corrupt = self._catalog.set_aside(server)
         why = f"; its tool file was corrupt and is kept as {corrupt}" if corrupt else ""
@@ -141,7 +141,7 @@ class ToolSource(NodeSource):
         try:
             config = self._store.get(server)
         except PflowError as error:
-            return _problem(error.message, "; ".join(error.suggestions), kind=error.kind)
+            return _problem(str(error), "; ".join(error.suggestions), kind=error.kind)
         if not config.disabled:
             return None
         step = f"Take `disabled` out of [mcpServers.{server}] in {self._store.path}"
@@ -155,8 +155,8 @@ class ToolSource(NodeSource):
         return _problem(message, f"Change `tools` of [mcpServers.{record.server}] in {self._store.path}")
 
     def _no_tool(self, node_type: str, server: str, tool: str) -> Problem:
-        content = self._catalog.file(server)
-        gone = dict(content.gone) if content else {}
+        head = self._catalog.head(server)
+        gone = dict(head.gone) if head else {}
         raw = next((name for name in gone if tool in (name, naming.slug(name))), None)
         when = f": it was gone when the server was synced at {gone[raw]}" if raw else ""
         near = self._nearest_node(node_type, server)

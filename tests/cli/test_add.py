@@ -97,18 +97,48 @@ def test_replacing_says_so_and_repeating_changes_nothing(desk):
     assert report.render().startswith("Unchanged: server clock")
 
 
-def test_one_mistake_keeps_every_server_out_and_all_mistakes_are_told(desk):
+def test_of_several_servers_the_good_are_added_and_the_others_are_named_with_all_their_mistakes(desk):
     tables = {
-        "good": {"command": "x"},
-        "Bad Name": {"command": "x", "args": "text"},
+        "good": {"command": sys.executable},
+        "bad": {"command": "x", "args": "text", "env": 1},
         "web": {"url": "https://example.com"},
     }
-    with pytest.raises(ConfigError) as caught:
+    report = desk.run(add, json.dumps(tables))
+    assert list(desk.raw()["mcpServers"]) == report.data["added"] == ["good"]
+    assert report.render().startswith("Added server good")
+    assert report.error.exit_code == 2
+    assert report.error.message.startswith("Not added: bad, web")
+    paths = {problem.path for problem in report.error.problems}
+    assert paths == {"mcpServers.bad.args", "mcpServers.bad.env", "mcpServers.web.type"}
+    assert '"type": "http"' in str(report.error)
+
+
+def test_where_none_of_several_servers_is_good_nothing_is_written(desk):
+    tables = {"bad": {"command": "x", "args": "text"}, "web": {"url": "https://example.com"}}
+    with pytest.raises(ConfigError, match="Nothing was added"):
         desk.run(add, json.dumps(tables))
-    paths = {problem.path for problem in caught.value.problems}
-    assert paths == {'mcpServers."Bad Name"', 'mcpServers."Bad Name".args', "mcpServers.web.type"}
-    assert '"type": "http"' in caught.value.message
-    assert "bad-name" in caught.value.message
+    assert not (desk.paths.config / "mcp-servers.toml").exists()
+
+
+def test_json_of_another_client_is_added_and_what_was_changed_is_said(desk):
+    tables = {"My Server": {"command": sys.executable}, "far": {"serverUrl": "https://e.com/mcp"}}
+    desk.run(add, json.dumps({"mcpServers": tables}))
+    assert list(desk.raw()["mcpServers"]) == ["my-server", "far"]
+    assert "'My Server' is named my-server" in desk.warnings()
+    assert "serverUrl is taken as url, with the type http" in desk.warnings()
+
+
+def test_a_name_that_was_typed_is_not_changed(desk):
+    with pytest.raises(ConfigError, match="may hold only"):
+        desk.run(add, "My_Server", "--", sys.executable)
+
+
+@pytest.mark.parametrize("words", [["--", "npx", "-y", "x"], ["npx", "x"], ["--", "python", "-m", "x"]])
+def test_a_command_alone_is_refused_and_its_program_never_taken_for_a_name(desk, words):
+    with pytest.raises(PflowError, match="needs a name of its own") as caught:
+        desk.run(add, *words)
+    assert caught.value.exit_code == 2
+    assert f"-- {' '.join(words).removeprefix('-- ')}" in caught.value.suggestions[0]
     assert not (desk.paths.config / "mcp-servers.toml").exists()
 
 
@@ -163,10 +193,13 @@ def test_an_unknown_field_is_kept_with_a_warning(desk):
     assert "Did you mean args?" in desk.warnings()
 
 
-def test_comments_are_kept_in_a_copy_and_it_is_said_so(desk):
-    path = desk.write('# mine\n[mcpServers.a]\ncommand = "a"\n')
+def test_comments_stay_and_those_of_a_replaced_server_are_kept_in_a_copy(desk):
+    path = desk.write('# mine\n[mcpServers.a]\ncommand = "a" # inside\n')
     report = desk.run(add, "clock", "--", sys.executable)
-    assert path.with_name("mcp-servers.toml.bak").read_text(encoding="utf-8").startswith("# mine")
+    assert path.read_text(encoding="utf-8").startswith('# mine\n[mcpServers.a]\ncommand = "a" # inside\n')
+    assert not report.data["warnings"]
+    report = desk.run(add, "a", "--", sys.executable)
+    assert "# inside" in path.with_name("mcp-servers.toml.bak").read_text(encoding="utf-8")
     assert [w["message"] for w in report.data["warnings"] if ".bak" in w["message"]]
 
 

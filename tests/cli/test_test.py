@@ -35,7 +35,7 @@ def test_a_server_that_does_not_start_is_exit_code_3_with_the_phase(desk):
     report = desk.run(testing.test, "bad")
     assert report.error.exit_code == 3
     assert "exited 3" in report.error.message
-    assert report.data["failed"] in ("start", "handshake")
+    assert report.error.where.phase in ("start", "handshake")
 
 
 def test_a_name_that_is_not_configured_is_said(desk):

@@ -55,6 +55,8 @@ def main() -> None:
                 if "dies on probe" in state:
                     sys.exit(1)
                 fail(-32601, "Method not found")
+            case "initialize" if "refusal" in state:
+                fail(*state["refusal"])
             case "initialize":
                 reply(state["initialize"])
             case "tools/list":

@@ -127,16 +127,56 @@ def test_a_real_server_of_the_handshake_era_is_found_to_be_one(
     assert (info.era, info.protocol) == ("handshake", "2025-11-25")
 
 
-@pytest.mark.parametrize(
-    ("protocol", "said"),
-    [("2025-06-18", "offers 2025-11-25, pflow wants 2025-06-18"), ("2026-07-28", "odd")],
-)
+@pytest.mark.parametrize("protocol", ["2025-06-18", "2026-07-28"])
 def test_a_version_that_the_server_does_not_speak_is_not_given_up_on_silently(
-    scripted: Scripted, pool: Pool, protocol: str, said: str
+    scripted: Scripted, pool: Pool, protocol: str
 ) -> None:
-    with pytest.raises(ConnectionFailed, match=said) as caught:
+    with pytest.raises(ConnectionFailed) as caught:
         act(pool, scripted(protocol=protocol))
+    versions = f"server odd offers 2025-11-25, pflow wants {protocol}"
+    assert caught.value.message == f"MCP protocol version not supported: {versions}"
     assert caught.value.where.phase == "handshake"
+    assert 'set protocol = "auto"' in caught.value.suggestions[0]
+
+
+@pytest.mark.parametrize(
+    ("refusal", "offers"),
+    [
+        ((-32602, "Unsupported protocol version", {"supported": ["2024-11-05"]}), "offers 2024-11-05"),
+        ((-32022, "No", {"supported": ["1999-01-01", "2024-11-05"]}), "offers 1999-01-01, 2024-11-05"),
+        ((-32022, "No"), "does not say which it speaks"),
+        (
+            (-32000, "Bad Request: Unsupported protocol version (supported versions: 2024-11-05)"),
+            "offers 2024-11-05",
+        ),
+    ],
+)
+@pytest.mark.parametrize("protocol", ["auto", "handshake", "2025-11-25"])
+def test_a_server_that_refuses_our_version_is_told_with_those_it_names(
+    scripted: Scripted, pool: Pool, protocol: str, refusal: tuple[object, ...], offers: str
+) -> None:
+    with pytest.raises(ConnectionFailed) as caught:
+        act(pool, scripted(start=f"state['refusal'] = {refusal!r}", protocol=protocol))
+    versions = f"server odd {offers}, pflow wants 2025-11-25"
+    assert caught.value.message == f"MCP protocol version not supported: {versions}"
+    if protocol == "auto" and "2024" in offers:
+        assert caught.value.suggestions == ('set protocol = "2024-11-05" for server odd',)
+
+
+@pytest.mark.parametrize("protocol", ["handshake", "2025-06-18"])
+def test_a_server_without_the_handshake_is_asked_which_version_it_speaks(pool: Pool, protocol: str) -> None:
+    no_handshake = 'send({"id": request["id"], "error": {"code": -32601, "message": "Method not found"}})'
+    with pytest.raises(
+        ConnectionFailed, match=r"^MCP protocol version not supported: server odd offers 2026-07-28"
+    ):
+        act(pool, modern(no_handshake, protocol=protocol))
+
+
+def test_invalid_params_of_the_handshake_that_name_no_version_are_no_matter_of_versions(
+    scripted: Scripted, pool: Pool
+) -> None:
+    with pytest.raises(ConnectionFailed, match=r"^Invalid params: server odd: clientInfo is wrong"):
+        act(pool, scripted(start="state['refusal'] = (-32602, 'clientInfo is wrong')"))
 
 
 @pytest.mark.parametrize("code", [-32022, -32601])

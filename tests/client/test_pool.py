@@ -93,8 +93,31 @@ def test_secrets_do_not_show_in_a_servers_last_words(pool: Pool) -> None:
 
 def test_a_variable_that_was_not_set_is_named_when_the_start_fails(pool: Pool) -> None:
     server = Server(name="e", command=sys.executable, args=("-c", "raise SystemExit(1)"))
-    with pytest.raises(ConnectionFailed, match="Not set and passed as empty: TOKEN"):
+    with pytest.raises(ConnectionFailed, match="Not set and passed as empty: TOKEN") as caught:
         pool.list_tools(Launch(server=server, unset=("TOKEN",)))
+    assert "if it needs TOKEN: pflow settings set TOKEN -" in caught.value.suggestions
+
+
+def test_a_server_that_cannot_start_is_told_with_its_whole_command_for_a_shell(pool: Pool) -> None:
+    arguments = ("-c", "import sys; sys.exit(3)", "--token=abcdefgh12", "two words", "p4ssw0rd!")
+    launch = Launch(
+        server=Server(name="e", command=sys.executable, args=arguments), secrets=("abcdefgh12", "p4ssw0rd!")
+    )
+    with pytest.raises(ConnectionFailed) as caught:
+        pool.list_tools(launch)
+    command = f"{sys.executable} -c 'import sys; sys.exit(3)' '--token=****' 'two words' '***'"
+    assert caught.value.suggestions == (f"run its command by itself to see why: {command}",)
+
+
+def test_so_is_one_that_the_system_refuses_to_start(pool: Pool, tmp_path: Path) -> None:
+    program = tmp_path / "no program"
+    program.write_bytes(b"\x7fELF, but not really")
+    program.chmod(0o755)
+    server = Server(name="e", command=str(program), args=("--verbose", "p4ssw0rd!"))
+    with pytest.raises(ConnectionFailed, match="could not be started") as caught:
+        pool.list_tools(Launch(server=server, secrets=("p4ssw0rd!",)))
+    assert f"'{program}' --verbose '***'" in caught.value.suggestions[0]
+    assert "p4ssw0rd!" not in str(caught.value.to_dict())
 
 
 def test_a_server_that_ended_is_started_again_for_the_next_call(
@@ -181,7 +204,8 @@ def test_a_forked_child_may_not_use_the_pool(pool: Pool, demo: Launch) -> None:
             pool.info(demo)
         except CallFailed as error:
             os.write(writing, str(error).encode())
-        os._exit(0)
+        finally:  # whatever it raises, the child must not go on as a second runner of these tests
+            os._exit(0)
     os.close(writing)
     os.waitpid(child, 0)
     told = os.read(reading, 1000)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -155,8 +156,12 @@ def test_a_child_forked_while_a_lock_was_held_can_make_a_pool_of_its_own(demo: L
     with background_loop._lock, shared_reaper._lock:
         child = os.fork()
         if child == 0:
-            with Pool(print) as pool:
-                os._exit(0 if pool.info(demo).name else 1)
+            answered = False
+            try:
+                with Pool(print) as pool:
+                    answered = bool(pool.info(demo).name)
+            finally:  # whatever it raises, the child must not go on as a second runner of these tests
+                os._exit(0 if answered else 1)
     wait_until(lambda: os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT))
     assert os.waitpid(child, 0) == (child, 0)
 
@@ -257,3 +262,65 @@ def test_a_listener_that_raises_breaks_no_connection(
         act(pool, scripted(stray_before_the_answer))
     assert [record.exc_info for record in caplog.records] == [None]
     assert "lines on stdout that are no messages" in caplog.text
+
+
+def test_the_loop_imports_nothing_once_it_serves_a_started_server(demo: Launch) -> None:
+    """It would hang if another thread held the lock of such an import for good."""
+    done = subprocess.run(
+        [sys.executable, "-c", IMPORTS_OF_THE_LOOP, *demo.server.args],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.stdout, done.stderr) == ("[]\n", "")
+
+
+IMPORTS_OF_THE_LOOP = """
+import sys, threading
+from pflow_mcp_plugin.client import Pool
+from pflow_mcp_plugin.client.loop import background_loop
+from pflow_mcp_plugin.exchange import Launch, ToolCall
+from pflow_mcp_plugin.types import Server
+
+class Finder:
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        if threading.current_thread().name == "pflow-mcp" and background_loop.serving:
+            imported.append(name)
+
+imported = []
+sys.meta_path.insert(0, Finder)
+launch = Launch(server=Server(name="demo", command=sys.executable, args=tuple(sys.argv[1:])))
+with Pool(print) as pool:
+    pool.list_tools(launch)
+    pool.call(launch, ToolCall(server="demo", tool="echo", arguments={"value": 1}))
+print(imported)
+"""
+
+
+def test_a_second_ctrl_c_ends_servers_although_the_loop_hangs(demo: Launch) -> None:
+    pool = Pool(print)
+    pool.info(demo)
+    hangs, end = threading.Event(), threading.Event()
+    loop = pool._loop
+    assert loop is not None
+    loop.call_soon_threadsafe(lambda: (hangs.set(), end.wait(60)))
+    hangs.wait(20)
+
+    def interrupt() -> None:
+        wait_until(lambda: pool._closed)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    begun = time.monotonic()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            pool.close()
+        assert time.monotonic() - begun < 6
+        assert marked_processes(f"{os.getpid()}-") == []
+    finally:
+        end.set()
+    thread.join()
+    wait_until(lambda: not any(each.name == "pflow-mcp" for each in threading.enumerate()))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import threading
 from collections.abc import Awaitable, Callable, Iterator
@@ -110,6 +111,107 @@ def test_a_server_is_never_probed(pool, serve):
     pool.call(launch(server), ACT)
     asked = [request.rpc for request in server.requests if request.method == "POST"]
     assert asked == ["initialize", "notifications/initialized", "tools/call"]
+
+
+@pytest.mark.servers
+def test_a_real_server_of_streamable_http_is_recognized(pool, everything_http):
+    with pytest.raises(ConnectionFailed, match=r"speaks streamable HTTP, and its type is sse") as caught:
+        pool.info(launch(everything_http))
+    assert caught.value.suggestions == ('set type = "http" for server old',)
+    assert caught.value.details["speaks"] == "http"
+
+
+@pytest.mark.servers
+def test_a_real_server_of_server_sent_events_is_recognized_where_streamable_http_is_set(pool, everything_sse):
+    there = Launch(server=Server(name="old", transport="http", url=everything_sse))
+    with pytest.raises(
+        ConnectionFailed, match=r"speaks HTTP with server-sent events, and its type is http"
+    ) as caught:
+        pool.info(there)
+    assert caught.value.suggestions == ('set type = "sse" for server old',)
+
+
+@pytest.mark.parametrize("code", [400, 404, 405, 406, 501])
+def test_a_server_of_server_sent_events_is_recognized_by_its_stream(pool, serve, code):
+    events = Streaming()
+
+    async def refuses_posts(request: Request, reply: Reply) -> bool:
+        if request.method == "POST" and request.target == "/sse":
+            await reply.status(code)
+            return True
+        return await events(request, reply)
+
+    server = serve(refuses_posts)
+    there = Launch(server=Server(name="old", transport="http", url=server.url(path="/sse")))
+    with pytest.raises(ConnectionFailed) as caught:
+        pool.info(there)
+    assert caught.value.details["speaks"] == "sse"
+
+
+def test_a_server_that_opens_its_stream_for_a_message_too_is_recognized(pool, serve):
+    events = Streaming()
+
+    async def streams_always(request: Request, reply: Reply) -> bool:
+        if request.target == "/sse":
+            request = dataclasses.replace(request, method="GET")
+        return await events(request, reply)
+
+    server = serve(streams_always)
+    there = Launch(
+        server=Server(name="old", transport="http", url=server.url(path="/sse"), startup_timeout=1.5)
+    )
+    with pytest.raises(ConnectionFailed) as caught:
+        pool.info(there)
+    assert caught.value.details["speaks"] == "sse"
+
+
+@pytest.mark.parametrize("silent", [True, False])
+def test_a_stream_that_names_no_endpoint_may_be_that_of_streamable_http(pool, serve, silent):
+    async def streamable(request: Request, reply: Reply) -> bool:
+        if request.method != "GET":
+            return False
+        await reply.events(": nothing to say")
+        while silent and not reply.writer.is_closing():
+            await reply.raw(b": still here\n\n")
+            await _pause()
+        return True
+
+    with pytest.raises(ConnectionFailed) as caught:
+        pool.info(launch(serve(streamable), startup_timeout=1.5))
+    assert caught.value.details["speaks"] == "http"
+
+
+@pytest.mark.parametrize("code", [401, 403, 429, 500, 503])
+def test_what_every_server_may_answer_says_nothing_of_its_transport(pool, serve, code):
+    async def refuse(request: Request, reply: Reply) -> bool:
+        await reply.status(code)
+        return True
+
+    server = serve(refuse)
+    with pytest.raises(ConnectionFailed, match=f"HTTP {code}"):
+        pool.info(launch(server))
+    assert {request.method for request in server.requests} == {"GET"}
+
+
+@pytest.mark.parametrize(
+    ("body", "kind", "code", "words"),
+    [
+        (
+            b'{"jsonrpc": "2.0", "error": {"code": -32000, "message": "no"}}',
+            "application/json",
+            400,
+            "HTTP 400",
+        ),
+        (b"{}", "application/json", 200, "answered with application/json, not with MCP"),
+    ],
+)
+def test_json_in_place_of_the_stream_is_told_as_what_it_is(pool, serve, body, kind, code, words):
+    async def answer(request: Request, reply: Reply) -> bool:
+        await reply.status(code, body, content_type=kind)
+        return True
+
+    with pytest.raises(ConnectionFailed, match=words):
+        pool.info(launch(serve(answer)))
 
 
 def test_headers_go_with_the_stream_and_with_each_message(pool, serve):

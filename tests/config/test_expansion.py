@@ -32,6 +32,14 @@ def test_an_unset_variable_in_env_becomes_empty_and_is_listed():
     assert launch.unset == ("GONE",)
 
 
+def test_a_variable_of_env_that_is_set_to_nothing_is_listed_too():
+    launch = expand(stdio(env={"A": "${BLANK}", "B": "${BLANK:-}"}), {"BLANK": ""}.get)
+    assert (launch.unset, launch.empty) == ((), ("BLANK",))
+    assert launch.blanks.notes == ("Set to nothing and passed so: BLANK",)
+    assert launch.blanks.steps == ("if it needs BLANK: pflow settings set BLANK -",)
+    assert expand(stdio(env={"B": "${BLANK:-}"}), {"BLANK": ""}.get).blanks.notes == ()
+
+
 @pytest.mark.parametrize(
     ("server", "place"),
     [
@@ -53,6 +61,7 @@ def test_an_unset_variable_elsewhere_is_an_error_that_names_server_field_and_var
     assert "GONE" in caught.value.message
     assert f"Server {server.name}" in caught.value.message
     assert "export GONE=" in caught.value.suggestions[0]
+    assert "pflow settings set GONE -" in caught.value.suggestions[0]
 
 
 def test_every_unset_variable_is_named_at_once():

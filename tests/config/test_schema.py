@@ -71,7 +71,9 @@ def test_a_number_in_env_is_refused_with_the_fix_and_without_its_value():
 
 @pytest.mark.parametrize("seconds", [0, -1, 600.001, float("inf"), float("nan"), 10**400])
 def test_the_http_timeout_is_above_0_and_at_most_600(seconds):
-    assert errors({**HTTP, "timeout": seconds})
+    problem = errors({**HTTP, "timeout": seconds})["mcpServers.slack.timeout"]
+    assert "greater than 0 and at most 600" in problem.message
+    assert problem.suggestion == "Write a number greater than 0, at most 600"
     assert not errors({**HTTP, "timeout": 600})
 
 

@@ -1,7 +1,8 @@
 """A stdio server without the SDK whose tools and behaviour the environment sets.
 
 `TOOLS` is a JSON list of tools; `ANSWER` is `echo` (default), `limited` (two calls are refused, then
-it is `echo`), `garbage`, `hang` or `not-found`;
+it is `echo`), `garbage`, `hang`, `not-found` or `text`: the text in `TEXT`, which the tool `declared`
+gives as the one property of a structured result too;
 `LOG` is a file that gets a line for each thing that happens.
 """
 
@@ -42,6 +43,11 @@ def call(request: dict[str, object]) -> None:
             threading.Event().wait()
         case "not-found":
             send(request, error={"code": -32601, "message": "tools/call"})
+        case "text":
+            text = os.environ["TEXT"]
+            declared = request["params"]["name"] == "declared"
+            structured = {"structuredContent": {"result": text}} if declared else {}
+            send(request, result={"content": [{"type": "text", "text": text}], **structured})
         case _:
             seen = {"arguments": request["params"]["arguments"], "environment": dict(os.environ)}
             send(request, result={"content": [], "structuredContent": seen})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
@@ -207,3 +208,16 @@ def test_a_disabled_plugin_is_named_with_what_it_provides(pflow, typed, workflow
     assert pflow("registry", "list", env=disabled).exit_code == 0
     hello = workflow(("a", "echo", {"message": "hello"}))
     assert pflow("run", hello, env=disabled).stdout == "hello\n"
+
+
+def test_a_saved_entry_whose_server_is_not_configured_is_refused_before_anything_runs(
+    refused, pflow, pflow_home, scripted, workflow
+):
+    scripted("one")
+    entry = pflow("registry", "describe", "mcp-odd-one", "--json").envelope["data"]
+    (pflow_home / "data" / "registry.json").write_text(
+        json.dumps({"schema_version": 1, "nodes": {"mcp-odd-one": entry}})
+    )
+    assert pflow("mcp", "remove", "odd").exit_code == 0
+    error = refused(2, ["Server odd not configured"], "run", workflow(("a", "mcp-odd-one", {})))
+    assert error["type"] == "not_found"

@@ -101,3 +101,32 @@ def test_it_runs_on_real_servers_with_a_stand_in_for_the_model(servers, pflow, t
     steps = json.loads(Path(ran.envelope["trace_path"]).read_text())["steps"]
     assert steps[0]["details"]["arguments"] == {"max_results": 15, "query": "auth bug"}
     assert steps[1]["outputs"]["message"]["arguments"] == {"max_results": 15, "query": "auth bug"}
+
+
+REGISTRY = {
+    "mcp-github-create-issue": {
+        "class_name": "MCPNode",
+        "module": "no_such_pflow.nodes.mcp.node",
+        "file_path": "virtual://mcp",
+        "interface": {
+            "description": "Create a GitHub issue",
+            "params": [{"name": "title", "type": "str"}, {"name": "body", "type": "str"}],
+            "outputs": [{"name": "issue_url", "type": "str"}],
+            "actions": ["default", "error"],
+        },
+    }
+}
+
+
+@pytest.mark.parametrize(
+    "content", [REGISTRY, {"schema_version": 1, "nodes": REGISTRY}], ids=["flat", "nodes"]
+)
+def test_a_registry_of_the_older_shape_is_told_with_what_to_do(pflow, pflow_home, content):
+    (pflow_home / "data").mkdir()
+    (pflow_home / "data" / "registry.json").write_text(json.dumps(content))
+    for command in (["registry", "list"], ["registry", "search", "issue"], ["config", "check"]):
+        done = pflow(*command)
+        told = done.stdout + done.stderr
+        assert done.exit_code == 0
+        assert "Remove them, as the plugin mcp brings such nodes itself; Run: pflow mcp add github" in told
+        assert "registry.json: " in told

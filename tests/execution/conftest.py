@@ -43,7 +43,9 @@ class Bench:
 
     def new_runtime(self, hook=None):
         notices = Notices(warn=self.warnings.append, add_secrets=self.secrets.extend)
-        self.runtime = Runtime(self.store, self.catalog, {"TOKEN": "s3cret!"}.get, self, hook, notices)
+        self.runtime = Runtime(
+            self.store, self.catalog, {"TOKEN": "s3cret!", "BLANK": ""}.get, self, hook, notices
+        )
         self.run.resources["mcp"] = self.runtime
         return self.runtime
 

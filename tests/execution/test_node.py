@@ -74,6 +74,31 @@ def test_a_failure_that_the_tool_reports_is_an_action_too(bench):
     assert isinstance(shared["__error__"], ToolFailed)
 
 
+@pytest.mark.parametrize(
+    ("variable", "note"), [("GONE", "Not set and passed as empty"), ("BLANK", "Set to nothing and passed so")]
+)
+def test_a_token_without_a_value_is_named_when_its_tool_fails(bench, variable, note):
+    bench.add(env={"API_TOKEN": f"${{{variable}}}"})
+    bench.answer = CallResult(content=({"type": "text", "text": "401 Unauthorized"},), is_error=True)
+    shared = {"__run__": bench.run, "a": 1, "b": 2}
+    assert node().run(shared) == "auth_failed"
+    assert shared["error"] == f"401 Unauthorized\n{note}: {variable}"
+    step, other = shared["__error__"].suggestions
+    assert step == f"if it needs {variable}: pflow settings set {variable} -"
+    assert "pflow mcp info mcp-calc-add-up shows what it takes" in other
+
+
+def test_the_step_of_a_failure_names_the_node_even_if_it_is_renamed(bench):
+    bench.add(rename={"add_up": "sum"})
+    bench.answer = CallResult(content=({"type": "text", "text": "no"},), is_error=True)
+    shared = {"__run__": bench.run, "a": 1, "b": 2}
+    assert node().run(shared) == "error"
+    assert "pflow mcp info mcp-calc-sum shows" in shared["__error__"].suggestions[0]
+    shared["a"] = "x"
+    assert node().run(shared) == "error"
+    assert "`pflow mcp info mcp-calc-sum` shows" in shared["__error__"].suggestions[0]
+
+
 def test_a_specific_failure_takes_the_error_edge_where_that_is_the_only_one(bench):
     bench.add()
     bench.answer = DeadlineExceeded("slow", where=WHERE)

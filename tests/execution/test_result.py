@@ -86,6 +86,7 @@ def test_a_lone_wrapping_result_is_taken_off(read_):
         ("null", "null"),
         ("{not json}", "{not json}"),
         ("[NaN]", "[NaN]"),
+        ("[1e999]", "[1e999]"),
         ("[" * 100_000 + "]" * 100_000, None),
         ("", ""),
     ],

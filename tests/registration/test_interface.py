@@ -179,6 +179,54 @@ def test_a_lone_wrapping_result_is_taken_off():
     assert outputs(schema) == {"a": "any", "result": "dict", "error": "str | None"}
 
 
+A = {"type": "object", "properties": {"a": {}}}
+CLOSED = {**A, "additionalProperties": False}
+
+
+@pytest.mark.parametrize(
+    ("schema", "is_open"),
+    [
+        (None, True),
+        (True, True),
+        ("nonsense", True),
+        ({}, True),
+        ({"type": "object"}, True),
+        ({**A, "additionalProperties": True}, True),
+        ({"type": "object", "additionalProperties": {"type": "integer"}}, True),
+        ({**A, "patternProperties": {"^x": {}}}, True),
+        ({**A, "unevaluatedProperties": True}, True),
+        ({**A, "allOf": [{"additionalProperties": {}}]}, True),
+        ({"$ref": "https://example.com/schema.json"}, True),
+        ({"properties": {"result": {"type": "object", "additionalProperties": True}}}, True),
+        ({"properties": {"result": {"type": "string"}}, "additionalProperties": True}, True),
+        (A, None),
+        ({"anyOf": [CLOSED, A]}, None),
+        ({"properties": {"result": A}}, None),
+        (CLOSED, False),
+        ({"$ref": "#/$defs/c", "$defs": {"c": CLOSED}}, False),
+        ({"type": "object", "additionalProperties": False}, False),
+        ({"anyOf": [CLOSED, {"type": "null"}]}, False),
+        ({"properties": {"result": {"type": "array"}}}, False),
+        ({"properties": {"result": {"type": "string"}}, "additionalProperties": False}, False),
+        ({"type": "array", "items": {}}, False),
+    ],
+)
+def test_what_a_result_may_hold_beside_what_its_schema_names(schema, is_open):
+    assert interface(Tool(name="t", output_schema=schema)).open_outputs is is_open
+
+
+def test_the_schema_of_an_output_stands_by_itself():
+    properties = {"a": {"items": {"$ref": "#/$defs/I"}}, "plain": {"type": "string"}}
+    schema = {**A, "properties": properties, "$defs": {"I": {"type": "object"}}}
+    for wrapped in (schema, {"properties": {"result": A | schema}, "$defs": schema["$defs"]}):
+        fields = {
+            field.key: field.schema for field in interface(Tool(name="t", output_schema=wrapped)).outputs
+        }
+        assert fields["a"] == {"items": {"$ref": "#/$defs/I"}, "$defs": schema["$defs"]}
+        assert fields["plain"] == {"type": "string"}
+        assert fields["result"]["$defs"] == schema["$defs"]
+
+
 @given(SCHEMAS, SCHEMAS)
 def test_no_schema_whatever_makes_it_fail(inputs, result):
     found = interface(Tool(name="t", input_schema=inputs, output_schema=result))

@@ -4,11 +4,12 @@ A failure is explained from evidence: what the transport noticed, how the proces
 HTTP exchange saw; the SDK's own words come last, for they name the least.
 
 - `evidence`: what is known when something fails, and the error made of it
+- `excerpt`: the part of stderr that is shown
 - `explaining`: which evidence is looked at first; deadlines
 - `process`, `network`, `status`, `rpc`: one kind of cause each
 """
 
 from pflow_mcp_plugin.client.failures.evidence import Evidence, in_words, leaves
-from pflow_mcp_plugin.client.failures.explaining import explain
+from pflow_mcp_plugin.client.failures.explaining import explain, fit_to_show
 
-__all__ = ["Evidence", "explain", "in_words", "leaves"]
+__all__ = ["Evidence", "explain", "fit_to_show", "in_words", "leaves"]

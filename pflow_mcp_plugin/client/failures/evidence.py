@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import attrs
 
 from pflow_mcp_plugin.client.exchange import Exchange
+from pflow_mcp_plugin.client.failures.excerpt import excerpt, plain
 from pflow_mcp_plugin.contract import Ran
 from pflow_mcp_plugin.errors import CallFailed, ConnectionFailed, McpError, Phase, Where
+from pflow_mcp_plugin.exchange import Blanks
 from pflow_mcp_plugin.redaction import Redactor
 from pflow_mcp_plugin.types import Server
 
 if TYPE_CHECKING:
     from pflow_mcp_plugin.client.messages import Observations
 
-_TAIL_LINES = 12
-_TAIL_CHARACTERS = 1500
 _LONGEST_WORDS = 4000
 """Characters of what a server says that go into a message."""
 _SHOWN = 200
@@ -36,10 +37,11 @@ class Evidence:
         deadline: Which deadline that was.
         returncode: How the process ended, None if it runs or there is none.
         stderr: The end of what the server wrote there.
+        keep: Keeps all of it in a file and returns which; None where there is none.
         seen: What the stdio transport noticed.
         exchange: What the request saw.
         closed: Whether the connection is over.
-        unset: Variables of `env` that were not set.
+        blanks: Variables of `env` that have no value.
         redactor: Knows the secrets of the server.
     """
 
@@ -50,10 +52,11 @@ class Evidence:
     deadline: str = ""
     returncode: int | None = None
     stderr: str = ""
+    keep: Callable[[str, str], Path | None] = lambda *_: None
     seen: Observations | None = None
     exchange: Exchange = attrs.field(factory=Exchange)
     closed: bool = False
-    unset: tuple[str, ...] = ()
+    blanks: Blanks = attrs.field(factory=Blanks)
     redactor: Redactor = attrs.field(factory=Redactor)
 
     def words(self, text: str, limit: int = _LONGEST_WORDS) -> str:
@@ -94,11 +97,14 @@ def failure(
         ran = "not ran"
     elif evidence.exchange.raw is not None and ran == "not ran":
         ran, retryable = "unknown", False  # an earlier round of the call was answered
-    facts = {"stderr": evidence.stderr, "exit_code": evidence.returncode, **facts}
-    notes = [message, *_unset_note(evidence), *_tail_note(evidence)]
-    return kind(
+    said, file = _stderr_note(evidence)
+    facts = {"stderr": evidence.stderr, "stderr_file": file, "exit_code": evidence.returncode, **facts}
+    notes = [message, *evidence.blanks.notes, *said]
+    error = kind(
         "\n".join(notes), where=evidence.where, ran=ran, retryable=retryable, next_step=next_step, **facts
     )
+    error.suggestions += evidence.blanks.steps
+    return error
 
 
 def invalid_json(beginning: str, evidence: Evidence, fault: str = "") -> McpError:
@@ -119,15 +125,17 @@ def in_words(error: BaseException) -> str:
     return f"{text} ({kind})" if text else kind
 
 
-def _unset_note(evidence: Evidence) -> list[str]:
-    if not evidence.unset:
-        return []
-    return [f"Not set and passed as empty: {', '.join(evidence.unset)}"]
-
-
-def _tail_note(evidence: Evidence) -> list[str]:
-    tail = evidence.redactor.text(evidence.stderr).strip()[-_TAIL_CHARACTERS:].splitlines()[-_TAIL_LINES:]
-    return ["Its last words on stderr:", *(f"  {line}" for line in tail)] if tail else []
+def _stderr_note(evidence: Evidence) -> tuple[list[str], str]:
+    """Return the lines about stderr, and the file with all of it where they show only a part."""
+    redacted = evidence.redactor.text(evidence.stderr)
+    text = evidence.redactor.text(plain(redacted)).strip()  # terminal codes may have split a secret
+    shown = excerpt(text)
+    if not shown.lines:
+        return [], ""
+    path = None if shown.is_whole else evidence.keep(evidence.server.name, f"{text}\n")
+    file = "" if path is None else str(path)
+    heading = f"Its last words on stderr (in full: {file}):" if file else "Its last words on stderr:"
+    return [heading, *(f"  {line}" for line in shown.lines)], file
 
 
 def leaves(error: BaseException) -> Iterator[BaseException]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import re
+from typing import TypeVar
 
 from pflow_mcp_plugin.client.failures.evidence import Evidence, failure
+from pflow_mcp_plugin.client.failures.excerpt import plain
 from pflow_mcp_plugin.client.failures.network import from_network
 from pflow_mcp_plugin.client.failures.process import from_exit, from_seen, stopped_reading
 from pflow_mcp_plugin.client.failures.rpc import from_error
@@ -13,7 +14,7 @@ from pflow_mcp_plugin.client.failures.status import from_status
 from pflow_mcp_plugin.errors import DeadlineExceeded, McpError
 from pflow_mcp_plugin.redaction import Redactor
 
-_TERMINAL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+E = TypeVar("E", bound=McpError)
 
 
 def explain(error: BaseException, evidence: Evidence) -> McpError:
@@ -28,15 +29,15 @@ def explain(error: BaseException, evidence: Evidence) -> McpError:
         or from_error(error, evidence)
     )
     found.__cause__ = error
-    return _fit_to_show(found, evidence.redactor)
+    return fit_to_show(found, evidence.redactor)
 
 
-def _fit_to_show(error: McpError, redactor: Redactor) -> McpError:
+def fit_to_show(error: E, redactor: Redactor) -> E:
     """Take out secrets, and what would move a terminal's cursor or colour it: servers had a say in it."""
-    error.message = _TERMINAL.sub("", redactor.text(error.message))
+    error.message = plain(redactor.text(error.message))
     error.args = (error.message,)
     error.details, error.facts = redactor.value(error.details), redactor.value(error.facts)
-    error.suggestions = tuple(_TERMINAL.sub("", redactor.text(step)) for step in error.suggestions)
+    error.suggestions = tuple(plain(redactor.text(step)) for step in error.suggestions)
     return error
 
 
@@ -57,6 +58,7 @@ def _from_deadline(evidence: Evidence) -> McpError | None:
             retryable=True,
             next_step=f"raise {evidence.deadline} of server {name} if it needs longer",
             seconds=evidence.seconds,
+            status=exchange.status,
         )
     return DeadlineExceeded(
         f"Tool {evidence.tool} on server {name} gave no answer within {seconds} ({evidence.deadline}){note}",

@@ -170,6 +170,7 @@ def _broken_off(error: BaseException, evidence: Evidence) -> McpError:
         ran="not ran" if connecting else "unknown",
         retryable=connecting,
         next_step="check the network and the server's own log",
+        status=None if connecting else evidence.exchange.status,
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 
 from pflow_mcp_plugin.client.failures.evidence import Evidence, failure, invalid_json
+from pflow_mcp_plugin.config.showing import command_line
 from pflow_mcp_plugin.errors import DeadlineExceeded, McpError
 
 _MIB = 1 << 20
@@ -48,7 +49,7 @@ def from_exit(evidence: Evidence) -> McpError | None:
         return failure(
             f"Server {name} {how} before the handshake",
             evidence,
-            next_step=f"run its command by itself to see why: {evidence.server.command}",
+            next_step=f"run its command by itself to see why: {command_line(evidence.server)}",
         )
     middle = " in mid-message" if evidence.seen is not None and evidence.seen.unfinished else ""
     return failure(

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pflow_mcp_plugin.client.failures.evidence import Evidence, failure, in_words, invalid_json, leaves
 from pflow_mcp_plugin.errors import McpError, ToolNotFound, Where
+
+if TYPE_CHECKING:
+    from pflow_mcp_plugin.client.negotiation import VersionConflict
 
 _SHOWN = 200
 """Characters of a fault in the protocol."""
@@ -26,7 +29,9 @@ _UNPARSED = "Failed to parse "
 _NO_WORDS = "it gives no reason"
 _JSON_FAULT = re.compile(r"Invalid JSON: (.*?) \[type=json_invalid", re.DOTALL)
 """What pydantic says then, unless it was JSON and no message."""
-_NEVER_BEGUN = {_METHOD_NOT_FOUND, _INVALID_PARAMS, -32020, -32021, -32022}
+_VERSION_REFUSED = -32022
+_MOST_VERSIONS = 20
+_NEVER_BEGUN = {_METHOD_NOT_FOUND, _INVALID_PARAMS, -32020, -32021, _VERSION_REFUSED}
 """With the last three a server refuses headers, capabilities and the version of a request."""
 _UNKNOWN_TOOL = {_METHOD_NOT_FOUND, _INVALID_PARAMS}
 """With any other, a tool may have run, and speaks of what it did not find itself."""
@@ -37,18 +42,16 @@ def from_error(error: BaseException, evidence: Evidence) -> McpError:
     from mcp.shared.exceptions import MCPError
     from pydantic import ValidationError
 
-    from pflow_mcp_plugin.client.negotiation import VersionConflict
+    from pflow_mcp_plugin.client.negotiation import VersionConflict, version_conflict
     from pflow_mcp_plugin.client.session import InputRequired
 
     leaf = next(leaves(error))
     name = evidence.server.name
+    if isinstance(leaf, MCPError) and leaf.code == _VERSION_REFUSED:
+        requested = leaf.data.get("requested") if isinstance(leaf.data, dict) else None
+        leaf = version_conflict(leaf, str(requested or evidence.server.protocol)) or leaf
     if isinstance(leaf, VersionConflict):
-        offered = evidence.words(", ".join(leaf.offered), _SHOWN)
-        return failure(
-            f"MCP protocol version not supported: server {name} offers {offered}, pflow wants {leaf.wanted}",
-            evidence,
-            next_step=f"bring the server up to date, or set protocol of server {name}",
-        )
+        return _version_refused(leaf, evidence)
     if isinstance(leaf, InputRequired):
         return failure(
             f"Tool {evidence.tool} on server {name} asks for {leaf.wanted}, which a run cannot give",
@@ -64,6 +67,33 @@ def from_error(error: BaseException, evidence: Evidence) -> McpError:
         evidence,
         next_step=f"look at the log of server {name}; report this to the authors of pflow-mcp",
     )
+
+
+def _version_refused(conflict: VersionConflict, evidence: Evidence) -> McpError:
+    name, server = evidence.server.name, evidence.server
+    offered = evidence.words(", ".join(conflict.offered), _SHOWN)
+    offers = f"offers {offered}" if offered else "does not say which it speaks"
+    wanted = evidence.words(conflict.wanted, _SHOWN)
+    return failure(
+        f"MCP protocol version not supported: server {name} {offers}, pflow wants {wanted}",
+        evidence,
+        ran="not ran",
+        next_step=_other_version(conflict.offered, server.protocol, name),
+        offered=evidence.redactor.value(conflict.offered[:_MOST_VERSIONS]),
+        wanted=wanted,
+    )
+
+
+def _other_version(offered: list[str], protocol: str, name: str) -> str:
+    """Return what to do about a version that the server does not speak."""
+    from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
+
+    if protocol != "auto":
+        return f'set protocol = "auto" for server {name}, or bring the server up to date'
+    common = [each for each in (*MODERN_PROTOCOL_VERSIONS, *HANDSHAKE_PROTOCOL_VERSIONS) if each in offered]
+    if common:
+        return f'set protocol = "{max(common)}" for server {name}'
+    return f"bring the server up to date, or set protocol of server {name}"
 
 
 def _not_protocol(error: Any, evidence: Evidence) -> McpError:
@@ -96,8 +126,8 @@ def _from_rpc(error: Any, evidence: Evidence) -> McpError:
         f"{known}: {place}: {text}" if known else f"Server {name} answered with error {code}: {text}",
         evidence,
         ran="not ran" if code in _NEVER_BEGUN else "unknown",
-        next_step="check the arguments: pflow mcp info shows what the tool takes"
-        if code == _INVALID_PARAMS
+        next_step=f"check the arguments: {evidence.where.info_command} shows what the tool takes"
+        if code == _INVALID_PARAMS and evidence.tool
         else f"see what this code means to server {name}, and its own log",
         code=code,
         data=_bounded(error.data, evidence),

@@ -23,7 +23,7 @@ _ACTIONS: dict[int, str] = {
     HTTPStatus.GATEWAY_TIMEOUT: "timeout",
 }
 _OWN_WORDS = {HTTPStatus.BAD_REQUEST, HTTPStatus.NOT_FOUND}
-"""Statuses that go with a JSON-RPC error, which then says more."""
+"""Statuses that go with a JSON-RPC error, which then says more where it answers a message of ours."""
 
 
 def from_status(evidence: Evidence) -> McpError | None:
@@ -38,7 +38,7 @@ def from_status(evidence: Evidence) -> McpError | None:
         return _redirected(evidence)
     if exchange.session_lost:
         return _session_lost(evidence)
-    if exchange.rpc_error and status in _OWN_WORDS:
+    if exchange.rpc_error and status in _OWN_WORDS and evidence.phase != "connect":
         return None
     return _refused(status, evidence)
 
@@ -178,7 +178,10 @@ def _after_redirect(where: str, target: str, name: str) -> str:
 
 def _wrong_kind(evidence: Evidence) -> McpError | None:
     kind = evidence.exchange.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind in ("application/json", "text/event-stream") or evidence.exchange.status == HTTPStatus.ACCEPTED:
+    connecting = evidence.phase == "connect"  # over SSE: a stream was asked for
+    if kind == "text/event-stream" or (kind == "application/json" and not connecting):
+        return None
+    if evidence.exchange.status == HTTPStatus.ACCEPTED and not connecting:
         return None
     url, facts = evidence.server.url, _kind_facts(kind, evidence)
     if kind == "text/html":

@@ -10,7 +10,7 @@ import click
 from pflow_mcp_plugin.contract import Paths, PflowError, Problem, Report
 from pflow_mcp_plugin.host.app import EmbeddedHost
 from pflow_mcp_plugin.host.cli.options import json_option
-from pflow_mcp_plugin.host.cli.output import problem_lines
+from pflow_mcp_plugin.host.cli.output import counted, problem_lines
 from pflow_mcp_plugin.host.cli.tables import table
 from pflow_mcp_plugin.host.registry.sources import asked
 
@@ -19,7 +19,7 @@ from pflow_mcp_plugin.host.registry.sources import asked
 @json_option
 @click.pass_obj
 def check(host: EmbeddedHost) -> Report:
-    """Check the config of pflow and of every plugin, and list every problem."""
+    """Check the config files of pflow and its plugins, and list every problem."""
     found = host.plugins.collect("pflow_validate_config")
     return findings_report([problem for _, problems in found for problem in problems])
 
@@ -28,7 +28,7 @@ def check(host: EmbeddedHost) -> Report:
 @json_option
 @click.pass_obj
 def path(host: EmbeddedHost) -> Report:
-    """List the files and folders that pflow uses, and what each is for."""
+    """List the files and folders that pflow uses and what each one is for."""
     rows = list(files(host.paths, files_of_sources(host)))
     data = [{"path": str(place), "role": role, "exists": place.exists()} for place, role in rows]
     cells = [(role, str(place), "" if place.exists() else "not there") for place, role in rows]
@@ -37,13 +37,11 @@ def path(host: EmbeddedHost) -> Report:
 
 def findings_report(problems: list[Problem]) -> Report:
     """Return what a check of every config found."""
-    data = [problem.to_dict() for problem in problems]
-    errors = sum(problem.severity == "error" for problem in problems)
-    if errors:
-        count = "1 problem" if errors == 1 else f"{errors} problems"
+    if any(problem.severity == "error" for problem in problems):
         return Report(
-            data=data, error=PflowError(f"The config has {count}", problems=tuple(problems), kind="config")
+            error=PflowError(f"The config has {counted(problems)}", problems=tuple(problems), kind="config")
         )
+    data = [problem.to_dict() for problem in problems]
     return Report(data=data, text="\n".join(["The config is sound", *problem_lines(tuple(problems))]))
 
 

@@ -46,6 +46,12 @@ def main(argv: Sequence[str] | None = None, manager: pluggy.PluginManager | None
         return lost(sys.stdout, error)
 
 
+def report_interruption() -> int:
+    """Tell that Ctrl-C came before the command had begun, and return the exit code."""
+    prepare_streams()
+    return Output(as_json=wants_json(sys.argv[1:])).fail(PflowError("interrupted", kind="interrupted"))
+
+
 def _misused(error: click.ClickException) -> PflowError:
     context = getattr(error, "ctx", None)
     suggestions = (f"See: {context.command_path} --help",) if context else ()

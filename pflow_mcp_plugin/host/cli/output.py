@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pflow_mcp_plugin.contract import PflowError, Problem, Report
@@ -75,6 +75,13 @@ class Output:
 def problem_lines(problems: tuple[Problem, ...]) -> list[str]:
     """Return one line for each problem: where, what, and the next step."""
     return [f"  {'- ' if item.severity == 'error' else '- warning: '}{item}" for item in problems]
+
+
+def counted(problems: Sequence[Problem]) -> str:
+    """Return how many errors and warnings there are: `9 errors and 1 warning`."""
+    errors = sum(problem.severity == "error" for problem in problems)
+    counts = ((errors, "error"), (len(problems) - errors, "warning"))
+    return " and ".join(f"{count} {word}{'' if count == 1 else 's'}" for count, word in counts if count)
 
 
 def to_json(value: object) -> str:

@@ -18,7 +18,7 @@ from pflow_mcp_plugin.host.plugins import Plugin
 @json_option
 @click.pass_obj
 def plugins(host: EmbeddedHost) -> Report:
-    """List plugins: where each comes from, what it brings, and which were left out and why."""
+    """List plugins: where each comes from, what it provides, and why any were not loaded."""
     commands = list(leaves(build_cli(host)))
     rows = [describe_plugin(host, plugin, commands) for plugin in host.plugins.all]
     return Report(data=rows, text=lambda: "\n".join(line for row in rows for line in _lines(row)))

@@ -10,8 +10,7 @@ from pflow_mcp_plugin.contract import Entry, Field, PflowError, Report
 from pflow_mcp_plugin.host.app import EmbeddedHost
 from pflow_mcp_plugin.host.cli.inputs import parse_inputs
 from pflow_mcp_plugin.host.cli.options import json_option
-from pflow_mcp_plugin.host.cli.output import problem_lines, to_json
-from pflow_mcp_plugin.host.cli.structure import structure
+from pflow_mcp_plugin.host.cli.output import counted, problem_lines, to_json
 from pflow_mcp_plugin.host.cli.tables import table
 from pflow_mcp_plugin.host.registry.index import Row
 
@@ -26,7 +25,7 @@ _PATHS = 100
 @json_option
 @click.pass_obj
 def list_nodes(host: EmbeddedHost, pattern: str) -> Report:
-    """List node types, by name."""
+    """List node types by name."""
     rows = host.registry.rows(pattern)
     nothing = f"No node type contains {pattern!r}" if pattern else "There are no node types"
     return Report(data=[row.to_dict() for row in rows], text=lambda: _listing(rows) or nothing)
@@ -34,25 +33,33 @@ def list_nodes(host: EmbeddedHost, pattern: str) -> Report:
 
 @click.command()
 @click.argument("words", nargs=-1, required=True)
-@click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="At most so many.")
+@click.option(
+    "--limit", type=click.IntRange(min=1), default=20, show_default=True, help="Maximum number of results."
+)
 @json_option
 @click.pass_obj
 def search(host: EmbeddedHost, words: tuple[str, ...], limit: int) -> Report:
-    """Search names, descriptions and parameters of node types for WORDS, best first."""
+    """Search the names, descriptions and parameters of node types for WORDS; best matches first."""
     text = " ".join(words)
     rows = host.registry.search_rows(text, limit)
+    total = host.registry.count(text) if len(rows) == limit else len(rows)
+    more = f"\n{total - limit:,} more fit; to see them: --limit {total}" if total > limit else ""
     return Report(
-        data=[row.to_dict() for row in rows], text=lambda: _listing(rows) or f"Nothing fits {text!r}"
+        data=[row.to_dict() for row in rows],
+        text=lambda: (_listing(rows) or f"Nothing fits {text!r}") + more,
+        beside={"total": total},
     )
 
 
 @click.command()
 @click.argument("task", nargs=-1, required=True)
-@click.option("--limit", type=click.IntRange(min=1), default=10, show_default=True, help="At most so many.")
+@click.option(
+    "--limit", type=click.IntRange(min=1), default=10, show_default=True, help="Maximum number of results."
+)
 @json_option
 @click.pass_obj
 def discover(host: EmbeddedHost, task: tuple[str, ...], limit: int) -> Report:
-    """Find the node types that a TASK in words needs, for each part of it.
+    """Find the node types for each part of TASK, a description in plain words.
 
     Set PFLOW_DISCOVER_MODEL to a model of the `llm` library to let it choose among them.
     """
@@ -71,7 +78,7 @@ def discover(host: EmbeddedHost, task: tuple[str, ...], limit: int) -> Report:
 @json_option
 @click.pass_obj
 def describe(host: EmbeddedHost, node: str) -> Report:
-    """Show what the node type NODE takes and gives."""
+    """Show the parameters and outputs of the node type NODE."""
     entry = host.registry.get(node)
     return Report(data=entry.to_dict(), text=lambda: describe_entry(entry))
 
@@ -82,10 +89,10 @@ def describe(host: EmbeddedHost, node: str) -> Report:
 @json_option
 @click.pass_obj
 def run(host: EmbeddedHost, node: str, params: tuple[str, ...]) -> Report:
-    """Run the node type NODE by itself and show what came back, with the type at every path.
+    """Run the node type NODE once and show its result, with the type of every path in it.
 
-    Lists and objects are given as JSON, also where a parameter takes text as well; one that takes
-    anything gets the text. The paths are those that templates take.
+    Give lists and objects as JSON. A parameter that accepts any type takes the value as text. The
+    paths can be used in templates.
     """
     return run_node(host, node, parse_inputs(params))
 
@@ -94,31 +101,30 @@ def run(host: EmbeddedHost, node: str, params: tuple[str, ...]) -> Report:
 @json_option
 @click.pass_obj
 def export(host: EmbeddedHost) -> Report:
-    """Print every entry of the registry, whichever source it comes from."""
+    """Print every entry of the registry, from all sources, as JSON."""
     data = host.registry.export()
     return Report(data=data, text=lambda: to_json(data))
 
 
 @click.command()
 @click.argument("nodes", nargs=-1, metavar="[NODE]...")
-@click.option("--all", "every", is_flag=True, help="Check every node type; so it is without NODE.")
+@click.option("--all", "every", is_flag=True, help="Check every node type (the default without NODE).")
 @json_option
 @click.pass_obj
 def validate(host: EmbeddedHost, nodes: tuple[str, ...], *, every: bool) -> Report:
-    """Check node types: that each can be loaded and that its interface makes sense; none is run."""
+    """Check, without running anything, that node types can be loaded and declare valid interfaces."""
     if nodes and every:
         raise PflowError("Give node types or --all, not both", kind="usage")
-    from pflow_mcp_plugin.host.registry.checking import as_error, check_nodes
+    from pflow_mcp_plugin.host.registry.checking import as_errors, check_nodes
 
     with host.gathering() as reported:
         count, found = check_nodes(host, host.registry, nodes)
-    problems = [*map(as_error, reported), *found]
+    problems = [*as_errors(reported), *found]
+    if any(problem.severity == "error" for problem in problems):
+        message = f"The registry has {counted(problems)}"
+        return Report(error=PflowError(message, problems=tuple(problems), kind="config"))
     data = [problem.to_dict() for problem in problems]
-    errors = sum(problem.severity == "error" for problem in problems)
-    if errors:
-        message = f"The registry has {_counted(errors, 'problem')}"
-        return Report(data=data, error=PflowError(message, problems=tuple(problems), kind="config"))
-    sound = f"{_counted(count, 'node type')} checked, nothing is wrong"
+    sound = f"{count} node type{'' if count == 1 else 's'} checked, nothing is wrong"
     return Report(data=data, text="\n".join([sound, *problem_lines(tuple(problems))]))
 
 
@@ -129,6 +135,7 @@ def run_node(host: EmbeddedHost, node: str, params: Mapping[str, str]) -> Report
         PflowError: There is no such node, or the params do not fit; nothing has run.
     """
     from pflow_mcp_plugin.host.cli.params import read_params
+    from pflow_mcp_plugin.host.cli.structure import structure
 
     entry = host.registry.get(node)
     workflow = {"nodes": [{"id": entry.node, "type": entry.node, "params": read_params(entry, params)}]}
@@ -154,6 +161,7 @@ def describe_entry(entry: Entry) -> str:
     lines = [entry.node, *(f"  {line}" for line in entry.description.splitlines())]
     lines += _fields("Parameters", interface.params)
     lines += _fields("Outputs", interface.outputs)
+    lines += ["  and others, which are known when it runs"] if interface.open_outputs else []
     lines += [
         "",
         f"Actions: {', '.join(interface.actions)}",
@@ -179,10 +187,6 @@ def _came_back(outputs: Mapping[str, object], shape: Sequence[tuple[str, str]]) 
     ]
     rows = [*shape[:_PATHS], *([("...", f"{len(shape) - _PATHS} more")] if len(shape) > _PATHS else ())]
     return "\n".join([table(("PATH", "TYPE"), rows), "", *values]) if outputs else "Done, without outputs"
-
-
-def _counted(count: int, what: str) -> str:
-    return f"{count} {what}{'' if count == 1 else 's'}"
 
 
 def _listing(rows: list[Row]) -> str:

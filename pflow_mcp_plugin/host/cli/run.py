@@ -13,7 +13,7 @@ from pflow_mcp_plugin.contract import Outcome, PflowError, Problem, Report
 from pflow_mcp_plugin.host.app import EmbeddedHost
 from pflow_mcp_plugin.host.cli.inputs import parse_inputs, piped_inputs
 from pflow_mcp_plugin.host.cli.options import json_option
-from pflow_mcp_plugin.host.cli.output import problem_lines, to_json
+from pflow_mcp_plugin.host.cli.output import counted, problem_lines, to_json
 from pflow_mcp_plugin.host.library import is_name
 from pflow_mcp_plugin.host.workflow import load_workflow
 
@@ -21,11 +21,13 @@ from pflow_mcp_plugin.host.workflow import load_workflow
 @click.command()
 @click.argument("workflow")
 @click.argument("inputs", nargs=-1, metavar="[NAME=VALUE]...")
-@click.option("--trace/--no-trace", default=True, help="Whether the run leaves a trace; it does by default.")
+@click.option(
+    "--trace/--no-trace", default=True, help="Whether to write a trace; the default is to write one."
+)
 @json_option
 @click.pass_obj
 def run(host: EmbeddedHost, workflow: str, inputs: tuple[str, ...], *, trace: bool) -> Report:
-    """Run WORKFLOW, a JSON file or a saved name; give its inputs as NAME=VALUE."""
+    """Run WORKFLOW, a JSON file or the name of a saved workflow, with inputs given as NAME=VALUE."""
     values: dict[str, Any] = dict(parse_inputs(inputs))
     document = find_workflow(host, workflow)
     values |= piped_inputs(document, values, partial(host.runner.compile, document, workflow))
@@ -38,7 +40,7 @@ def run(host: EmbeddedHost, workflow: str, inputs: tuple[str, ...], *, trace: bo
 @json_option
 @click.pass_obj
 def validate(host: EmbeddedHost, workflow: str) -> Report:
-    """Check WORKFLOW, a JSON file or a saved name, and list every problem; nothing runs."""
+    """Check WORKFLOW, a JSON file or the name of a saved workflow, and list every problem."""
     return findings_report(workflow, host.runner.validate(find_workflow(host, workflow)))
 
 
@@ -107,13 +109,11 @@ def findings_report(name: str, problems: Sequence[Problem]) -> Report:
     """Return what a check of a workflow found."""
     errors = tuple(problem for problem in problems if problem.severity == "error")
     warnings = tuple(problem for problem in problems if problem.severity == "warning")
-    data = {"valid": not errors, "problems": [problem.to_dict() for problem in problems]}
     if not errors:
+        data = {"valid": True, "problems": [problem.to_dict() for problem in problems]}
         return Report(data=data, text="\n".join([f"{name} is valid", *problem_lines(warnings)]))
-    count = "1 problem" if len(errors) == 1 else f"{len(errors)} problems"
-    return Report(
-        data=data, error=PflowError(f"{name} has {count}", problems=(*errors, *warnings), kind="validation")
-    )
+    message = f"{name} has {counted(problems)}"
+    return Report(error=PflowError(message, problems=(*errors, *warnings), kind="validation"))
 
 
 def _shown(value: object) -> str:

@@ -16,11 +16,11 @@ from pflow_mcp_plugin.redaction import mask
 @click.command()
 @click.argument("key")
 @click.argument("value")
-@click.option("--keyring", is_flag=True, help="Keep it in the keyring of the operating system.")
+@click.option("--keyring", is_flag=True, help="Store the value in the keyring of the operating system.")
 @json_option
 @click.pass_obj
 def set_value(host: EmbeddedHost, key: str, value: str, *, keyring: bool) -> Report:
-    """Keep VALUE under KEY; `-` reads it from standard input, so that no shell history has it.
+    """Save VALUE under KEY; `-` reads it from standard input, which keeps it out of the shell history.
 
     A VALUE that begins with a hyphen is given after `--`.
     """
@@ -31,11 +31,11 @@ def set_value(host: EmbeddedHost, key: str, value: str, *, keyring: bool) -> Rep
 
 @click.command()
 @click.argument("key")
-@click.option("--show", is_flag=True, help="Show the value itself.")
+@click.option("--show", is_flag=True, help="Show a secret in full.")
 @json_option
 @click.pass_obj
 def get(host: EmbeddedHost, key: str, *, show: bool) -> Report:
-    """Show what is kept under KEY; a secret is masked without `--show`."""
+    """Show the value of KEY; secrets are masked unless `--show` is given."""
     value = host.settings.get(key)
     if value is None:
         raise _not_set(host, key, f"Set it: pflow settings set {key} VALUE")
@@ -47,7 +47,7 @@ def get(host: EmbeddedHost, key: str, *, show: bool) -> Report:
 @json_option
 @click.pass_obj
 def list_keys(host: EmbeddedHost) -> Report:
-    """List the keys that are set and where each value is kept; values are masked."""
+    """List saved keys and where each value is stored; values are masked."""
     values = host.settings.values()
     rows = [(key, mask(values.get(key, "****")), place) for key, place in host.settings.names().items()]
     return Report(
@@ -61,7 +61,7 @@ def list_keys(host: EmbeddedHost) -> Report:
 @json_option
 @click.pass_obj
 def unset(host: EmbeddedHost, key: str) -> Report:
-    """Forget what is kept under KEY."""
+    """Delete the value of KEY."""
     if not host.settings.unset(key):
         raise _not_set(host, key, "See: pflow settings list")
     return Report(data={"key": key}, text=f"{key} is forgotten")

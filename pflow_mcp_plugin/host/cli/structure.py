@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from typing import Any
+
+from pflow_mcp_plugin.host.workflow.json_text import json_in
 
 _PLAIN = re.compile(r"[\w-]+")
 _DEPTH = 20
@@ -13,32 +15,53 @@ _SAMPLE = 100
 """So many items of a list are looked at."""
 _NAMES = {"NoneType": "None"}
 
+_Shape = list[tuple[str, str]]
+"""The paths inside a value, each with its type, outermost first."""
 
-def structure(value: Any, path: str = "") -> list[tuple[str, str]]:
-    """Return the paths in a value, each with its type, outermost first.
 
-    All items of a list share the path `[0]`; where they differ, their types are joined with `|`.
+def structure(value: Any) -> _Shape:
+    """Return the paths in an object, each with its type, outermost first.
+
+    Every one of them is a path that a template may take. Of a list the items that show something
+    new are told, each at its own index: `[0]`, and `[3]` if that is the next of another shape.
     """
-    types: dict[str, dict[str, None]] = {}
-    for found, kind in _walk(value, path):
-        types.setdefault(found, {})[kind] = None
-    return [(found, " | ".join(kinds)) for found, kinds in types.items() if found]
+    return [(path.removeprefix("."), kind) for path, kind in _shape(value, _DEPTH) if path]
 
 
-def _walk(value: Any, path: str, depth: int = 0) -> Iterator[tuple[str, str]]:
+def _shape(value: Any, depth: int) -> _Shape:
     kind = type(value).__name__
-    yield path, _NAMES.get(kind, kind)
-    if depth == _DEPTH:
-        return
-    if isinstance(value, Mapping):
-        for key, item in value.items():
-            yield from _walk(item, _below(path, str(key)), depth + 1)
-    elif isinstance(value, list):
-        for item in value[:_SAMPLE]:
-            yield from _walk(item, f"{path}[0]", depth + 1)
+    found = [("", _NAMES.get(kind, kind))]
+    inner = json_in(value) if isinstance(value, str) else value
+    if depth == 0:
+        return found
+    if isinstance(inner, dict):
+        found += _members(inner, depth - 1)
+    elif isinstance(inner, list | tuple):
+        found += _items(inner, depth - 1)
+    return found
 
 
-def _below(path: str, key: str) -> str:
-    if not _PLAIN.fullmatch(key):
-        return f'{path}["{key}"]'
-    return f"{path}.{key}" if path else key
+def _members(value: dict[Any, Any], depth: int) -> Iterator[tuple[str, str]]:
+    for key, item in value.items():
+        step = _step(key)
+        if step:
+            yield from ((f"{step}{path}", kind) for path, kind in _shape(item, depth))
+
+
+def _items(value: Sequence[Any], depth: int) -> Iterator[tuple[str, str]]:
+    shown: list[set[tuple[str, str]]] = []
+    for index, item in enumerate(value[:_SAMPLE]):
+        shape = _shape(item, depth)
+        if not any(known.issuperset(shape) for known in shown):
+            shown.append(set(shape))
+            yield from ((f"[{index}]{path}", kind) for path, kind in shape)
+
+
+def _step(key: object) -> str:
+    """Return how a template spells a key; empty if it cannot."""
+    if not isinstance(key, str) or "{" in key or "}" in key:
+        return ""
+    if _PLAIN.fullmatch(key):
+        return f".{key}"
+    quote = "'" if '"' in key else '"'
+    return "" if quote in key else f"[{quote}{key}{quote}]"

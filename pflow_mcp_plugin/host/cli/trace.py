@@ -17,18 +17,26 @@ from pflow_mcp_plugin.host.streams import plain
 from pflow_mcp_plugin.host.traces import LATEST
 from pflow_mcp_plugin.storage import write_output
 
-_HEADERS = ("RUN", "WORKFLOW", "STARTED", "STEPS", "MILLISECONDS", "ENDED")
+_HEADERS = ("RUN", "WORKFLOW", "STARTED", "STEPS", "MILLISECONDS", "RESULT")
 _SUMMARY = ("run_id", "workflow", "started", "milliseconds", "success")
 
 
 @click.command()
-@click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="At most so many.")
+@click.option(
+    "--limit", type=click.IntRange(min=1), default=20, show_default=True, help="Maximum number of runs."
+)
 @json_option
 @click.pass_obj
 def list_traces(host: EmbeddedHost, limit: int) -> Report:
-    """List the runs that left a trace, newest first."""
-    rows = [_summary(host, path) for path in host.traces.paths()[:limit]]
-    return Report(data=rows, text=lambda: table(_HEADERS, list(map(_cells, rows))) if rows else "No traces")
+    """List past runs that have a trace, newest first."""
+    paths = host.traces.paths()
+    rows = [_summary(host, path) for path in paths[:limit]]
+    older = f"\n{len(paths) - limit:,} older; to see them: --limit {len(paths)}" if len(paths) > limit else ""
+    return Report(
+        data=rows,
+        text=lambda: table(_HEADERS, list(map(_cells, rows))) + older if rows else "No traces",
+        beside={"total": len(paths)},
+    )
 
 
 @click.command()
@@ -36,7 +44,7 @@ def list_traces(host: EmbeddedHost, limit: int) -> Report:
 @json_option
 @click.pass_obj
 def show(host: EmbeddedHost, run: str) -> Report:
-    """Show the trace of RUN: its id, the beginning of one, or `latest`."""
+    """Show the trace of RUN, which is an id, the beginning of one, or `latest`."""
     trace = host.traces.read(host.traces.find(run))
     return Report(data=trace, text=lambda: plain("\n".join(_lines(trace))))
 
@@ -47,12 +55,12 @@ def show(host: EmbeddedHost, run: str) -> Report:
     "--output",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Write it there; trace-RUN.html by default.",
+    help="Where to write it; trace-RUN.html by default.",
 )
 @json_option
 @click.pass_obj
 def view(host: EmbeddedHost, run: str, output: Path | None) -> Report:
-    """Write the trace of RUN (an id, or `latest`) as one HTML page, to be opened in any browser."""
+    """Write the trace of RUN, which is an id or `latest`, as an HTML page for any browser."""
     from pflow_mcp_plugin.host.showing.timeline import trace_page
 
     path = host.traces.find(run)
@@ -76,9 +84,9 @@ def _summary(host: EmbeddedHost, path: Path) -> dict[str, Any]:
 
 
 def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:
-    ended = "well" if row["success"] else str(row["error"] or "failed").partition("\n")[0]
+    result = "succeeded" if row["success"] else str(row["error"] or "failed").partition("\n")[0]
     values = (row["run_id"], row["workflow"], row["started"], row["steps"], row["milliseconds"])
-    return (*("" if value is None else str(value) for value in values), ended)
+    return (*("" if value is None else str(value) for value in values), result)
 
 
 def _lines(trace: Mapping[str, Any]) -> Iterator[str]:

@@ -21,7 +21,10 @@ from pflow_mcp_plugin.host.plugins import Plugin, PluginFailed, Plugins, door, o
 from pflow_mcp_plugin.host.streams import is_of_output
 
 PROGRAM = "pflow"
-_ROOT_HELP = "Run workflows, and see which nodes they can be made of."
+_ROOT_HELP = "Run workflows, and manage the nodes that they are made of."
+_ROOT_EPILOG = """\b
+pflow GROUP           lists the commands of a group
+pflow COMMAND --help  shows the options of a command"""
 _PASSING = (PflowError, click.ClickException, click.Abort, click.exceptions.Exit, SystemExit)
 """What a command raises to say how it went; SystemExit is click's way to end at a closed pipe."""
 
@@ -41,6 +44,16 @@ class Branch(click.Group):
             invoke_without_command=True,
         )
         self._plugins = plugins
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the commands, then the groups of commands, with a line for each."""
+        shown = {name: command for name, command in sorted(self.commands.items()) if not command.hidden}
+        for title, is_group in (("Commands", False), ("Groups", True)):
+            of_kind = {name: it for name, it in shown.items() if isinstance(it, Branch) == is_group}
+            rows = [(name, command.get_short_help_str()) for name, command in of_kind.items()]
+            if rows:
+                with formatter.section(title):
+                    formatter.write_dl(rows)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -132,6 +145,7 @@ def build_cli(host: EmbeddedHost) -> click.Group:
         help="Show the version and exit.",
     )
     root = Branch(PROGRAM, _ROOT_HELP, host.plugins, [version])
+    root.epilog = _ROOT_EPILOG
     for plugin, commands in host.plugins.collect("pflow_register_commands"):
         for command in commands:
             problem = _graft(root, command, plugin, host.plugins)
@@ -160,6 +174,7 @@ def _graft(root: Branch, command: object, plugin: Plugin, plugins: Plugins) -> s
         if not isinstance(place, Branch):
             break
         place = place.commands.setdefault(word, Branch(word, "", plugins))
+    place.help = place.help or command.group
     words = " ".join(command.path)
     if not isinstance(place, Branch):
         return f"the command `{words}` lies below another command"
@@ -173,11 +188,11 @@ def _graft(root: Branch, command: object, plugin: Plugin, plugins: Plugins) -> s
 
 
 def _describe_groups(group: click.Group) -> None:
-    """List a group with the names of its commands: nobody announces groups."""
+    """List a group with the line that its commands have for it, else with their names."""
     for child in group.commands.values():
         if isinstance(child, Branch):
             shown = [name for name, command in child.commands.items() if not command.hidden]
-            child.short_help = ", ".join(sorted(shown))
+            child.short_help = child.help or ", ".join(sorted(shown))
             child.hidden = not shown
             _describe_groups(child)
 

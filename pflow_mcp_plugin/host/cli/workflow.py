@@ -26,12 +26,12 @@ _HEADERS = ("NAME", "VERSION", "SAVED", "DESCRIPTION")
 
 @click.command()
 @click.argument("file")
-@click.option("--name", required=True, help="The name to save it under: a-z, 0-9 and hyphens.")
-@click.option("--description", default="", help="What it is for, in one line.")
+@click.option("--name", required=True, help="Name of the saved workflow: a-z, 0-9 and hyphens.")
+@click.option("--description", default="", help="One line that says what it is for.")
 @json_option
 @click.pass_obj
 def save(host: EmbeddedHost, file: str, name: str, description: str) -> Report:
-    """Save the workflow in FILE under a name; what was saved there before is kept as an older version."""
+    """Save the workflow in FILE under a name; earlier versions are kept."""
     workflow = read_workflow(Path(file))
     problems = host.runner.validate(workflow)
     # What a node type lacks may be installed or synced later; the rest is a mistake in the file.
@@ -57,11 +57,11 @@ def list_saved(host: EmbeddedHost) -> Report:
 
 @click.command()
 @click.argument("name")
-@click.option("--version", type=click.IntRange(min=1), help="An older version.")
+@click.option("--version", type=click.IntRange(min=1), help="Show this version, not the newest.")
 @json_option
 @click.pass_obj
 def show(host: EmbeddedHost, name: str, version: int | None) -> Report:
-    """Show the workflow that is saved under NAME."""
+    """Show the saved workflow NAME."""
     workflow = host.library.get(name, version)
     return Report(data=workflow, text=lambda: to_json(workflow))
 
@@ -71,18 +71,23 @@ def show(host: EmbeddedHost, name: str, version: int | None) -> Report:
 @json_option
 @click.pass_obj
 def delete(host: EmbeddedHost, name: str) -> Report:
-    """Delete the workflow that is saved under NAME, with every version of it."""
+    """Delete the saved workflow NAME with all its versions."""
     host.library.delete(name)
     return Report(data={"name": name}, text=f"{name} is deleted")
 
 
 @click.command()
 @click.argument("workflow")
-@click.option("--html", type=click.Path(path_type=Path), metavar="FILE", help="Write a page with a drawing.")
+@click.option(
+    "--html",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Write an HTML page with a drawing to this file.",
+)
 @json_option
 @click.pass_obj
 def graph(host: EmbeddedHost, workflow: str, html: Path | None) -> Report:
-    """Print WORKFLOW, a JSON file or a saved name, as a Mermaid flowchart."""
+    """Print WORKFLOW, a JSON file or the name of a saved workflow, as a Mermaid flowchart."""
     from pflow_mcp_plugin.host.showing.drawing import graph_page
     from pflow_mcp_plugin.host.showing.mermaid import mermaid
 
@@ -97,11 +102,19 @@ def graph(host: EmbeddedHost, workflow: str, html: Path | None) -> Report:
 
 @click.command()
 @click.argument("workflow")
-@click.option("--output", type=click.Path(path_type=Path), metavar="FILE", help="Write it there.")
+@click.option(
+    "--output",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="File to write; standard output by default.",
+)
 @json_option
 @click.pass_obj
 def export_python(host: EmbeddedHost, workflow: str, output: Path | None) -> Report:
-    """Write WORKFLOW, a JSON file or a saved name, as a Python program that needs this package only."""
+    """Write WORKFLOW, a JSON file or the name of a saved workflow, as a Python program.
+
+    The program needs no package but this one.
+    """
     from pflow_mcp_plugin.host.showing.script import python_script
 
     raw: Mapping[str, Any] = find_workflow(host, workflow)

@@ -3,6 +3,7 @@
 - `lookup`: `Registry`, what the rest of the host and the plugins ask
 - `sources`: the node sources of all plugins, in their order of precedence
 - `saved`: `registry.json`, what users put there, as one more source
+- `outdated`: what an older pflow left in that file
 - `remembered`: which plugin brought which prefix, for when it is absent
 - `checking`: what is wrong with entries
 - `index`: the derived SQLite index behind lists and searches

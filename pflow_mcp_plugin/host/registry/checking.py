@@ -8,6 +8,7 @@ import attrs
 
 from pflow_mcp_plugin.contract import Entry, Field, Host, NodeRef, PflowError, Problem
 from pflow_mcp_plugin.host.registry.lookup import NodeRegistry, Overwritten
+from pflow_mcp_plugin.host.registry.outdated import Uninstalled
 from pflow_mcp_plugin.host.workflow.coercion import is_type
 from pflow_mcp_plugin.host.workflow.node_class import load_node
 
@@ -30,19 +31,24 @@ def check_nodes(host: Host, registry: NodeRegistry, names: Iterable[str] = ()) -
     return len(entries), [*missing, *(problem for entry in entries for problem in _problems(entry, host))]
 
 
-def as_error(reported: Problem) -> Problem:
-    """Return what the registry reported as it had to leave something out: an error, here.
+def as_errors(reported: Iterable[Problem]) -> Iterator[Problem]:
+    """Yield what the registry reported as it had to leave something out: an error, here.
 
-    An entry that another one overwrites still works, and stays a warning.
+    An entry that another one overwrites still works, and stays a warning; one whose module is not
+    installed is found by `check_nodes`.
     """
-    return reported if isinstance(reported, Overwritten) else attrs.evolve(reported, severity="error")
+    for problem in reported:
+        if isinstance(problem, Overwritten):
+            yield problem
+        elif not isinstance(problem, Uninstalled):
+            yield attrs.evolve(problem, severity="error")
 
 
 def _problems(entry: Entry, host: Host) -> Iterator[Problem]:
     try:
         node = load_node(NodeRef(id=entry.node, type=entry.node, entry=entry, host=host))
     except PflowError as error:
-        yield _problem(entry, error.message, next(iter(error.suggestions), ""))
+        yield _problem(entry, str(error), next(iter(error.suggestions), ""))
     else:
         lacking = [name for name in ("set_params", "run") if not callable(getattr(node, name, None))]
         if lacking:

@@ -134,6 +134,11 @@ class Index:
         found = self._connection.execute(_SEARCH, (query, limit))
         return [_row(*values) for values in found]
 
+    def count(self, words: str) -> int:
+        """Return how many nodes fit the words."""
+        query = _query(words)
+        return int(self._connection.execute(_COUNT, (query,)).fetchone()[0]) if query else 0
+
     def matches(self, word: str, columns: Columns) -> dict[int, float]:
         """Return how well nodes match one word (BM25), by their number; higher is better.
 

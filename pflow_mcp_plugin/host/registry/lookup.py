@@ -42,7 +42,7 @@ class NodeRegistry(Registry):
         self._plugins = plugins
         self._setting = setting
         self._report = plugins.report
-        self._saved = SavedEntries(paths.data / SAVED, self._report)
+        self._saved = SavedEntries(paths.data / SAVED, self._report, self.plugin_origin)
         self._memory = Memory(paths.state / "sources.json", self._report)
         self._lock = threading.Lock()
         self._index: Index | None = None
@@ -98,6 +98,10 @@ class NodeRegistry(Registry):
         """Return entries that match, best first, each with its score (higher is better)."""
         found = ((self.find(row.node), row.score) for row in self.search_rows(words, limit))
         return [(entry, score) for entry, score in found if entry is not None]
+
+    def count(self, words: str) -> int:
+        """Return how many entries match."""
+        return self._opened().count(words)
 
     def search_rows(self, words: str, limit: int = 20) -> list[Row]:
         """Return what a list shows of `search`."""
@@ -176,7 +180,13 @@ class NodeRegistry(Registry):
             index.close()
         self._replaced.clear()
 
+    def plugin_origin(self, node_type: str) -> Origin | None:
+        """Return the source of a plugin that answers for names like this one, None if there is none."""
+        fitting = (origin for origin in self.sources if origin.fits(node_type) and not origin.plugin.own)
+        return next(fitting, None)
+
     def _opened(self) -> Index:
+        self._saved.check()  # an index that was made before says nothing of what was left out of it
         fingerprint = "\n".join(self._fingerprint(origin) for origin in self.sources)
         with self._lock:
             index = self._index
@@ -237,7 +247,7 @@ class NodeRegistry(Registry):
 
 def _left_out(origin: Origin, error: PflowError) -> Problem:
     return Problem(
-        message=f"The nodes of {origin.name} are left out: {error.message}",
+        message=f"The nodes of {origin.name} are left out: {error}",
         suggestion=next(iter(error.suggestions), ""),
         severity="warning",
         kind=error.kind,

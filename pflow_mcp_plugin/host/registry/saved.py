@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from pflow_mcp_plugin.contract import Entry, NodeSource, Problem
+from pflow_mcp_plugin.contract import Entry, NodeSource, PflowError, Problem
+from pflow_mcp_plugin.host.registry.outdated import (
+    OriginOf,
+    is_installed,
+    outside_nodes,
+    uninstalled_problems,
+    unused_problems,
+)
 from pflow_mcp_plugin.storage import CorruptFile, JsonStore
 
 NAME = "registry.json"
@@ -17,15 +25,19 @@ class SavedEntries(NodeSource):
 
     Args:
         path: The file.
-        report: Told about a corrupt file and entries that are none.
+        report: Told about a corrupt file, entries that are none, and those of an older pflow.
+        origin_of: Tells whose nodes have names like a given one.
     """
 
     name = NAME
     prefixes: tuple[str, ...] = ("",)
 
-    def __init__(self, path: Path, report: Callable[[Problem], None]) -> None:
+    def __init__(
+        self, path: Path, report: Callable[[Problem], None], origin_of: OriginOf = lambda _: None
+    ) -> None:
         self.store = JsonStore(path=path, schema_version=1, what="registry", rebuildable=True, report=report)
         self._report = report
+        self._origin_of = origin_of
         self._read_as = ""
         self._entries: dict[str, Entry] = {}
 
@@ -60,18 +72,36 @@ class SavedEntries(NodeSource):
 
         self.store.update(change)
 
+    def check(self) -> None:
+        """Report what is wrong with the entries, if the file can be read."""
+        with suppress(PflowError):
+            self._load()
+
     def _load(self) -> dict[str, Entry]:
         fingerprint = self.fingerprint()
         if fingerprint != self._read_as:
-            nodes = self._readable() if fingerprint else {}
-            found = (self._entry(name, node) for name, node in nodes.items())
-            self._entries = {entry.node: entry for entry in found if entry}
+            self._entries = self._usable(self._readable()) if fingerprint else {}
             self._read_as = fingerprint
         return self._entries
 
+    def _usable(self, data: Mapping[str, Any]) -> dict[str, Entry]:
+        """Return the entries, and report what of the file cannot be used."""
+        path = str(self.store.path)
+        for problem in unused_problems(path, outside_nodes(data), self._origin_of):
+            self._report(problem)
+        found = filter(None, (self._entry(name, node) for name, node in self._nodes(data).items()))
+        entries = {entry.node: entry for entry in found}
+        installed = {module: is_installed(module) for module in {entry.module for entry in entries.values()}}
+        gone = [entry for entry in entries.values() if not installed[entry.module]]
+        for problem in uninstalled_problems(path, gone, self._origin_of):
+            self._report(problem)
+        return entries
+
     def _readable(self) -> Mapping[str, Any]:
+        """Return what the file holds, nothing if its nodes are none."""
         try:
-            return self._nodes(self.store.read())
+            data = self.store.read()
+            self._nodes(data)
         except CorruptFile as corrupt:
             self._report(
                 Problem(
@@ -83,6 +113,7 @@ class SavedEntries(NodeSource):
                 )
             )
             return {}
+        return data
 
     def _nodes(self, data: Mapping[str, Any]) -> Mapping[str, Any]:
         nodes = data.get("nodes", {})
@@ -111,6 +142,7 @@ def _normalised(name: str, node: Mapping[str, Any]) -> dict[str, Any]:
     """Return an entry's JSON form; the older one names fields by `name` and describes the interface."""
     interface = dict(node.get("interface", {}))
     description = interface.pop("description", "")
+    interface.setdefault("open_outputs", "outputs" not in interface)  # nothing is said of any
     for part in ("params", "outputs"):
         interface[part] = [
             {**field, "key": field.get("key") or field["name"]} for field in interface.get(part, ())

@@ -14,7 +14,7 @@ _BOUNDARY = re.compile(
 _WORD = re.compile(r"\w+(?:['\u2019](?!s\b)\w+)*")
 _UNSPACED = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]{2,}")
 """Text of a script that sets no spaces between words."""
-_ENDINGS = (("ies", "y"), ("sses", "ss"), ("ing", ""), ("ed", ""), ("es", "e"), ("s", ""))
+_ENDING = re.compile(r"(?<=\w{3})(?:[iy]?(?:e*ing|e+[ds]?|(?<!s)s)|y)$")
 _IRREGULAR = """
     sold sell, bought buy, wrote write, written write, kept keep, made make, built build, sent send,
     drew draw, drawn draw, took take, taken take, ran run, found find, told tell, said say, held hold,
@@ -101,7 +101,4 @@ def _read(text: str) -> Mapping[str, str]:
 
 def _stem(word: str) -> str:
     """Return a word without its ending, the same one for most forms of it."""
-    for ending, instead in _ENDINGS:
-        if word.endswith(ending) and not word.endswith("ss") and len(word) >= len(ending) + 3:
-            return (word.removesuffix(ending) + instead).rstrip("e")
-    return word.rstrip("e")
+    return _ENDING.sub("", word)

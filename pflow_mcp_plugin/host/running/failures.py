@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import attrs
 
 from pflow_mcp_plugin.contract import NodeRef, PflowError, Problem
-from pflow_mcp_plugin.host.workflow.findings import listing, said
+from pflow_mcp_plugin.host.workflow.findings import said
 from pflow_mcp_plugin.host.workflow.templates import MissingValue
 from pflow_mcp_plugin.redaction import Redactor
 
@@ -17,8 +17,7 @@ _LAST_DONE = 5
 
 def value_unavailable(template: str, user: str, missing: MissingValue) -> PflowError:
     """Return the error for a template of a node or output that names something that is not there."""
-    where = f"{missing.reached} has" if missing.reached else "there is"
-    message = f"{user} needs {template}, but {where} {listing(missing.available)}"
+    message = f"{user} needs {template}, but {missing}"
     return PflowError(message, details={"template": template, "available": list(missing.available)})
 
 

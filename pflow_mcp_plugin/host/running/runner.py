@@ -18,7 +18,7 @@ from pflow_mcp_plugin.host.running.run import CurrentRun
 from pflow_mcp_plugin.host.running.signals import EndingSignals
 from pflow_mcp_plugin.host.running.steps import Steps
 from pflow_mcp_plugin.host.running.threads import Threads
-from pflow_mcp_plugin.host.running.trace import Recorder
+from pflow_mcp_plugin.host.running.trace import Recorder, Step
 from pflow_mcp_plugin.host.running.values import Values
 from pflow_mcp_plugin.host.workflow import Compiled, NodeTypes, bind_inputs, check_workflow, compile_workflow
 from pflow_mcp_plugin.host.workflow.document import OutputSpec
@@ -137,7 +137,7 @@ class WorkflowRunner(Runner):
             trace_path=self._write_trace(recorder, error) if trace else None,
             error=error,
             steps=len(recorder.steps),
-            exit_code=_exit_code(error, completed=bool(recorder.done)),
+            exit_code=_exit_code(error, recorder.steps),
         )
 
     def _write_trace(self, recorder: Recorder, error: PflowError | None) -> Path | None:
@@ -162,13 +162,22 @@ def _interrupted(run: CurrentRun) -> PflowError:
     return PflowError(f"The run was interrupted{where}", details=details, kind="interrupted")
 
 
-def _exit_code(error: PflowError | None, *, completed: bool) -> int:
+def _exit_code(error: PflowError | None, steps: Sequence[Step]) -> int:
     if error is None:
         return 0
-    # What a server or its config lacks counts as found before the run as long as no node has run.
-    if error.kind == "interrupted" or (error.kind in ("connection", "config") and not completed):
+    # What is lacking counts as found before the run as long as no node, and no item of a batch, has run.
+    lacking = error.kind in ("connection", "config", "not_found") and not _has_run(steps)
+    if lacking or error.kind == "interrupted" or not steps:
         return EXIT_CODES[error.kind]
     return EXIT_CODES["execution"]
+
+
+def _has_run(steps: Sequence[Step]) -> bool:
+    """Return whether anything but the step that failed has run, the items of its batch included."""
+    if len(steps) != 1:
+        return bool(steps)
+    batch = steps[0].details.get("batch")
+    return steps[0].error is None or bool(isinstance(batch, Mapping) and batch.get("succeeded"))
 
 
 def collect_outputs(steps: Steps) -> dict[str, Any]:

@@ -8,16 +8,17 @@ from typing import Any, Protocol
 import attrs
 
 from pflow_mcp_plugin.contract import Entry, Field, Problem
-from pflow_mcp_plugin.host.workflow.coercion import TypeMismatch, coerce, may_become
+from pflow_mcp_plugin.host.workflow.coercion import TypeMismatch, coerce, depends_on_text, may_become
+from pflow_mcp_plugin.host.workflow.declarations import item_among, item_of
 from pflow_mcp_plugin.host.workflow.document import Document, NodeSpec
 from pflow_mcp_plugin.host.workflow.findings import Findings, at, did_you_mean, listing
-from pflow_mcp_plugin.host.workflow.graph import Graph
+from pflow_mcp_plugin.host.workflow.graph import Graph, NodeSet
 from pflow_mcp_plugin.host.workflow.normal import normalise
 from pflow_mcp_plugin.host.workflow.reading import read_document
 from pflow_mcp_plugin.host.workflow.references import ReferenceCheck
 from pflow_mcp_plugin.host.workflow.repetition import ITEMS, Batch
 from pflow_mcp_plugin.host.workflow.routes import RouteCheck
-from pflow_mcp_plugin.host.workflow.scope import Scope, effective_entry, output_field, scope_of
+from pflow_mcp_plugin.host.workflow.scope import Scope, Scopes, effective_entry, output_field
 from pflow_mcp_plugin.host.workflow.templates import Reference, has_template, lone, parse_path
 from pflow_mcp_plugin.host.workflow.usage import check_inputs_are_used, reads
 
@@ -81,11 +82,14 @@ class _Check:
     given: frozenset[str] | None
     findings: Findings
     nodes: dict[str, NodeSpec] = attrs.field(init=False, factory=dict)
+    scopes: Scopes = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
         # Of two nodes with one id the first counts; the second is reported.
         for node in self.document.nodes:
             self.nodes.setdefault(node.id, node)
+        extra = frozenset() if self.document.namespaced else self.given or frozenset()
+        self.scopes = Scopes(self.document, self.nodes, self.entries, extra)
 
     def run(self) -> None:
         self.check_ids()
@@ -111,27 +115,31 @@ class _Check:
         """Whether a run could still put anything at the root of the shared store."""
         return self.given is None and not self.document.namespaced
 
-    def scope(self, node_id: str) -> Scope:
-        reachable = self.graph.reachable
+    def earlier(self, node_id: str) -> NodeSet:
+        """Return the nodes that a node can refer to."""
         # A node that is never reached is told as that; its templates may name any other.
-        before = self.graph.before(node_id) if node_id in reachable else self.nodes.keys() - {node_id}
-        return self.scope_after({other: node for other, node in self.nodes.items() if other in before})
+        is_reached = node_id in self.graph.reachable
+        return self.graph.before(node_id) if is_reached else self.graph.others(node_id)
+
+    def scope(self, node_id: str) -> Scope:
+        return self.scopes.after(self.earlier(node_id))
 
     def inner_scope(self, node: NodeSpec) -> Scope:
         """Return what a node can refer to, the item of its batch included."""
-        scope = self.scope(node.id)
+        earlier = self.earlier(node.id)
+        scope = self.scopes.after(earlier)
         if node.batch is None:
             return scope
-        return attrs.evolve(scope, roots={**scope.roots, node.batch.name: Field(key=node.batch.name)})
-
-    def scope_after(self, earlier: Mapping[str, NodeSpec]) -> Scope:
-        extra = frozenset() if self.document.namespaced else self.given or frozenset()
-        return scope_of(self.document, earlier, self.entries, extra)
+        items, name = node.batch.items, node.batch.name
+        reference = lone(items)
+        listed = scope.declared(reference) if reference else None
+        item = item_among(items, name) if isinstance(items, list) else item_of(listed, name)
+        return self.scopes.after(earlier, {name: item})
 
     def reference_check(self, scope: Scope, user: str) -> ReferenceCheck:
         return ReferenceCheck(
             scope=scope,
-            node_ids=frozenset(self.nodes),
+            node_ids=self.nodes,
             user=user,
             severity="warning" if self.document.permissive else "error",
             findings=self.findings,
@@ -170,6 +178,7 @@ class _Check:
         if entry is not None:
             self.check_retries(node, entry)
             self.check_params(node, entry, scope)
+            self.check_taken(node, entry, scope)
             self.check_required(node, entry, scope)
         checker = self.reference_check(scope, f"node {node.id}")
         for key, value in node.params.items():
@@ -211,28 +220,45 @@ class _Check:
         """Check a template that is all there is against what is declared of the value it stands for."""
         reference = lone(value)
         given = scope.declared(reference) if reference else None
-        if reference is None or given is None or may_become(given, wanted):
+        if reference is None or given is None:
             return
         spec = self.document.inputs.get(reference.root)
-        # An input is made to fit its type; what a node really puts out is its own affair.
-        report = self.findings.error if spec and spec.field == given else self.findings.warning
+        own = spec if spec and spec.field == given else None
         message = (
             f"{wanted.key} of node {node.id} must be {wanted.type}, but {reference.text} is {given.type}"
         )
-        report(path, message, "Refer to a value of that type")
+        if not may_become(given, wanted):
+            # An input is made to fit its type; what a node really puts out is its own affair.
+            report = self.findings.error if own else self.findings.warning
+            report(path, message, "Refer to a value of that type")
+        elif own and depends_on_text(given, wanted):
+            self.findings.warning(path, message, f"Declare the input {own.name} as {wanted.type}")
+
+    def check_taken(self, node: NodeSpec, entry: Entry, scope: Scope) -> None:
+        """Check inputs that a node takes by their names, or by mapped ones, against its params."""
+        sources = {**{key: key for key in entry.interface.inputs}, **self.document.mapping(node.id).inputs}
+        for wanted in entry.interface.params:
+            spec = self.document.inputs.get(sources.get(wanted.key, ""))
+            if spec is None or wanted.key in node.params or scope.roots[spec.name] != spec.field:
+                continue
+            if not may_become(spec.field, wanted) or depends_on_text(spec.field, wanted):
+                needs = f"{wanted.key} of node {node.id} must be {wanted.type}"
+                message = f"{needs}, but input {spec.name} is {spec.type}"
+                self.findings.warning(spec.path, message, f"Declare it as {wanted.type}")
 
     def check_required(self, node: NodeSpec, entry: Entry, scope: Scope) -> None:
         if not isinstance(node.raw.get("params"), Mapping | None):
             return  # nobody knows what it was to hold
-        there = {*node.params, *self.document.mapping(node.id).inputs, *scope.roots}
+        there = (node.params, self.document.mapping(node.id).inputs, scope.roots)
         for field in entry.interface.params:
-            if not field.required or field.has_default or field.key in there or scope.uncertain:
+            is_needed = field.required and not field.has_default and not scope.uncertain
+            if not is_needed or any(field.key in names for names in there):
                 continue
             self.findings.add(
                 f"{node.path}.params",
                 f"Node {node.id} ({node.type}) needs parameter {field.key}",
                 f"Set it in params, or declare an input {field.key}",
-                severity="warning" if self.lenient else "error",
+                severity="warning" if self.lenient or scope.open else "error",
             )
 
     def check_mappings(self) -> None:
@@ -266,14 +292,13 @@ class _Check:
             where = at(path, key)
             if target.startswith("__") or not target:
                 self.findings.error(where, f"The name {target!r} is reserved", "Choose another name")
-            if entry and not output_field(entry, key):
+            if entry and not entry.interface.open_outputs and not output_field(entry, key):
                 outputs = [field.key for field in entry.interface.outputs]
                 hint = did_you_mean(key, outputs, f"It has {listing(outputs)}")
                 self.findings.warning(where, f"Node {node.id} ({node.type}) has no output {key}", hint)
 
     def check_outputs(self) -> None:
-        reachable = self.graph.reachable
-        scope = self.scope_after({key: node for key, node in self.nodes.items() if key in reachable})
+        scope = self.scopes.after(self.graph.reachable)
         for output in self.document.outputs.values():
             if not has_template(output.source):
                 hint = f"Write ${{{output.source}}}" if parse_path(output.source) else "Write ${node.key}"

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, NoReturn
+from typing import Any
 
 from pflow_mcp_plugin.contract import Field
+from pflow_mcp_plugin.contract.problems import PortableError
 from pflow_mcp_plugin.host.workflow.findings import cut
+from pflow_mcp_plugin.host.workflow.json_text import exact_float, json_in, loss
 
 FRIENDLY: Mapping[str, str] = {
     "string": "str",
@@ -29,7 +30,7 @@ _MISFIT = object()
 """Returned by a conversion that would lose something."""
 
 
-class TypeMismatch(ValueError):
+class TypeMismatch(PortableError, ValueError):
     """A value does not fit the declared type and cannot be made to without loss.
 
     Attributes:
@@ -82,7 +83,8 @@ def coerce(value: Any, field: Field) -> Any:
         converted = _CONVERSIONS.get(name, _no_conversion)(value)
         if converted is not _MISFIT:
             return converted
-    raise TypeMismatch(field.type, value, _lost(value) if {"list", "dict"} & {*alternatives} else "")
+    structured = isinstance(value, str) and {"list", "dict"} & {*alternatives}
+    raise TypeMismatch(field.type, value, loss(value) if structured else "")
 
 
 def may_become(given: Field, wanted: Field) -> bool:
@@ -92,6 +94,13 @@ def may_become(given: Field, wanted: Field) -> bool:
     if not (there | needed) <= _TYPES.keys() or "any" in there | needed or there & needed:
         return True
     return any(needed & _BECOMES.get(name, set()) for name in there)
+
+
+def depends_on_text(given: Field, wanted: Field) -> bool:
+    """Return whether a value is declared as a text, and only some texts can be made what is wanted."""
+    there = {type_name(name) for name in given.types} - {"None"}
+    needed = {type_name(name) for name in wanted.types}
+    return there == {"str"} and needed.isdisjoint({"str", "any"}) and needed <= _TYPES.keys()
 
 
 def typed(text: str, field: Field) -> Any:
@@ -159,7 +168,7 @@ def _float_of_int(value: int) -> float | int:
 
 def _float_of_text(text: str) -> Any:
     try:
-        return _exact_float(text)
+        return exact_float(text)
     except ValueError:
         return _MISFIT
 
@@ -179,68 +188,10 @@ def _to_str(value: Any) -> Any:
 
 def _from_json(kind: type) -> Callable[[Any], Any]:
     def convert(value: Any) -> Any:
-        if not isinstance(value, str):
-            return _MISFIT
-        try:
-            parsed = _LOSSLESS.decode(value)
-        except (ValueError, RecursionError):
-            return _MISFIT
+        parsed = json_in(value, exact=True) if isinstance(value, str) else None
         return parsed if isinstance(parsed, kind) else _MISFIT
 
     return convert
-
-
-def _lost(value: Any) -> str:
-    """Return what keeps a JSON text from being read without loss; empty for any other value."""
-    try:
-        if isinstance(value, str):
-            _LOSSLESS.decode(value)
-    except _Lossy as error:
-        return str(error)
-    except (ValueError, RecursionError):
-        pass
-    return ""
-
-
-class _Lossy(ValueError):
-    """A JSON text says something that a Python value could not give back."""
-
-
-def _exact_float(text: str) -> float:
-    number = float(text)
-    if not math.isfinite(number) or not _is_exactly(number, text):
-        message = f"{text[:40]} is no exact float"
-        raise _Lossy(message)
-    return number
-
-
-def _is_exactly(number: float, text: str) -> bool:
-    from decimal import Decimal, InvalidOperation
-
-    try:
-        return Decimal(repr(number)) == Decimal(text)
-    except InvalidOperation:  # an exponent that has no meaning
-        return False
-
-
-def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    members: dict[str, Any] = {}
-    for key, value in pairs:
-        if key in members:
-            message = f"key {key[:40]} stands twice"
-            raise _Lossy(message)
-        members[key] = value
-    return members
-
-
-def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(name)
-
-
-_LOSSLESS = json.JSONDecoder(
-    object_pairs_hook=_distinct, parse_float=_exact_float, parse_constant=_refuse_constant
-)
-"""Refuses what Python could not give back: keys that stand twice, numbers that no float holds."""
 
 
 def _no_conversion(_: Any) -> Any:

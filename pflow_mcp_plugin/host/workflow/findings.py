@@ -88,7 +88,7 @@ def refusal(name: str, problems: Sequence[Problem]) -> PflowError:
     count = len(problems)
     # One problem is told in the message; who shows several takes them from `problems`.
     only = attrs.evolve(problems[0], suggestion="")
-    message = f"Workflow {name}: {only}" if count == 1 else f"Workflow {name} has {count} problems"
+    message = f"Workflow {name}: {only}" if count == 1 else f"Workflow {name} has {count} errors"
     steps = tuple(dict.fromkeys(problem.suggestion for problem in problems if problem.suggestion))
     kinds = {problem.kind for problem in problems}
     return PflowError(

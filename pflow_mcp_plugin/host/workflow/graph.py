@@ -2,12 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from functools import cached_property
 
 import attrs
 
 from pflow_mcp_plugin.host.workflow.document import Document
+
+
+@attrs.frozen(eq=False, repr=False)
+class NodeSet(AbstractSet[str]):
+    """Some nodes of a workflow, as the bits of one number: a set for each of thousands stays cheap.
+
+    Attributes:
+        positions: The place of every node of the workflow, by id.
+        bits: Bit n is set if the node at place n is in the set.
+    """
+
+    positions: Mapping[str, int]
+    bits: int
+
+    def __contains__(self, node_id: object) -> bool:
+        position = self.positions.get(node_id) if isinstance(node_id, str) else None
+        return position is not None and bool(self.bits >> position & 1)
+
+    def __iter__(self) -> Iterator[str]:
+        return (node_id for node_id in self.positions if node_id in self)
+
+    def __len__(self) -> int:
+        return self.bits.bit_count()
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False, slots=False)
@@ -33,55 +57,122 @@ class Graph:
         return cls(start=start if start in successors else "", successors=successors)
 
     @cached_property
-    def reachable(self) -> set[str]:
-        """The nodes that some way leads to from the start."""
-        targets = {node_id: list(routes.values()) for node_id, routes in self.successors.items()}
-        return _spread([self.start] if self.start else [], targets)
+    def positions(self) -> dict[str, int]:
+        """The place of each node among all, by id."""
+        return {node_id: place for place, node_id in enumerate(self.successors)}
 
-    def before(self, node_id: str) -> set[str]:
+    @cached_property
+    def reachable(self) -> NodeSet:
+        """The nodes that some way leads to from the start."""
+        return NodeSet(self.positions, self._bits(self._order))
+
+    def before(self, node_id: str) -> NodeSet:
         """Return the nodes that can have run when `node_id` runs; in a loop, itself among them."""
-        return _spread(self._sources[node_id], self._sources) & self.reachable
+        return NodeSet(self.positions, self._before.get(node_id, 0))
+
+    def others(self, node_id: str) -> NodeSet:
+        """Return all nodes but one."""
+        everything = (1 << len(self.positions)) - 1
+        return NodeSet(self.positions, everything & ~(1 << self.positions[node_id]))
 
     def trapped(self) -> set[str]:
         """Return the reachable nodes from which no way leads to an end.
 
         A node without a default edge ends the flow when it takes its default action.
         """
-        ends = [node_id for node_id, routes in self.successors.items() if "default" not in routes]
-        return self.reachable - _spread(ends, self._sources)
+        ends = [node_id for node_id in self._order if "default" not in self.successors[node_id]]
+        return set(self._order) - _spread(ends, self._sources)
 
-    def default_loop(self, node_id: str) -> tuple[str, ...]:
-        """Return the loop that default edges lead into from a node; empty if they lead to an end."""
-        walked = self._walk(node_id)
-        following = self.successors[walked[-1]].get("default")
-        return tuple(walked[walked.index(following) :]) if following else ()
+    def default_loops(self) -> list[tuple[str, ...]]:
+        """Return the loops that default edges lead into from trapped nodes."""
+        loops: list[tuple[str, ...]] = []
+        known: set[str] = set()
+        for node_id in sorted(self.trapped()):
+            walked = self._walk(node_id, known)
+            following = self.successors[walked[-1]].get("default") if walked else None
+            if following in walked:
+                loops.append(tuple(walked[walked.index(following) :]))
+            known.update(walked)
+        return loops
 
     def certain(self) -> frozenset[str]:
         """Return the nodes that run whenever every node takes its default action."""
         return frozenset(self._walk(self.start)) if self.start else frozenset()
 
-    def _walk(self, node_id: str) -> list[str]:
-        walked = dict.fromkeys([node_id])
-        following = self.successors[node_id].get("default")
-        while following and following not in walked:
+    def _walk(self, node_id: str, known: Collection[str] = ()) -> list[str]:
+        """Follow default edges to an end, to a node that was met, or to one of `known`."""
+        walked: dict[str, None] = {}
+        following: str | None = node_id
+        while following and following not in walked and following not in known:
             walked[following] = None
             following = self.successors[following].get("default")
         return list(walked)
 
     @cached_property
     def _sources(self) -> dict[str, list[str]]:
+        """For each node the reachable ones that lead to it."""
         sources: dict[str, list[str]] = {node_id: [] for node_id in self.successors}
-        for node_id, routes in self.successors.items():
-            for target in routes.values():
+        for node_id in self._order:
+            for target in self.successors[node_id].values():
                 sources[target].append(node_id)
         return sources
 
+    @cached_property
+    def _order(self) -> list[str]:
+        """The reachable nodes; each stands after all that lead to it, but for the edges that close a loop."""
+        if not self.start:
+            return []
+        done: list[str] = []
+        seen = {self.start}
+        ways = [(self.start, iter(self.successors[self.start].values()))]
+        while ways:
+            node_id, targets = ways[-1]
+            fresh = next((target for target in targets if target not in seen), None)
+            if fresh is None:
+                done.append(node_id)
+                ways.pop()
+            else:
+                seen.add(fresh)
+                ways.append((fresh, iter(self.successors[fresh].values())))
+        return done[::-1]
 
-def _spread(first: Iterable[str], neighbours: Mapping[str, Iterable[str]]) -> set[str]:
+    @cached_property
+    def _before(self) -> dict[str, int]:
+        """For each reachable node the bits of those that lead to it.
+
+        Nodes that lead to each other have the same, so they are taken as one (Kosaraju's algorithm).
+        """
+        before: dict[str, int] = {}
+        for node_id in self._order:
+            if node_id in before:
+                continue
+            joined = _spread([node_id], self._sources, before)
+            sources = {source for member in joined for source in self._sources[member]}
+            bits = self._bits(sources)
+            for source in sources - joined:
+                bits |= before[source]
+            if not sources.isdisjoint(joined):
+                bits |= self._bits(joined)
+            before.update(dict.fromkeys(joined, bits))
+        return before
+
+    def _bits(self, node_ids: Iterable[str]) -> int:
+        places = bytearray(len(self.positions) // 8 + 1)
+        for node_id in node_ids:
+            place = self.positions[node_id]
+            places[place // 8] |= 1 << place % 8
+        return int.from_bytes(places, "little")
+
+
+def _spread(
+    first: Iterable[str], neighbours: Mapping[str, Iterable[str]], beyond: Collection[str] = ()
+) -> set[str]:
+    """Return `first` and all that some way leads to; no way goes over what is in `beyond`."""
     seen = set(first)
     waiting = list(seen)
     while waiting:
-        fresh = set(neighbours[waiting.pop()]) - seen
-        seen |= fresh
-        waiting.extend(fresh)
+        for neighbour in neighbours[waiting.pop()]:
+            if neighbour not in seen and neighbour not in beyond:
+                seen.add(neighbour)
+                waiting.append(neighbour)
     return seen

@@ -137,10 +137,11 @@ class _Reader:
                 self.findings.warning(at(path, str(key)), f"Unknown key {key}", hint)
 
     def check_spelling(self, node: Mapping[str, Any], path: str) -> None:
-        """Warn of a node's keys that are nearly ours; any other is someone's own."""
-        for key in node:
-            hint = did_you_mean(str(key), NODE_KEYS - node.keys(), cutoff=_CLOSE)
-            if key not in NODE_KEYS and hint:
+        """Warn of a node's keys that are nearly ours; others are someone's own, `types` beside `type` too."""
+        for key in (key for key in node if key not in NODE_KEYS):
+            known = [ours for ours in NODE_KEYS if ours not in node or not str(key).startswith(ours)]
+            hint = did_you_mean(str(key), known, cutoff=_CLOSE)
+            if hint:
                 self.findings.warning(at(path, str(key)), f"Unknown key {key}", hint)
 
     def check_version(self, workflow: Mapping[str, Any]) -> None:

@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container
 from typing import Any, Literal
 
 import attrs
 
 from pflow_mcp_plugin.contract import Entry, Field
-from pflow_mcp_plugin.host.workflow.coercion import type_name
+from pflow_mcp_plugin.host.workflow.declarations import Misstep, inside
 from pflow_mcp_plugin.host.workflow.findings import Findings, did_you_mean, listing
 from pflow_mcp_plugin.host.workflow.scope import Scope, output_field
 from pflow_mcp_plugin.host.workflow.templates import Malformed, Reference, references
 
-_SCALARS = frozenset({"str", "int", "float", "bool", "None"})
+_SLIP = 0.85
+"""How much a name is like a declared one before it is taken for a slip where others may be there too."""
+
+
+@attrs.frozen
+class _Unnamed:
+    """A name that is not among those declared, where there may be others (None: perhaps)."""
+
+    name: str
+    declared: tuple[str, ...]
+    is_open: bool | None
+
+    @property
+    def is_slip(self) -> bool:
+        return bool(did_you_mean(self.name, self.declared, cutoff=_SLIP))
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
@@ -29,7 +43,7 @@ class ReferenceCheck:
     """
 
     scope: Scope
-    node_ids: frozenset[str]
+    node_ids: Container[str]
     user: str
     severity: Literal["error", "warning"]
     findings: Findings
@@ -54,9 +68,9 @@ class ReferenceCheck:
             message = f"{reference.text} names node {root}, which does not run before {self.user}"
             self._add(path, message, "Refer to an earlier node, or add an edge")
         elif not self.scope.uncertain:
-            self._add(
-                path, f"{reference.text} in {self.user} names nothing that is there", self._nearest(root)
-            )
+            message = f"{reference.text} in {self.user} names nothing that is there"
+            known = (*self.scope.roots, *self.scope.earlier)
+            self._add_unnamed(_Unnamed(root, known, self.scope.open), path, message, self._nearest(root))
 
     def _nearest(self, root: str) -> str:
         holders = self.scope.holders(root)
@@ -74,42 +88,32 @@ class ReferenceCheck:
         if field:
             self._check_inside(reference, field, 2, path)
             return
-        outputs = [known.key for known in entry.interface.outputs]
-        message = f"{reference.text}: node {reference.root} ({entry.node}) has no output {key}"
-        self._add(path, message, did_you_mean(key, outputs, f"It has {listing(outputs)}"))
+        outputs = tuple(known.key for known in entry.interface.outputs)
+        unnamed = _Unnamed(key, outputs, entry.interface.open_outputs)
+        lacks = "has" if unnamed.is_open is False else "declares"
+        message = f"{reference.text}: node {reference.root} ({entry.node}) {lacks} no output {key}"
+        hint = did_you_mean(key, outputs, f"It has {listing(outputs)}")
+        self._add_unnamed(unnamed, path, message, hint)
 
     def _check_inside(self, reference: Reference, field: Field, used: int, path: str) -> None:
-        rest = reference.path[used:]
-        if not rest:
+        found = inside(field, reference.path[used:])
+        if not isinstance(found, Misstep):
             return
-        if {type_name(name) for name in field.types} <= _SCALARS:
-            message = f"{reference.text}: {field.key} is {field.type} and holds nothing inside"
+        key, step = found.within.key, found.step
+        if not found.known:
+            message = f"{reference.text}: {key} is {found.within.type} and holds nothing inside"
             self._add(path, message, "Refer to it as a whole")
             return
-        stray = _stray(field.schema, rest)
-        if stray:
-            name, known = stray
-            message = f"{reference.text}: the schema of {field.key} names no {name}"
-            self.findings.warning(path, message, did_you_mean(name, known, f"It names {listing(known)}"))
+        message = f"{reference.text}: the schema of {key} names no {step}"
+        severity = self.severity if found.certain else "warning"
+        hint = did_you_mean(step, found.known, f"It names {listing(found.known)}")
+        self.findings.add(path, message, hint, severity=severity)
+
+    def _add_unnamed(self, unnamed: _Unnamed, path: str, message: str, suggestion: str) -> None:
+        if unnamed.is_open is False:
+            self._add(path, message, suggestion)
+        elif unnamed.is_open is None or unnamed.is_slip:
+            self.findings.warning(path, message, suggestion)
 
     def _add(self, path: str, message: str, suggestion: str) -> None:
         self.findings.add(path, message, suggestion, severity=self.severity)
-
-
-def _stray(schema: Any, rest: Sequence[str | int]) -> tuple[str, list[str]] | None:
-    """Return the first step that a schema does not name, with the names it has there."""
-    for step in rest:
-        if not isinstance(schema, Mapping):
-            return None
-        properties = schema.get("properties")
-        if isinstance(step, int):
-            schema = schema.get("items")
-        elif isinstance(properties, Mapping) and properties:
-            if step not in properties:
-                return (
-                    None if schema.get("additionalProperties") else (step, [str(name) for name in properties])
-                )
-            schema = properties[step]
-        else:
-            return None
-    return None

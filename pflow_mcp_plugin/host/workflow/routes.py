@@ -63,10 +63,12 @@ class RouteCheck:
         if node is None or entry is None:
             return
         known = {"default", *FAILURES, *entry.interface.actions}
+        if edge.action in known:
+            return
         hint = did_you_mean(edge.action, known, cutoff=_CLOSE)
         # A node that declares no actions may take any; a misspelt one is told all the same.
         declared = entry.interface.actions != Interface().actions
-        if edge.action not in known and (declared or hint):
+        if declared or hint:
             message = f"Node {node.id} ({node.type}) never takes the action {edge.action}"
             step = hint or f"It takes {listing(entry.interface.actions)}"
             self.findings.warning(f"{edge.path}.action", message, step)
@@ -79,9 +81,7 @@ class RouteCheck:
                 self.findings.warning(node.path, message, "Add an edge to it, or remove it")
 
     def _check_loops(self) -> None:
-        trapped = self.graph.trapped()
-        loops = {frozenset(loop): loop for loop in map(self.graph.default_loop, sorted(trapped)) if loop}
-        for loop in loops.values():
+        for loop in self.graph.default_loops():
             self.findings.add(
                 self.nodes[loop[0]].path,
                 f"The loop {' -> '.join((*loop, loop[0]))} has no way out",

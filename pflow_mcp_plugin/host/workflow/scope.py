@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 import attrs
 
 from pflow_mcp_plugin.contract import Entry, Field
+from pflow_mcp_plugin.host.workflow.declarations import inside
 from pflow_mcp_plugin.host.workflow.document import Document, NodeSpec
+from pflow_mcp_plugin.host.workflow.graph import NodeSet
 from pflow_mcp_plugin.host.workflow.templates import Reference
 
 
@@ -18,13 +21,15 @@ class Scope:
     Attributes:
         roots: Names at the root of the shared store, with what is known of each value.
         earlier: For each node that can have run, its entry; None if its type is unknown.
-        uncertain: Whether the root may hold more than `roots`, because a node that writes there is
-            unknown.
+        uncertain: Whether the root may hold anything, because a node that writes there is unknown.
+        open: Whether it may hold more than `roots`, because a node that writes there may write more
+            than it declares; None where nothing is said of that.
     """
 
     roots: Mapping[str, Field]
     earlier: Mapping[str, Entry | None]
     uncertain: bool
+    open: bool | None
 
     def holders(self, key: str) -> list[str]:
         """Return the earlier nodes that have an output of that name."""
@@ -32,13 +37,14 @@ class Scope:
         return [node_id for node_id, entry in known if output_field(entry, key)]
 
     def declared(self, reference: Reference) -> Field | None:
-        """Return the declaration of what a template names as a whole: an input or an output."""
-        match reference.path:
-            case [root] if root in self.roots:
-                return self.roots[str(root)]
-            case [root, str(key)] if root not in self.roots and (entry := self.earlier.get(str(root))):
-                return output_field(entry, key)
-        return None
+        """Return what is declared of the value that a template names, None if nothing is known of it."""
+        root, *rest = reference.path
+        start = self.roots.get(str(root))
+        if root not in self.roots and rest:
+            entry, key = self.earlier.get(str(root)), str(rest.pop(0))
+            start = output_field(entry, key) if entry else None
+        found = inside(start, rest) if start else None
+        return found if isinstance(found, Field) else None
 
 
 def output_field(entry: Entry, key: str) -> Field | None:
@@ -52,12 +58,16 @@ def effective_entry(node: NodeSpec, entries: Mapping[str, Entry | None]) -> Entr
     entry = entries.get(node.type)
     if entry is None or node.batch is None:
         return entry
-    return attrs.evolve(entry, interface=attrs.evolve(entry.interface, outputs=_batch_outputs(entry)))
+    interface = attrs.evolve(entry.interface, outputs=_batch_outputs(entry), open_outputs=False)
+    return attrs.evolve(entry, interface=interface)
 
 
 def _batch_outputs(entry: Entry) -> tuple[Field, ...]:
-    known = {field.key: field.schema or {} for field in entry.interface.outputs}
-    item = {"properties": known}
+    outputs = entry.interface.outputs
+    known = {field.key: field.schema or {"type": list(field.types)} for field in outputs}
+    item: dict[str, Any] = {"properties": {"error": {}, **known}}
+    if entry.interface.open_outputs:
+        item["additionalProperties"] = True
     return (
         Field(key="results", type="list", description="Outputs by item", schema={"items": item}),
         Field(key="errors", type="list", description="`{index, item, error}` of each failed item"),
@@ -67,28 +77,119 @@ def _batch_outputs(entry: Entry) -> tuple[Field, ...]:
     )
 
 
-def scope_of(
-    document: Document,
-    earlier: Mapping[str, NodeSpec],
-    entries: Mapping[str, Entry | None],
-    given: frozenset[str],
-) -> Scope:
-    """Return what can be referred to after some nodes have run.
+@attrs.frozen(eq=False, repr=False)
+class _Writers:
+    """The nodes that write a name at the root of the shared store.
+
+    Attributes:
+        fields: What each declares of the value, by the node's place in the workflow.
+        bits: The same places, as in a `NodeSet`.
+    """
+
+    fields: Mapping[int, Field]
+    bits: int
+
+
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class _Roots(Mapping[str, Field]):
+    """The names at the root after `nodes` have run; of several that write one, the last counts."""
+
+    item: Mapping[str, Field]
+    given: Mapping[str, Field]
+    writers: Mapping[str, _Writers]
+    nodes: NodeSet
+
+    def __getitem__(self, name: str) -> Field:
+        if name in self.item:
+            return self.item[name]
+        writers = self.writers.get(name)
+        if writers and (written := writers.bits & self.nodes.bits):
+            return writers.fields[written.bit_length() - 1]
+        return self.given[name]
+
+    def __iter__(self) -> Iterator[str]:
+        written = (name for name, writers in self.writers.items() if writers.bits & self.nodes.bits)
+        return iter(dict.fromkeys((*self.given, *written, *self.item)))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+@attrs.frozen(eq=False, repr=False)
+class _Earlier(Mapping[str, Entry | None]):
+    """The entries of those nodes that have run."""
+
+    entries: Mapping[str, Entry | None]
+    nodes: NodeSet
+
+    def __getitem__(self, node_id: str) -> Entry | None:
+        if node_id not in self.nodes:
+            raise KeyError(node_id)
+        return self.entries[node_id]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.nodes)
+
+    def __len__(self) -> int:
+        return len(self.nodes)
+
+
+class Scopes:
+    """What can be referred to at each place of a workflow.
+
+    What the places share is worked out once: a scope is a view of it, and costs the same however
+    many nodes there are.
 
     Args:
         document: The workflow.
-        earlier: The nodes that can have run, by id.
+        nodes: Its nodes by id, in its order.
         entries: The entry of each node type.
         given: Names that a run is given beyond the declared inputs.
     """
-    roots = {name: Field(key=name) for name in given}
-    roots |= {name: spec.field for name, spec in document.inputs.items()}
-    before = {node_id: effective_entry(node, entries) for node_id, node in earlier.items()}
-    writers = before if not document.namespaced else [key for key in document.mappings if key in before]
-    for node_id in writers:
-        roots.update(_written(document, node_id, before[node_id]))
-    unknown = any(entry is None for entry in before.values())
-    return Scope(roots=roots, earlier=before, uncertain=unknown and not document.namespaced)
+
+    def __init__(
+        self,
+        document: Document,
+        nodes: Mapping[str, NodeSpec],
+        entries: Mapping[str, Entry | None],
+        given: frozenset[str],
+    ) -> None:
+        self._entries = {node_id: effective_entry(node, entries) for node_id, node in nodes.items()}
+        self._given = {name: Field(key=name) for name in given}
+        self._given |= {name: spec.field for name, spec in document.inputs.items()}
+        self._writers = _writers(document, self._entries)
+        exposed = () if document.namespaced else tuple(self._entries.values())
+        self._uncertain = _places(entry is None for entry in exposed)
+        said = [entry.interface.open_outputs if entry else False for entry in exposed]
+        self._open = _places(is_open is True for is_open in said)
+        self._unsaid = _places(is_open is None for is_open in said)
+
+    def after(self, nodes: NodeSet, item: Mapping[str, Field] | None = None) -> Scope:
+        """Return what can be referred to after some nodes have run.
+
+        Args:
+            nodes: The nodes.
+            item: What the item of a batch is called, where there is one.
+        """
+        return Scope(
+            roots=_Roots(item=item or {}, given=self._given, writers=self._writers, nodes=nodes),
+            earlier=_Earlier(self._entries, nodes),
+            uncertain=bool(self._uncertain & nodes.bits),
+            open=True if self._open & nodes.bits else None if self._unsaid & nodes.bits else False,
+        )
+
+
+def _places(wanted: Iterable[bool]) -> int:
+    """Return the places of the nodes that are wanted, as in a `NodeSet`."""
+    return sum(1 << place for place, is_wanted in enumerate(wanted) if is_wanted)
+
+
+def _writers(document: Document, entries: Mapping[str, Entry | None]) -> dict[str, _Writers]:
+    fields: dict[str, dict[int, Field]] = {}
+    for place, (node_id, entry) in enumerate(entries.items()):
+        for name, field in _written(document, node_id, entry):
+            fields.setdefault(name, {})[place] = field
+    return {name: _Writers(known, sum(1 << place for place in known)) for name, known in fields.items()}
 
 
 def _written(document: Document, node_id: str, entry: Entry | None) -> Iterator[tuple[str, Field]]:

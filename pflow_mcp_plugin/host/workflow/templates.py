@@ -15,7 +15,9 @@ from typing import Any
 import attrs
 
 from pflow_mcp_plugin.contract import PflowError
-from pflow_mcp_plugin.host.workflow.findings import at, cut, listing
+from pflow_mcp_plugin.contract.problems import PortableError
+from pflow_mcp_plugin.host.workflow.findings import at, cut, listing, shown
+from pflow_mcp_plugin.host.workflow.json_text import json_in
 
 # Each "${" reaches at most to the next brace, so the scan is linear in the text.
 _PARTS = re.compile(r"\$\$\{|\$\{([^{}]*)\}|\$\{")
@@ -47,18 +49,27 @@ class Malformed:
     text: str
 
 
-class MissingValue(LookupError):
+class MissingValue(PortableError, LookupError):
     """A path leads nowhere.
 
     Args:
         reached: The part of the path that is there, as text.
         available: What could have followed it.
+        leaf: What stands there, in words, if nothing can follow it whatever it holds.
     """
 
-    def __init__(self, reached: str, available: Sequence[str]) -> None:
+    def __init__(self, reached: str, available: Sequence[str], leaf: str = "") -> None:
         self.reached = reached
         self.available = tuple(available)
-        super().__init__(f"{reached} has {listing(self.available)}" if reached else listing(self.available))
+        self.leaf = leaf
+        super().__init__(str(self))
+
+    def __str__(self) -> str:
+        """Say how far the path came and what is there."""
+        if self.leaf:
+            return f"{self.reached} is {self.leaf}"
+        names = listing(self.available)
+        return f"{self.reached} has {names}" if self.reached else f"there is {names}"
 
 
 Lookup = Callable[[Reference], Any]
@@ -185,7 +196,7 @@ def _resolve_part(part: str | Reference | Malformed, lookup: Lookup, *, keep_mis
 
 
 def follow(value: Any, path: Sequence[str | int], reached: str = "") -> Any:
-    """Return what a path leads to inside a value.
+    """Return what a path leads to inside a value; a text on the way is read if it is JSON.
 
     Args:
         value: Where the path starts.
@@ -196,11 +207,17 @@ def follow(value: Any, path: Sequence[str | int], reached: str = "") -> Any:
         MissingValue: A step is not there; says what is.
     """
     for step in path:
-        found, value = _step(value, step)
+        found, value = _step(_readable(value), step)
         if not found:
-            raise MissingValue(reached, _steps_of(value))
+            raise MissingValue(reached, _steps_of(value), _leaf(value))
         reached = _joined(reached, step)
     return value
+
+
+def _readable(value: Any) -> Any:
+    """Return what a path can go on in: of a text that is JSON the value that it spells."""
+    inside = json_in(value) if isinstance(value, str) else None
+    return value if inside is None else inside
 
 
 def _step(value: Any, step: str | int) -> tuple[bool, Any]:
@@ -220,6 +237,12 @@ def _steps_of(value: Any) -> list[str]:
         names = [f"[{index}]" for index in range(len(value))]
         return names if len(names) <= _SHOWN else [names[0], "...", names[-1]]
     return []
+
+
+def _leaf(value: Any) -> str:
+    if isinstance(value, dict | list | tuple):
+        return ""
+    return "a text that is no JSON" if isinstance(value, str) else shown(value)
 
 
 def _joined(reached: str, step: str | int) -> str:

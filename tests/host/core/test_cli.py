@@ -113,6 +113,28 @@ def test_a_group_lists_its_commands_without_importing_them(pflow, shouting):
     assert "interrupted" not in out
 
 
+def test_groups_are_listed_apart_from_commands_each_with_the_line_that_its_commands_have_for_it(pflow):
+    voice = announce(
+        here(("voice", "shout"), "shout", group="Say things."), here(("voice", "hum"), "shout", group="No.")
+    )
+    code, out, _ = pflow("--help", plugins=[voice, announce(here(("silence", "keep"), "shout"))])
+    commands, _, groups = out.partition("\nGroups:\n")
+    assert code == 0
+    assert "  run       Run a workflow." in commands
+    assert "workflow  Save" not in commands
+    assert "  voice     Say things." in groups
+    assert "  silence   keep" in groups  # nobody described it
+    assert "Say things." in pflow("voice", plugins=[voice])[1]
+
+
+def test_every_command_and_group_of_pflow_has_a_line_in_the_help(pflow):
+    out = pflow()[1]
+    lines = [line.split(maxsplit=1) for line in out.partition("Commands:")[2].splitlines() if line]
+    described = [line for line in lines if not line[0].endswith(("Groups:", "pflow"))]
+    assert all(len(line) == 2 and line[1].endswith(".") for line in described), out
+    assert len(described) == 8
+
+
 def test_the_version_names_the_distribution(pflow):
     code, out, _ = pflow("--version")
     assert (code, out[:6]) == (0, "pflow ")
@@ -225,6 +247,15 @@ def test_the_registry_is_listed_searched_described_and_exported(pflow):
     assert (code, envelope(out)["error"]["type"]) == (2, "not_found")
 
 
+def test_a_search_says_how_many_more_there_are(pflow):
+    found = pflow("registry", "search", "text", "--limit", "2")[1].splitlines()
+    total = envelope(pflow("registry", "search", "text", "--json")[1])["total"]
+    assert total > 2
+    assert found[-1] == f"{total - 2} more fit; to see them: --limit {total}"
+    assert "more" not in pflow("registry", "search", "text", "--limit", str(total))[1].splitlines()[-1]
+    assert envelope(pflow("registry", "search", "???", "--json")[1])["total"] == 0
+
+
 def test_sound_node_types_are_said_to_be_so(pflow):
     assert pflow("registry", "validate", "--all") == (0, "5 node types checked, nothing is wrong\n", "")
     assert envelope(pflow("registry", "validate", "echo", "--json")[1])["data"] == []
@@ -245,7 +276,7 @@ def test_every_mistake_in_the_registry_is_told(pflow, home):
     }
     (home / "data" / "registry.json").write_text(json.dumps({"schema_version": 1, "nodes": nodes}))
     code, out, err = pflow("registry", "validate", "--json")
-    messages = [item["message"] for item in envelope(out)["error"]["details"]["data"]]
+    messages = [item["message"] for item in envelope(out)["error"]["details"]["problems"]]
     assert code == 2
     starts = ["Node gone (gone) cannot be loaded", "number: ", "odd: params a ", "odd: params has a twice"]
     for message, name in zip(messages[:2], ["shapeless", "untyped"], strict=True):
@@ -275,7 +306,7 @@ def test_an_overwritten_entry_is_worth_a_warning_and_no_mistake(pflow, home):
     registry.write_text(json.dumps({"schema_version": 1, "nodes": {"echo": saved, "odd": 3}}))
     code, _, err = pflow("registry", "validate")
     assert code == 2
-    assert "The registry has 1 problem\n" in err
+    assert "The registry has 1 error and 1 warning\n" in err
     assert f"  - warning: {told}" in err
     assert "  - $.nodes.odd: " in err
 
@@ -357,7 +388,7 @@ def test_config_check_asks_every_plugin_and_fails_for_an_error(pflow, home):
     error = envelope(out)["error"]
     assert (code, error["type"]) == (2, "config")
     assert [problem["severity"] for problem in error["details"]["problems"]].count("error") == 1
-    assert "soft" in [problem["message"] for problem in error["details"]["data"]]
+    assert "soft" in [problem["message"] for problem in error["details"]["problems"]]
 
 
 def test_config_check_names_another_distribution_with_our_script(pflow, install, tmp_path):
@@ -392,10 +423,20 @@ def test_an_unsound_workflow_is_told_problem_by_problem(pflow, tmp_path):
     assert len([line for line in err.splitlines() if line.startswith("  - ")]) >= 2
     code, out, _ = pflow("validate", path, "--json")
     error = envelope(out)["error"]
-    assert (code, error["type"], error["details"]["data"]["valid"]) == (2, "validation", False)
+    assert (code, error["type"], len(error["details"]["problems"]) >= 2) == (2, "validation", True)
     code, out, _ = pflow("run", path, "words=x", "--json")
     assert (code, envelope(out)["error"]["type"]) == (2, "validation")
     assert "is valid" in pflow("validate", workflow(tmp_path))[1]
+
+
+def test_a_check_counts_errors_and_warnings_apart(pflow, tmp_path):
+    params = {"message": "${nowhere}"}
+    nodes = [{"id": "a", "type": "echo", "params": params}, {"id": "b", "type": "echo", "parms": {}}]
+    _, _, err = pflow("validate", workflow(tmp_path, nodes=nodes, inputs={}, outputs={}))
+    lines = [line for line in err.splitlines() if line.startswith("  - ")]
+    warnings = [line for line in lines if line.startswith("  - warning: ")]
+    assert (len(lines), len(warnings)) == (3, 1)
+    assert err.splitlines()[0].endswith(" has 2 errors and 1 warning")
 
 
 def test_a_workflow_file_that_is_not_there_or_not_json_is_named(pflow, tmp_path):

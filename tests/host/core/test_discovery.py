@@ -100,6 +100,26 @@ def test_the_thesaurus_knows_words_in_any_form(tmp_path):
     assert thesaurus.others("unheard") == []
 
 
+@pytest.mark.parametrize(
+    "forms",
+    [
+        "copy copies copied copying",
+        "agree agrees agreed agreeing",
+        "class classes",
+        "cache caches cached caching",
+        "play plays played playing",
+        "movie movies",
+        "use uses",
+        "tag tags",
+    ],
+)
+def test_the_forms_of_a_word_are_one_to_the_thesaurus(tmp_path, forms):
+    path = tmp_path / "words.txt"
+    for known in forms.split():
+        path.write_text(f"{known} : tool\n")
+        assert [Thesaurus(path).others(form) for form in forms.split()] == [["tool"]] * len(forms.split())
+
+
 @pytest.fixture
 def office(open_with):
     class Office(NodeSource):

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from types import SimpleNamespace
 
 import pytest
@@ -15,7 +16,9 @@ from pflow_mcp_plugin.contract import (
     Sketch,
     hookimpl,
 )
+from pflow_mcp_plugin.host.cli.registry import describe_entry
 from pflow_mcp_plugin.host.registry.index import open_index
+from pflow_mcp_plugin.host.registry.outdated import is_installed
 
 
 class Source(NodeSource):
@@ -353,3 +356,87 @@ def test_saved_entries_that_are_none_are_named_and_neither_used_nor_written_over
         with pytest.raises(PflowError, match="must be an object"):
             opened.host.registry.save({"a": {"module": "m", "class_name": "C"}})
     assert path.read_text() == '{"schema_version": 1, "nodes": [1]}'
+
+
+def test_what_a_saved_entry_says_nothing_of_may_be_named(open_with, home):
+    (home / "data").mkdir(parents=True)
+    saved = {"module": "pflow_mcp_plugin.host.nodes.echo", "class_name": "Echo"}
+    nodes = {"silent": saved, "exact": {**saved, "interface": {"outputs": []}}}
+    (home / "data" / "registry.json").write_text(json.dumps({"schema_version": 1, "nodes": nodes}))
+    with open_with() as opened:
+        for node, severities in (("silent", []), ("exact", ["error"])):
+            workflow = {"nodes": [{"id": node}], "outputs": {"x": f"${{{node}.anything}}"}}
+            problems = opened.host.runner.validate(workflow)
+            assert [problem.severity for problem in problems] == severities
+        described = describe_entry(opened.host.registry.get("silent"))
+        assert "and others, which are known when it runs" in described
+
+
+FINE = {"class_name": "Echo", "module": "pflow_mcp_plugin.host.nodes.echo"}
+OLDER = {"class_name": "Caller", "module": "no_such_core.nodes.caller", "interface": {"params": []}}
+
+
+@pytest.fixture
+def older(home):
+    """Write a `registry.json` of an older pflow; returns its path."""
+
+    def write(data):
+        path = home / "data" / "registry.json"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(data))
+        return path
+
+    return write
+
+
+def test_entries_outside_nodes_are_told_with_what_to_do(open_with, older):
+    path = older({"shout-loud": OLDER, "mine": {"module": "json"}, "later": {"a": 1}, "schema_version": 1})
+    shout = Source("shout", prefixes=("shout-",))
+    with open_with(plugin(shout)) as opened:
+        assert opened.host.registry.rows("loud") == []
+        of_plugin, own = map(str, opened.problems)
+    unused = f'{path}: entries outside "nodes", as an older pflow has them, are not used: '
+    assert of_plugin == f"{unused}shout-loud (Remove them, as the plugin shout brings such nodes itself)"
+    assert own.startswith(f'{unused}mine (Move them into "nodes", as in ')
+
+
+def test_entries_of_a_module_that_is_gone_are_told_with_what_to_do(open_with, older):
+    path = older(
+        {"nodes": {"shout-loud": OLDER, "shout-low": OLDER, "mine": OLDER, "fine": {**OLDER, **FINE}}}
+    )
+    shout = Source("shout", entry("shout-loud", "Say it"), prefixes=("shout-",))
+    shout.missing = lambda _: Problem(message="It is not here", suggestion="Run: fetch it")
+    with open_with(plugin(shout)) as opened:
+        assert opened.host.registry.find("fine")
+        replaced, own = map(str, opened.problems)
+    told = f"{path}: module no_such_core.nodes.caller is not installed, so entries of it cannot run: "
+    step = "Remove them, as the plugin shout brings such nodes itself; Run: fetch it"
+    assert replaced == f"{told}shout-loud, shout-low ({step})"
+    assert own == f"{told}mine (Install what brings it, or correct or remove them)"
+
+
+def test_what_an_older_pflow_left_is_told_by_every_list(open_with, older):
+    older({"nodes": {"mine": OLDER}})
+    for _ in range(2):  # the second reads the index that the first made
+        with open_with() as opened:
+            opened.host.registry.rows()
+            assert "cannot run: mine" in opened.messages
+
+
+@pytest.mark.parametrize(
+    ("module", "installed"),
+    [
+        ("json.decoder", True),
+        ("builtins", True),
+        ("pflow_mcp_plugin.host.nodes.shell", True),
+        ("json.no_such", False),
+        ("json.decoder.deeper", False),
+        ("no_such", False),
+        ("", False),
+        ("a..b", False),
+    ],
+)
+def test_a_module_is_looked_for_without_being_imported(module, installed):
+    before = {*sys.modules}
+    assert is_installed(module) is installed
+    assert {*sys.modules} == before

@@ -55,6 +55,7 @@ def test_runs_are_listed_newest_first_and_shown_by_id_or_the_beginning_of_one(pf
     assert [row["path"] for row in listed] == [again, listed[1]["path"]]
     assert (listed[1]["run_id"], listed[1]["steps"], listed[1]["success"]) == (ran, 2, False)
     assert "not-there.txt" in listed[1]["error"]
+    assert pflow("trace", "list", "--limit", "1").stdout.endswith("\n1 older; to see them: --limit 2\n")
     for word in (ran, ran[:-2]):
         assert pflow("trace", "show", word, "--json").envelope["data"]["run_id"] == ran
     latest = pflow("trace", "show", "--json").envelope["data"]
@@ -64,6 +65,15 @@ def test_runs_are_listed_newest_first_and_shown_by_id_or_the_beginning_of_one(pf
     assert "read (read-file)" in shown
     assert latest["inputs"] == {"text": "again"}
     assert 'inputs: {\n    "text": "again"\n  }' in shown
+
+
+def test_the_list_says_whether_a_run_succeeded_or_why_it_failed(pflow, ran, tmp_path):
+    (tmp_path / "good.json").write_text('{"nodes": [{"id": "a", "type": "echo", "params": {"message": 1}}]}')
+    assert pflow("run", "good.json").exit_code == 0
+    header, good, bad = pflow("trace", "list").stdout.splitlines()
+    assert header.endswith("  RESULT")
+    assert good.endswith("  succeeded")
+    assert "not-there.txt" in bad
 
 
 @pytest.mark.parametrize("word", ["latest", "2020"])

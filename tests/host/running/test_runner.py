@@ -18,6 +18,10 @@ Unreachable = partial(PflowError, kind="connection")
 Misconfigured = partial(PflowError, kind="config")
 
 
+class Unknown(PflowError):
+    kind = "not_found"
+
+
 @pytest.fixture
 def give(bench):
     """A node that writes its param `value` as `value`."""
@@ -337,6 +341,39 @@ def test_a_connection_failure_exits_3_only_before_any_node_has_run(bench, give, 
     assert bench.run({"nodes": [{"id": "f", "type": "t-fail"}]}).exit_code == 2
 
 
+def test_what_is_not_there_exits_2_only_before_any_node_has_run(bench, give, fail):
+    fail[0] = Unknown("no such server")
+    assert bench.run({"nodes": [{"id": "f", "type": "t-fail"}]}).exit_code == 2
+    recovered = {
+        "nodes": [{"id": "f", "type": "t-fail"}, {"id": "g", "type": "t-fail"}],
+        "edges": [{"from": "f", "to": "g", "action": "error"}],
+    }
+    assert bench.run(recovered).exit_code == 1
+
+    @contextmanager
+    def bad(run):
+        raise Unknown("no such server")
+        yield
+
+    bench.plug(pflow_run_context=bad)
+    outcome = bench.run({"nodes": [{"id": "a", "type": "t-give", "params": {"value": 1}}]})
+    assert (outcome.steps, outcome.exit_code) == (0, 2)
+
+
+def test_items_of_a_batch_that_were_done_count_as_run(bench):
+    @bench.node("t-second", ["value"])
+    class Second(pocketflow.Node):
+        def exec(self, prep_res):
+            if self.params["value"] == 2:
+                raise Unreachable("no route")
+
+    def exit_code(*items):
+        node = {"id": "s", "type": "t-second", "params": {"value": "${item}"}, "batch": {"items": [*items]}}
+        return bench.run({"nodes": [node]}).exit_code
+
+    assert (exit_code(2), exit_code(1, 2)) == (3, 1)
+
+
 @pytest.mark.parametrize(
     ("action", "edge"), [("timeout", "timeout"), ("timeout", "error"), ("error", "error")]
 )
@@ -649,7 +686,7 @@ def test_a_workflow_with_problems_is_refused_with_all_of_them(bench, give):
         bench.run(workflow, mm=1)
     assert caught.value.kind == "validation"
     paths = [problem.path for problem in caught.value.problems]
-    assert caught.value.message == "Workflow wf has 4 problems"
+    assert caught.value.message == "Workflow wf has 4 errors"
     assert paths == ["$.nodes[0].params.valu", "$.nodes[0].params.valu", "$.inputs.mm", "$.inputs.n"]
 
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import sys
 
 import pytest
 from hypothesis import given, settings
@@ -10,6 +11,15 @@ from pflow_mcp_plugin.contract import FAILURES, Entry, Field, Interface, Problem
 from pflow_mcp_plugin.host.workflow import check_workflow, normalise
 
 SCHEMA = {"type": "object", "properties": {"id": {"type": "integer"}, "owner": {"type": "object"}}}
+
+FILES = {
+    "$defs": {
+        "File": {"properties": {"name": {"type": "string"}, "above": {"$ref": "#/$defs/Above"}}},
+        "Above": {"anyOf": [{"$ref": "#/$defs/File"}, {"type": "null"}]},
+        "Endless": {"$ref": "#/$defs/Endless"},
+    },
+    "items": {"$ref": "#/$defs/File"},
+}
 
 
 class Types:
@@ -32,6 +42,35 @@ class Types:
                         Field(key="result", type="dict"),
                         Field(key="issue", type="dict", schema=SCHEMA),
                     ),
+                ),
+            ),
+            "list": Entry(
+                node="list",
+                class_name="List",
+                module="m",
+                interface=Interface(
+                    outputs=(
+                        Field(key="closed", type="dict", schema={**SCHEMA, "additionalProperties": False}),
+                        Field(key="issues", type="list", schema={"items": SCHEMA}),
+                        Field(key="files", type="list", schema=FILES),
+                    ),
+                ),
+            ),
+            "more": Entry(
+                node="more",
+                class_name="More",
+                module="m",
+                interface=Interface(outputs=(Field(key="message"),), open_outputs=True),
+            ),
+            "perhaps": Entry(
+                node="perhaps",
+                class_name="Perhaps",
+                module="m",
+                interface=Interface(
+                    params=(Field(key="count", type="int"),),
+                    inputs=("count",),
+                    outputs=(Field(key="message"),),
+                    open_outputs=None,
                 ),
             ),
             "any": Entry(node="any", class_name="Any", module="m", interface=Interface(open=True)),
@@ -73,6 +112,10 @@ def check(workflow, given=None):
 
 def make(node_id="a", **params):
     return {"id": node_id, "type": "make", "params": {"title": "t", **params}}
+
+
+def over(items, **params):
+    return {**make(**params), "batch": {"items": items}}
 
 
 def test_a_good_workflow_has_no_problems():
@@ -206,7 +249,7 @@ def test_a_good_workflow_has_no_problems():
                 "nodes": [{"id": "a", "type": "call"}, {"id": "b", "type": "call"}],
                 "edges": [{"from": "a", "to": "b"}, {"from": "b", "to": "a"}],
             },
-            ("$.nodes[1]", "The loop b -> a -> b has no way out"),
+            ("$.nodes[0]", "The loop a -> b -> a has no way out"),
         ),
         (
             {"nodes": [make(title="${b.x}")]},
@@ -225,8 +268,24 @@ def test_a_good_workflow_has_no_problems():
             ("$.nodes[1].params.title", "${a.issue_ulr}: node a (make) has no output issue_ulr"),
         ),
         (
-            {"nodes": [make(), make("b", title="${a.issue_url.host}")]},
-            ("$.nodes[1].params.title", "${a.issue_url.host}: issue_url is str and holds nothing inside"),
+            {"inputs": {"n": {"type": "int"}}, "nodes": [make(title="${n.first}")]},
+            ("$.nodes[0].params.title", "${n.first}: n is int and holds nothing inside"),
+        ),
+        (
+            {"nodes": [make(), make("b", title="${a.issue.id.x}")]},
+            ("$.nodes[1].params.title", "${a.issue.id.x}: id is integer and holds nothing inside"),
+        ),
+        (
+            {"nodes": [{"id": "list"}, make(title="${list.closed.name}")]},
+            ("$.nodes[1].params.title", "${list.closed.name}: the schema of closed names no name"),
+        ),
+        (
+            {"nodes": [over([{"name": 1}, {"name": 2}], title="${item.path}")]},
+            ("$.nodes[0].params.title", "${item.path}: the schema of item names no path"),
+        ),
+        (
+            {"nodes": [over([1, None], title="${item.path}")]},
+            ("$.nodes[0].params.title", "${item.path}: item is int | None and holds nothing inside"),
         ),
         (
             {"inputs": {"n": {"type": "object | array"}}, "nodes": [make(count="${n}")]},
@@ -376,6 +435,72 @@ def test_what_follows_from_a_mistake_is_not_complained_about(workflow, places):
             {"nodes": [make(title="${nowhere}")], "template_resolution_mode": "permissive"},
             ("$.nodes[0].params.title", "${nowhere} in node a names nothing that is there"),
         ),
+        ({"nodes": [{**make(), "prams": {"title": "t"}}]}, ("$.nodes[0].prams", "Unknown key prams")),
+        ({"nodes": [{**make(), "param": {}, "type": "make"}]}, ("$.nodes[0].param", "Unknown key param")),
+        (
+            {"nodes": [{"id": "more"}, make(title="${more.mesage}")]},
+            ("$.nodes[1].params.title", "${more.mesage}: node more (more) declares no output mesage"),
+        ),
+        (
+            {"nodes": [{"id": "perhaps"}, make(title="${perhaps.sender}")]},
+            (
+                "$.nodes[1].params.title",
+                "${perhaps.sender}: node perhaps (perhaps) declares no output sender",
+            ),
+        ),
+        (
+            {"enable_namespacing": False, "nodes": [{"id": "perhaps"}, make(title="${sender}")]},
+            ("$.nodes[1].params.title", "${sender} in node a names nothing that is there"),
+        ),
+        (
+            {"nodes": [{"id": "list"}, over("${list.issues}", title="${item.path}")]},
+            ("$.nodes[1].params.title", "${item.path}: the schema of item names no path"),
+        ),
+        (
+            {"nodes": [{"id": "list"}, over("${list.files}", title="${item.above.above.path}")]},
+            ("$.nodes[1].params.title", "${item.above.above.path}: the schema of above names no path"),
+        ),
+        (
+            {
+                "nodes": [
+                    {"id": "list", "batch": {"items": [1]}},
+                    over("${list.results[0].files}", title="${item.path}"),
+                ]
+            },
+            ("$.nodes[1].params.title", "${item.path}: the schema of item names no path"),
+        ),
+        (
+            {"nodes": [{**over([1]), "id": "b"}, over("${b.results}", title="${item.url}")]},
+            ("$.nodes[1].params.title", "${item.url}: the schema of item names no url"),
+        ),
+        (
+            {"nodes": [over([{"n": 1}], count="${item}")]},
+            ("$.nodes[0].params.count", "count of node a must be int, but ${item} is dict"),
+        ),
+        (
+            {"nodes": [make(), make("b", count="${a.issue.owner}")]},
+            ("$.nodes[1].params.count", "count of node b must be int, but ${a.issue.owner} is object"),
+        ),
+        (
+            {"inputs": {"n": {"type": "string"}}, "nodes": [make(count="${n}")]},
+            ("$.nodes[0].params.count", "count of node a must be int, but ${n} is string"),
+        ),
+        (
+            {"inputs": {"n": {"type": "str"}}, "nodes": [over("${n}")]},
+            ("$.nodes[0].batch.items", "items of node a must be list, but ${n} is str"),
+        ),
+        (
+            {"inputs": {"count": {"type": "str"}}, "nodes": [{"id": "perhaps"}]},
+            ("$.inputs.count", "count of node perhaps must be int, but input count is str"),
+        ),
+        (
+            {
+                "inputs": {"n": {"type": "dict"}},
+                "nodes": [{"id": "perhaps"}],
+                "mappings": {"perhaps": {"input_mappings": {"count": "n"}}},
+            },
+            ("$.inputs.n", "count of node perhaps must be int, but input n is dict"),
+        ),
     ],
 )
 def test_what_may_be_meant_is_a_warning_only(workflow, expected):
@@ -410,6 +535,28 @@ def test_what_may_be_meant_is_a_warning_only(workflow, expected):
         {"nodes": [{**make(), "version": "1.0.0", "mcp_metadata": {}, "position": [1, 2], "types": 1}]},
         {"nodes": [make(), make("b")], "edges": [{"from": "b", "to": "a"}], "start_node": "b"},
         {"nodes": [make(), make("b", title="${a.issue_url}", count="${a.result.n}")]},
+        {"nodes": [make(), make("b", title="${a.issue_url.host}")]},
+        {"inputs": {"n": {"type": "str | None"}}, "nodes": [make(title="${n[0].x}")]},
+        {"nodes": [{"id": "more"}, make(title="${more.message_id}", count="${more.any[0].thing}")]},
+        {"enable_namespacing": False, "nodes": [{"id": "more"}, make(title="${message_id}")]},
+        {
+            "nodes": [{"id": "more"}, make(title="${m}")],
+            "mappings": {"more": {"output_mappings": {"message_id": "m"}}},
+        },
+        {
+            "nodes": [
+                {"id": "more", "batch": {"items": [1]}},
+                over("${more.results}", title="${item.message_id}"),
+            ]
+        },
+        {"nodes": [{"id": "list"}, over("${list.issues}", count="${item.id}", title="${item.owner.name}")]},
+        {"inputs": {"n": {}}, "nodes": [over([{"a": 1}, {"b": "${n}"}], title="x ${item.b}")]},
+        {"inputs": {"n": {}}, "nodes": [over(["${n}", 1], title="x ${item.b}")]},
+        {"nodes": [over(["{}", "a"], title="${item.b}")]},
+        {"nodes": [{"id": "list"}, over("${list.files}", title="${item.above.name}")]},
+        {"inputs": {"l": {"type": "list"}}, "nodes": [over("${l}", title="${item.b}", count="${item}")]},
+        {"inputs": {"n": {"type": "int"}}, "nodes": [make(title="${n}")]},
+        {"nodes": [make("b"), make(count="${b.issue_url}")]},
     ],
 )
 def test_what_is_right_is_not_complained_about(workflow):
@@ -543,3 +690,61 @@ def test_any_json_value_is_checked_without_raising_or_being_changed(workflow):
         assert problem.path.startswith("$")
         assert problem.message
     assert json.dumps(workflow) == before
+
+
+def chain(count, **others):
+    titles = ["x", *(f"${{n{number}.issue_url}}" for number in range(count - 1))]
+    nodes = [{"id": f"n{at}", "type": "make", "params": {"title": title}} for at, title in enumerate(titles)]
+    return {"nodes": nodes, **others}
+
+
+def loop(count):
+    edges = [{"from": f"n{at}", "to": f"n{(at + 1) % count}"} for at in range(count)]
+    return chain(count, edges=edges)
+
+
+def ways_back(count):
+    there = [{"from": f"n{at}", "to": f"n{at + 1}"} for at in range(count - 1)]
+    back = [{"from": f"n{at + 1}", "to": f"n{at}", "action": "error"} for at in range(count - 1)]
+    return chain(count, edges=[*there, *back])
+
+
+def mapped(count):
+    mappings = {f"n{at}": {"output_mappings": {"issue_url": f"u{at}"}} for at in range(count)}
+    return chain(count, mappings=mappings)
+
+
+SHAPES = {
+    "chain": chain,
+    "one store for all": lambda count: chain(count, enable_namespacing=False),
+    "loop": loop,
+    "ways back": ways_back,
+    "mapped": mapped,
+    "never reached": lambda count: chain(count, edges=[{"from": "n0", "to": "n1"}]),
+    "with inputs": lambda count: chain(count, inputs={f"i{at}": {"type": "str"} for at in range(count)}),
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_the_work_of_a_check_grows_with_the_nodes_not_with_their_square(shape):
+    few, many = (instructions(lambda size=size: check(SHAPES[shape](size))) for size in (60, 240))
+    assert many < few * 4.6
+
+
+def instructions(do):
+    """Count the bytecode instructions that something takes: work, which no busy machine changes."""
+    counted = 0
+
+    def count(frame, event, arg):
+        nonlocal counted
+        frame.f_trace_opcodes, frame.f_trace_lines = True, False
+        counted += event == "opcode"
+        return count
+
+    before = sys.gettrace()
+    sys.settrace(count)
+    try:
+        do()
+    finally:
+        sys.settrace(before)
+    return counted

@@ -36,7 +36,7 @@ def test_what_ran_before_is_what_leads_to_a_node_from_the_start():
 def test_a_loop_without_exit_traps_what_leads_into_it():
     trapped = graph("abc", "a b", "b c", "c b")
     assert trapped.trapped() == {"a", "b", "c"}
-    assert trapped.default_loop("a") == ("b", "c")
+    assert trapped.default_loops() == [("b", "c")]
     assert graph("abc", "a b", "b a", "b c done").trapped() == set()
 
 

@@ -123,6 +123,36 @@ def test_a_missing_value_says_how_far_it_came_and_what_is_there(path, reached, a
     assert (caught.value.reached, caught.value.available) == (reached, available)
 
 
+@pytest.mark.parametrize(
+    ("text", "path", "value"),
+    [
+        ('{"a": [1, {"b": 2}]}', ("a", 1, "b"), 2),
+        (' \n[{"a": "[3, 4]"}]\n', (0, "a", -1), 4),
+        ('{"long": 0.12345678901234567890, "a": 1}', ("a",), 1),
+        ('{"a": ""}', ("a",), ""),
+    ],
+)
+def test_a_path_goes_on_into_text_that_is_json(text, path, value):
+    assert follow({"t": text}, ("t", *path)) == value
+    assert follow({"t": text}, ("t",)) is text
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["words", "", '"a"', "3", "null", '{"a": 1', "{a: 1}", '[NaN, {"a": 1}]', "[1e999]", "[" * 100_000 + "]"],
+)
+def test_a_path_ends_at_a_text_that_is_no_json_object_or_array(text):
+    with pytest.raises(MissingValue, match="t is a text that is no JSON"):
+        follow({"t": text}, ("t", 0))
+
+
+@pytest.mark.parametrize(("value", "leaf"), [(3, "a number"), (None, "null"), (True, "true or false")])
+def test_nothing_is_inside_a_value_that_holds_none(value, leaf):
+    with pytest.raises(MissingValue) as caught:
+        follow({"a": value}, ("a", "b"))
+    assert str(caught.value) == f"a is {leaf}"
+
+
 def test_of_a_long_list_the_first_and_the_last_index_are_told():
     with pytest.raises(MissingValue) as caught:
         follow({"items": list(range(10_000))}, ("items", 10_000))

@@ -1,0 +1,65 @@
+"""Package runners such as npx: they download a server before they start it, which takes its time.
+
+One that is killed while it installs can leave a broken cache behind, on which its next starts fail.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import PurePath
+
+from pflow_mcp_plugin.client.deadlines import Deadline
+from pflow_mcp_plugin.types import Server
+
+START_SECONDS = 30.0
+INSTALL_SECONDS = 300.0
+"""How long a start may take, the installation included, where the config does not say."""
+ROLL_BACK_SECONDS = 10.0
+"""How long a package runner has after SIGTERM to undo what it has installed so far."""
+_RUNNERS = {"npx", "npm", "pnpm", "yarn", "bun", "bunx", "deno", "uv", "uvx", "pipx", "docker", "podman"}
+_POLL_SECONDS = 0.2
+
+
+def runner(server: Server) -> str:
+    """Return the package runner that starts a server, empty if none does."""
+    name = PurePath(server.command).stem
+    return name if name in _RUNNERS else ""
+
+
+def start_deadline(server: Server) -> Deadline:
+    """Return how long a server may take from its start to the end of the handshake."""
+    seconds = server.startup_timeout
+    return Deadline(START_SECONDS if seconds is None else seconds, "startup_timeout")
+
+
+def may_install(server: Server) -> bool:
+    """Whether the start may take longer because the server is downloaded first."""
+    return server.startup_timeout is None and bool(runner(server))
+
+
+async def extend(deadline: asyncio.Timeout, installing: Callable[[], bool], warn: Callable[[], None]) -> bool:
+    """Put a start deadline off while the server is still being installed.
+
+    Args:
+        deadline: The one that passes after `START_SECONDS`; counted anew from the moment at which the
+            server runs, and at most `INSTALL_SECONDS` in all.
+        installing: Says whether it may still be.
+        warn: Called once the start takes longer than `START_SECONDS`.
+
+    Returns:
+        Whether the server was still being installed when the deadline passed.
+    """
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    warned = False
+    while not deadline.expired():
+        if not installing():
+            return False
+        now = loop.time()
+        deadline.reschedule(min(now + START_SECONDS, began + INSTALL_SECONDS))
+        if not warned and now > began + START_SECONDS:
+            warned = True
+            warn()
+        await asyncio.sleep(_POLL_SECONDS)
+    return True

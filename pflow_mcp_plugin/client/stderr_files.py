@@ -1,0 +1,50 @@
+"""Files with what failing servers wrote to stderr, where an error shows only a part of it."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from pathlib import Path
+
+import attrs
+
+from pflow_mcp_plugin import naming, storage
+
+_KEPT = 5
+"""Files of each server; older ones are removed."""
+
+
+@attrs.frozen
+class StderrFiles:
+    """Writes them into one folder for each server, readable by the owner only.
+
+    Attributes:
+        folder: Where those folders are; None keeps nothing.
+    """
+
+    folder: Path | None = None
+
+    def keep(self, server: str, text: str) -> Path | None:
+        """Return the file that holds `text`, None where it cannot be kept.
+
+        Args:
+            server: The server's name.
+            text: What it wrote, without secrets.
+        """
+        if self.folder is None:
+            return None
+        content = text.encode("utf-8", "replace")
+        path = self.folder / naming.server_name(server) / f"{sha256(content).hexdigest()[:16]}.log"
+        try:
+            storage.write_atomic(path, content)
+            _remove_older(path)
+        except (storage.StoreError, OSError):  # the failure that is being told counts more
+            return path if path.exists() else None
+        return path
+
+
+def _remove_older(written: Path) -> None:
+    """Leave the newest files beside the one just written."""
+    others = [path for path in written.parent.glob("*.log") if path != written]
+    others.sort(key=lambda path: path.stat().st_mtime_ns, reverse=True)
+    for path in others[_KEPT - 1 :]:
+        path.unlink(missing_ok=True)

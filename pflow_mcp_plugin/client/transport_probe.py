@@ -1,0 +1,86 @@
+"""Whether a server that could not be reached over one HTTP transport speaks the other.
+
+Imported on the event loop's thread only, as `connection` is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any, Literal
+
+import attrs
+
+from pflow_mcp_plugin.client.connection import Connection
+from pflow_mcp_plugin.errors import ConnectionFailed, McpError
+from pflow_mcp_plugin.exchange import Launch
+from pflow_mcp_plugin.redaction import Redactor
+
+HttpTransport = Literal["http", "sse"]
+
+_SECONDS = 5.0
+"""How long the handshake may take that tells."""
+_OTHER: Mapping[str, HttpTransport] = {"http": "sse", "sse": "http"}
+_NAMES = {"http": "streamable HTTP", "sse": "HTTP with server-sent events"}
+_SAYS_NOTHING = {
+    HTTPStatus.UNAUTHORIZED,
+    HTTPStatus.FORBIDDEN,
+    HTTPStatus.PROXY_AUTHENTICATION_REQUIRED,
+    HTTPStatus.TOO_MANY_REQUESTS,
+}
+"""Statuses that a server gives whatever the transport."""
+
+
+async def recognized(launch: Launch, error: ConnectionFailed) -> ConnectionFailed:
+    """Return why a server could not be reached: that it speaks the other transport, if it does.
+
+    The one proof is a handshake over the other, at the same URL and with the same credentials.
+
+    Args:
+        launch: The server, with `type` as configured.
+        error: What went wrong with it.
+
+    Returns:
+        A failure whose fact `speaks` is the `type` to set, else `error` itself.
+    """
+    kind = _OTHER.get(launch.server.transport)
+    if kind is None or not _may_be_another(error) or not await _speaks(kind, launch):
+        return error
+    server = launch.server
+    url = Redactor(launch.secrets).text(server.url)
+    failure = ConnectionFailed(
+        f"Server {server.name} at {url} speaks {_NAMES[kind]}, "
+        f"and its type is {server.transport} ({_NAMES[server.transport]})",
+        where=error.where,
+        next_step=f'set type = "{kind}" for server {server.name}',
+        speaks=kind,
+        status=error.facts.get("status"),
+    )
+    failure.__cause__ = error
+    return failure
+
+
+def _may_be_another(error: ConnectionFailed) -> bool:
+    """Whether something answered, and not in a way that every server has of refusing."""
+    status: Any = error.facts.get("status")
+    if not isinstance(status, int) or status in _SAYS_NOTHING:
+        return False
+    return status // 100 in (2, 4) or status == HTTPStatus.NOT_IMPLEMENTED
+
+
+async def _speaks(kind: HttpTransport, launch: Launch) -> bool:
+    server = launch.server
+    other = attrs.evolve(
+        server,
+        transport=kind,
+        protocol="auto",
+        startup_timeout=min(_SECONDS, server.startup_timeout or _SECONDS),
+    )
+    connection = Connection(attrs.evolve(launch, server=other, era=None), None, lambda _: None)
+    try:
+        await connection.open()
+    except McpError:
+        return False
+    finally:
+        await connection.close()
+    return True

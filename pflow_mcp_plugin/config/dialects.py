@@ -1,0 +1,105 @@
+"""Server tables as other clients write them, made to fit ours: names, transports, URLs.
+
+What reads a client's own file passes its tables through `fitted` too.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from itertools import count
+from typing import Any
+
+import attrs
+
+from pflow_mcp_plugin import naming
+from pflow_mcp_plugin.config import schema
+from pflow_mcp_plugin.config.fields import advice
+from pflow_mcp_plugin.contract import Problem
+
+URLS = ("serverUrl", "httpUrl")
+"""What other clients call the `url` of a server, when they tell its transport by that."""
+
+_TYPES = {
+    **{name.replace("-", ""): transport for name, transport in schema.SPELLINGS.items()},
+    "httpstream": "http",
+}
+
+
+@attrs.frozen(kw_only=True)
+class Fitted:
+    """Server tables, and what was changed to make them fit.
+
+    Attributes:
+        tables: The tables by name.
+        notes: A warning for each change.
+    """
+
+    tables: dict[str, Any]
+    notes: tuple[Problem, ...] = ()
+
+
+def fitted(tables: Mapping[str, Any]) -> Fitted:
+    """Return server tables under names that fit, in the fields of the config file."""
+    names = _names(tables)
+    servers = [fitted_table(names[given], table) for given, table in tables.items()]
+    renamed = [
+        advice(schema.server_path(name), f"The server {given!r} is named {name} here")
+        for given, name in names.items()
+        if name != given
+    ]
+    return Fitted(
+        tables={name: table for server in servers for name, table in server.tables.items()},
+        notes=(*renamed, *(note for server in servers for note in server.notes)),
+    )
+
+
+def fitted_table(name: str, table: Any) -> Fitted:
+    """Return one server's table in the fields of the config file; its name stays as it is."""
+    if not isinstance(table, Mapping):
+        return Fitted(tables={name: table})
+    notes: list[Problem] = []
+    made = _with_url(name, _with_type(name, _older(table), notes), notes)
+    return Fitted(tables={name: made}, notes=tuple(notes))
+
+
+def _names(given: Iterable[str]) -> dict[str, str]:
+    """Return the name that each server gets; no two get the same."""
+    names = {name: name for name in given if naming.is_server_name(name)}
+    for name in given:
+        if name not in names:
+            near = naming.server_name(name)
+            free = (near if number == 1 else f"{near}-{number}" for number in count(1))
+            names[name] = next(candidate for candidate in free if candidate not in names.values())
+    return names
+
+
+def _older(table: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a table with the older `transport` as `type`."""
+    if "transport" not in table or "type" in table:
+        return dict(table)
+    return {"type" if key == "transport" else key: value for key, value in table.items()}
+
+
+def _with_type(name: str, table: dict[str, Any], notes: list[Problem]) -> dict[str, Any]:
+    given = table.get("type")
+    if not isinstance(given, str) or given in schema.SPELLINGS:
+        return table
+    transport = _TYPES.get(re.sub(r"[^a-z]", "", given.lower()))
+    if transport is None:
+        return table
+    notes.append(advice(f"{schema.server_path(name)}.type", f"The type {given} is taken as {transport}"))
+    return {**table, "type": transport}
+
+
+def _with_url(name: str, table: dict[str, Any], notes: list[Problem]) -> dict[str, Any]:
+    key = next((key for key in URLS if isinstance(table.get(key), str)), "")
+    if not key or "url" in table:
+        return table
+    url = table[key]
+    is_stream = key == "serverUrl" and url.partition("?")[0].rstrip("/").endswith("/sse")
+    transport = table.get("type", "sse" if is_stream else "http")
+    told = f"{key} is taken as url, with the type {transport}"
+    notes.append(advice(f"{schema.server_path(name)}.url", told))
+    rest = {other: value for other, value in table.items() if other not in (key, "type")}
+    return {"type": transport, "url": url, **rest}

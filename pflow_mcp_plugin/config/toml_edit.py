@@ -1,0 +1,179 @@
+"""Edits of a TOML file's text: one table is replaced, the rest stays as its author wrote it.
+
+Where a table's text stands is found here; what keys and values mean is left to tomllib. tomlkit,
+which edits whole documents, drops the comments above the next table when one is removed or
+replaced, and mixes up tables that are written as dotted keys (0.15.2).
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from pflow_mcp_plugin.config import toml
+
+Keys = tuple[str, ...]
+
+
+class _Line(NamedTuple):
+    """One statement, which may run over several lines of the text; or a comment, or a blank line.
+
+    Attributes:
+        text: As it stands, its line end with it.
+        table: The table that the nearest header above names; of a header, the one it names itself.
+        path: What the statement is about, from the root; empty for comments and blank lines.
+        is_header: Whether it is `[table]` or `[[table]]`.
+    """
+
+    text: str
+    table: Keys = ()
+    path: Keys = ()
+    is_header: bool = False
+
+
+class Layout:
+    """The text of a valid TOML document, by statements.
+
+    The result of an edit is to be parsed before it is trusted: a table inside an inline table
+    cannot be reached here.
+
+    Args:
+        text: The document.
+    """
+
+    def __init__(self, text: str) -> None:
+        self._lines = list(_lines(text))
+        self._line_end = "\r\n" if "\r\n" in text else "\n"
+
+    def __str__(self) -> str:
+        return "".join(line.text for line in self._lines)
+
+    def put(self, path: Keys, table: Mapping[str, Any]) -> None:
+        """Replace a table where it stands; a new one goes behind its siblings, or to the end.
+
+        Raises:
+            ValueError: The table holds a value that TOML has no form for.
+        """
+        spans = list(self._spans(path))
+        for span in reversed(spans[1:]):
+            self._cut(span)
+        if not spans:
+            self._append(path, table)
+            return
+        line = self._lines[spans[0].start]
+        text = _table_text(path, table) if line.is_header else _dotted_text(path[len(line.table) :], table)
+        self._lines[spans[0]] = [line._replace(text=self._with_line_ends(text), path=path)]
+
+    def remove(self, path: Keys) -> None:
+        """Remove all that is said about a table; comments above and below it stay."""
+        for span in reversed(list(self._spans(path))):
+            self._cut(span)
+
+    def _spans(self, path: Keys) -> Iterator[slice]:
+        """Yield where the statements about a table stand: its sections, and its keys in other sections."""
+        end = 0
+        for place, line in enumerate(self._lines):
+            if place >= end and line.path[: len(path)] == path:
+                end = self._section_end(place) if line.is_header else place + 1
+                yield slice(place, end)
+
+    def _section_end(self, place: int) -> int:
+        """Return the place behind the last statement of the section that a line is in."""
+        end = place + 1
+        for later in range(end, len(self._lines)):
+            if self._lines[later].is_header:
+                break
+            if self._lines[later].path:
+                end = later + 1
+        return end
+
+    def _cut(self, span: slice) -> None:
+        """Remove lines; with a section go the blank lines that set it off from what is above it."""
+        start, end = span.start, span.stop
+        if self._lines[start].is_header:
+            while start and self._lines[start - 1].text.isspace():
+                start -= 1
+        del self._lines[start:end]
+
+    def _append(self, path: Keys, table: Mapping[str, Any]) -> None:
+        siblings = [place for place, line in enumerate(self._lines) if line.path[:1] == path[:1]]
+        place = self._section_end(siblings[-1]) if siblings else len(self._lines)
+        text = self._with_line_ends(_table_text(path, table))
+        if place:
+            above = self._lines[place - 1]
+            ended = above.text if above.text.endswith("\n") else above.text + self._line_end
+            self._lines[place - 1] = above._replace(text=ended)
+            text = self._line_end + text
+        self._lines.insert(place, _Line(text, path, path, is_header=True))
+
+    def _with_line_ends(self, text: str) -> str:
+        return text.replace("\n", self._line_end)
+
+
+def _lines(text: str) -> Iterator[_Line]:
+    table: Keys = ()
+    for statement in _statements(text):
+        bare = statement.lstrip(" \t")
+        if bare.startswith("["):
+            table = _keys(tomllib.loads(statement))
+            yield _Line(statement, table, table, is_header=True)
+        elif not bare.strip() or bare.startswith("#"):
+            yield _Line(statement, table)
+        else:
+            yield _Line(statement, table, table + _keys(tomllib.loads(f"{_key_text(statement)} = 0")))
+
+
+def _statements(text: str) -> Iterator[str]:
+    start = depth = 0
+    for token in toml.TOKEN.finditer(text):
+        depth += (token[0] in "[{") - (token[0] in "]}")
+        if token[0] == "\n" and depth == 0:
+            yield text[start : token.end()]
+            start = token.end()
+    if start < len(text):
+        yield text[start:]
+
+
+def _key_text(statement: str) -> str:
+    """Return what stands before the first equals sign that is not in quotes."""
+    for token in toml.TOKEN.finditer(statement):
+        if token[0][0] not in "\"'" and "=" in token[0]:
+            return statement[: token.start() + token[0].index("=")]
+    return statement
+
+
+def _keys(document: Any) -> Keys:
+    """Return the way down a document in which every table holds one thing."""
+    keys = []
+    while isinstance(document, dict | list) and document:
+        if isinstance(document, list):
+            document = document[0]
+        else:
+            ((key, document),) = document.items()
+            keys.append(key)
+    return tuple(keys)
+
+
+def _table_text(path: Keys, table: Mapping[str, Any]) -> str:
+    document: Mapping[str, Any] = table
+    for key in reversed(path):
+        document = {key: document}
+    return toml.encode(document).decode()
+
+
+def _dotted_text(path: Sequence[str], value: Any) -> str:
+    """Return a table as lines of dotted keys, which is what it can be inside another table's section."""
+    if isinstance(value, Mapping) and value:
+        return "".join(_dotted_text([*path, key], inner) for key, inner in value.items())
+    key = ".".join(toml.encode({part: 0}).decode().removesuffix(" = 0\n") for part in path)
+    return f"{key} = {_value_text(value)}\n"
+
+
+def _value_text(value: Any) -> str:
+    text = toml.encode({"_": value}).decode()
+    if text.startswith("["):  # tables, which tomli_w writes inline only beside something else
+        return (
+            toml.encode({"_": [0, value]}).decode().removeprefix("_ = [\n    0,\n    ").removesuffix(",\n]\n")
+        )
+    return text.removeprefix("_ = ").removesuffix("\n")

@@ -1,0 +1,40 @@
+"""The configured servers, with what is known of their tools."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+
+import attrs
+
+from pflow_mcp_plugin.config.store import ServerStore
+from pflow_mcp_plugin.config.where import server_file, tool_folder
+from pflow_mcp_plugin.contract import Paths
+from pflow_mcp_plugin.discovery.catalog import Catalog
+
+
+@attrs.frozen(kw_only=True)
+class Servers:
+    """The config of the servers and what their last syncs found.
+
+    Attributes:
+        store: The config.
+        catalog: What was found.
+    """
+
+    store: ServerStore
+    catalog: Catalog
+
+
+def servers(paths: Paths) -> Servers:
+    """Return the servers of these folders, the same object each time.
+
+    Both halves remember what they read until a file changes, so that the compilation of a workflow
+    and its run read each file once between them.
+    """
+    return _servers(server_file(paths), tool_folder(paths))
+
+
+@lru_cache(maxsize=1)
+def _servers(config: Path, folder: Path) -> Servers:
+    return Servers(store=ServerStore(config), catalog=Catalog(folder))

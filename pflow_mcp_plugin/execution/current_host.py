@@ -1,0 +1,116 @@
+"""The host of this process: the one that configured the plugin, else an installed one, opened here.
+
+In a plain Python program no host runs, yet a call there needs one as any other does: it keeps the
+settings and the plugins that change, veto or answer calls. It is found through the entry-point
+group `pflow.hosts`, opened once, when it is first needed, and closed when the program ends.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import threading
+from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack
+from typing import TYPE_CHECKING, cast
+
+import attrs
+
+from pflow_mcp_plugin import storage
+from pflow_mcp_plugin.contract import HOST_ENTRY_POINT_GROUP, Host, Paths
+
+if TYPE_CHECKING:  # every start loads this module, few need the errors
+    from pflow_mcp_plugin.errors import ConfigError
+
+_PACKAGE = __name__.partition(".")[0]
+
+
+@attrs.frozen(eq=False)
+class _Opened:
+    """A host that was opened here.
+
+    Attributes:
+        host: Its handle.
+        paths: The folders that were pflow's at that time.
+        closing: Closes it.
+    """
+
+    host: Host
+    paths: Paths
+    closing: ExitStack
+
+
+_lock = threading.RLock()
+"""Held while a host is opened; that configures the plugin."""
+_configured: list[Host] = []
+_opened: list[_Opened] = []
+"""At most one."""
+
+
+def _take_lock_anew() -> None:
+    """A thread of the parent may have held the lock when it forked; here is no such thread."""
+    global _lock  # noqa: PLW0603 - there is one for a process
+    _lock = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_take_lock_anew)
+
+
+def keep(host: Host) -> None:
+    """Take note of a host that has configured the plugin."""
+    _configured.append(host)
+
+
+def forget(host: Host) -> None:
+    """Take note that a host is closing."""
+    _configured[:] = [kept for kept in _configured if kept is not host]
+
+
+def current_host() -> Host:
+    """Return the host that configured the plugin last; open an installed one where there is none.
+
+    Raises:
+        ConfigError: There is none, and none is installed or it cannot be loaded.
+    """
+    with _lock:
+        own = _opened[0].host if _opened else None
+        others = [host for host in _configured if host is not own]
+        return others[-1] if others else _own_host()
+
+
+def _own_host() -> Host:
+    """Return the host opened here; a new one if `PFLOW_HOME` has changed since."""
+    paths = storage.default_paths()
+    if _opened and _opened[0].paths != paths:
+        _close()
+    if not _opened:
+        closing = ExitStack()
+        _opened.append(_Opened(closing.enter_context(_provider()()), paths, closing))
+    return _opened[0].host
+
+
+def _provider() -> Callable[[], AbstractContextManager[Host]]:
+    """Return what opens an installed host: another core's before the embedded one, then by name."""
+    from importlib.metadata import entry_points
+
+    points = entry_points(group=HOST_ENTRY_POINT_GROUP)
+    for point in sorted(points, key=lambda point: (point.module.startswith(_PACKAGE), point.name)):
+        try:
+            return cast(Callable[[], AbstractContextManager[Host]], point.load())
+        except (ImportError, AttributeError) as error:
+            raise _no_host(f"The host {point.name} cannot be loaded: {error}") from error
+    raise _no_host("No pflow host is installed, and a tool is called with its settings and plugins only")
+
+
+def _no_host(message: str) -> ConfigError:
+    from pflow_mcp_plugin.errors import ConfigError, Where
+
+    step = "Reinstall pflow-mcp, which brings a host: pip install --force-reinstall --no-deps pflow-mcp"
+    return ConfigError(message, where=Where(phase="config"), next_step=step)
+
+
+@atexit.register
+def _close() -> None:
+    while _opened:
+        _opened.pop().closing.close()

@@ -1,0 +1,102 @@
+"""Entries of `registry.json` that an older pflow left: outside `nodes`, or of a class that is gone."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
+
+from pflow_mcp_plugin.contract import Entry, PflowError, Problem
+from pflow_mcp_plugin.host.registry.sources import Origin
+
+T = TypeVar("T")
+K = TypeVar("K")
+OriginOf = Callable[[str], Origin | None]
+"""Returns the source of a plugin that answers for names like this one, None if there is none."""
+
+_NAMED = 3
+_OF_THE_FILE = ("nodes", "schema_version")
+
+
+class Uninstalled(Problem):
+    """Saved entries that cannot run as their module is not installed; loading one tells the same."""
+
+
+def outside_nodes(data: Mapping[str, Any]) -> list[str]:
+    """Return the names of the entries that stand at the top of the file, as they once did."""
+    return [
+        name
+        for name, value in data.items()
+        if name not in _OF_THE_FILE and isinstance(value, Mapping) and {"module", "class_name"} & value.keys()
+    ]
+
+
+def unused_problems(path: str, names: Iterable[str], origin_of: OriginOf) -> Iterator[Problem]:
+    """Yield the warnings about entries outside `nodes`: those that a plugin replaces, and the rest."""
+    fix = 'Move them into "nodes", as in {"schema_version": 1, "nodes": {...}}, or remove them'
+    for group in _by(lambda name: origin_of(name) is not None, names).values():
+        what = 'entries outside "nodes", as an older pflow has them, are not used'
+        yield _warning(path, f"{what}: {_some(group)}", _replaced(group, origin_of) or fix)
+
+
+def uninstalled_problems(path: str, entries: Iterable[Entry], origin_of: OriginOf) -> Iterator[Problem]:
+    """Yield a warning for each module that entries name and that is not installed."""
+    fix = "Install what brings it, or correct or remove them"
+    groups = _by(lambda entry: (entry.module, origin_of(entry.node) is not None), entries)
+    for (module, _), group in groups.items():
+        names = [entry.node for entry in group]
+        message = f"module {module} is not installed, so entries of it cannot run: {_some(names)}"
+        yield _warning(path, message, _replaced(names, origin_of) or fix, Uninstalled)
+
+
+def _by(key: Callable[[T], K], items: Iterable[T]) -> dict[K, list[T]]:
+    groups: dict[K, list[T]] = {}
+    for item in items:
+        groups.setdefault(key(item), []).append(item)
+    return groups
+
+
+def _warning(path: str, message: str, suggestion: str, kind: type[Problem] = Problem) -> Problem:
+    return kind(
+        message=f"{path}: {message}", suggestion=suggestion, severity="warning", kind="config", source=path
+    )
+
+
+def is_installed(module: str) -> bool:
+    """Whether a module can be found; nothing is imported for it."""
+    name, places = "", None
+    for part in module.split("."):
+        if not part or (name and places is None):  # no name, or inside what is no package
+            return False
+        name = f"{name}.{part}" if name else part
+        if name in sys.modules:
+            places = getattr(sys.modules[name], "__path__", None)
+            continue
+        spec = next((spec for finder in sys.meta_path if (spec := finder.find_spec(name, places))), None)
+        if spec is None:
+            return False
+        places = spec.submodule_search_locations
+    return True
+
+
+def _replaced(names: Sequence[str], origin_of: OriginOf) -> str:
+    """Return what to do about entries whose names a plugin's nodes have, empty for others."""
+    origins = {name: origin for name in names[:_NAMED] if (origin := origin_of(name))}
+    plugins = " and ".join(dict.fromkeys(origin.plugin.name for origin in origins.values()))
+    steps = dict.fromkeys(step for name, origin in origins.items() if (step := _step(name, origin)))
+    advice = f"Remove them, as the plugin {plugins} brings such nodes itself" if plugins else ""
+    return "; ".join([advice, *steps])
+
+
+def _step(node_type: str, origin: Origin) -> str:
+    """Return how to come by a node of a source, empty if it is there."""
+    try:
+        problem = None if origin.get(node_type) else origin.missing(node_type)
+    except PflowError:  # which is told when the node is used
+        return ""
+    return problem.suggestion if problem else ""
+
+
+def _some(names: Sequence[str]) -> str:
+    rest = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
+    return ", ".join(names[:_NAMED]) + rest

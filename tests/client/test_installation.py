@@ -1,0 +1,103 @@
+"""Servers that a package runner installs first, which may take longer than a start."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from pflow_mcp_plugin.client import Pool, installation
+from pflow_mcp_plugin.errors import ConnectionFailed
+from pflow_mcp_plugin.exchange import Launch
+from pflow_mcp_plugin.types import Server
+
+# As npm does: SIGTERM undoes what is installed so far, which takes longer than a server gets to end.
+RUNNER = """#!{python}
+import os, signal, sys, time
+from pathlib import Path
+
+def roll_back(*_):
+    time.sleep(3)
+    Path({log!r}).write_text("rolled back")
+    sys.exit(1)
+
+signal.signal(signal.SIGTERM, roll_back)
+Path({log!r}).write_text("installing")
+time.sleep(float(sys.argv[1]))
+os.execv({python!r}, [{python!r}, "-m", *sys.argv[2:]])
+"""
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    """What the runner did."""
+    return tmp_path / "log"
+
+
+@pytest.fixture
+def npx(tmp_path: Path, log: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Launch]:
+    """Return a launch of the bundled server by a runner that first installs for so many seconds."""
+    for name in ("npx", "start"):
+        path = tmp_path / "bin" / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(RUNNER.format(python=sys.executable, log=str(log)), encoding="utf-8")
+        path.chmod(0o755)
+    monkeypatch.setenv("PATH", str(path.parent), prepend=":")
+    monkeypatch.setattr(installation, "START_SECONDS", 2.0)
+
+    def make(seconds: float, command: str = "npx", **options: float) -> Launch:
+        args = (str(seconds), "pflow_mcp_plugin.server.demo")
+        return Launch(server=Server(name="slow", command=command, args=args, **options))
+
+    return make
+
+
+def test_a_server_that_is_being_installed_has_more_time_and_the_user_is_told(
+    npx: Callable[..., Launch], pool: Pool, warnings_seen: list[str]
+) -> None:
+    assert pool.info(npx(4)).name == "pflow-demo"
+    (said,) = warnings_seen
+    assert said == (
+        "server slow does not run yet: npx may still be installing it, and has 300 s "
+        "(startup_timeout sets another limit)"
+    )
+
+
+def test_an_installation_without_end_is_given_up_and_may_undo_what_it_did(
+    npx: Callable[..., Launch], pool: Pool, log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(installation, "INSTALL_SECONDS", 4.0)
+    with pytest.raises(ConnectionFailed, match="did not finish its start within 4 s") as caught:
+        pool.info(npx(60))
+    assert caught.value.where.phase == "start"
+    assert log.read_text() == "rolled back"
+
+
+@pytest.mark.parametrize(
+    ("command", "options", "seconds"), [("npx", {"startup_timeout": 1.0}, 1), ("start", {}, 2)]
+)
+def test_what_the_user_set_holds_and_other_programs_have_the_usual_time(
+    npx: Callable[..., Launch], pool: Pool, command: str, options: dict[str, float], seconds: int
+) -> None:
+    with pytest.raises(ConnectionFailed, match=f"did not finish its handshake within {seconds} s"):
+        pool.info(npx(60, command, **options))
+
+
+def test_the_end_of_a_run_lets_an_installation_undo_what_it_did(
+    npx: Callable[..., Launch], log: Path
+) -> None:
+    with Pool(print) as pool:
+        pool.prepare(npx(60))
+        deadline = time.monotonic() + 20
+        while not log.exists() or not pool._slots or not begun(pool):
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+    assert log.read_text() == "rolled back"
+
+
+def begun(pool: Pool) -> bool:
+    """Whether the server is being connected to."""
+    return any(slot._opening is not None for slot in pool._slots.values())

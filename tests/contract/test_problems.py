@@ -1,0 +1,237 @@
+"""Errors and border types cross to another process, and are copied, with all that they hold."""
+
+from __future__ import annotations
+
+import copy
+import importlib
+import inspect
+import pickle
+import pkgutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+
+import pflow_mcp_plugin
+from pflow_mcp_plugin import errors, exchange, storage, types
+from pflow_mcp_plugin.client.deadlines import Deadline
+from pflow_mcp_plugin.config.store import ServerStore
+from pflow_mcp_plugin.config.where import server_file, tool_folder
+from pflow_mcp_plugin.contract import Entry, NodeRef, PflowError, Problem, commands, entries, hosts, problems
+from pflow_mcp_plugin.discovery.catalog import Catalog
+from pflow_mcp_plugin.host.plugins import Plugin
+from pflow_mcp_plugin.host.workflow.templates import MissingValue
+
+CROSSINGS = {
+    "copied": copy.copy,
+    "copied deeply": copy.deepcopy,
+    **{f"pickled by protocol {n}": lambda value, n=n: pickle.loads(pickle.dumps(value, n)) for n in (2, 5)},
+}
+WHERE = errors.Where(server="demo", tool="add", phase="call")
+ENTRY = Entry(node="x", class_name="X", module="m", extra={"labels": {"server": "demo"}})
+RECALL = types.Tool(name="recall", input_schema={"type": "object", "properties": {"key": {}}})
+SAMPLES: Mapping[str, Any] = {
+    "message": "It failed",
+    "details": {"code": 7, "list": [1, {"a": None}]},
+    "suggestions": ("Do this", "or that"),
+    "problems": (Problem(message="One", path="$.a"), Problem(message="Two")),
+    "where": WHERE,
+    "ran": "unknown",
+    "retryable": True,
+    "next_step": "Try again",
+    "facts": {"status": 429, "stderr": "gone"},
+    "path": Path("a/b.json"),
+    "reason": "no JSON",
+    "line": 3,
+    "column": 4,
+    "suggestion": "Move it away",
+    "deadline": Deadline(seconds=1.5, name="call_timeout"),
+    "what": "A line",
+    "limit": 10,
+    "size": 11,
+    "wanted": "2025-06-18",
+    "offered": ["2024-11-05"],
+    "doing": "could not be loaded",
+    "plugin": Plugin("shout", module=sys),
+    "error": ValueError("why"),
+    "template": "${a.b}",
+    "user": "node b",
+    "name": "a",
+    "missing": MissingValue("a", ["c"]),
+    "items": {"not": "a list"},
+    "expected": "int",
+    "value": object(),
+    "lost": "a digit",
+    "reached": "a.b",
+    "available": ["c", "d"],
+    # border types
+    "node": "mcp-demo-add",
+    "class_name": "MCPNode",
+    "module": "m",
+    "key": "title",
+    "config": Path("config"),
+    "data": {"any": "thing"},
+    "state": Path("state"),
+    "cache": Path("cache"),
+    "id": "n1",
+    "type": "mcp-demo-add",
+    "entry": ENTRY,
+    "nodes": (NodeRef(id="n", type="x", entry=ENTRY),),
+    "success": False,
+    "outputs": {"sum": 3},
+    "run_id": "r1",
+    "server": types.Server(name="demo", command="run", env={"A": "${B}"}),
+    "tool": types.Tool(name="add", input_schema={"type": "object"}),
+    "info": types.ServerInfo(version="1"),
+    "help": "One line",
+    "load": "module:attribute",
+}
+PARTICULAR: Mapping[type, Mapping[str, Any]] = {
+    commands.Command: {"path": ("mcp", "add")},
+    commands.Report: {"error": errors.ToolFailed("no", where=WHERE, code=1)},
+    hosts.Outcome: {"error": PflowError("no", details={"a": 1})},
+    entries.Field: {"type": "int | None"},
+    exchange.ToolCall: {"server": "demo", "tool": "add", "arguments": {"a": [1]}},
+    exchange.CallResult: {"content": ({"type": "text", "text": "x"},), "structured": {"a": 1}},
+    errors.Where: {"server": "demo", "tool": "add"},
+    problems.Problem: {"path": "$.a"},
+}
+
+
+def _classes():
+    for found in pkgutil.walk_packages(pflow_mcp_plugin.__path__, "pflow_mcp_plugin."):
+        if not found.name.endswith(("__main__", "reaper_process")):  # programs, not to be imported
+            yield from filter(inspect.isclass, vars(importlib.import_module(found.name)).values())
+
+
+def _below(kind):
+    """Return every subclass that is loaded, also one that no module names."""
+    return {kind}.union(*map(_below, type.__subclasses__(kind)))
+
+
+def _name(kind):
+    return f"{kind.__module__}.{kind.__qualname__}"
+
+
+OURS = {kind for kind in _classes() if kind.__module__.startswith("pflow_mcp_plugin.")}
+ERRORS = sorted(
+    (kind for kind in _below(BaseException) if kind.__module__.startswith("pflow_mcp_plugin.")), key=_name
+)
+BORDER = sorted(
+    (
+        kind
+        for kind in OURS
+        if attrs.has(kind) and kind.__module__.split(".")[1] in ("contract", "types", "exchange", "errors")
+    ),
+    key=_name,
+)
+
+
+def _made(kind, *, whole):
+    """Make one with a sample for every parameter, or for those that must be given."""
+    samples = {**SAMPLES, **PARTICULAR.get(kind, {})}
+    given, named = [], {}
+    for name, parameter in inspect.signature(kind).parameters.items():
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            given += samples[name]
+        elif parameter.kind is parameter.VAR_KEYWORD:
+            named |= samples[name]
+        elif not (whole or parameter.default is parameter.empty or name in PARTICULAR.get(kind, {})):
+            continue
+        elif parameter.kind is parameter.KEYWORD_ONLY:
+            named[name] = samples[name]
+        else:
+            given.append(samples[name])
+    return kind(*given, **named)
+
+
+def _error(kind):
+    takes_anything = not any("__init__" in vars(base) for base in kind.__mro__ if base in ERRORS)
+    return kind("a", 1) if takes_anything else _made(kind, whole=True)
+
+
+def test_errors_and_border_types_are_found():
+    assert {PflowError, errors.ToolFailed, MissingValue} < {*ERRORS}
+    assert {Problem, types.Tool, exchange.CallResult, errors.Where} < {*BORDER}
+
+
+@pytest.mark.parametrize("crossing", CROSSINGS)
+@pytest.mark.parametrize("kind", ERRORS, ids=_name)
+def test_an_error_keeps_its_fields(kind, crossing):
+    error = _error(kind)
+    error.add_note("seen")
+    again = CROSSINGS[crossing](error)
+    assert type(again) is kind
+    assert (str(again), again.args) == (str(error), error.args)
+    assert repr(vars(again)) == repr(vars(error))
+    if isinstance(error, PflowError):
+        assert again.to_dict() == error.to_dict()
+
+
+def test_an_error_of_a_plugin_keeps_its_fields_whatever_its_arguments():
+    again = pickle.loads(pickle.dumps(Shy("red", depth=3)))
+    assert (again.message, again.colour, again.depth) == ("red is shy", "red", 3)
+
+
+class Shy(PflowError):
+    """As another plugin may define it."""
+
+    def __init__(self, colour, *, depth):
+        super().__init__(f"{colour} is shy")
+        self.colour = colour
+        self.depth = depth
+
+
+@pytest.mark.parametrize("crossing", CROSSINGS)
+@pytest.mark.parametrize("kind", BORDER, ids=_name)
+def test_a_border_type_keeps_its_fields(kind, crossing):
+    value = _made(kind, whole=False)
+    again = CROSSINGS[crossing](value)
+    assert type(again) is kind
+    assert repr(again) == repr(value)
+
+
+POOL = """
+import multiprocessing, sys
+from pflow_mcp_plugin.contract import PflowError
+from pflow_mcp_plugin.nodes import McpDemoRecallNode, session
+
+def recall(key):
+    McpDemoRecallNode(key=key).run({})
+
+def tell(method):
+    with multiprocessing.get_context(method).Pool(2) as pool:
+        try:
+            pool.map_async(recall, ["unheard"] * 2).get(60)
+        except PflowError as error:
+            print(type(error).__name__, error.ran, error.where.tool, error.message)
+
+if __name__ == "__main__":
+    tell(sys.argv[1])
+    with session():
+        tell(sys.argv[1])
+"""
+
+
+FAILED = "ToolFailed ran recall "
+FORKED = "CallFailed not ran  This process was forked off one that holds connections"
+
+
+@pytest.mark.parametrize(("method", "in_session"), [("spawn", FAILED), ("fork", FORKED)])
+def test_a_tool_that_fails_in_another_process_fails_here(pflow_home, tmp_path, method, in_session):
+    paths = storage.default_paths()
+    store, catalog = ServerStore(server_file(paths)), Catalog(tool_folder(paths))
+    store.add({"demo": {"command": sys.executable, "args": ["-P", "-m", "pflow_mcp_plugin.server.demo"]}})
+    catalog.save(
+        "demo", exchange.Listing(info=types.ServerInfo(), tools=(RECALL,)), store.fingerprint("demo")
+    )
+    (tmp_path / "program.py").write_text(POOL)
+    command = [sys.executable, tmp_path / "program.py", method]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=True)
+    alone, within = done.stdout.splitlines()
+    assert alone.startswith(FAILED), done.stderr
+    assert within.startswith(in_session), done.stderr

@@ -1,0 +1,210 @@
+"""Every way to a tool takes the settings and asks the other plugins."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from importlib import metadata
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+from pflow_mcp_plugin import storage
+from pflow_mcp_plugin.config.store import ServerStore
+from pflow_mcp_plugin.config.where import server_file, tool_folder
+from pflow_mcp_plugin.discovery.catalog import Catalog
+from pflow_mcp_plugin.errors import ConfigError
+from pflow_mcp_plugin.exchange import Listing
+from pflow_mcp_plugin.execution.current_host import current_host
+from pflow_mcp_plugin.execution.runtime import standalone
+from pflow_mcp_plugin.host.settings import Settings
+from pflow_mcp_plugin.types import ServerInfo, Tool
+
+PLUGIN = """
+    import sys
+    from pflow_mcp_plugin.contract import hookimpl
+    from pflow_mcp_plugin.errors import CallRefused, Where
+
+    def say(*words):
+        print(*words, file=sys.stderr)
+
+    @hookimpl
+    def pflow_mcp_prepare_call(call):
+        if call.arguments["a"] == 13:
+            raise CallRefused("13 is refused", where=Where(server=call.server, tool=call.tool))
+
+    @hookimpl(wrapper=True)
+    def pflow_mcp_call_tool(call):
+        answer = yield
+        say("answered", answer.content[0]["text"])
+        return answer
+
+    @hookimpl
+    def pflow_configure(host):
+        say("configured")
+
+    @hookimpl
+    def pflow_unconfigure(host):
+        say("unconfigured")
+"""
+PROPERTIES = {"a": {"type": "integer"}, "b": {"type": "integer"}}
+ADD = Tool(name="add", input_schema={"type": "object", "properties": PROPERTIES, "required": ["a", "b"]})
+
+ALONE = """
+from pflow_mcp_plugin.execution.node import MCPNode
+for a in (12, 13):
+    node, shared = MCPNode(), {}
+    node.set_params({"__mcp_server__": "demo", "__mcp_tool__": "add", "a": a, "b": 29})
+    node.run(shared)
+raise SystemExit(shared["error"])
+"""
+FLOW = """
+from pocketflow import Flow
+from pflow_mcp_plugin.nodes import McpDemoAddNode
+for a in (12, 13):
+    Flow(start=McpDemoAddNode(a=a, b=29)).run({})
+"""
+SESSION = """
+from pflow_mcp_plugin.nodes import McpDemoAddNode, session
+with session():
+    for a in (12, 13):
+        McpDemoAddNode(a=a, b=29).run({})
+"""
+SCRIPT = """
+from pflow_mcp_plugin.execution.node import MCPNode
+from pflow_mcp_plugin.host.running.script import Script
+script = Script("s")
+special = {"__mcp_server__": "demo", "__mcp_tool__": "add"}
+batch = {"items": [12, 13]}
+each = script.node("each", MCPNode, "mine", params={"a": "${item}", "b": 29}, special=special, batch=batch)
+raise SystemExit(script.main(each))
+"""
+BESIDE = """
+from pflow_mcp_plugin.host.app import open_host
+with open_host():
+    from pflow_mcp_plugin.nodes import McpDemoAddNode
+    for a in (12, 13):
+        McpDemoAddNode(a=a, b=29).run({})
+"""
+PROGRAMS = {
+    "a node alone": ALONE,
+    "Flow.run": FLOW,
+    "session()": SESSION,
+    "a script's node of its own type": SCRIPT,
+    "a node beside a host": BESIDE,
+}
+
+
+@pytest.fixture
+def program(pflow_home, tmp_path, monkeypatch):
+    """Run Python with the vetoing plugin installed, and a server whose command is a setting."""
+    paths = storage.default_paths()
+    Settings(paths.config / "settings.json").set("DEMO_PYTHON", sys.executable)
+    store = ServerStore(server_file(paths))
+    store.add({"demo": {"command": "${DEMO_PYTHON}", "args": ["-P", "-m", "pflow_mcp_plugin.server.demo"]}})
+    listing = Listing(info=ServerInfo(), tools=(ADD,))
+    Catalog(tool_folder(paths)).save("demo", listing, store.fingerprint("demo"))
+    site = tmp_path / "site"
+    information = site / "veto-1.dist-info"
+    information.mkdir(parents=True)
+    (site / "veto.py").write_text(dedent(PLUGIN))
+    (information / "METADATA").write_text("Name: veto\nVersion: 1\n")
+    (information / "entry_points.txt").write_text("[pflow]\nveto = veto\n")
+    monkeypatch.setenv("PYTHONPATH", str(site))
+
+    def run(*arguments, check=False):
+        command = [sys.executable, *map(str, arguments)]
+        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=check)
+
+    return run
+
+
+def _workflow(folder: Path, *nodes) -> Path:
+    path = folder / "workflow.json"
+    path.write_text(json.dumps({"nodes": [{"type": "mcp-demo-add", **node} for node in nodes]}))
+    return path
+
+
+def _run(program, folder):
+    nodes = [{"id": f"add-{a}", "params": {"a": a, "b": 29}} for a in (12, 13)]
+    return program("-m", "pflow_mcp_plugin", "run", _workflow(folder, *nodes)).stderr
+
+
+def _batch(program, folder):
+    batch = {"items": [12, 13], "parallel": True, "error_handling": "continue"}
+    node = {"id": "each", "params": {"a": "${item}", "b": 29}, "batch": batch}
+    done = program("-m", "pflow_mcp_plugin", "run", _workflow(folder, node))
+    return done.stderr + done.stdout
+
+
+def _registry_run(program, folder):
+    command = ("-m", "pflow_mcp_plugin", "registry", "run", "mcp-demo-add", "b=29")
+    return "".join(program(*command, f"a={a}").stderr for a in (12, 13))
+
+
+def _exported(program, folder):
+    _workflow(folder, *({"id": f"add-{a}", "params": {"a": a, "b": 29}} for a in (12, 13)))
+    command = ("-m", "pflow_mcp_plugin", "workflow", "export-python", folder / "workflow.json")
+    (folder / "exported.py").write_text(program(*command, check=True).stdout)
+    return program(folder / "exported.py").stderr
+
+
+WAYS = {
+    "a workflow": _run,
+    "a batch": _batch,
+    "registry run": _registry_run,
+    "an exported program": _exported,
+    **{name: lambda program, _, text=text: program("-c", text).stderr for name, text in PROGRAMS.items()},
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_every_way_to_a_tool_takes_the_settings_and_asks_the_plugins(program, tmp_path, way):
+    said = WAYS[way](program, tmp_path)
+    assert said.count("answered") == 1, said
+    assert "answered 41" in said
+    assert "13 is refused" in said
+
+
+def test_plugins_are_loaded_once_however_many_nodes_run_alone(program):
+    lines = program("-c", ALONE).stderr.splitlines()
+    assert (lines[0], lines[-1]) == ("configured", "unconfigured")
+    assert lines.count("configured") == lines.count("unconfigured") == 1
+
+
+def test_a_program_without_any_host_says_what_to_install(monkeypatch, pflow_home):
+    monkeypatch.setattr(metadata, "entry_points", lambda group: ())
+    with pytest.raises(ConfigError, match="No pflow host is installed") as caught, standalone():
+        pass
+    assert "pip install" in caught.value.suggestions[0]
+    broken = metadata.EntryPoint("core", "no_such_core:open_host", "pflow.hosts")
+    monkeypatch.setattr(metadata, "entry_points", lambda group: [broken])
+    with pytest.raises(ConfigError, match="The host core cannot be loaded: No module named"), standalone():
+        pass
+
+
+def test_another_core_goes_before_the_embedded_one(program, tmp_path):
+    core = """
+        from contextlib import contextmanager
+        from pflow_mcp_plugin.host.app import open_host as embedded
+
+        @contextmanager
+        def open_host():
+            print("another core")
+            with embedded() as host:
+                yield host
+    """
+    (tmp_path / "site" / "core.py").write_text(dedent(core))
+    with (tmp_path / "site" / "veto-1.dist-info" / "entry_points.txt").open("a") as file:
+        file.write("[pflow.hosts]\nzz_core = core:open_host\n")
+    assert program("-c", ALONE).stdout == "another core\n"
+
+
+def test_another_home_gets_a_host_of_its_own(monkeypatch, tmp_path):
+    monkeypatch.setenv("PFLOW_HOME", str(tmp_path / "one"))
+    first = current_host()
+    assert current_host() is first
+    monkeypatch.setenv("PFLOW_HOME", str(tmp_path / "two"))
+    assert current_host().paths.config == tmp_path / "two" / "config"
