@@ -74,7 +74,7 @@ async def _speaks(kind: HttpTransport, launch: Launch) -> bool:
         server,
         transport=kind,
         protocol="auto",
-        startup_timeout=min(_SECONDS, server.startup_timeout),
+        startup_timeout=min(_SECONDS, server.startup_timeout or _SECONDS),
     )
     connection = Connection(attrs.evolve(launch, server=other, era=None), None, lambda _: None)
     try:
