@@ -210,7 +210,7 @@ match asked['arguments']['how']:
 def keeping_on(
     pool: Pool, scripted: Scripted, tmp_path: Path
 ) -> Iterator[tuple[Launch, Future[CallResult], Path]]:
-    """A server that was replaced after one call hung, and its other call, which goes on until a file is there."""
+    """A server replaced after a call that hung; its other call goes on until there is a file."""
     launch, file, begun = scripted(_KEEPS_ON, call_timeout=0.8), tmp_path / "file", threading.Event()
     call = ToolCall(server="odd", tool="act", arguments={"how": "keeps on", "file": str(file)})
     with ThreadPoolExecutor(1) as threads:
