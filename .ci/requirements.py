@@ -32,7 +32,7 @@ def main() -> None:
     """Write the file that the arguments ask for."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--lowest", action="store_true", help="pin each to the lowest version declared")
-    parser.add_argument("--without", action="append", default=[], help="leave this one out")
+    parser.add_argument("--without", nargs="+", default=[], metavar="NAME", help="leave these out")
     parser.add_argument("--output", type=Path, required=True)
     options = parser.parse_args()
     lines = requirements(lowest=options.lowest, without=frozenset(options.without))

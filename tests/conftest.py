@@ -10,15 +10,17 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 import real_servers
 from hypothesis import HealthCheck, settings
+
+_Report = TypeVar("_Report", pytest.TestReport, pytest.CollectReport)
 
 _RUN_SECONDS = 90
 _GONE_SECONDS = 5
@@ -38,6 +40,45 @@ settings.load_profile("pflow")
 for _number, _usual in ((signal.SIGHUP, signal.SIG_DFL), (signal.SIGINT, signal.default_int_handler)):
     if signal.getsignal(_number) is signal.SIG_IGN:
         signal.signal(_number, _usual)
+
+
+ALLOWED_SKIPS = (
+    "a server is not available: ",  # PFLOW_REQUIRE_SERVERS makes it a failure
+    "no Chromium here",  # PFLOW_REQUIRE_BROWSER does
+    "the fault matrix is not beside the project",
+    # Run in a tox environment of their own.
+    "could not import 'mypy'",
+    "the extra [llm] and its echoing model are not installed",
+    "the extra [keyring] and a keyring that is a file are not installed",
+    # Other platforms, and an installation without the SDK.
+    "could not import 'mcp'",
+    "elsewhere nobody can tell what a server has read",
+    "there they work",
+    "needs /dev/full",
+    "the check reads /proc",
+)
+"""How the reasons begin for which a test may be skipped; any other skip is a failure."""
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Fail a test that is skipped for a reason of its own."""
+    return _without_other_skips((yield))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """Fail a file of tests that is skipped for a reason of its own."""
+    return _without_other_skips((yield))
+
+
+def _without_other_skips(report: _Report) -> _Report:
+    if report.outcome == "skipped" and isinstance(report.longrepr, tuple):  # no expected failure
+        reason = report.longrepr[2].removeprefix("Skipped: ")
+        if not reason.startswith(ALLOWED_SKIPS):
+            report.outcome = "failed"
+            report.longrepr = f"skipped for a reason that ALLOWED_SKIPS in {__file__} does not name: {reason}"
+    return report
 
 
 @dataclass(frozen=True)
@@ -232,7 +273,7 @@ def _required() -> Iterator[None]:
     except real_servers.Unavailable as reason:
         if os.environ.get("PFLOW_REQUIRE_SERVERS"):
             pytest.fail(f"a server is required and not available: {reason}")
-        pytest.skip(str(reason))
+        pytest.skip(f"a server is not available: {reason}")
 
 
 def _wait_for_none(look: Callable[[], set[str]]) -> set[str]:

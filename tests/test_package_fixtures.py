@@ -67,6 +67,23 @@ def test_a_missing_node_is_a_failure_where_servers_are_required(outcome, tmp_pat
     assert "a server is required and not available: Node is not installed" in told
 
 
+@pytest.mark.parametrize(
+    ("source", "result"),
+    [
+        ("import pytest\ndef test_it(): pytest.skip('not today')", "1 failed"),
+        ("import pytest\n@pytest.mark.skip(reason='not today')\ndef test_it(): pass", "1 error"),
+        ("import pytest\npytest.importorskip('no_such_module')", "1 error"),
+        ("import pytest\npytest.skip('not today', allow_module_level=True)", "1 error"),
+        ("import pytest\ndef test_it(): pytest.skip('needs /dev/full')", "1 skipped"),
+        ("import pytest\n@pytest.mark.xfail\ndef test_it(): assert False", "1 xfailed"),
+    ],
+)
+def test_a_skip_for_a_reason_that_is_not_allowed_fails(outcome, source, result):
+    code, told = outcome(source)
+    assert f"{result} in " in told
+    assert (code == 0) is (result in ("1 skipped", "1 xfailed"))
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="the check reads /proc")
 @pytest.mark.parametrize(

@@ -122,7 +122,8 @@ def spawn(server: Server, marker: str, reaper: Reaper) -> ServerProcess:
 def _program(server: Server, environment: dict[str, str]) -> str:
     where = Where(server=server.name, phase="start")
     if server.cwd is not None and not Path(server.cwd).is_dir():
-        message = f"The working folder of server {server.name} does not exist: {server.cwd}"
+        wrong = "is not a folder" if Path(server.cwd).exists() else "does not exist"
+        message = f"The working folder of server {server.name} {wrong}: {server.cwd}"
         raise ConnectionFailed(message, where=where, next_step=f"correct cwd of server {server.name}")
     if os.sep in server.command:
         return _named_file(server, where)

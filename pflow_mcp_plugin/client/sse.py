@@ -103,12 +103,13 @@ class EventStream:
             BadEndpoint: It is no address.
         """
         try:
-            self._endpoint = str(httpx2.URL(urljoin(self._url, endpoint)))
-            foreign = not _is_same_origin(self._url, self._endpoint)
+            target = str(httpx2.URL(urljoin(self._url, endpoint)))
+            foreign = not _is_same_origin(self._url, target)
         except (ValueError, httpx2.InvalidURL) as error:
             raise BadEndpoint(endpoint[:_KEPT]) from error
         if foreign:
-            raise ForeignEndpoint(self._endpoint)
+            raise ForeignEndpoint(target)
+        self._endpoint = target
         if not self.opened.done():
             self.opened.set_result(None)
 

@@ -12,9 +12,7 @@ import os
 import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
-from typing import TYPE_CHECKING, cast
-
-import attrs
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from pflow_mcp_plugin import storage
 from pflow_mcp_plugin.contract import HOST_ENTRY_POINT_GROUP, Host, Paths
@@ -25,15 +23,8 @@ if TYPE_CHECKING:  # every start loads this module, few need the errors
 _PACKAGE = __name__.partition(".")[0]
 
 
-@attrs.frozen(eq=False)
-class _Opened:
-    """A host that was opened here.
-
-    Attributes:
-        host: Its handle.
-        paths: The folders that were pflow's at that time.
-        closing: Closes it.
-    """
+class _Opened(NamedTuple):
+    """A host that was opened here, when `paths` were the folders of pflow."""
 
     host: Host
     paths: Paths

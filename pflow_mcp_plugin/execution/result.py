@@ -129,14 +129,15 @@ class _Reader:
         """Return a value as it is, or what stands for it if it is too large."""
         if isinstance(value, str):
             return self._inline_text(value)
-        content = json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogatepass")
+        content = _encoded(json.dumps(value, ensure_ascii=False))
         return value if len(content) <= self._limit else self._written(content, JSON)
 
     def _inline_text(self, text: str, mime_type: str = TEXT) -> Any:
-        if len(text) * 4 <= self._limit:  # no character takes more than four bytes
-            return text
-        content = text.encode("utf-8", "surrogatepass")
-        return text if len(content) <= self._limit else self._written(content, mime_type)
+        return text if self._fits(text) else self._written(_encoded(text), mime_type)
+
+    def _fits(self, text: str) -> bool:
+        # No character takes more than four bytes.
+        return len(text) * 4 <= self._limit or len(_encoded(text)) <= self._limit
 
     def _block(self, block: Mapping[str, Any]) -> Any:
         kind = block.get("type")
@@ -154,8 +155,8 @@ class _Reader:
         looks_like_json = stripped[:1] + stripped[-1:] in ("{}", "[]")
         if not looks_like_json:
             return self._inline_text(text)
-        if len(text) > self._limit:
-            return self._inline_text(text, JSON)
+        if not self._fits(text):
+            return self._written(_encoded(text), JSON)
         try:
             return json.loads(stripped, parse_constant=_refuse, parse_float=_finite)
         except (ValueError, RecursionError):
@@ -210,11 +211,15 @@ class _Reader:
         )
 
 
+def _encoded(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
+
+
 def _finite(number: str) -> float:
     value = float(number)
     return value if math.isfinite(value) else _refuse(number)
 
 
 def _refuse(number: str) -> NoReturn:
-    message = f"{number} is no number of JSON"
+    message = f"{number} is not a JSON number"
     raise ValueError(message)

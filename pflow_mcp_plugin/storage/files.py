@@ -167,8 +167,8 @@ def set_aside(path: Path) -> Path:
     """
     target = _target(path)
     numbered = (target.with_name(f"{target.name}.corrupt-{number}") for number in count(1))
-    backup = next(place for place in numbered if not place.exists())
     try:
+        backup = next(place for place in numbered if not place.exists())
         target.replace(backup)
     except OSError as error:
         raise StoreError(path, f"could not be moved aside: {_reason(error)}") from error

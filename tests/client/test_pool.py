@@ -5,16 +5,18 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from pflow_mcp_plugin.client import Pool
 from pflow_mcp_plugin.client.reaper_process import marked_processes
 from pflow_mcp_plugin.errors import CallFailed, ConfigError, ConnectionFailed, DeadlineExceeded
-from pflow_mcp_plugin.exchange import Launch, ToolCall
+from pflow_mcp_plugin.exchange import CallResult, Launch, ToolCall
 from pflow_mcp_plugin.types import Server
 
 Scripted = Callable[..., Launch]
@@ -22,6 +24,13 @@ Scripted = Callable[..., Launch]
 
 def act(pool: Pool, launch: Launch, tool: str = "act", **arguments: object) -> object:
     return pool.call(launch, ToolCall(server=launch.server.name, tool=tool, arguments=arguments))
+
+
+def wait_until(reached: Callable[[], object]) -> None:
+    deadline = time.monotonic() + 20
+    while not reached():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
 
 
 def descriptors() -> set[str]:
@@ -72,15 +81,55 @@ def test_a_prepared_server_that_cannot_start_says_so_when_it_is_used(pool: Pool)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nobody can tell what a server has read")
-@pytest.mark.parametrize(("first", "count"), [("", 1), ("sys.stdin.readline()", 2)])
+@pytest.mark.parametrize(
+    ("first", "protocol", "era", "count"),
+    [
+        ("pass", "auto", None, 1),
+        ("sys.stdin.readline()", "auto", None, 2),
+        ("sys.stdin.readline()", "auto", "handshake", 1),
+        ("sys.stdin.readline()", "handshake", None, 1),
+        ("sys.stdin.readline()", "2026-07-28", None, 1),
+    ],
+)
 def test_only_a_server_that_may_have_ended_on_the_probe_is_started_once_more(
-    pool: Pool, tmp_path: Path, first: str, count: int
+    pool: Pool, tmp_path: Path, first: str, protocol: str, era: Any, count: int
 ) -> None:
     starts = tmp_path / "starts"
-    script = f"import sys; open({str(starts)!r}, 'a').write('x'); {first}; sys.exit(3)".replace("; ;", ";")
+    script = f"import sys; open({str(starts)!r}, 'a').write('x'); {first}; sys.exit(3)"
+    server = Server(name="e", command=sys.executable, args=("-c", script), protocol=protocol)
     with pytest.raises(ConnectionFailed, match="exited 3 before the handshake"):
-        pool.info(Launch(server=Server(name="e", command=sys.executable, args=("-c", script))))
+        pool.info(Launch(server=server, era=era))
     assert len(starts.read_text()) == count
+
+
+def test_a_server_runs_in_its_working_folder(pool: Pool, scripted: Scripted, tmp_path: Path) -> None:
+    launch = scripted("reply({'content': [{'type': 'text', 'text': os.getcwd()}]})", cwd=str(tmp_path))
+    assert pool.call(launch, ToolCall(server="odd", tool="act")).content[0]["text"] == str(tmp_path)
+
+
+@pytest.mark.parametrize(("name", "wrong"), [("none", "does not exist"), ("file", "is not a folder")])
+def test_a_wrong_working_folder_is_named(pool: Pool, tmp_path: Path, name: str, wrong: str) -> None:
+    (tmp_path / "file").touch()
+    server = Server(name="e", command=sys.executable, cwd=str(tmp_path / name))
+    with pytest.raises(ConnectionFailed, match=f"^The working folder of server e {wrong}: ") as caught:
+        pool.info(Launch(server=server))
+    assert str(tmp_path / name) in caught.value.message
+    assert caught.value.suggestions == ("correct cwd of server e",)
+    assert (caught.value.where.phase, caught.value.ran) == ("start", "not ran")
+
+
+def test_after_a_failure_a_server_is_started_in_the_background_again(
+    pool: Pool, scripted: Scripted, tmp_path: Path
+) -> None:
+    starts = tmp_path / "starts"
+    start = f"open({str(starts)!r}, 'a').write('x'); len(open({str(starts)!r}).read()) > 1 or sys.exit(3)"
+    launch = scripted(start=start, protocol="handshake")
+    with pytest.raises(ConnectionFailed):
+        pool.info(launch)
+    pool.prepare(launch)
+    wait_until(lambda: starts.read_text() == "xx")
+    pool.info(launch)
+    assert starts.read_text() == "xx"
 
 
 def test_secrets_do_not_show_in_a_servers_last_words(pool: Pool) -> None:
@@ -159,6 +208,66 @@ def test_a_call_beside_one_that_hangs_gets_its_answer(
         assert isinstance(hung.exception(), DeadlineExceeded)
     assert act(pool, launch, how=0.01)
     assert any("started again" in text for text in warnings_seen)
+
+
+_KEEPS_ON = """
+import pathlib, threading
+
+def keep_on(answer, token, file):
+    while not pathlib.Path(file).exists():
+        notify('progress', {'progressToken': token, 'progress': 1})
+        time.sleep(0.02)
+    answer({'content': []})
+
+asked = request['params']
+match asked['arguments']['how']:
+    case 'at once':
+        reply({'content': []})
+    case 'keeps on':
+        told = (reply, asked['_meta']['progressToken'], asked['arguments']['file'])
+        threading.Thread(target=keep_on, args=told, daemon=True).start()
+"""
+
+
+@pytest.fixture
+def keeping_on(
+    pool: Pool, scripted: Scripted, tmp_path: Path
+) -> Iterator[tuple[Launch, Future[CallResult], Path]]:
+    """A server replaced after a call that hung; its other call goes on until there is a file."""
+    launch, file, begun = scripted(_KEEPS_ON, call_timeout=0.8), tmp_path / "file", threading.Event()
+    call = ToolCall(server="odd", tool="act", arguments={"how": "keeps on", "file": str(file)})
+    with ThreadPoolExecutor(1) as threads:
+        going_on = threads.submit(pool.call, launch, call, lambda *_: begun.set())
+        assert begun.wait(20)
+        with pytest.raises(DeadlineExceeded):
+            act(pool, launch, how="hung")
+        act(pool, launch, how="at once")
+        yield launch, going_on, file
+        file.touch()
+
+
+def test_a_former_connection_is_not_closed_while_a_call_is_under_way(
+    keeping_on: tuple[Launch, Future[CallResult], Path], pool: Pool
+) -> None:
+    launch, going_on, file = keeping_on
+    assert not going_on.done()
+    file.touch()
+    assert going_on.result(20).content == ()
+    wait_until(lambda: len(marked_processes(f"{os.getpid()}-")) == 1)
+    act(pool, launch, how="at once")
+
+
+@pytest.mark.usefixtures("no_leftovers")
+def test_the_end_of_a_pool_is_that_of_a_former_connection_with_a_call_under_way(
+    keeping_on: tuple[Launch, Future[CallResult], Path], pool: Pool
+) -> None:
+    _, going_on, _ = keeping_on
+    assert len(marked_processes(f"{os.getpid()}-")) == 2
+    pool.close()
+    error = going_on.exception(20)
+    assert isinstance(error, CallFailed)
+    assert error.ran == "unknown"
+    assert marked_processes(f"{os.getpid()}-") == []
 
 
 _PROGRESS = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import json
 import threading
@@ -10,9 +11,11 @@ from contextlib import ExitStack
 
 import pytest
 from http_server import FaultServer, Reply, Request, handshake
+from mcp.shared.message import SessionMessage
+from mcp_types import JSONRPCNotification
 
 from pflow_mcp_plugin.client import Pool
-from pflow_mcp_plugin.client.sse import _is_same_origin
+from pflow_mcp_plugin.client.sse import _is_same_origin, open_sse
 from pflow_mcp_plugin.errors import CallFailed, ConnectionFailed, DeadlineExceeded
 from pflow_mcp_plugin.exchange import Launch, ToolCall
 from pflow_mcp_plugin.types import Server
@@ -63,8 +66,6 @@ class Streaming:
 
 
 async def _pause() -> None:
-    import asyncio
-
     await asyncio.sleep(0.05)
 
 
@@ -315,6 +316,106 @@ def test_messages_are_not_sent_to_another_host(pool, serve):
     with pytest.raises(ConnectionFailed, match="wants its messages sent to another host"):
         pool.info(launch(server))
     assert other.requests == []
+
+
+TOKEN = {"type": "bearer", "token": "t"}
+
+
+def test_messages_are_not_sent_to_another_host_that_is_named_later(pool, serve):
+    """Both the call and what is sent after it failed, such as its cancellation."""
+
+    async def move(request: Request, reply: Reply) -> None:
+        await reply.status(202)
+        await script.stream.raw(f"event: endpoint\ndata: {other.url()}\n\n".encode())
+
+    script = Streaming(move)
+    other, server = serve(Streaming()), serve(script)
+    with pytest.raises(CallFailed) as caught:
+        pool.call(launch(server, auth=TOKEN), ACT)
+    assert other.url() in caught.value.message
+    pool.close()
+    assert other.requests == []
+
+
+def test_what_is_sent_once_another_host_was_named_does_not_go_there(serve):
+    async def move(request: Request, reply: Reply) -> bool:
+        await script(request, reply)
+        if request.method == "POST":
+            await script.stream.raw(f"event: endpoint\ndata: {other.url()}\n\n".encode())
+        return True
+
+    async def send_twice() -> None:
+        async with open_sse(launch(server, auth=TOKEN).server) as (incoming, sink):
+            ping = SessionMessage(JSONRPCNotification(jsonrpc="2.0", method="notifications/ping"))
+            await sink.send(ping)
+            assert [message async for message in incoming] == []
+            await sink.send(ping)
+
+    script = Streaming()
+    other, server = serve(Streaming()), serve(move)
+    asyncio.run(asyncio.wait_for(send_twice(), 20))
+    assert other.requests == []
+
+
+def test_an_endpoint_that_is_named_later_on_the_same_host_is_used_from_then_on(pool, serve):
+    async def move(request: Request, reply: Reply) -> None:
+        await reply.status(202)
+        await script.stream.raw(b"event: endpoint\ndata: /later\n\n")
+        await script.answer(request, {"content": []})
+
+    script = Streaming(move)
+    server = serve(script)
+    for _ in range(2):
+        pool.call(launch(server), ACT)
+    calls = [request.target for request in server.requests if request.rpc == "tools/call"]
+    assert calls == ["/messages?sessionId=1", "/later"]
+
+
+def redirecting(wanted: str, location: Callable[[], str], code: int = 307) -> tuple[Streaming, Call]:
+    """Return a server, and what makes it redirect requests of one method from their first address."""
+    script = Streaming()
+
+    async def redirect(request: Request, reply: Reply) -> bool:
+        if request.method == wanted and "moved" not in request.target:
+            await reply.status(code, location=location())
+            return True
+        return await script(request, reply)
+
+    return script, redirect
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+def test_a_redirect_to_another_host_is_not_followed(pool, serve, method):
+    other = serve(Streaming())
+    server = serve(redirecting(method, lambda: other.url(path="/moved"))[1])
+    with pytest.raises(ConnectionFailed, match="redirects to another host"):
+        pool.info(launch(server, auth=TOKEN))
+    pool.close()
+    assert other.requests == []
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+def test_a_redirect_on_the_same_host_is_followed_and_keeps_headers(pool, serve, method):
+    server = serve(redirecting(method, lambda: "/moved")[1])
+    assert pool.call(launch(server, auth=TOKEN), ACT).content[0]["text"] == "done"
+    moved = [request for request in server.requests if "moved" in request.target]
+    assert {(request.method, request.headers.get("authorization")) for request in moved} == {
+        (method, "Bearer t")
+    }
+
+
+def test_a_redirect_that_would_make_a_message_a_get_is_not_followed(pool, serve):
+    server = serve(redirecting("POST", lambda: "/moved", code=303)[1])
+    with pytest.raises(ConnectionFailed, match="redirects to another address"):
+        pool.info(launch(server))
+    assert not [request for request in server.requests if request.target == "/moved"]
+
+
+def test_redirects_in_a_circle_come_to_an_end(pool, serve):
+    server = serve(redirecting("GET", lambda: "/sse")[1])
+    with pytest.raises(ConnectionFailed, match="redirects to itself"):
+        pool.info(launch(server))
+    assert len(server.requests) == 3
 
 
 @pytest.mark.parametrize("endpoint", ["http://[bad", "http://127.0.0.1:99999/", "http://exa\x01mple/"])

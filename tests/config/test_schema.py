@@ -69,6 +69,12 @@ def test_a_number_in_env_is_refused_with_the_fix_and_without_its_value():
     assert "123456" not in str(problem)
 
 
+@pytest.mark.parametrize("digits", [13, 400, 5000])
+def test_a_number_that_is_too_large_is_told_however_many_digits_it_has(digits):
+    problem = errors({**HTTP, "timeout": 10**digits})["mcpServers.slack.timeout"]
+    assert "a number with many digits" in problem.message
+
+
 @pytest.mark.parametrize("seconds", [0, -1, 600.001, float("inf"), float("nan"), 10**400])
 def test_the_http_timeout_is_above_0_and_at_most_600(seconds):
     problem = errors({**HTTP, "timeout": seconds})["mcpServers.slack.timeout"]
@@ -206,6 +212,17 @@ def test_a_whole_table_becomes_a_server():
         timeout=60.0,
         protocol="2025-11-25",
     )
+
+
+@pytest.mark.parametrize("value", [[None], [[None]], [{"a": None}], [{"a": {"b": [None]}}], {"a": [None]}])
+def test_null_in_a_list_of_an_unknown_field_is_refused_however_deep_it_is(value):
+    found = errors({"command": "npx", "later": value})
+    assert [problem.message for problem in found.values()] == ["Holds null in a list, which TOML cannot"]
+
+
+@pytest.mark.parametrize("value", [None, {"a": None}, {"a": {"b": None}}, [{"a": 1}]])
+def test_null_outside_of_lists_means_not_given(value):
+    assert errors({"command": "npx", "later": value}) == {}
 
 
 def test_a_server_outside_of_its_table_is_pointed_out():

@@ -168,6 +168,29 @@ def test_a_large_structure_goes_to_a_file_and_its_small_parts_stay(read_):
     assert json.loads(Path(reading.natural["rows"]["path"]).read_text()) == value["rows"]
 
 
+def spelled(value):
+    return json.dumps(value, ensure_ascii=False)
+
+
+@pytest.mark.parametrize("character", ["a", "ä", "語", "𝄞"])
+@pytest.mark.parametrize(
+    ("answer", "counted"),
+    [
+        (lambda words: {"content": (text(words),)}, lambda words: words),
+        (lambda words: {"content": (text(spelled([words])),)}, lambda words: spelled([words])),
+        (lambda words: {"content": (text(words), text("-"))}, lambda words: spelled([words, "-"])),
+        (lambda words: {"structured": [words], "has_structured": True}, lambda words: spelled([words])),
+    ],
+    ids=["text", "json", "blocks", "structured"],
+)
+def test_the_limit_counts_bytes_whatever_the_characters(tmp_path, answer, counted, character):
+    words = character * 300
+    result, size = CallResult(**answer(words)), len(counted(words).encode())
+    inline, in_file = (read(result, WHERE, Artifacts(tmp_path), limit).value for limit in (size, size - 1))
+    assert words in inline
+    assert in_file["size"] == size
+
+
 @given(
     st.recursive(
         st.none() | st.text() | st.integers(),

@@ -152,6 +152,10 @@ def test_what_json_cannot_hold_is_told_by_name(value):
     assert (path, expected) == ("a", "a JSON value")
 
 
+def test_a_number_of_more_digits_than_python_writes_is_told_by_its_type():
+    assert violations({}, {"a": 10**5000}) == [("a", "a JSON value", "int")]
+
+
 @pytest.mark.parametrize(
     "schema",
     [

@@ -61,7 +61,7 @@ GUARDS = (
     Guard(5, _BY_MESSAGES, "self.seen.unfinished = self._lines.pending", "pass"),
     Guard(6, _BY_MESSAGES, "if not _is_utf8(line):", "if False:"),
     Guard(7, "client/framing.py", "if size > self._cap:", "if False:"),
-    Guard(7, "client/framing.py", "self._begun.write(rest)", _JOINED_ANEW, "proportion"),
+    Guard(7, "client/framing.py", "self._begun.write(rest)", _JOINED_ANEW, "copied"),
     Guard(8, _BY_CONNECTION, "deadline = asyncio.timeout(", "deadline = asyncio.timeout(None and "),
     Guard(9, _BY_MESSAGES, "self.seen.unmatched += 1", "pass"),
     Guard(10, _BY_MESSAGES, "self._waiting.discard(reply_to)", "pass"),

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -15,6 +17,8 @@ HERE = Path(__file__).parent
 PACKAGE = HERE.parents[1] / "pflow_mcp_plugin"
 MATRIX = Path(os.environ.get("PFLOW_FAULT_MATRIX", HERE.parents[2] / "shared/FAULTS.md"))
 ROWS = {number: what for tested in rows.FILES.values() for number, what in tested.items()}
+LONGEST = 120
+"""Seconds that any test of the suite may take."""
 _LITTLE_WORDS = set(re.findall(r"\w+", "a an and are for from in is it its of on or the to"))
 
 
@@ -37,8 +41,27 @@ def test_the_text_of_a_guard_stands_once_in_its_file_and_can_be_taken_out(guard)
 
 
 def test_every_test_of_a_row_has_a_bound_on_its_time(request):
+    """A bound of 0, which a test may set itself, is none."""
     items = [item for item in request.session.items if item.path.parent == HERE]
-    assert [item.name for item in items if item.get_closest_marker("timeout") is None] == []
+    bounds = {item.name: bound_of(item) for item in items}
+    assert {name: bound for name, bound in bounds.items() if not 0 < bound <= LONGEST} == {}
+
+
+def bound_of(item):
+    marker = item.get_closest_marker("timeout")
+    return marker.args[0] if marker else 0
+
+
+def test_a_test_that_hangs_is_ended_when_its_time_is_over(tmp_path):
+    """By the hook of this folder, in a pytest of its own."""
+    conftest = (HERE / "conftest.py").read_text(encoding="utf-8")
+    assert conftest.count("SECONDS = 40\n") == 1
+    (tmp_path / "conftest.py").write_text(conftest.replace("SECONDS = 40\n", "SECONDS = 0.5\n"))
+    (tmp_path / "test_hanging.py").write_text("import time\n\ndef test_it():\n    time.sleep(60)\n")
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", "/dev/null", "."]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=100, check=False)
+    assert done.returncode == 1
+    assert "Timeout (>0.5s)" in done.stdout
 
 
 @pytest.mark.skipif(not MATRIX.exists(), reason="the fault matrix is not beside the project")

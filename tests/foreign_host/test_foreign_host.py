@@ -87,7 +87,8 @@ def test_an_alias_finds_the_entry_of_its_canonical_name(drive, added):
 def test_a_node_that_is_not_there_is_explained(drive, added):
     (missing,) = drive(["entry", "mcp-typed-descibe"])
     assert missing["error"]["type"] == "not_found"
-    assert "mcp-typed-descibe" in missing["error"]["message"] or "descibe" in missing["error"]["message"]
+    assert missing["error"]["message"].startswith("Tool descibe not found on server typed")
+    assert "Did you mean mcp-typed-describe?" in missing["error"]["message"]
 
 
 def test_every_json_type_reaches_the_tool(drive, added, no_leftovers):

@@ -3,9 +3,11 @@ from __future__ import annotations
 import errno
 import json
 import os
+import socket
 import stat
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -323,6 +325,58 @@ def test_a_pipe_is_written_to_and_stays_a_pipe(tmp_path: Path) -> None:
     assert os.read(reader, 10) == b"page"
     os.close(reader)
     assert pipe.is_fifo()
+
+
+def test_a_device_that_fails_is_told_and_not_replaced_by_a_file(tmp_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as listening:
+        place = tmp_path / "socket"
+        listening.bind(str(place))
+        with pytest.raises(StoreError, match="socket: could not be written: no such device"):
+            storage.write_output(place, b"page")
+        assert place.is_socket()
+
+
+def test_a_pipe_whose_reader_leaves_is_told_and_not_replaced_by_a_file(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+
+    def read_a_little() -> None:
+        with pipe.open("rb", buffering=0) as reader:
+            reader.read(1)
+
+    reading = threading.Thread(target=read_a_little)
+    reading.start()
+    with pytest.raises(StoreError, match="pipe: could not be written: broken pipe"):
+        storage.write_output(pipe, b"x" * 1_000_000)
+    reading.join(10)
+    assert pipe.is_fifo()
+
+
+@pytest.mark.parametrize("name", ["x" * 250, "gone"])
+def test_a_file_that_cannot_be_set_aside_is_told_and_left(tmp_path: Path, name: str) -> None:
+    """One has no room in its name for that of its backup; the other is not there."""
+    path = tmp_path / name
+    if name != "gone":
+        path.write_text("oops")
+    with pytest.raises(StoreError, match=f"{name}: could not be moved aside: ") as caught:
+        storage.set_aside(path)
+    assert caught.value.path == path
+    assert [left.read_text() for left in tmp_path.iterdir()] == (["oops"] if name != "gone" else [])
+
+
+def test_a_corrupt_file_that_cannot_be_set_aside_is_not_started_afresh(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "file.json"
+    path.write_text("oops")
+    reported: list[Problem] = []
+    store = a_store(path, rebuildable=True, report=reported.append)
+    monkeypatch.setattr(Path, "replace", _full)
+    for act in (store.read, lambda: store.update(lambda data: data.update(a=1))):
+        with pytest.raises(StoreError, match=r"file\.json: could not be moved aside: no space left"):
+            act()
+    assert path.read_text() == "oops"
+    assert reported == []
 
 
 def test_a_folder_takes_no_file(tmp_path: Path) -> None:

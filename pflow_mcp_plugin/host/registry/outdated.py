@@ -22,31 +22,32 @@ class Uninstalled(Problem):
     """Saved entries that cannot run as their module is not installed; loading one tells the same."""
 
 
-def outside_nodes(data: Mapping[str, Any]) -> list[str]:
-    """Return the names of the entries that stand at the top of the file, as they once did."""
-    return [
-        name
-        for name, value in data.items()
-        if name not in _OF_THE_FILE and isinstance(value, Mapping) and {"module", "class_name"} & value.keys()
-    ]
-
-
-def unused_problems(path: str, names: Iterable[str], origin_of: OriginOf) -> Iterator[Problem]:
+def unused_problems(path: str, data: Mapping[str, Any], origin_of: OriginOf) -> Iterator[Problem]:
     """Yield the warnings about entries outside `nodes`: those that a plugin replaces, and the rest."""
+    what = 'entries outside "nodes", as an older pflow has them, are not used'
     fix = 'Move them into "nodes", as in {"schema_version": 1, "nodes": {...}}, or remove them'
-    for group in _by(lambda name: origin_of(name) is not None, names).values():
-        what = 'entries outside "nodes", as an older pflow has them, are not used'
-        yield _warning(path, f"{what}: {_some(group)}", _replaced(group, origin_of) or fix)
+    for names in _by(lambda name: origin_of(name) is not None, _outside_nodes(data)).values():
+        yield _warning(path, f"{what}: {_some(names)}", _replaced(names, origin_of) or fix)
 
 
 def uninstalled_problems(path: str, entries: Iterable[Entry], origin_of: OriginOf) -> Iterator[Problem]:
     """Yield a warning for each module that entries name and that is not installed."""
     fix = "Install what brings it, or correct or remove them"
-    groups = _by(lambda entry: (entry.module, origin_of(entry.node) is not None), entries)
-    for (module, _), group in groups.items():
-        names = [entry.node for entry in group]
-        message = f"module {module} is not installed, so entries of it cannot run: {_some(names)}"
-        yield _warning(path, message, _replaced(names, origin_of) or fix, Uninstalled)
+    for module, of_module in _by(lambda entry: entry.module, entries).items():
+        if is_installed(module):
+            continue
+        message = f"module {module} is not installed, so entries of it cannot run"
+        for group in _by(lambda entry: origin_of(entry.node) is not None, of_module).values():
+            names = [entry.node for entry in group]
+            step = _replaced(names, origin_of) or fix
+            yield _warning(path, f"{message}: {_some(names)}", step, Uninstalled)
+
+
+def _outside_nodes(data: Mapping[str, Any]) -> Iterator[str]:
+    for name, value in data.items():
+        shaped = isinstance(value, Mapping) and {"module", "class_name"} & value.keys()
+        if shaped and name not in _OF_THE_FILE:
+            yield name
 
 
 def _by(key: Callable[[T], K], items: Iterable[T]) -> dict[K, list[T]]:

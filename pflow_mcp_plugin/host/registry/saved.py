@@ -5,17 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pflow_mcp_plugin.contract import Entry, NodeSource, PflowError, Problem
-from pflow_mcp_plugin.host.registry.outdated import (
-    OriginOf,
-    is_installed,
-    outside_nodes,
-    uninstalled_problems,
-    unused_problems,
-)
 from pflow_mcp_plugin.storage import CorruptFile, JsonStore
+
+if TYPE_CHECKING:
+    from pflow_mcp_plugin.host.registry.outdated import OriginOf
 
 NAME = "registry.json"
 
@@ -86,14 +82,14 @@ class SavedEntries(NodeSource):
 
     def _usable(self, data: Mapping[str, Any]) -> dict[str, Entry]:
         """Return the entries, and report what of the file cannot be used."""
-        path = str(self.store.path)
-        for problem in unused_problems(path, outside_nodes(data), self._origin_of):
+        from pflow_mcp_plugin.host.registry import outdated
+
+        path, origin_of = str(self.store.path), self._origin_of
+        for problem in outdated.unused_problems(path, data, origin_of):
             self._report(problem)
         found = filter(None, (self._entry(name, node) for name, node in self._nodes(data).items()))
         entries = {entry.node: entry for entry in found}
-        installed = {module: is_installed(module) for module in {entry.module for entry in entries.values()}}
-        gone = [entry for entry in entries.values() if not installed[entry.module]]
-        for problem in uninstalled_problems(path, gone, self._origin_of):
+        for problem in outdated.uninstalled_problems(path, entries.values(), origin_of):
             self._report(problem)
         return entries
 

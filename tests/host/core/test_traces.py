@@ -45,7 +45,10 @@ def test_no_text_that_a_node_made_steers_the_terminal(pflow, tmp_path):
 def chromium():
     found = shutil.which("chromium") or shutil.which("chromium-browser")
     if found is None:
-        pytest.skip("no Chromium here: install the Debian package chromium")
+        missing = "no Chromium here: install the Debian package chromium"
+        if os.environ.get("PFLOW_REQUIRE_BROWSER"):
+            pytest.fail(missing)
+        pytest.skip(missing)
     return found
 
 
@@ -194,6 +197,21 @@ addEventListener("load", () => {
 """
 
 
+HEADLESS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--no-first-run",
+    # It is to look at one file of this machine and to ask nobody for anything.
+    "--disable-quic",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--dump-dom",
+    "--virtual-time-budget=3000",
+]
+
+
 @pytest.fixture
 def browse(pflow, pflow_home, tmp_path, chromium):
     """Open the page of the planted run in a browser, changed by `change`, and return its final DOM."""
@@ -205,9 +223,8 @@ def browse(pflow, pflow_home, tmp_path, chromium):
         assert pflow("trace", "view", "planted", "--output", "page.html").exit_code == 0
         page = tmp_path / "page.html"
         page.write_text(change(page.read_text()))
-        options = ["--headless", "--no-sandbox", "--disable-gpu", "--dump-dom", "--virtual-time-budget=3000"]
         profile = f"--user-data-dir={tmp_path / 'profile'}"
-        command = [chromium, *options, *more, f"--window-size={size}", profile, page.as_uri()]
+        command = [chromium, *HEADLESS, *more, f"--window-size={size}", profile, page.as_uri()]
         return subprocess.run(command, capture_output=True, text=True, timeout=100, check=True).stdout
 
     return open_page

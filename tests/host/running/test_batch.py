@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
-from concurrent.futures import Executor, Future
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import contextmanager
 
 import attrs
@@ -174,32 +174,159 @@ def test_items_in_parallel_meet_and_none_sees_what_another_writes(bench):
     assert [result["seen"] for result in results] == [[n, n, n] for n in (1, 2, 3, 4)]
 
 
-@attrs.define
-class Watched(Executor):
-    """Runs what it is given at once, and remembers how much it held."""
+class Watched(ThreadPoolExecutor):
+    """Remembers the most items that it held, running or waiting, at one time."""
 
-    pending: int = 0
-    most: int = 0
+    def __init__(self, width):
+        super().__init__(width)
+        self.lock = threading.Lock()
+        self.held = 0
+        self.most = 0
 
     def submit(self, fn, /, *args, **kwargs):
-        self.most = max(self.most, 1)
+        with self.lock:
+            self.held += 1
+            self.most = max(self.most, self.held)
+        future = super().submit(fn, *args, **kwargs)
+        future.add_done_callback(self.let_go)
+        return future
+
+    def let_go(self, future):
+        with self.lock:
+            self.held -= 1
+
+
+def test_another_engine_can_stand_in_and_never_holds_more_items_than_it_is_wide(bench):
+    meeting = threading.Barrier(3, timeout=30)
+    engines = []
+
+    @bench.node("t-double", ["n"])
+    class Meet(pocketflow.Node):
+        def exec(self, prep_res):
+            meeting.wait()
+
+    def engine(width):
+        engines.append((width, Watched(width)))
+        return engines[-1][1]
+
+    runner = Runner(bench.host, engine=engine)
+    assert runner.run(batch(list(range(30)), parallel=True, max_concurrent=3), {}).success
+    assert [(width, watched.most) for width, watched in engines] == [(3, 3)]
+    runner.run(batch([], parallel=True, max_concurrent=3), {})
+    assert engines[1][0] == 1
+
+
+class InTurn(Executor):
+    """Runs each item at once, so that items end in the order in which they begin."""
+
+    def submit(self, fn, /, *args, **kwargs):
         future: Future = Future()
         future.set_result(fn(*args, **kwargs))
         return future
 
 
-def test_another_engine_can_stand_in(bench, double):
-    widths = []
-    executor = Watched()
+@pytest.mark.parametrize("bad", [{0}, {1}, {0, 1}])
+def test_with_fail_fast_no_parallel_item_begins_after_a_failure(bench, bad):
+    """What is in flight goes on; that it ends well does not let others begin."""
+    begun = []
+
+    @bench.node("t-double", ["n"])
+    class Count(pocketflow.Node):
+        def exec(self, prep_res):
+            begun.append(self.params["n"])
+            if self.params["n"] in bad:
+                raise ValueError("bad")
 
     @contextmanager
     def engine(width):
-        widths.append(width)
-        yield executor
+        yield InTurn()
 
-    outcome = bench.runner(engine=engine).run(batch([1, 2], parallel=True, max_concurrent=7), {})
-    assert outcome.outputs["results"] == [{"n": 2}, {"n": 4}]
-    assert (widths, executor.most) == ([2], 1)
+    workflow = batch(list(range(100)), parallel=True, max_concurrent=2)
+    outcome = bench.runner(engine=engine).run(workflow, {})
+    last = min(bad) + 1  # as many are in flight as the batch is wide
+    assert begun == list(range(last + 1))
+    assert outcome.error.details["item"] == min(bad)
+
+
+def test_with_fail_fast_and_threads_no_item_begins_after_a_failure(bench):
+    begun = []
+
+    @bench.node("t-double", ["n"])
+    class Count(pocketflow.Node):
+        def exec(self, prep_res):
+            begun.append(self.params["n"])
+            raise ValueError("bad")
+
+    assert not bench.run(batch(list(range(100)), parallel=True, max_concurrent=4)).success
+    assert sorted(begun) == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("parallel", [False, True])
+def test_a_node_in_a_batch_reads_its_mapped_names(bench, double, parallel):
+    workflow = batch([{"n": 1}, {"n": "2"}], {}, parallel=parallel)
+    workflow["mappings"] = {"b": {"input_mappings": {"n": "item.n"}}}
+    assert bench.host.runner.validate(workflow) == ()
+    assert bench.run(workflow).outputs["results"] == [{"n": 2}, {"n": 4}]
+
+
+@pytest.mark.parametrize("namespaced", [True, False])
+@pytest.mark.parametrize("parallel", [False, True])
+def test_no_item_sees_the_error_of_another_and_none_is_left_after_the_batch(bench, parallel, namespaced):
+    seen = []
+
+    @bench.node("t-double", ["n"])
+    class Look(pocketflow.Node):
+        def prep(self, shared):
+            seen.append((shared.get("error"), shared.get("__error__")))
+
+        def post(self, shared, prep_res, exec_res):
+            shared["__error__"] = Busy()
+            raise ValueError("bad")
+
+    @bench.node("t-after", ["n"], ["saw"])
+    class After(pocketflow.Node):
+        def post(self, shared, prep_res, exec_res):
+            shared["saw"] = str(shared.get("error"))
+
+    workflow = batch([1, 2, 3], error_handling="continue", parallel=parallel, max_concurrent=1)
+    workflow["nodes"].append({"id": "after", "type": "t-after"})
+    workflow["edges"] = [{"from": "b", "to": "after"}]
+    workflow["outputs"] = {"saw": "${after.saw}"}
+    outcome = bench.run({**workflow, "enable_namespacing": namespaced})
+    assert outcome.outputs == {"saw": "None"}
+    assert seen == [(None, None)] * 3
+
+
+def test_a_batch_without_failure_takes_away_the_error_of_an_earlier_node(bench, double):
+    @bench.node("t-fail")
+    class Fail(pocketflow.Node):
+        def exec(self, prep_res):
+            raise ValueError("early")
+
+    @bench.node("t-after", [], ["saw"])
+    class After(pocketflow.Node):
+        def post(self, shared, prep_res, exec_res):
+            shared["saw"] = str(shared["error"])
+
+    workflow = batch([1])
+    workflow["nodes"] = [{"id": "a", "type": "t-fail"}, *workflow["nodes"], {"id": "c", "type": "t-after"}]
+    workflow["edges"] = [{"from": "a", "to": "b", "action": "error"}, {"from": "b", "to": "c"}]
+    workflow["outputs"] = {"saw": "${c.saw}"}
+    assert bench.run({**workflow, "enable_namespacing": False}).outputs == {"saw": "None"}
+
+
+def test_the_error_of_a_batch_names_its_item_by_its_number_from_1(bench, double):
+    @bench.node("t-after", ["n"], ["saw"])
+    class After(pocketflow.Node):
+        def post(self, shared, prep_res, exec_res):
+            shared["saw"] = self.params["n"]
+
+    double.append(7)
+    workflow = batch([5, 6, 7])
+    workflow["nodes"].append({"id": "after", "type": "t-after", "params": {"n": "${b.error}"}})
+    workflow["edges"] = [{"from": "b", "to": "after", "action": "error"}]
+    workflow["outputs"] = {"saw": "${after.saw}"}
+    assert bench.run(workflow).outputs == {"saw": "item 3 of 3: ValueError: 7 is bad"}
 
 
 def test_no_more_than_max_concurrent_items_are_in_flight(bench):

@@ -192,6 +192,14 @@ def test_a_good_workflow_has_no_problems():
             ("$.mappings.any", "Expected an object, found a number"),
         ),
         (
+            {"nodes": [make()], "mappings": {"a": {"output_mappings": {"issue_url": "__run__"}}}},
+            ("$.mappings.a.output_mappings.issue_url", "The name '__run__' is reserved"),
+        ),
+        (
+            {"nodes": [make()], "mappings": {"a": {"output_mappings": {"issue_url": ""}}}},
+            ("$.mappings.a.output_mappings.issue_url", "The name '' is reserved"),
+        ),
+        (
             {"nodes": [{"id": "any"}], "mappings": {"any": {"input_mappings": {"a": 1}}}},
             ("$.mappings.any.input_mappings.a", "Expected a text, found a number"),
         ),

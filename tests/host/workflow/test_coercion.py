@@ -142,6 +142,23 @@ def test_what_would_be_lost_is_told(text, lost):
     assert caught.value.given == f"str {json.dumps(text)}" + (f" ({lost})" if lost else "")
 
 
+@pytest.mark.parametrize(
+    ("value", "given"),
+    [
+        (7, "int 7"),
+        (10**400, "int 10000"),
+        (10**5000, "int"),
+        ([10**5000], "list"),
+        ({"a": 10**5000}, "dict"),
+    ],
+    ids=["short", "long", "more digits than Python writes", "in a list", "in an object"],
+)
+def test_a_value_that_does_not_fit_is_named_by_its_type_however_large_it_is(value, given):
+    with pytest.raises(TypeMismatch) as caught:
+        to("bool", value)
+    assert caught.value.given.startswith(given)
+
+
 def test_a_value_must_be_among_the_allowed_ones_of_its_own_type():
     schema = {"enum": [1, "two", None]}
     assert [to("any", value, schema=schema) for value in (1, "two", None)] == [1, "two", None]

@@ -1,0 +1,82 @@
+"""What the project says of itself, what a build machine runs, and the source distribution agree."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tarfile
+import tomllib
+from configparser import ConfigParser
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+
+
+@pytest.fixture(scope="module")
+def tox():
+    """The sections of tox.ini."""
+    read = ConfigParser(interpolation=None)
+    read.read(ROOT / "tox.ini", encoding="utf-8")
+    return read
+
+
+@pytest.fixture(scope="module")
+def unpacked(tmp_path_factory):
+    """The folder of a source distribution that was built and unpacked."""
+    folder = tmp_path_factory.mktemp("sdist")
+    build = [sys.executable, "-m", "hatchling", "build", "--target", "sdist", "--directory", str(folder)]
+    subprocess.run(build, cwd=ROOT, capture_output=True, timeout=100, check=True)
+    (archive,) = folder.glob("*.tar.gz")
+    with tarfile.open(archive) as files:
+        files.extractall(folder, filter="data")
+    return folder / archive.name.removesuffix(".tar.gz")
+
+
+def test_every_python_that_is_claimed_is_tested(tox):
+    words = " ".join(PYPROJECT["project"]["classifiers"])
+    claimed = {f"py3{minor}" for minor in re.findall(r"Python :: 3\.(\d+)", words)}
+    run = {name.strip() for name in tox["tox"]["env_list"].split(",")}
+    assert claimed == {name for name in run if re.fullmatch(r"py\d+", name)}
+    assert min(claimed) == "py" + PYPROJECT["project"]["requires-python"].removeprefix(">=").replace(".", "")
+
+
+def test_what_a_build_machine_requires_reaches_the_tests(tox):
+    script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+    (exported,) = re.findall(r"^export (.*)$", script, re.MULTILINE)
+    required = {name.removesuffix("=1") for name in exported.split()}
+    assert required == {"CI", "PFLOW_REQUIRE_BROWSER", "PFLOW_REQUIRE_SERVERS"}
+    assert required <= set(tox["testenv"]["pass_env"].split())
+    assert "--skip-missing-interpreters false" in script
+
+
+def test_the_source_distribution_holds_what_its_own_tox_needs(unpacked, tox):
+    text = (unpacked / "tox.ini").read_text(encoding="utf-8")
+    needed = set(re.findall(r"(?<![\w/.])(?:\.ci|tests|benchmarks)/[\w/.]+", text.replace("{tox_root}/", "")))
+    assert ".ci/requirements.py" in needed
+    assert [name for name in needed if not (unpacked / name).exists()] == []
+    assert os.access(unpacked / ".ci" / "run", os.X_OK)
+    assert not list(unpacked.glob("tests/servers/.installed"))
+
+
+def test_the_lowest_requirements_can_be_told_from_a_source_distribution(unpacked, tmp_path):
+    output = tmp_path / "requirements.txt"
+    script = unpacked / ".ci" / "requirements.py"
+    subprocess.run([sys.executable, script, "--lowest", "--output", output], timeout=60, check=True)
+    lines = output.read_text().splitlines()
+    assert len(lines) == len(PYPROJECT["project"]["dependencies"])
+    assert all(re.fullmatch(r"[\w.-]+==[\d.]+", line) for line in lines)
+
+
+def test_the_requirements_can_leave_packages_out(tmp_path):
+    output = tmp_path / "requirements.txt"
+    script = ROOT / ".ci" / "requirements.py"
+    command = [sys.executable, script, "--without", "mcp", "pydantic", "--output", output]
+    subprocess.run(command, timeout=60, check=True)
+    names = {re.split("[<>=]", line)[0] for line in output.read_text().splitlines()}
+    assert {"mcp-types", "attrs"} <= names
+    assert not {"mcp", "pydantic"} & names
