@@ -209,7 +209,7 @@ def test_another_engine_can_stand_in_and_never_holds_more_items_than_it_is_wide(
         engines.append((width, Watched(width)))
         return engines[-1][1]
 
-    runner = Runner(bench.host, engine=engine)
+    runner = bench.runner(engine=engine)
     assert runner.run(batch(list(range(30)), parallel=True, max_concurrent=3), {}).success
     assert [(width, watched.most) for width, watched in engines] == [(3, 3)]
     runner.run(batch([], parallel=True, max_concurrent=3), {})
