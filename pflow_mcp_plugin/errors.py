@@ -89,34 +89,6 @@ class McpError(PflowError):
         self.facts = facts
 
 
-class ConfigError(McpError):
-    """The config of a server does not allow what was asked for; nothing was started."""
-
-    def __init__(self, message: str, **given: Any) -> None:
-        super().__init__(message, kind="config", **given)
-
-
-class ServerNotConfigured(McpError):
-    """`Server {name} not configured`."""
-
-    def __init__(self, message: str, **given: Any) -> None:
-        super().__init__(message, kind="not_found", **given)
-
-
-class ToolNotFound(McpError):
-    """`Tool {tool} not found on server {server}`."""
-
-    def __init__(self, message: str, **given: Any) -> None:
-        super().__init__(message, kind="not_found", action="resource_missing", **given)
-
-
-class ArgumentsInvalid(McpError):
-    """The arguments do not fit the tool's input schema; nothing was sent."""
-
-    def __init__(self, message: str, **given: Any) -> None:
-        super().__init__(message, kind="validation", **given)
-
-
 class ConnectionFailed(McpError):
     """A server could not be started, reached or understood; no call had been made."""
 
@@ -133,10 +105,6 @@ class DeadlineExceeded(CallFailed):
 
     def __init__(self, message: str, **given: Any) -> None:
         super().__init__(message, action="timeout", **given)
-
-
-class ToolFailed(CallFailed):
-    """The tool itself reports a failure (`isError`); its own text is the message."""
 
 
 class CallRefused(CallFailed):

@@ -14,7 +14,7 @@ from pflow_mcp_plugin.config.store import ServerStore
 from pflow_mcp_plugin.config.where import server_file, tool_folder
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.discovery.catalog import Catalog
-from pflow_mcp_plugin.errors import ServerNotConfigured
+from pflow_mcp_plugin.errors import McpError
 from pflow_mcp_plugin.exchange import Listing
 from pflow_mcp_plugin.types import ServerInfo, Tool
 
@@ -164,7 +164,7 @@ def test_a_failure_takes_its_edge_and_is_raised_where_there_is_none(demo):
     assert shared["kept"] == "before"
     assert "unheard" in shared["error"]
     ServerStore(server_file(storage.default_paths())).remove("demo")
-    with pytest.raises(ServerNotConfigured):
+    with pytest.raises(McpError):
         recall.__class__(key="x").run({})
 
 

@@ -18,7 +18,7 @@ from pflow_mcp_plugin.config.refusal import refusal
 from pflow_mcp_plugin.config.schema import server_path
 from pflow_mcp_plugin.config.store import Change
 from pflow_mcp_plugin.contract import Host, Problem, Report
-from pflow_mcp_plugin.errors import ConfigError
+from pflow_mcp_plugin.errors import McpError
 from pflow_mcp_plugin.trust import egress
 from pflow_mcp_plugin.types import Server
 
@@ -89,7 +89,7 @@ def add_servers(host: Host, tables: Mapping[str, Any]) -> Report:
         tables: The servers' tables by name.
 
     Raises:
-        ConfigError: A table has mistakes; nothing was stored.
+        McpError: A table has mistakes; nothing was stored.
     """
     return _told(host, _store(host, Fitted(tables=dict(tables))))
 
@@ -110,7 +110,7 @@ class Added:
     change: Change
     servers: tuple[Server, ...]
     warnings: tuple[Problem, ...]
-    error: ConfigError | None = None
+    error: McpError | None = None
 
     @property
     def next(self) -> str:
@@ -151,7 +151,7 @@ def _store(host: Host, given: Fitted, *, starting: bool = False) -> Added:
     return Added(file=store.path, change=change, servers=servers, warnings=warnings, error=_left_out(refused))
 
 
-def _left_out(refused: Mapping[str, Sequence[Problem]]) -> ConfigError | None:
+def _left_out(refused: Mapping[str, Sequence[Problem]]) -> McpError | None:
     if not refused:
         return None
     problems = [problem for found in refused.values() for problem in found]

@@ -14,7 +14,7 @@ from pflow_mcp_plugin.cli.compose import server_store
 from pflow_mcp_plugin.cli.options import json_option
 from pflow_mcp_plugin.cli.sync import sync_servers
 from pflow_mcp_plugin.contract import Host, Outcome, PflowError, Report
-from pflow_mcp_plugin.errors import ConfigError, Where
+from pflow_mcp_plugin.errors import McpError, Where
 
 SERVER = "demo"
 _MODULE = "pflow_mcp_plugin.server.demo"
@@ -53,7 +53,7 @@ def run_demo(host: Host) -> Report:
         The outputs of the steps, or the failure of the first thing that failed.
 
     Raises:
-        ConfigError: Another server is configured under the name `demo`.
+        McpError: Another server is configured under the name `demo`.
     """
     if host.runner is None:
         raise PflowError("This pflow cannot run workflows: it has no runner", kind="usage")
@@ -86,7 +86,7 @@ def _refuse_another(host: Host) -> None:
         return
     message = f"Server {SERVER} is configured already, and it is not the bundled one"
     step = f"Take it away first, or keep it under another name: pflow mcp remove {SERVER}"
-    raise ConfigError(message, where=Where(server=SERVER, phase="config"), next_step=step)
+    raise McpError(message, where=Where(server=SERVER, phase="config"), next_step=step, kind="config")
 
 
 def _told(outcome: Outcome) -> str:

@@ -12,7 +12,7 @@ from pflow_mcp_plugin.cli.compose import catalog, server_store
 from pflow_mcp_plugin.cli.options import json_option
 from pflow_mcp_plugin.contract import Entry, Field, Host, Report
 from pflow_mcp_plugin.discovery.toolfile import Head
-from pflow_mcp_plugin.errors import ToolNotFound, Where
+from pflow_mcp_plugin.errors import McpError, Where
 from pflow_mcp_plugin.registration.entry import printable
 from pflow_mcp_plugin.registration.source import ToolSource
 from pflow_mcp_plugin.types import Tool
@@ -31,7 +31,7 @@ def describe(host: Host, node: str) -> Report:
     """Describe a node of a tool, as of the last sync; starts no server.
 
     Raises:
-        ToolNotFound: There is no such node; says why, and the next step.
+        McpError: There is no such node; says why, and the next step.
     """
     known = catalog(host)
     source = ToolSource(known, server_store(host))
@@ -45,13 +45,25 @@ def describe(host: Host, node: str) -> Report:
     return Report(data=data, text=lambda: "\n".join(_lines(entry, head)))
 
 
-def _missing(source: ToolSource, node: str) -> ToolNotFound:
+def _missing(source: ToolSource, node: str) -> McpError:
     problem = source.missing(node)
     where = Where(phase="config")
     if problem is None:
         message = f"{node} is no node of an MCP server; their names begin with mcp-"
-        return ToolNotFound(message, where=where, next_step="See them: pflow mcp tools")
-    return ToolNotFound(problem.message, where=where, next_step=problem.suggestion)
+        return McpError(
+            message,
+            where=where,
+            next_step="See them: pflow mcp tools",
+            kind="not_found",
+            action="resource_missing",
+        )
+    return McpError(
+        problem.message,
+        where=where,
+        next_step=problem.suggestion,
+        kind="not_found",
+        action="resource_missing",
+    )
 
 
 def _sync(head: Head, tool: Tool | None) -> dict[str, Any]:

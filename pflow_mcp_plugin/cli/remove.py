@@ -7,7 +7,7 @@ import click
 from pflow_mcp_plugin.cli.compose import catalog, server_store
 from pflow_mcp_plugin.cli.options import json_option
 from pflow_mcp_plugin.contract import Host, Report
-from pflow_mcp_plugin.errors import ServerNotConfigured
+from pflow_mcp_plugin.errors import McpError
 
 
 @click.command()
@@ -25,12 +25,12 @@ def remove_server(host: Host, name: str) -> Report:
     A tool file whose server was taken out of the config by hand can be removed so too.
 
     Raises:
-        ServerNotConfigured: There is neither.
+        McpError: There is neither.
     """
     known = catalog(host)
     try:
         warnings = server_store(host).remove(name).warnings
-    except ServerNotConfigured:
+    except McpError:
         if name not in known.servers():
             raise
         warnings = ()

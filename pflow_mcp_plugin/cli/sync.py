@@ -48,7 +48,7 @@ def sync_servers(host: Host, names: Sequence[str] | None = None) -> Report:
         A result for each; `error` is set when any failed.
 
     Raises:
-        ServerNotConfigured: A named server does not exist; nothing was started.
+        McpError: A named server does not exist; nothing was started.
     """
     store, known = server_store(host), catalog(host)
 

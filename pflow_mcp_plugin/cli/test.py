@@ -38,8 +38,8 @@ def test_server(host: Host, name: str) -> Report:
         or `error` with the phase that failed.
 
     Raises:
-        ServerNotConfigured: There is no such server.
-        ConfigError: Its config does not allow it to be started.
+        McpError: There is no such server.
+        McpError: Its config does not allow it to be started.
     """
     known = catalog(host)
     ready = launch(name, server_store(host), known, lookup(host))

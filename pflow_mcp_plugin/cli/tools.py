@@ -32,8 +32,8 @@ def list_tools(host: Host, server: str | None = None) -> Report:
     """List tools as of the last syncs; starts no server.
 
     Raises:
-        ServerNotConfigured: The named server does not exist.
-        ConfigError: Its config has mistakes.
+        McpError: The named server does not exist.
+        McpError: Its config has mistakes.
     """
     store = server_store(host)
     source = ToolSource(catalog(host), store)

@@ -21,7 +21,7 @@ from pflow_mcp_plugin.client.reaper_process import end_marked
 from pflow_mcp_plugin.client.slot import Slot, closed
 from pflow_mcp_plugin.client.spawning import ServerProcess, spawn
 from pflow_mcp_plugin.client.stderr_files import StderrFiles
-from pflow_mcp_plugin.errors import CallFailed, ConfigError, ConnectionFailed, McpError, Where
+from pflow_mcp_plugin.errors import CallFailed, ConnectionFailed, McpError, Where
 from pflow_mcp_plugin.exchange import CallResult, Launch, Listing, ToolCall
 from pflow_mcp_plugin.redaction import Redactor
 from pflow_mcp_plugin.trust.egress import require_safe
@@ -313,10 +313,11 @@ def _forked(launch: Launch) -> CallFailed:
 
 def _require_platform(server: Server) -> None:
     if server.transport == "pipe" and sys.platform != "win32":
-        raise ConfigError(
+        raise McpError(
             f"Server {server.name} is of type pipe: named pipes are for Windows",
             where=Where(server=server.name, phase="config"),
             next_step="use type uds, with the path of a Unix socket",
+            kind="config",
         )
 
 

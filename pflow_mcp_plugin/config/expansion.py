@@ -69,7 +69,7 @@ def expand(
         The launch. `auth` given by `token_env` has become a bearer token.
 
     Raises:
-        ConfigError: A variable that is needed is not set or is empty, or a value cannot be used;
+        McpError: A variable that is needed is not set or is empty, or a value cannot be used;
             `problems` holds all of it.
     """
     expansion = _Expansion(server, lookup)

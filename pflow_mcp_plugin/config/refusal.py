@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pflow_mcp_plugin.contract import Problem
-from pflow_mcp_plugin.errors import ConfigError, Where
+from pflow_mcp_plugin.errors import McpError, Where
 
 
-def refusal(subject: str, problems: Sequence[Problem], *, server: str = "") -> ConfigError:
+def refusal(subject: str, problems: Sequence[Problem], *, server: str = "") -> McpError:
     """Return the error about `subject`: one problem stands in its message, several in `problems` only.
 
     Args:
@@ -21,8 +21,12 @@ def refusal(subject: str, problems: Sequence[Problem], *, server: str = "") -> C
         problem = problems[0]
         place = f" ({problem.path})" if problem.path else ""
         message = f"{subject}: {problem.message}{place}"
-        return ConfigError(message, where=where, next_step=problem.suggestion, problems=(problem,))
-    return ConfigError(f"{subject}: {len(problems)} problems", where=where, problems=tuple(problems))
+        return McpError(
+            message, where=where, next_step=problem.suggestion, problems=(problem,), kind="config"
+        )
+    return McpError(
+        f"{subject}: {len(problems)} problems", where=where, problems=tuple(problems), kind="config"
+    )
 
 
 def refuse_errors(subject: str, problems: Sequence[Problem], *, server: str = "") -> None:

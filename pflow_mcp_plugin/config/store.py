@@ -16,7 +16,7 @@ from pflow_mcp_plugin import storage
 from pflow_mcp_plugin.config import fields, schema, toml
 from pflow_mcp_plugin.config.refusal import refuse_errors
 from pflow_mcp_plugin.contract import Problem
-from pflow_mcp_plugin.errors import ConfigError, ServerNotConfigured, Where
+from pflow_mcp_plugin.errors import McpError, Where
 from pflow_mcp_plugin.types import Server
 
 
@@ -84,8 +84,8 @@ class ServerStore:
         It is checked once, and the same object is returned until the file changes.
 
         Raises:
-            ServerNotConfigured: There is none of that name.
-            ConfigError: Its table or the defaults have mistakes; `problems` holds all of them.
+            McpError: There is none of that name.
+            McpError: Its table or the defaults have mistakes; `problems` holds all of them.
             storage.CorruptFile: The file is no TOML.
         """
         known = self._read().servers
@@ -97,7 +97,7 @@ class ServerStore:
         """Return the hash of what decides which tools a server has; see `schema.fingerprint`.
 
         Raises:
-            ServerNotConfigured: There is none of that name.
+            McpError: There is none of that name.
             storage.CorruptFile: The file is no TOML.
         """
         return schema.fingerprint(self._table(name), self._defaults())
@@ -133,7 +133,7 @@ class ServerStore:
             tables: The servers' tables by name, as in the file. Null keys are dropped.
 
         Raises:
-            ConfigError: A table has mistakes; `problems` holds all of them.
+            McpError: A table has mistakes; `problems` holds all of them.
             storage.CorruptFile: The file is no TOML.
             storage.StoreError: It could not be written.
         """
@@ -161,7 +161,7 @@ class ServerStore:
         """Remove a server.
 
         Raises:
-            ServerNotConfigured: There is none of that name.
+            McpError: There is none of that name.
             storage.CorruptFile: The file is no TOML.
             storage.StoreError: It could not be written.
         """
@@ -194,7 +194,7 @@ class ServerStore:
             return edited if self._holds(edited, new) else toml.encode(new)
         except ValueError as error:
             wrong = f"{self.path}: nothing was written, for TOML cannot hold a value: {error}"
-            raise ConfigError(wrong, where=Where(phase="config")) from error
+            raise McpError(wrong, where=Where(phase="config"), kind="config") from error
 
     def _holds(self, content: bytes, document: Mapping[str, Any]) -> bool:
         try:
@@ -266,7 +266,7 @@ class ServerStore:
         return servers[name]
 
 
-def not_configured(name: str, known: Iterable[str]) -> ServerNotConfigured:
+def not_configured(name: str, known: Iterable[str]) -> McpError:
     """Return the error about a server that is not there, with the names most like it."""
     from difflib import get_close_matches
 
@@ -276,7 +276,9 @@ def not_configured(name: str, known: Iterable[str]) -> ServerNotConfigured:
     if names and not close:
         step = f"Configured: {', '.join(names[:10])}. {step}"
     where = Where(server=name, phase="config")
-    return ServerNotConfigured(f"Server {name} not configured", where=where, next_step=step, nearest=close)
+    return McpError(
+        f"Server {name} not configured", where=where, next_step=step, nearest=close, kind="not_found"
+    )
 
 
 def _edited(content: bytes, old: Mapping[str, Any], new: Mapping[str, Any]) -> bytes:

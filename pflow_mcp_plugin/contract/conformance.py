@@ -608,7 +608,12 @@ def an_announced_command_is_imported_only_when_it_runs(trial: Trial) -> None:
 def config_is_checked_only_when_asked(trial: Trial) -> None:
     """`pflow_validate_config` is never called at start-up or for a run."""
     asked: list[Host] = []
-    checking = plugin(pflow_validate_config=asked.append)
+
+    def check(host: Host) -> list[Problem]:
+        asked.append(host)
+        return []
+
+    checking = plugin(pflow_validate_config=check)
     with trial.open(poetry=poetry(), checking=checking) as subject:
         assert subject.host.registry.find("poem-recite")
         if subject.host.runner is not None:

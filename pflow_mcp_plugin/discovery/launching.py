@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pflow_mcp_plugin.config.expansion import expand
 from pflow_mcp_plugin.config.store import ServerStore
 from pflow_mcp_plugin.discovery.catalog import Catalog
-from pflow_mcp_plugin.errors import ConfigError, Where
+from pflow_mcp_plugin.errors import McpError, Where
 from pflow_mcp_plugin.exchange import Launch
 
 Lookup = Callable[[str], str | None]
@@ -18,15 +18,16 @@ def launch(name: str, store: ServerStore, catalog: Catalog, lookup: Lookup) -> L
     """Return a server ready to be started, with the era it spoke when it was last synced.
 
     Raises:
-        ServerNotConfigured: There is none of that name.
-        ConfigError: It is disabled, its table has mistakes, or a variable is not set.
+        McpError: There is none of that name.
+        McpError: It is disabled, its table has mistakes, or a variable is not set.
     """
     server = store.get(name)
     if server.disabled:
-        raise ConfigError(
+        raise McpError(
             f"Server {name} is disabled",
             where=Where(server=name, phase="config"),
             next_step=f"Take `disabled` out of [mcpServers.{name}] in {store.path}",
+            kind="config",
         )
     fingerprint = store.fingerprint(name)
     return expand(server, lookup, fingerprint=fingerprint, era=catalog.era(name, fingerprint))

@@ -18,7 +18,7 @@ from pflow_mcp_plugin import storage
 from pflow_mcp_plugin.contract import HOST_ENTRY_POINT_GROUP, Host, Paths
 
 if TYPE_CHECKING:  # every start loads this module, few need the errors
-    from pflow_mcp_plugin.errors import ConfigError
+    from pflow_mcp_plugin.errors import McpError
 
 _PACKAGE = __name__.partition(".")[0]
 
@@ -62,7 +62,7 @@ def current_host() -> Host:
     """Return the host that configured the plugin last; open an installed one where there is none.
 
     Raises:
-        ConfigError: There is none, and none is installed or it cannot be loaded.
+        McpError: There is none, and none is installed or it cannot be loaded.
     """
     with _lock:
         own = _opened[0].host if _opened else None
@@ -94,11 +94,11 @@ def _provider() -> Callable[[], AbstractContextManager[Host]]:
     raise _no_host("No pflow host is installed, and a tool is called with its settings and plugins only")
 
 
-def _no_host(message: str) -> ConfigError:
-    from pflow_mcp_plugin.errors import ConfigError, Where
+def _no_host(message: str) -> McpError:
+    from pflow_mcp_plugin.errors import McpError, Where
 
     step = "Reinstall pflow-mcp, which brings a host: pip install --force-reinstall --no-deps pflow-mcp"
-    return ConfigError(message, where=Where(phase="config"), next_step=step)
+    return McpError(message, where=Where(phase="config"), next_step=step, kind="config")
 
 
 @atexit.register

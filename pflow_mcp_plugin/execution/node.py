@@ -13,7 +13,7 @@ from pocketflow import Node  # type: ignore[import-untyped]  # it ships no types
 
 from pflow_mcp_plugin import storage
 from pflow_mcp_plugin.contract import PflowError, Run
-from pflow_mcp_plugin.errors import ConfigError, Where
+from pflow_mcp_plugin.errors import McpError, Where
 from pflow_mcp_plugin.exchange import CallResult
 from pflow_mcp_plugin.execution.actions import classify
 from pflow_mcp_plugin.execution.arguments import gather
@@ -154,9 +154,10 @@ def _artifacts_folder(run: Run | None) -> Path:
     return run.artifacts_dir if run else storage.default_paths().cache / "artifacts"
 
 
-def _unnamed() -> ConfigError:
-    return ConfigError(
+def _unnamed() -> McpError:
+    return McpError(
         "An MCPNode needs the params __mcp_server__ and __mcp_tool__",
         where=Where(phase="config"),
         next_step="Name a node of `pflow mcp tools` as its type, or set both params",
+        kind="config",
     )

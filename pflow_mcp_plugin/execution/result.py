@@ -11,10 +11,10 @@ from typing import Any, NoReturn
 
 import attrs
 
-from pflow_mcp_plugin.errors import CallFailed, McpError, ToolFailed, ToolNotFound, Where
+from pflow_mcp_plugin.errors import CallFailed, McpError, Where
 from pflow_mcp_plugin.exchange import Blanks, CallResult
-from pflow_mcp_plugin.execution.actions import classify
 from pflow_mcp_plugin.execution.artifacts import Artifacts
+from pflow_mcp_plugin.execution.failure_words import action_of
 from pflow_mcp_plugin.storage import StoreError
 
 JSON = "application/json"
@@ -53,7 +53,7 @@ def read(
         blanks: Variables for which its server was given an empty text.
 
     Raises:
-        ToolFailed: The tool reports a failure, whatever else there is in the result.
+        CallFailed: The tool reports a failure, whatever else there is in the result.
         CallFailed: The result makes no sense, or a file for it could not be written.
     """
     if result.is_error:
@@ -78,16 +78,18 @@ def failure(result: CallResult, where: Where, blanks: Blanks) -> McpError:
         words = f"{words[:_LONGEST_MESSAGE]}... ({len(words):,} characters in all)"
     message = words or f"Tool {where.tool} on server {where.server} reports a failure; {_NO_WORDS}"
     step = f"the words are the tool's own; {where.info_command} shows what it takes"
-    error = ToolFailed(message, where=attrs.evolve(where, phase="result"), ran="ran", next_step=step)
-    error.action = classify(error)
-    if blanks.notes:
-        error.message = "\n".join([message, *blanks.notes])
-        error.args = (error.message,)
-        error.suggestions = (*blanks.steps, *error.suggestions)
+    error = CallFailed(
+        "\n".join([message, *blanks.notes]),
+        where=attrs.evolve(where, phase="result"),
+        action=action_of(message),
+        ran="ran",
+        next_step=step,
+    )
+    error.suggestions = (*blanks.steps, *error.suggestions)
     return error
 
 
-def gone(where: Where, note: str = "", near: str = "") -> ToolNotFound:
+def gone(where: Where, note: str = "", near: str = "") -> McpError:
     """Return the failure of a call to a tool that its server does not have.
 
     Args:
@@ -96,10 +98,12 @@ def gone(where: Where, note: str = "", near: str = "") -> ToolNotFound:
         near: The nearest tool that is there.
     """
     step = f"Run: pflow mcp sync {where.server}"
-    return ToolNotFound(
+    return McpError(
         f"Tool {where.tool} not found on server {where.server}{note}",
         where=where,
         next_step=f"Did you mean {near}? Else run: pflow mcp sync {where.server}" if near else step,
+        kind="not_found",
+        action="resource_missing",
     )
 
 

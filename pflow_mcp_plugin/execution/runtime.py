@@ -14,12 +14,13 @@ import attrs
 from pflow_mcp_plugin import naming
 from pflow_mcp_plugin.config.expansion import host_lookup
 from pflow_mcp_plugin.config.store import ServerStore
-from pflow_mcp_plugin.config.where import server_file, stderr_folder, tool_folder
+from pflow_mcp_plugin.config.where import stderr_folder
 from pflow_mcp_plugin.contract import Host, Problem, Run
 from pflow_mcp_plugin.discovery.catalog import Catalog
 from pflow_mcp_plugin.discovery.changes import compare
 from pflow_mcp_plugin.discovery.declaration import Declaration, declaration
 from pflow_mcp_plugin.discovery.launching import Lookup, launch
+from pflow_mcp_plugin.discovery.servers import servers
 from pflow_mcp_plugin.errors import McpError, Where
 from pflow_mcp_plugin.exchange import CallResult, Launch, Listing, ToolCall, setting
 from pflow_mcp_plugin.execution import result
@@ -149,8 +150,8 @@ class Runtime:
         """Start a server in the background.
 
         Raises:
-            ServerNotConfigured: There is none of that name.
-            ConfigError: Its config does not allow it to be started.
+            McpError: There is none of that name.
+            McpError: Its config does not allow it to be started.
         """
         self._pool.prepare(self._launch(server))
 
@@ -162,9 +163,9 @@ class Runtime:
         """Return a tool ready to be called; the same one each time.
 
         Raises:
-            ServerNotConfigured: There is no such server.
-            ConfigError: Its config does not allow it to be started.
-            ToolNotFound: The last sync did not find the tool.
+            McpError: There is no such server.
+            McpError: Its config does not allow it to be started.
+            McpError: The last sync did not find the tool.
         """
         with self._lock:
             if (server, tool) not in self._targets:
@@ -177,7 +178,7 @@ class Runtime:
         """Check arguments and call a tool, once.
 
         Raises:
-            ArgumentsInvalid: The arguments do not fit; nothing was sent.
+            McpError: The arguments do not fit; nothing was sent.
             McpError: The call failed; `ran` says whether it reached the tool.
         """
         target = self.target(server, tool)
@@ -282,9 +283,9 @@ def open_runtime(host: Host, notices: Notices) -> Iterator[Runtime]:
     """
     from pflow_mcp_plugin.client import Pool
 
-    store, catalog = ServerStore(server_file(host.paths)), Catalog(tool_folder(host.paths))
+    known = servers(host.paths)
     with Pool(notices.warn, stderr_folder=stderr_folder(host.paths)) as pool:
-        yield Runtime(store, catalog, host_lookup(host), pool, host.hook, notices)
+        yield Runtime(known.store, known.catalog, host_lookup(host), pool, host.hook, notices)
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from typing import Any
 import attrs
 
 from pflow_mcp_plugin.discovery.document import Document
-from pflow_mcp_plugin.errors import ArgumentsInvalid, Where
+from pflow_mcp_plugin.errors import McpError, Where
 from pflow_mcp_plugin.execution.keywords import Reduction, TooLarge
 from pflow_mcp_plugin.execution.plain import plainly_fits
 
@@ -65,7 +65,7 @@ class Validator:
         """Accept arguments that fit.
 
         Raises:
-            ArgumentsInvalid: They do not; `facts["violations"]` holds path, expected and given of each.
+            McpError: They do not; `facts["violations"]` holds path, expected and given of each.
         """
         text = _json(arguments)
         if text is None:
@@ -88,23 +88,25 @@ class Validator:
                 raise self._endless() from error
         return list(dict.fromkeys(found))
 
-    def _error(self, violations: list[Violation]) -> ArgumentsInvalid:
+    def _error(self, violations: list[Violation]) -> McpError:
         command = self._where.info_command
         start = _WRONG.format(tool=self._where.tool, server=self._where.server)
-        return ArgumentsInvalid(
+        return McpError(
             f"{start}: {'; '.join(map(str, violations))}",
             where=attrs.evolve(self._where, phase="arguments"),
             next_step=f"Correct the params of the node; `{command}` shows what the tool takes",
             violations=[attrs.asdict(violation) for violation in violations],
+            kind="validation",
         )
 
-    def _endless(self) -> ArgumentsInvalid:
+    def _endless(self) -> McpError:
         tool, server = self._where.tool, self._where.server
-        return ArgumentsInvalid(
+        return McpError(
             f"The input schema of tool {tool} on server {server} refers to itself without end, "
             "or expands beyond measure; arguments cannot be checked against it",
             where=attrs.evolve(self._where, phase="arguments"),
             next_step=f"Report it to the author of server {server}",
+            kind="validation",
         )
 
 

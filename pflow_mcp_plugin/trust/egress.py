@@ -5,7 +5,7 @@ from __future__ import annotations
 from urllib.parse import urlsplit
 
 from pflow_mcp_plugin.contract import Problem
-from pflow_mcp_plugin.errors import ConfigError, Where
+from pflow_mcp_plugin.errors import McpError, Where
 from pflow_mcp_plugin.types import Server
 
 _WRONG = "talks plain http to {host}: everything, tokens too, can be read on the way"
@@ -44,13 +44,13 @@ def require_safe(server: Server) -> None:
     """Refuse to connect to a server with expanded values, where `advise` would warn.
 
     Raises:
-        ConfigError: Its URL is plain http to another machine, and `insecure` is not set.
+        McpError: Its URL is plain http to another machine, and `insecure` is not set.
     """
     host = plain_http_host(server.url)
     if host and not server.insecure:
         message = f"Server {server.name} {_WRONG.format(host=host)}"
         where = Where(server=server.name, phase="connect")
-        raise ConfigError(message, where=where, next_step=_STEP.format(name=server.name))
+        raise McpError(message, where=where, next_step=_STEP.format(name=server.name), kind="config")
 
 
 def is_loopback(host: str) -> bool:

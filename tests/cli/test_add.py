@@ -12,7 +12,7 @@ import pytest
 from pflow_mcp_plugin.cli.add import add
 from pflow_mcp_plugin.cli.compose import catalog
 from pflow_mcp_plugin.contract import PflowError
-from pflow_mcp_plugin.errors import ConfigError
+from pflow_mcp_plugin.errors import McpError
 
 
 def test_a_command_after_two_hyphens_is_added_with_its_own_options(desk):
@@ -115,7 +115,7 @@ def test_of_several_servers_the_good_are_added_and_the_others_are_named_with_all
 
 def test_where_none_of_several_servers_is_good_nothing_is_written(desk):
     tables = {"bad": {"command": "x", "args": "text"}, "web": {"url": "https://example.com"}}
-    with pytest.raises(ConfigError, match="Nothing was added"):
+    with pytest.raises(McpError, match="Nothing was added"):
         desk.run(add, json.dumps(tables))
     assert not (desk.paths.config / "mcp-servers.toml").exists()
 
@@ -129,7 +129,7 @@ def test_json_of_another_client_is_added_and_what_was_changed_is_said(desk):
 
 
 def test_a_name_that_was_typed_is_not_changed(desk):
-    with pytest.raises(ConfigError, match="may hold only"):
+    with pytest.raises(McpError, match="may hold only"):
         desk.run(add, "My_Server", "--", sys.executable)
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from pflow_mcp_plugin.cli.compose import catalog
 from pflow_mcp_plugin.cli.remove import remove
-from pflow_mcp_plugin.errors import ServerNotConfigured
+from pflow_mcp_plugin.errors import McpError
 from pflow_mcp_plugin.exchange import Listing
 from pflow_mcp_plugin.types import ServerInfo, Tool
 
@@ -27,7 +27,7 @@ def test_config_and_tools_of_a_server_go_and_the_registry_is_told(desk):
 
 def test_an_unknown_server_is_answered_with_the_nearest(desk):
     desk.write(TWO)
-    with pytest.raises(ServerNotConfigured) as caught:
+    with pytest.raises(McpError) as caught:
         desk.run(remove, "clok")
     assert caught.value.message == "Server clok not configured"
     assert caught.value.suggestions == ("Did you mean clock?",)

@@ -14,7 +14,7 @@ import pytest
 from pflow_mcp_plugin.cli.compose import catalog
 from pflow_mcp_plugin.cli.sync import sync
 from pflow_mcp_plugin.cli.test import test as cli_test
-from pflow_mcp_plugin.errors import ServerNotConfigured
+from pflow_mcp_plugin.errors import McpError
 
 DEMO = f'[mcpServers.demo]\ncommand = "{sys.executable}"\nargs = ["-m", "pflow_mcp_plugin.server.demo"]\n'
 BROKEN = '[mcpServers.broken]\ncommand = "no-such-program-anywhere"\n'
@@ -67,7 +67,7 @@ def test_what_a_failing_server_wrote_is_kept_in_the_state_folder(desk):
 
 def test_an_unknown_name_stops_before_anything_is_started(desk):
     desk.write(DEMO)
-    with pytest.raises(ServerNotConfigured):
+    with pytest.raises(McpError):
         desk.run(sync, "dmo")
     with pytest.raises(click.UsageError):
         desk.run(sync, "demo", "--all")

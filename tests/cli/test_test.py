@@ -8,7 +8,7 @@ import pytest
 
 from pflow_mcp_plugin.cli import test as testing
 from pflow_mcp_plugin.cli.sync import sync
-from pflow_mcp_plugin.errors import ServerNotConfigured
+from pflow_mcp_plugin.errors import McpError
 
 DEMO = f'[mcpServers.demo]\ncommand = "{sys.executable}"\nargs = ["-m", "pflow_mcp_plugin.server.demo"]\n'
 
@@ -39,5 +39,5 @@ def test_a_server_that_does_not_start_is_exit_code_3_with_the_phase(desk):
 
 
 def test_a_name_that_is_not_configured_is_said(desk):
-    with pytest.raises(ServerNotConfigured):
+    with pytest.raises(McpError):
         desk.run(testing.test, "demo")

@@ -7,7 +7,7 @@ import pytest
 from pflow_mcp_plugin.cli.compose import catalog, server_store
 from pflow_mcp_plugin.cli.info import info
 from pflow_mcp_plugin.cli.tools import tools
-from pflow_mcp_plugin.errors import ServerNotConfigured, ToolNotFound
+from pflow_mcp_plugin.errors import McpError
 from pflow_mcp_plugin.exchange import Listing
 from pflow_mcp_plugin.types import ServerInfo, Tool
 
@@ -54,7 +54,7 @@ def test_servers_that_are_not_synced_are_pointed_at(clock):
     assert len(clock.run(tools).data) == 2
     assert clock.warnings() == "Server new is not synced (Run: pflow mcp sync new)"
     assert clock.run(tools, "new").data == []
-    with pytest.raises(ServerNotConfigured):
+    with pytest.raises(McpError):
         clock.run(tools, "nw")
 
 
@@ -83,8 +83,8 @@ def test_info_shows_everything_about_a_node(clock):
 
 def test_info_takes_an_alias_and_explains_what_is_not_there(clock):
     assert clock.run(info, "mcp-clock-list_zones").data["node"] == "mcp-clock-list-zones"
-    with pytest.raises(ToolNotFound, match="Tool list-zone not found on server clock") as caught:
+    with pytest.raises(McpError, match="Tool list-zone not found on server clock") as caught:
         clock.run(info, "mcp-clock-list-zone")
     assert caught.value.suggestions == ("Did you mean mcp-clock-list-zones?",)
-    with pytest.raises(ToolNotFound, match="begin with mcp-"):
+    with pytest.raises(McpError, match="begin with mcp-"):
         clock.run(info, "echo")

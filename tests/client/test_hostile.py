@@ -19,7 +19,6 @@ from pflow_mcp_plugin.errors import (
     ConnectionFailed,
     DeadlineExceeded,
     McpError,
-    ToolNotFound,
 )
 from pflow_mcp_plugin.exchange import CallResult, Launch, ToolCall
 from pflow_mcp_plugin.types import Server
@@ -93,7 +92,7 @@ def test_a_tool_that_did_not_find_something_is_not_taken_for_one_that_is_gone(
     ],
 )
 def test_a_tool_that_is_gone_is_said_to_be(pool: Pool, scripted: Scripted, words: str) -> None:
-    with pytest.raises(ToolNotFound, match=r"^Tool act not found on server odd") as caught:
+    with pytest.raises(McpError, match=r"^Tool act not found on server odd") as caught:
         act(pool, scripted(f"fail(-32602, {words!r})"))
     assert caught.value.ran == "not ran"
 

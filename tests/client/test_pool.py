@@ -15,7 +15,7 @@ import pytest
 
 from pflow_mcp_plugin.client import Pool
 from pflow_mcp_plugin.client.reaper_process import marked_processes
-from pflow_mcp_plugin.errors import CallFailed, ConfigError, ConnectionFailed, DeadlineExceeded
+from pflow_mcp_plugin.errors import CallFailed, ConnectionFailed, DeadlineExceeded, McpError
 from pflow_mcp_plugin.exchange import CallResult, Launch, ToolCall
 from pflow_mcp_plugin.types import Server
 
@@ -331,7 +331,7 @@ def test_a_closed_pool_says_that_it_is(demo: Launch) -> None:
 
 def test_plain_http_to_another_machine_is_refused_before_anything_is_sent(pool: Pool) -> None:
     launch = Launch(server=Server(name="far", transport="http", url="http://192.0.2.1/mcp"))
-    with pytest.raises(ConfigError, match="talks plain http to"):
+    with pytest.raises(McpError, match="talks plain http to"):
         pool.info(launch)
 
 

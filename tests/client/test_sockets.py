@@ -19,7 +19,7 @@ import pytest
 from pflow_mcp_plugin.client import Pool
 from pflow_mcp_plugin.client.reaper_process import marked_processes
 from pflow_mcp_plugin.client.sockets import connect
-from pflow_mcp_plugin.errors import CallFailed, ConfigError, ConnectionFailed
+from pflow_mcp_plugin.errors import CallFailed, ConnectionFailed, McpError
 from pflow_mcp_plugin.exchange import CallResult, Launch, ToolCall
 from pflow_mcp_plugin.types import Server
 
@@ -207,7 +207,7 @@ sys.argv[:] = ['s', {str(path)!r}]; runpy.run_path({str(SERVER)!r}, run_name='__
 @pytest.mark.skipif(sys.platform == "win32", reason="there they work")
 def test_a_named_pipe_is_refused_where_there_are_none(pool: Pool) -> None:
     launch = Launch(server=Server(name="p", transport="pipe", path=r"\\.\pipe\mcp", command="never-started"))
-    with pytest.raises(ConfigError, match=r"^Server p is of type pipe: named pipes are for Windows"):
+    with pytest.raises(McpError, match=r"^Server p is of type pipe: named pipes are for Windows"):
         pool.list_tools(launch)
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from pflow_mcp_plugin.config.expansion import environment_lookup, expand
 from pflow_mcp_plugin.config.references import Reference
 from pflow_mcp_plugin.config.references import references as found_in
-from pflow_mcp_plugin.errors import ConfigError
+from pflow_mcp_plugin.errors import McpError
 from pflow_mcp_plugin.types import Server
 
 names = st.sampled_from(["A", "TOKEN", "HOME", "UNSET"])
@@ -54,7 +54,7 @@ def test_a_variable_of_env_that_is_set_to_nothing_is_listed_too():
     ],
 )
 def test_an_unset_variable_elsewhere_is_an_error_that_names_server_field_and_variable(server, place):
-    with pytest.raises(ConfigError) as caught:
+    with pytest.raises(McpError) as caught:
         expand(server, {}.get)
     (problem,) = caught.value.problems
     assert problem.path == place
@@ -65,7 +65,7 @@ def test_an_unset_variable_elsewhere_is_an_error_that_names_server_field_and_var
 
 
 def test_every_unset_variable_is_named_at_once():
-    with pytest.raises(ConfigError) as caught:
+    with pytest.raises(McpError) as caught:
         expand(stdio(args=("${ONE}", "${TWO}"), cwd="${THREE}"), {}.get)
     assert [problem.message.split()[1] for problem in caught.value.problems] == ["ONE", "TWO", "THREE"]
 
@@ -76,9 +76,9 @@ def test_an_empty_token_is_never_sent():
         {"token_env": "T"},
         {"type": "bearer", "token": "${X:-}"},
     ):
-        with pytest.raises(ConfigError, match="empty"):
+        with pytest.raises(McpError, match="empty"):
             expand(http(auth=auth), {"T": ""}.get)
-    with pytest.raises(ConfigError, match="empty"):
+    with pytest.raises(McpError, match="empty"):
         expand(http(headers={"Authorization": "Bearer ${T}"}), {"T": ""}.get)
 
 
@@ -122,7 +122,7 @@ def test_an_http_servers_env_is_looked_at_before_the_environment():
 
 
 def test_behind_an_http_servers_env_the_variable_that_is_unset_is_named():
-    with pytest.raises(ConfigError, match="variable SLACK_TOKEN is not set"):
+    with pytest.raises(McpError, match="variable SLACK_TOKEN is not set"):
         expand(http(env={"T": "${SLACK_TOKEN}"}, auth={"type": "bearer", "token": "${T}"}), {}.get)
     assert expand(http(env={"T": "${SLACK_TOKEN}"}), {}.get).unset == ()
 
@@ -134,20 +134,20 @@ def test_token_env_becomes_a_bearer_token():
 
 
 def test_a_line_break_in_a_token_is_refused_without_showing_it():
-    with pytest.raises(ConfigError) as caught:
+    with pytest.raises(McpError) as caught:
         expand(http(auth={"type": "bearer", "token": "${T}"}), {"T": "secret\n"}.get)
     assert "line break" in caught.value.message
     assert "secret" not in caught.value.message
 
 
 def test_an_expanded_url_must_still_be_one():
-    with pytest.raises(ConfigError, match="no http or https address"):
+    with pytest.raises(McpError, match="no http or https address"):
         expand(http(url="${BASE}/mcp"), {"BASE": "file:///etc"}.get)
 
 
 def test_what_a_server_is_reached_by_must_not_become_empty():
     for server in (Server(name="s", command="${A:-}"), http(url="${A:-}")):
-        with pytest.raises(ConfigError, match="empty once expanded"):
+        with pytest.raises(McpError, match="empty once expanded"):
             expand(server, {}.get)
 
 
@@ -190,7 +190,7 @@ def test_no_reference_survives_expansion(texts, env, value):
     values = {"A": value, "TOKEN": value, "HOME": value}
     server = stdio(args=tuple(texts), env=env)
     if any(reference == Reference("UNSET") for text in texts for reference in found_in(text)):
-        with pytest.raises(ConfigError, match="UNSET"):
+        with pytest.raises(McpError, match="UNSET"):
             expand(server, values.get)
         return
     launch = expand(server, values.get)

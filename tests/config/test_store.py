@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pflow_mcp_plugin.config import schema, toml
 from pflow_mcp_plugin.config.store import ServerStore
-from pflow_mcp_plugin.errors import ConfigError, ServerNotConfigured
+from pflow_mcp_plugin.errors import McpError
 from pflow_mcp_plugin.storage import CorruptFile, StoreError
 
 ADD_MANY = """
@@ -94,7 +94,7 @@ def test_a_number_that_python_does_not_read_is_a_corrupt_file(store, path):
 def test_only_a_servers_own_problems_and_those_of_the_defaults_keep_it_from_being_used(store, path):
     write(path, '[mcpServers.good]\ncommand = "a"\n[mcpServers.bad]\nargs = 3\n')
     assert store.get("good").command == "a"
-    with pytest.raises(ConfigError) as caught:
+    with pytest.raises(McpError) as caught:
         store.get("bad")
     assert {problem.path for problem in caught.value.problems} == {
         "mcpServers.bad.args",
@@ -102,7 +102,7 @@ def test_only_a_servers_own_problems_and_those_of_the_defaults_keep_it_from_bein
     }
     assert "Server bad" in caught.value.message
     write(path, '[mcpServers.good]\ncommand = "a"\n[defaults]\ncall_timeout = "x"\n')
-    with pytest.raises(ConfigError, match=r"defaults\.call_timeout"):
+    with pytest.raises(McpError, match=r"defaults\.call_timeout"):
         store.get("good")
 
 
@@ -114,19 +114,19 @@ def test_a_server_can_be_added_beside_a_broken_one_and_a_broken_one_replaced(sto
 
 
 def test_an_unknown_server_is_answered_with_the_nearest_names_and_the_next_step(store, path):
-    with pytest.raises(ServerNotConfigured, match=r"^Server github not configured$") as caught:
+    with pytest.raises(McpError, match=r"^Server github not configured$") as caught:
         store.get("github")
     assert "pflow mcp add" in caught.value.suggestions[0]
     write(path, '[mcpServers.github]\ncommand = "a"\n')
-    with pytest.raises(ServerNotConfigured) as caught:
+    with pytest.raises(McpError) as caught:
         store.get("gihtub")
     assert caught.value.suggestions == ("Did you mean github?",)
-    with pytest.raises(ServerNotConfigured):
+    with pytest.raises(McpError):
         store.fingerprint("gihtub")
 
 
 def test_mistakes_keep_all_servers_of_an_add_out(store, path):
-    with pytest.raises(ConfigError) as caught:
+    with pytest.raises(McpError) as caught:
         store.add({"good": {"command": "a"}, "bad": {"command": 1}, "No": {"command": "a"}})
     assert len(caught.value.problems) == 2
     assert not path.exists()
@@ -134,7 +134,7 @@ def test_mistakes_keep_all_servers_of_an_add_out(store, path):
 
 def test_mistakes_in_the_defaults_keep_a_server_out_that_could_not_be_used(store, path):
     write(path, "[defaults]\ncall_timeout = 0\n")
-    with pytest.raises(ConfigError, match=r"defaults\.call_timeout"):
+    with pytest.raises(McpError, match=r"defaults\.call_timeout"):
         store.add({"a": {"command": "a"}})
     assert store.names() == ()
 
@@ -158,9 +158,9 @@ def test_a_symlinked_file_is_written_through(store, path, tmp_path):
 
 
 def test_values_that_toml_cannot_hold_are_refused(store, path):
-    with pytest.raises(ConfigError, match="null"):
+    with pytest.raises(McpError, match="null"):
         store.add({"a": {"command": "a", "x": [None]}})
-    with pytest.raises(ConfigError):
+    with pytest.raises(McpError):
         store.add({"a": {"command": "\ud800"}})
     assert not path.exists()
 

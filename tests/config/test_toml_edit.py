@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from pflow_mcp_plugin.config.store import ServerStore
 from pflow_mcp_plugin.config.toml_edit import Layout
-from pflow_mcp_plugin.errors import ConfigError
+from pflow_mcp_plugin.errors import McpError
 
 OURS = """\
 # my servers
@@ -230,7 +230,7 @@ def test_the_store_writes_what_was_meant_whatever_stood_in_the_file(pieces, name
         before = store.raw()
         try:
             store.add({name: table})
-        except ConfigError:
+        except McpError:
             assert path.read_text(encoding="utf-8") == text_of(pieces)
         else:
             assert same(store.raw(), {**before, "mcpServers": {**before.get("mcpServers", {}), name: table}})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pflow_mcp_plugin.contract import PflowError
-from pflow_mcp_plugin.errors import CallFailed, DeadlineExceeded, ToolFailed, ToolNotFound, Where
+from pflow_mcp_plugin.errors import CallFailed, DeadlineExceeded, McpError, Where
 from pflow_mcp_plugin.execution.actions import classify
 
 WHERE = Where(server="s", tool="t")
@@ -30,10 +30,12 @@ def test_status_and_code_decide(facts, action):
 
 def test_a_failure_may_name_its_own_action():
     assert classify(DeadlineExceeded("x", where=WHERE)) == "timeout"
-    assert classify(ToolNotFound("x", where=WHERE)) == "resource_missing"
+    assert (
+        classify(McpError("x", where=WHERE, kind="not_found", action="resource_missing"))
+        == "resource_missing"
+    )
     assert classify(PflowError("not found")) == "error"
 
 
-def test_of_a_tool_that_fails_its_words_are_read():
-    assert classify(ToolFailed("Error executing tool x: HTTP 429", where=WHERE)) == "rate_limited"
+def test_the_words_of_a_failure_that_no_tool_reports_are_not_read():
     assert classify(CallFailed("HTTP 429", where=WHERE)) == "error"

@@ -15,11 +15,11 @@ from pflow_mcp_plugin import storage
 from pflow_mcp_plugin.config.store import ServerStore
 from pflow_mcp_plugin.config.where import server_file, tool_folder
 from pflow_mcp_plugin.discovery.catalog import Catalog
-from pflow_mcp_plugin.errors import ConfigError
+from pflow_mcp_plugin.errors import McpError
 from pflow_mcp_plugin.exchange import Listing
 from pflow_mcp_plugin.execution.current_host import current_host
 from pflow_mcp_plugin.execution.runtime import standalone
-from pflow_mcp_plugin.host.settings import Settings
+from pflow_mcp_plugin.host.settings import StoredSettings
 from pflow_mcp_plugin.types import ServerInfo, Tool
 
 PLUGIN = """
@@ -73,12 +73,11 @@ with session():
         McpDemoAddNode(a=a, b=29).run({})
 """
 SCRIPT = """
-from pflow_mcp_plugin.execution.node import MCPNode
-from pflow_mcp_plugin.host.running.script import Script
+from pflow_mcp_plugin.nodes import McpDemoAddNode
+from pflow_mcp_plugin.script import Script
 script = Script("s")
-special = {"__mcp_server__": "demo", "__mcp_tool__": "add"}
 batch = {"items": [12, 13]}
-each = script.node("each", MCPNode, "mine", params={"a": "${item}", "b": 29}, special=special, batch=batch)
+each = script.node("each", "mine", McpDemoAddNode, params={"a": "${item}", "b": 29}, batch=batch)
 raise SystemExit(script.main(each))
 """
 BESIDE = """
@@ -101,7 +100,7 @@ PROGRAMS = {
 def program(pflow_home, tmp_path, monkeypatch):
     """Run Python with the vetoing plugin installed, and a server whose command is a setting."""
     paths = storage.default_paths()
-    Settings(paths.config / "settings.json").set("DEMO_PYTHON", sys.executable)
+    StoredSettings(paths.config / "settings.json").set("DEMO_PYTHON", sys.executable)
     store = ServerStore(server_file(paths))
     store.add({"demo": {"command": "${DEMO_PYTHON}", "args": ["-P", "-m", "pflow_mcp_plugin.server.demo"]}})
     listing = Listing(info=ServerInfo(), tools=(ADD,))
@@ -176,12 +175,12 @@ def test_plugins_are_loaded_once_however_many_nodes_run_alone(program):
 
 def test_a_program_without_any_host_says_what_to_install(monkeypatch, pflow_home):
     monkeypatch.setattr(metadata, "entry_points", lambda group: ())
-    with pytest.raises(ConfigError, match="No pflow host is installed") as caught, standalone():
+    with pytest.raises(McpError, match="No pflow host is installed") as caught, standalone():
         pass
     assert "pip install" in caught.value.suggestions[0]
     broken = metadata.EntryPoint("core", "no_such_core:open_host", "pflow.hosts")
     monkeypatch.setattr(metadata, "entry_points", lambda group: [broken])
-    with pytest.raises(ConfigError, match="The host core cannot be loaded: No module named"), standalone():
+    with pytest.raises(McpError, match="The host core cannot be loaded: No module named"), standalone():
         pass
 
 

@@ -10,7 +10,7 @@ from hostile import ARGUMENTS, KEYWORDS, ODD, SCHEMAS, one_by_one
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pflow_mcp_plugin.errors import ArgumentsInvalid, Where
+from pflow_mcp_plugin.errors import McpError, Where
 from pflow_mcp_plugin.execution.validation import Validator
 
 pytestmark = pytest.mark.slow
@@ -31,7 +31,7 @@ def checked(schema, *several):
     validator = Validator(schema, Where(server="s", tool="t"))
     for arguments in several:
         started = monotonic()
-        with suppress(ArgumentsInvalid):
+        with suppress(McpError):
             validator.check(arguments)
         assert monotonic() - started < 10
 
@@ -55,7 +55,7 @@ def test_a_demand_for_what_is_no_name_is_left_to_the_server():
 
 def test_what_cannot_be_sent_is_refused_whatever_it_is():
     for value in (10**5000, [10**5000], float("nan"), b"x", {(1,): 2}):
-        with pytest.raises(ArgumentsInvalid, match="a JSON value"):
+        with pytest.raises(McpError, match="a JSON value"):
             Validator({}, Where()).check({"a": value})
 
 
@@ -66,5 +66,5 @@ def test_what_is_nested_without_end_is_refused():
     for _ in range(100_000):
         deep = [deep]
     for endless in (value, deep):
-        with pytest.raises(ArgumentsInvalid, match="a JSON value"):
+        with pytest.raises(McpError, match="a JSON value"):
             Validator({}, Where()).check({"a": endless})

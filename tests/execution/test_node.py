@@ -7,7 +7,7 @@ import sys
 import pytest
 from pocketflow import Node
 
-from pflow_mcp_plugin.errors import CallFailed, DeadlineExceeded, ToolFailed, Where
+from pflow_mcp_plugin.errors import CallFailed, DeadlineExceeded, Where
 from pflow_mcp_plugin.exchange import CallResult
 from pflow_mcp_plugin.execution.node import MCPNode
 from pflow_mcp_plugin.types import ServerInfo
@@ -71,7 +71,7 @@ def test_a_failure_that_the_tool_reports_is_an_action_too(bench):
     bench.answer = CallResult(content=({"type": "text", "text": "429 slow down"},), is_error=True)
     shared = {"__run__": bench.run, "a": 1, "b": 2}
     assert node().run(shared) == "rate_limited"
-    assert isinstance(shared["__error__"], ToolFailed)
+    assert isinstance(shared["__error__"], CallFailed)
 
 
 @pytest.mark.parametrize(

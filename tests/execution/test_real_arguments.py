@@ -15,7 +15,7 @@ from jsonschema.exceptions import SchemaError
 from jsonschema.validators import validator_for
 from probes import ENOUGH, Maker, as_json, how_many
 
-from pflow_mcp_plugin.errors import ArgumentsInvalid, Where
+from pflow_mcp_plugin.errors import McpError, Where
 from pflow_mcp_plugin.execution.validation import Validator
 
 pytestmark = pytest.mark.slow
@@ -46,7 +46,7 @@ def as_meant(schema):
 def accepts(validator, value):
     try:
         validator.check(value)
-    except ArgumentsInvalid:
+    except McpError:
         return False
     return True
 

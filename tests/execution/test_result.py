@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pflow_mcp_plugin.errors import CallFailed, ToolFailed, ToolNotFound, Where
+from pflow_mcp_plugin.errors import CallFailed, McpError, Where
 from pflow_mcp_plugin.exchange import CallResult
 from pflow_mcp_plugin.execution.artifacts import Artifacts
 from pflow_mcp_plugin.execution.result import read
@@ -33,7 +33,7 @@ def read_(tmp_path):
 
 
 def test_a_reported_failure_wins_over_whatever_else_is_there(read_):
-    with pytest.raises(ToolFailed) as caught:
+    with pytest.raises(CallFailed) as caught:
         read_(text("Bad credentials"), structured={"ok": 1}, has_structured=True, is_error=True)
     error = caught.value
     assert (error.message, error.ran, error.action) == ("Bad credentials", "ran", "auth_failed")
@@ -41,23 +41,23 @@ def test_a_reported_failure_wins_over_whatever_else_is_there(read_):
 
 
 def test_a_failure_without_words_shows_what_there_is(read_):
-    with pytest.raises(ToolFailed, match=r'\{"code": 7\}'):
+    with pytest.raises(CallFailed, match=r'\{"code": 7\}'):
         read_(structured={"code": 7}, has_structured=True, is_error=True)
-    with pytest.raises(ToolFailed, match="Tool get_x on server s reports a failure"):
+    with pytest.raises(CallFailed, match="Tool get_x on server s reports a failure"):
         read_(is_error=True)
 
 
 def test_a_long_failure_is_cut(read_):
-    with pytest.raises(ToolFailed, match="50,000 characters") as caught:
+    with pytest.raises(CallFailed, match="50,000 characters") as caught:
         read_(text("x" * 50_000), is_error=True)
     assert len(caught.value.message) < 5000
 
 
 @pytest.mark.parametrize("words", ["Unknown tool: get_x", "Tool 'get_x' not found"])
 def test_a_server_that_does_not_know_the_tool_is_told_so(read_, words):
-    with pytest.raises(ToolNotFound, match="Tool get_x not found on server s"):
+    with pytest.raises(McpError, match="Tool get_x not found on server s"):
         read_(text(words), is_error=True)
-    with pytest.raises(ToolFailed):
+    with pytest.raises(CallFailed):
         read_(text("Tool get_xy not found"), is_error=True)
 
 

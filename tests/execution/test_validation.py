@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pflow_mcp_plugin.errors import ArgumentsInvalid, Where
+from pflow_mcp_plugin.errors import McpError, Where
 from pflow_mcp_plugin.execution.plain import plainly_fits
 from pflow_mcp_plugin.execution.validation import Validator
 
@@ -108,7 +108,7 @@ SCHEMAS = st.recursive(
 def violations(schema, arguments):
     try:
         Validator(schema, WHERE).check(arguments)
-    except ArgumentsInvalid as error:
+    except McpError as error:
         return [(v["path"], v["expected"], v["given"]) for v in error.facts["violations"]]
     return []
 
@@ -174,7 +174,7 @@ def test_a_number_of_more_digits_than_python_writes_is_told_by_its_type():
 )
 def test_a_schema_without_end_is_an_error_in_good_time(schema):
     started = monotonic()
-    with pytest.raises(ArgumentsInvalid, match="without end"):
+    with pytest.raises(McpError, match="without end"):
         Validator(schema, WHERE).check({"a": "x"})
     assert monotonic() - started < 5
 
@@ -297,7 +297,7 @@ def test_no_schema_whatever_makes_the_check_itself_fail(schema, arguments):
 def violations_or_endless(schema, arguments):
     try:
         Validator(schema, WHERE).check(arguments)
-    except ArgumentsInvalid:
+    except McpError:
         return False
     return True
 

@@ -19,7 +19,7 @@ from http_server import FaultServer, Reply, Request, Script
 
 from pflow_mcp_plugin.client import eventstream
 from pflow_mcp_plugin.config.expansion import expand
-from pflow_mcp_plugin.errors import CallFailed, ConfigError, ConnectionFailed, DeadlineExceeded
+from pflow_mcp_plugin.errors import CallFailed, ConnectionFailed, DeadlineExceeded, McpError
 from pflow_mcp_plugin.exchange import Launch, ToolCall
 from pflow_mcp_plugin.types import Server
 
@@ -181,9 +181,9 @@ def test_row_40_a_refused_token_is_named_by_its_variable(bench, fails, serve):
 def test_row_40_an_unset_variable_is_named_before_anything_is_sent(serve):
     server = serve(well)
     auth = {"type": "bearer", "token": "${ODD_TOKEN}"}
-    with pytest.raises(ConfigError, match="ODD_TOKEN is not set") as caught:
+    with pytest.raises(McpError, match="ODD_TOKEN is not set") as caught:
         expand(launch(server, auth=auth).server, {}.get)
-    assert type(caught.value) is ConfigError
+    assert type(caught.value) is McpError
     assert caught.value.where.server == "odd"
     assert "ODD_TOKEN" in caught.value.problems[0].suggestion
     assert server.requests == []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pflow_mcp_plugin.errors import ConfigError
+from pflow_mcp_plugin.errors import McpError
 from pflow_mcp_plugin.trust import egress
 from pflow_mcp_plugin.types import Server
 
@@ -46,7 +46,7 @@ def test_https_and_this_machine_are_fine(url):
 )
 def test_plain_http_to_another_machine_is_a_warning_first_and_an_error_at_connect(url):
     assert egress.advise(web(url)).severity == "warning"
-    with pytest.raises(ConfigError) as caught:
+    with pytest.raises(McpError) as caught:
         egress.require_safe(web(url))
     assert caught.value.where.phase == "connect"
     assert "insecure = true" in caught.value.suggestions[0]

@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from pflow_mcp_plugin.client.failures.evidence import Evidence, failure, in_words, invalid_json, leaves
-from pflow_mcp_plugin.errors import McpError, ToolNotFound, Where
+from pflow_mcp_plugin.errors import McpError, Where
 
 if TYPE_CHECKING:
     from pflow_mcp_plugin.client.negotiation import VersionConflict
@@ -161,11 +161,13 @@ def says_tool_is_gone(text: str, tool: str) -> bool:
     return re.match(rf"\W{{0,3}}(MCP error -\d+\W{{1,3}})?{said}", text, re.IGNORECASE) is not None
 
 
-def tool_gone(where: Where, **facts: Any) -> ToolNotFound:
+def tool_gone(where: Where, **facts: Any) -> McpError:
     """Return the failure of a call to a tool that its server no longer has."""
-    return ToolNotFound(
+    return McpError(
         f"Tool {where.tool} not found on server {where.server}",
         where=where,
         next_step=f"run: pflow mcp sync {where.server}",
         **facts,
+        kind="not_found",
+        action="resource_missing",
     )

@@ -18,8 +18,7 @@ Unreachable = partial(PflowError, kind="connection")
 Misconfigured = partial(PflowError, kind="config")
 
 
-class Unknown(PflowError):
-    kind = "not_found"
+Unknown = partial(PflowError, kind="not_found")
 
 
 @pytest.fixture

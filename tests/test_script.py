@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pocketflow
-from pflow_mcp_plugin.host.running.script import Script
+
+from pflow_mcp_plugin.script import Script
 
 
 class Counted(pocketflow.Node):
@@ -13,7 +14,7 @@ class Counted(pocketflow.Node):
 
 def test_templates_may_name_what_a_class_of_the_scripts_own_writes(pflow_home):
     script = Script("count", outputs={"last": "${two.number}"})
-    one = script.node("one", Counted, "counted")
-    two = script.node("two", Counted, "counted", params={"start": "${one.number}"})
+    one = script.node("one", "counted", Counted)
+    two = script.node("two", "counted", Counted, params={"start": "${one.number}"})
     one >> two
     assert script.run(one).outputs == {"last": 2}
