@@ -6,6 +6,7 @@ Imported on the event loop's thread only, as `session` is.
 from __future__ import annotations
 
 import asyncio
+from http import HTTPStatus
 
 from mcp.client.session import DISCOVER_TIMEOUT_SECONDS
 from mcp.shared.exceptions import MCPError
@@ -13,12 +14,15 @@ from mcp_types import INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, UNSUPPO
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
+from pflow_mcp_plugin.client.exchange import RequestFailed
 from pflow_mcp_plugin.client.session import Dispatcher, Session
 
 _ERAS = ("auto", "handshake")
 """Settings of `protocol` that name no version."""
 _HANDSHAKE_REFUSED = (UNSUPPORTED_PROTOCOL_VERSION, METHOD_NOT_FOUND, INVALID_PARAMS, INVALID_REQUEST)
 """Answers to `initialize` of a server that does not know it."""
+_UNKNOWN_THERE = (HTTPStatus.BAD_REQUEST, HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED)
+"""The same over HTTP, from one that does not even say so in JSON-RPC."""
 
 
 async def negotiate(
@@ -55,7 +59,7 @@ async def negotiate(
 
 async def _discover_or_initialize(session: Session, dispatcher: Dispatcher, patience: float) -> None:
     try:
-        async with asyncio.timeout(patience):
+        async with asyncio.timeout(min(patience, DISCOVER_TIMEOUT_SECONDS)):
             await session.discover()
     except TimeoutError:
         await _shake_hands_after_silence(session)
@@ -64,6 +68,10 @@ async def _discover_or_initialize(session: Session, dispatcher: Dispatcher, pati
         if offered and not set(offered) & {*HANDSHAKE_PROTOCOL_VERSIONS, *MODERN_PROTOCOL_VERSIONS}:
             raise VersionConflict(wanted=MODERN_PROTOCOL_VERSIONS[-1], offered=offered) from error
         if dispatcher.ended:
+            raise
+        await _shake_hands(session)
+    except RequestFailed as failure:
+        if failure.exchange.status == HTTPStatus.TOO_MANY_REQUESTS:
             raise
         await _shake_hands(session)
     except (RuntimeError, ValidationError):  # an answer to the probe that names no version we share
@@ -84,12 +92,14 @@ async def _shake_hands_or_discover(session: Session) -> None:
     """Shake hands, as last time; a server that has given that up since says so, and is discovered."""
     try:
         await _shake_hands(session)
-    except (MCPError, VersionConflict) as refusal:
+    except (MCPError, RequestFailed, VersionConflict) as refusal:
         if isinstance(refusal, MCPError) and refusal.code not in _HANDSHAKE_REFUSED:
+            raise
+        if isinstance(refusal, RequestFailed) and refusal.exchange.status not in _UNKNOWN_THERE:
             raise
         try:
             await session.discover()
-        except (MCPError, RuntimeError, ValidationError) as error:
+        except (MCPError, RequestFailed, RuntimeError, ValidationError) as error:
             raise refusal from error
 
 

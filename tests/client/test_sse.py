@@ -11,7 +11,6 @@ import pytest
 from http_server import FaultServer, Reply, Request, handshake
 
 from pflow_mcp_plugin.client import Pool
-from pflow_mcp_plugin.client.sse import _is_same_origin
 from pflow_mcp_plugin.errors import CallFailed, ConnectionFailed, DeadlineExceeded
 from pflow_mcp_plugin.exchange import Launch, ToolCall
 from pflow_mcp_plugin.types import Server
@@ -228,21 +227,6 @@ def test_one_host_may_be_spelt_in_several_ways(pool, serve):
     server = serve(script)
     script.endpoint = server.url("LocalHost", "/messages")
     assert pool.call(launch(server.url("localhost", "/sse")), ACT).content[0]["text"] == "done"
-
-
-@pytest.mark.parametrize(
-    ("one", "other", "same"),
-    [
-        ("https://Example.com/sse", "https://example.com/messages", True),
-        ("https://example.com", "https://example.com:443/messages", True),
-        ("http://example.com:80", "http://example.com", True),
-        ("http://example.com", "https://example.com", False),
-        ("http://example.com", "http://example.com:8080", False),
-        ("http://example.com", "http://example.org", False),
-    ],
-)
-def test_an_origin_is_scheme_host_and_port(one, other, same):
-    assert _is_same_origin(one, other) is same
 
 
 def test_an_event_nested_too_deeply_is_said_to_be(pool, serve):

@@ -8,7 +8,7 @@ HTTP exchange saw; the SDK's own words come last, for they name the least.
 - `process`, `network`, `status`, `rpc`: one kind of cause each
 """
 
-from pflow_mcp_plugin.client.failures.evidence import Evidence, in_words, leaves
+from pflow_mcp_plugin.client.failures.evidence import Evidence, causes, in_words, leaves
 from pflow_mcp_plugin.client.failures.explaining import explain
 
-__all__ = ["Evidence", "explain", "in_words", "leaves"]
+__all__ = ["Evidence", "causes", "explain", "in_words", "leaves"]

@@ -46,9 +46,7 @@ def _from_deadline(evidence: Evidence) -> McpError | None:
     if evidence.exchange.unsent:
         return stopped_reading(evidence)
     name, seconds = evidence.server.name, f"{evidence.seconds:g} s"
-    exchange = evidence.exchange
-    over_http = exchange.replies if exchange.raw is None else 0  # else earlier rounds of a call were answered
-    unmatched = evidence.seen.unmatched if evidence.seen else over_http
+    unmatched = evidence.seen.unmatched if evidence.seen else evidence.exchange.replies
     note = f"; {unmatched} replies came that nobody asked for" if unmatched else ""
     if not evidence.calling:
         return failure(

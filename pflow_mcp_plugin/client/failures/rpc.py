@@ -6,7 +6,14 @@ import json
 import re
 from typing import Any
 
-from pflow_mcp_plugin.client.failures.evidence import Evidence, failure, in_words, invalid_json, leaves
+from pflow_mcp_plugin.client.failures.evidence import (
+    Evidence,
+    failure,
+    in_words,
+    invalid_json,
+    leaves,
+    not_message,
+)
 from pflow_mcp_plugin.errors import McpError, ToolNotFound, Where
 
 _SHOWN = 200
@@ -110,11 +117,7 @@ def _unparsed(text: str, evidence: Evidence) -> McpError:
     fault = _JSON_FAULT.search(text)
     if fault is not None:
         return invalid_json(evidence.exchange.body or "an event", evidence, fault[1])
-    return failure(
-        f"Server {evidence.server.name} answered with JSON that is no JSON-RPC message",
-        evidence,
-        next_step="report it to the server's author",
-    )
+    return not_message(evidence)
 
 
 def _bounded(data: Any, evidence: Evidence) -> Any:
