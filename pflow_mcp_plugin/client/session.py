@@ -10,7 +10,7 @@ import logging
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 from mcp.client.session import ClientRequestContext, IncomingMessage
 from mcp.client.subscriptions import SubscriptionLost, listen
@@ -41,6 +41,7 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSI
 from pydantic import TypeAdapter, ValidationError, WrapValidator
 
 from pflow_mcp_plugin.client.exchange import RequestFailed, Undelivered
+from pflow_mcp_plugin.client.failures import in_words
 from pflow_mcp_plugin.client.questions import Questions
 from pflow_mcp_plugin.client.retry_after import patiently
 from pflow_mcp_plugin.client.sdk_internals import OpenSession, ScreeningDispatcher
@@ -299,33 +300,28 @@ async def request_tool(
         Undelivered: The arguments cannot be written as JSON.
         pydantic.ValidationError: The answer is no tool result.
     """
-    params = CallToolRequestParams(name=name, arguments=dict(arguments))
+    request = _request(name, arguments)
     for pause in _pauses():
-        request = CallToolRequest(params=params)
-        send = partial(_answered, session, request, on_progress)
+        send = partial(session.send_request, request, _ANSWERS, progress_callback=on_progress)
         answer, raw = await patiently(send, until)
         if not isinstance(answer, InputRequiredResult):
-            return raw
+            return cast("Mapping[str, Any]", raw)
         on_reply()
         responses = await _responses(session, answer.input_requests or {})
         if not responses:  # only its state: it asks to be called again a little later
             await asyncio.sleep(pause)
         update = {"input_responses": responses or None, "request_state": answer.request_state}
-        params = params.model_copy(update=update)
+        request = CallToolRequest(params=request.params.model_copy(update=update))
     raise InputRequired("input again and again")
 
 
-async def _answered(
-    session: Session, request: CallToolRequest, on_progress: Any
-) -> tuple[CallToolResult | InputRequiredResult, Mapping[str, Any]]:
+def _request(name: str, arguments: Mapping[str, Any]) -> CallToolRequest:
     try:
-        pair: tuple[CallToolResult | InputRequiredResult, Mapping[str, Any]]
-        pair = await session.send_request(request, _ANSWERS, progress_callback=on_progress)
-    except ValidationError:  # a ValueError, too: of the answer
-        raise
+        request = CallToolRequest(params=CallToolRequestParams(name=name, arguments=dict(arguments)))
+        request.model_dump_json()  # later, it could not be told from a failure over the answer
     except (ValueError, RecursionError) as error:
-        raise Undelivered(str(error)) from error
-    return pair
+        raise Undelivered(in_words(error)) from error
+    return request
 
 
 def _pauses() -> Iterator[float]:

@@ -159,7 +159,8 @@ class SseTransport:
             await answered
         finally:
             del self._waiting[body.id]
-            answered.cancel()  # looked at or not, so that asyncio does not report what nobody waits for
+            if answered.done() and not answered.cancelled():
+                answered.exception()  # looked at, so that asyncio does not report what nobody waits for
 
     async def _post(self, body: JSONRPCMessage) -> None:
         seconds = self._http.patience(getattr(body, "method", ""))
@@ -174,7 +175,8 @@ class SseTransport:
 
 async def _ended(reading: asyncio.Task[None]) -> None:
     reading.cancel()
-    await asyncio.wait({reading})
+    with suppress(asyncio.CancelledError):
+        await reading
 
 
 def _endpoint(url: str, place: str) -> str:

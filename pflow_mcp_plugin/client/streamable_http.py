@@ -47,10 +47,10 @@ _VERSION_HEADER = "mcp-protocol-version"
 _MAX_RESUMES = 2
 _MAX_FAILURES = 2
 """How often in a row the standing stream may fail before it is given up."""
-_USUAL_PAUSE = 1.0
-_SHORTEST_PAUSE = 0.1
-_LONGEST_PAUSE = 30.0
-"""Seconds before a stream is resumed. Whoever believed any `retry:` could be made to wait for years."""
+_USUAL_PAUSE = 1000
+_SHORTEST_PAUSE = 100
+_LONGEST_PAUSE = 30_000
+"""Milliseconds before a stream is resumed. Whoever believed any `retry:` could be made to wait for years."""
 _OWN_WORDS = {HTTPStatus.BAD_REQUEST, HTTPStatus.NOT_FOUND}
 """Statuses that go with a JSON-RPC error, which then says more."""
 
@@ -121,7 +121,7 @@ class StreamableHttp:
         else:
             await self._notify(body, headers)
         if method == "notifications/initialized" and self._session_id:
-            self._standing = asyncio.create_task(self._stand(), name=f"events of {self._server.name}")
+            self._standing = self._run_errand(self._stand())
 
     async def _request(self, request: JSONRPCRequest, headers: Mapping[str, str]) -> None:
         seconds = self._http.patience(request.method)
@@ -255,7 +255,7 @@ class StreamableHttp:
         if isinstance(message, JSONRPCResponse | JSONRPCError):
             if message.id is None and request is not None:  # refused before the server had read the id
                 message.id = request.id
-            answers = request is not None and str(message.id) == str(request.id)
+            answers = request is not None and message.id in (request.id, str(request.id))
             self.unmatched += not answers
         self._incoming.put(SessionMessage(message))
         return answers
@@ -275,11 +275,12 @@ class StreamableHttp:
             ):
                 pass
 
-    def _run_errand(self, errand: Coroutine[Any, Any, None]) -> None:
-        """Do in the background what nobody shall wait for, except the end of the connection."""
+    def _run_errand(self, errand: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Do in the background what only the end of the connection waits for."""
         task = asyncio.create_task(errand)
         self._errands.add(task)
         task.add_done_callback(self._errands.discard)
+        return task
 
     async def _stand(self) -> None:
         """Take what the server sends unasked; a stream that ends is asked for again after a pause."""
@@ -308,7 +309,7 @@ class _CutStream:
     """
 
     event_id: str = ""
-    pause: float = _USUAL_PAUSE
+    pause: float = _USUAL_PAUSE / 1000
     error: Exception | None = None
 
     def note(self, event: httpx2.ServerSentEvent) -> None:
@@ -320,4 +321,4 @@ class _CutStream:
 
 def granted_pause(milliseconds: int) -> float:
     """Return the seconds to wait where a server asks for a pause."""
-    return max(_SHORTEST_PAUSE, min(milliseconds / 1000, _LONGEST_PAUSE))
+    return max(_SHORTEST_PAUSE, min(milliseconds, _LONGEST_PAUSE)) / 1000

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from http_server import FaultServer, Reply, Request
 
 from pflow_mcp_plugin.client.http_requests import is_same_origin
+from pflow_mcp_plugin.errors import ConnectionFailed
+from pflow_mcp_plugin.exchange import Launch
+from pflow_mcp_plugin.types import Server
 
 
 @pytest.mark.parametrize(
@@ -20,3 +24,20 @@ from pflow_mcp_plugin.client.http_requests import is_same_origin
 )
 def test_an_origin_is_scheme_host_and_port(one, other, same):
     assert is_same_origin(one, other) is same
+
+
+@pytest.mark.parametrize(
+    "location", ["/elsewhere", "http://someone@{host}/mcp", "http://{host}/mcp", "https://{host}/mcp"]
+)
+def test_a_redirect_leads_three_times_at_most_and_never_with_another_name(pool, location):
+    async def lead(request: Request, reply: Reply) -> bool:
+        await reply.status(307, location=location.format(host=f"127.0.0.1:{server.port}"))
+        return True
+
+    with FaultServer(lead) as server:
+        launch = Launch(server=Server(name="web", transport="http", url=server.url(), protocol="handshake"))
+        with pytest.raises(ConnectionFailed, match="redirects to"):
+            pool.info(launch)
+    followed = location == "/elsewhere" or location.startswith("http://{")
+    assert len(server.requests) == (4 if followed else 1)
+    assert not any("authorization" in request.headers for request in server.requests)

@@ -6,6 +6,7 @@ import json
 import re
 from typing import Any
 
+from pflow_mcp_plugin.client.exchange import Undelivered
 from pflow_mcp_plugin.client.failures.evidence import (
     Evidence,
     failure,
@@ -61,6 +62,12 @@ def from_error(error: BaseException, evidence: Evidence) -> McpError:
             f"Tool {evidence.tool} on server {name} asks for {leaf.wanted}, which a run cannot give",
             evidence,
             next_step="pass what it asks for as an argument, if the tool takes it",
+        )
+    if isinstance(leaf, Undelivered):
+        return failure(
+            f"The arguments of tool {evidence.tool} on server {name} cannot be written as JSON: {leaf}",
+            evidence,
+            next_step="pass JSON values: strings, numbers, lists and objects",
         )
     if isinstance(leaf, ValidationError):
         return _not_protocol(leaf, evidence)
