@@ -20,6 +20,7 @@ from pflow_mcp_plugin.client.exchange import (
     BadEndpoint,
     Exchange,
     ForeignEndpoint,
+    NotMessage,
     RequestFailed,
 )
 from pflow_mcp_plugin.client.http_requests import (
@@ -125,15 +126,28 @@ class SseTransport:
     def _take(self, value: Any) -> None:
         from mcp.shared.message import SessionMessage
 
-        message = as_message(value, self._asked)
+        message = as_message(value, ())
         if message is None:
-            return  # the deadline of the request says what is missing
+            if isinstance(value, dict) and "method" not in value:
+                self._settle(value.get("id"), NotMessage())
+            return
         self._incoming.put(SessionMessage(message))
         if not hasattr(message, "method"):
-            self.unmatched += message.id not in self._asked
-            answered = self._waiting.get(message.id)
-            if answered is not None and not answered.done():
-                answered.set_result(None)
+            self._settle(message.id)
+
+    def _settle(self, reply_to: object, error: Exception | None = None) -> None:
+        """Let the request that a reply is for go on; what is for nobody is counted."""
+        from mcp.shared.dispatcher import coerce_request_id
+
+        request_id = coerce_request_id(reply_to) if isinstance(reply_to, int | str) else -1
+        answered = self._waiting.get(request_id)
+        self.unmatched += request_id not in self._asked
+        if answered is None or answered.done():
+            return
+        if error is None:
+            answered.set_result(None)
+        else:
+            answered.set_exception(RequestFailed(Exchange(error=error)))
 
     async def send(self, message: SessionMessage) -> None:
         """Post one message; a request's answer is handed on before this returns.

@@ -19,6 +19,7 @@ from typing import Any
 import attrs
 import httpx2
 from anyio import ClosedResourceError
+from mcp.shared.dispatcher import coerce_request_id
 from mcp.shared.message import ClientMessageMetadata, SessionMessage
 from mcp_types import JSONRPCError, JSONRPCMessage, JSONRPCRequest, JSONRPCResponse
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
@@ -253,9 +254,10 @@ class StreamableHttp:
             raise RequestFailed(Exchange(error=NotMessage()))
         answers = False
         if isinstance(message, JSONRPCResponse | JSONRPCError):
-            if message.id is None and request is not None:  # refused before the server had read the id
-                message.id = request.id
-            answers = request is not None and message.id in (request.id, str(request.id))
+            if request is not None:
+                # Refused before the server had read the id of the request, it is null.
+                message.id = request.id if message.id is None else message.id
+                answers = coerce_request_id(message.id) == request.id
             self.unmatched += not answers
         self._incoming.put(SessionMessage(message))
         return answers

@@ -195,6 +195,15 @@ def test_an_answer_with_a_wrong_id_counts_as_none(pool, serve):
         pool.call(launch(serve(script), call_timeout=1), ACT)
 
 
+def test_a_reply_whose_id_came_back_as_text_is_the_answer(pool, serve):
+    async def quote(request: Request, reply: Reply) -> None:
+        await reply.status(202)
+        await script.answer(request, {"content": []}, request_id=str(request.message["id"]))
+
+    script = Streaming(quote)
+    assert pool.call(launch(serve(script), call_timeout=10), ACT).content == ()
+
+
 def test_an_event_that_is_no_json_is_said_to_be_none(pool, serve):
     async def babble(request: Request, reply: Reply) -> None:
         await reply.status(202)

@@ -83,6 +83,18 @@ def test_a_reply_to_another_request_is_not_taken_for_the_answer(pool, serve):
     assert text(pool, web(serve(mixed_up))) == "done"
 
 
+@pytest.mark.parametrize("streamed", [True, False])
+def test_a_reply_whose_id_came_back_as_text_is_the_answer(pool, serve, streamed):
+    async def quote(request: Request, reply: Reply) -> bool:
+        if request.rpc != "tools/call":
+            return False
+        message = {"jsonrpc": "2.0", "id": str(request.message["id"]), "result": DONE}
+        await (reply.events(event(message)) if streamed else reply.json(message))
+        return True
+
+    assert text(pool, web(serve(quote))) == "done"
+
+
 def test_an_error_without_an_id_is_that_of_the_request(pool, serve):
     async def nameless(request: Request, reply: Reply) -> bool:
         error = {"code": -32000, "message": "too heavy"}

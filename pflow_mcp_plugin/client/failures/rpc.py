@@ -11,7 +11,6 @@ from pflow_mcp_plugin.client.failures.evidence import (
     Evidence,
     failure,
     in_words,
-    invalid_json,
     leaves,
     not_message,
 )
@@ -30,10 +29,8 @@ _PARSE_ERROR = -32700
 _CLOSED = "Connection closed"
 """What the SDK says to those that wait, when it notices before the transport does."""
 _UNPARSED = "Failed to parse "
-"""How the SDK begins when it could not read an answer, rather than the server a request."""
+"""How `messages` begins when it could not read an answer, rather than the server a request."""
 _NO_WORDS = "it gives no reason"
-_JSON_FAULT = re.compile(r"Invalid JSON: (.*?) \[type=json_invalid", re.DOTALL)
-"""What pydantic says then, unless it was JSON and no message."""
 _NEVER_BEGUN = {_METHOD_NOT_FOUND, _INVALID_PARAMS, -32020, -32021, -32022}
 """With the last three a server refuses headers, capabilities and the version of a request."""
 _UNKNOWN_TOOL = {_METHOD_NOT_FOUND, _INVALID_PARAMS}
@@ -101,7 +98,7 @@ def _from_rpc(error: Any, evidence: Evidence) -> McpError:
             f"Server {name} closed the connection", evidence, retryable=unsent, next_step=step, code=code
         )
     if code == _PARSE_ERROR and text.startswith(_UNPARSED):
-        return _unparsed(text, evidence)
+        return not_message(evidence)
     if evidence.calling and code in _UNKNOWN_TOOL and says_tool_is_gone(text, evidence.tool):
         return tool_gone(evidence.where, code=code)
     known = {_METHOD_NOT_FOUND: "Method not found", _INVALID_PARAMS: "Invalid params"}.get(code)
@@ -118,13 +115,6 @@ def _from_rpc(error: Any, evidence: Evidence) -> McpError:
     )
     failed.action = {_RESOURCE_NOT_FOUND: "resource_missing", _REQUEST_TIMEOUT: "timeout"}.get(code, "error")
     return failed
-
-
-def _unparsed(text: str, evidence: Evidence) -> McpError:
-    fault = _JSON_FAULT.search(text)
-    if fault is not None:
-        return invalid_json(evidence.exchange.body or "an event", evidence, fault[1])
-    return not_message(evidence)
 
 
 def _bounded(data: Any, evidence: Evidence) -> Any:
