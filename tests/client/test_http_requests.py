@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import httpx2
 import pytest
 from http_server import FaultServer, Reply, Request
 
+from pflow_mcp_plugin.client.exchange import Exchange, RequestFailed
+from pflow_mcp_plugin.client.failures import Evidence, explain
 from pflow_mcp_plugin.client.http_requests import is_same_origin
 from pflow_mcp_plugin.errors import ConnectionFailed
 from pflow_mcp_plugin.exchange import Launch
@@ -41,3 +44,12 @@ def test_a_redirect_leads_three_times_at_most_and_never_with_another_name(pool, 
     followed = location == "/elsewhere" or location.startswith("http://{")
     assert len(server.requests) == (4 if followed else 1)
     assert not any("authorization" in request.headers for request in server.requests)
+
+
+def test_a_failure_that_was_handled_before_is_not_told_as_the_cause():
+    earlier, later = RequestFailed(Exchange()), httpx2.ReadError("reset")
+    earlier.__cause__, later.__context__ = ConnectionRefusedError(), earlier
+    exchange = Exchange(error=later)
+    server = Server(name="web", transport="http", url="http://127.0.0.1/mcp")
+    evidence = Evidence(server=server, phase="handshake", exchange=exchange)
+    assert "broke off: ReadError reset" in str(explain(RequestFailed(exchange), evidence))

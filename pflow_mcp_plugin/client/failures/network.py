@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import ssl
+from itertools import takewhile
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -14,6 +15,7 @@ from pflow_mcp_plugin.client.exchange import (
     ForeignEndpoint,
     InvalidJson,
     NotMessage,
+    RequestFailed,
     TooLarge,
 )
 from pflow_mcp_plugin.client.failures.evidence import Evidence, causes, failure, invalid_json, not_message
@@ -44,7 +46,8 @@ def from_network(evidence: Evidence, error: BaseException) -> McpError | None:
         return _cut(noted, evidence)
     if noted is None:
         return None
-    chain = list(causes(noted))
+    # What failed before, and was handled, is in the chain too: the probe, before the handshake.
+    chain = list(takewhile(lambda cause: not isinstance(cause, RequestFailed), causes(noted)))
     return _unreachable(chain, evidence) or _from_tls(chain, evidence) or _broken_off(noted, evidence)
 
 
