@@ -40,7 +40,9 @@ _BY_PROCESS = "client/failures/process.py"
 _BY_MESSAGES = "client/messages.py"
 _BY_CONNECTION = "client/connection.py"
 _BY_STATUS = "client/failures/status.py"
-_BY_KEEPING = "client/keeping.py"
+_BY_HTTP = "client/streamable_http.py"
+_BY_HTTP_REQUESTS = "client/http_requests.py"
+_BY_RETRY_AFTER = "client/retry_after.py"
 _VERIFIED = 'verify=_trusting_nobody() if local and url.scheme == "http" else tls_context(os.environ),'
 
 GUARDS = (
@@ -71,8 +73,8 @@ GUARDS = (
     Guard(
         12,
         _BY_PIPES,
-        "                transport.abort()\n                on_unsent()",
-        "                pass",
+        "                transport.abort()\n                raise error from Undelivered()",
+        "                raise",
     ),
     Guard(13, "client/ending.py", "self._process.signal_group(signal.SIGKILL)", "pass"),
     Guard(13, "client/spawning.py", "os.killpg(self.pid, number)", "os.kill(self.pid, number)"),
@@ -93,7 +95,7 @@ GUARDS = (
     Guard(21, "client/listing.py", "if cursor in seen:", "if False:"),
     Guard(21, "client/listing.py", "_MAX_PAGES = 100", "_MAX_PAGES = 1000"),
     Guard(22, "client/listing.py", "for tool in self.raw if", "for tool in self.raw if True or"),
-    Guard(23, "client/session.py", "raw = self._screen(raw)", "pass"),
+    Guard(23, "client/session.py", "self._screen(raw) if", "raw if"),
     Guard(24, "execution/validation.py", "budgets[-1].spend()", "pass"),
     Guard(
         25,
@@ -139,7 +141,7 @@ GUARDS = (
         "pass",
     ),
     Guard(33, "discovery/catalog.py", "return content.info.era if content and same else None", "return None"),
-    Guard(34, "client/negotiation.py", "asyncio.timeout(patience)", "asyncio.timeout(None)"),
+    Guard(34, "client/negotiation.py", "min(patience, DISCOVER_TIMEOUT_SECONDS)", "None"),
     Guard(34, "discovery/catalog.py", "return content.info.era if content and same else None", "return None"),
     Guard(35, "client/failures/network.py", "isinstance(cause, ConnectionRefusedError)", "False"),
     Guard(36, "client/failures/network.py", "isinstance(cause, socket.gaierror)", "False"),
@@ -158,26 +160,33 @@ GUARDS = (
     ),
     Guard(41, _BY_STATUS, 'if challenge.get("error") != "insufficient_scope" and not scope:', "if True:"),
     Guard(42, _BY_STATUS, "if status in (HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED):", "if False:"),
-    Guard(43, _BY_KEEPING, "exchange.session_lost = in_session and", "exchange.session_lost = False and"),
+    Guard(43, _BY_HTTP_REQUESTS, "session_lost=lost,", "session_lost=False,"),
     Guard(43, "client/pool.py", "if lost and not safe_to_repeat:", "if False:"),
-    Guard(44, _BY_KEEPING, "if pause is not None:", "if False:"),
-    Guard(44, _BY_KEEPING, "asyncio.get_running_loop().time() + seconds >= end", "False"),
+    Guard(44, _BY_RETRY_AFTER, "        if seconds is None:\n            raise", "        raise"),
+    Guard(44, _BY_RETRY_AFTER, "asyncio.get_running_loop().time() + seconds >= end", "False"),
     Guard(45, "redaction.py", "return text if self._pattern is None else", "return text or"),
     Guard(46, _BY_STATUS, "if status < HTTPStatus.BAD_REQUEST:", "if False:"),
-    Guard(47, "client/eventstream.py", "        self._exchange.cut = True", "        pass"),
-    Guard(48, _BY_KEEPING, "exchange.resumes < _MAX_RESUMES", "True"),
-    Guard(49, "client/eventstream.py", "self._clamp.feed(chunk)", "chunk"),
-    Guard(50, "client/eventstream.py", "if self._event_size > self._limit:", "if False:"),
-    Guard(51, _BY_KEEPING, "if len(content) > limit:", "if False:"),
+    Guard(
+        47, _BY_HTTP, "raise RequestFailed(Exchange(cut=True, error=stream.error, resumes=resumes))", "return"
+    ),
+    Guard(48, _BY_HTTP, "while resumes < left and stream.event_id:", "while stream.event_id:"),
+    Guard(49, _BY_HTTP, "self.pause = granted_pause(event.retry)", "self.pause = event.retry / 1000"),
+    Guard(50, _BY_HTTP_REQUESTS, "max_event_size=limit", "max_event_size=None"),
+    Guard(51, _BY_HTTP_REQUESTS, "if len(content) > limit:", "if False:"),
     Guard(
         52,
-        _BY_KEEPING,
-        "except (httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError, TooLarge) as error:",
+        _BY_HTTP_REQUESTS,
+        "except (*NETWORK_ERRORS, TooLarge) as error:",
         "except TooLarge as error:",
     ),
-    Guard(53, _BY_KEEPING, "with anyio.fail_after(seconds):", "with anyio.fail_after(None):"),
+    Guard(
+        53,
+        _BY_HTTP,
+        "async with asyncio.timeout(seconds) as deadline:",
+        "async with asyncio.timeout(None) as deadline:",
+    ),
     Guard(54, _BY_STATUS, 'if kind == "text/html":', "if False:"),
-    Guard(55, _BY_KEEPING, "exchange.replies += 1", "pass"),
+    Guard(55, _BY_HTTP, "self.unmatched += not answers", "pass"),
     Guard(57, "config/store.py", "with storage.locked(self.path):", "if True:", "config"),
     Guard(58, "storage/files.py", "    sweep(target.parent)\n", "", "config"),
     Guard(
