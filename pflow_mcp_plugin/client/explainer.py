@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import attrs
 
 from pflow_mcp_plugin.client.deadlines import Deadline
+from pflow_mcp_plugin.client.exception_chain import causes, in_words, leaves
 from pflow_mcp_plugin.client.exchange import Exchange, RequestFailed, Undelivered
-from pflow_mcp_plugin.client.failures import Evidence, causes, explain, in_words, leaves
+from pflow_mcp_plugin.client.failures import Evidence, explain
 from pflow_mcp_plugin.client.stderr_files import StderrFiles
 from pflow_mcp_plugin.errors import McpError, Phase
 from pflow_mcp_plugin.exchange import Launch

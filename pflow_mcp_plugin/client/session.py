@@ -40,8 +40,8 @@ from mcp_types.methods import validate_server_result
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
 from pydantic import TypeAdapter, ValidationError, WrapValidator
 
+from pflow_mcp_plugin.client.exception_chain import in_words
 from pflow_mcp_plugin.client.exchange import RequestFailed, Undelivered
-from pflow_mcp_plugin.client.failures import in_words
 from pflow_mcp_plugin.client.questions import Questions
 from pflow_mcp_plugin.client.retry_after import patiently
 from pflow_mcp_plugin.client.sdk_internals import OpenSession, ScreeningDispatcher

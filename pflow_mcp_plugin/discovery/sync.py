@@ -131,7 +131,7 @@ def _sync_one(name: str, store: ServerStore, catalog: Catalog, pool: Lister, loo
 
 
 def _unforeseen(name: str, error: Exception) -> McpError:
-    from pflow_mcp_plugin.client.failures import in_words
+    from pflow_mcp_plugin.client.exception_chain import in_words
 
     failure = ConnectionFailed(
         f"Something went wrong in the sync of server {name} that pflow does not know: {in_words(error)}",

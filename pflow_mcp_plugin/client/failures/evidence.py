@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -128,12 +128,6 @@ def not_message(evidence: Evidence) -> McpError:
     )
 
 
-def in_words(error: BaseException) -> str:
-    """Return what an exception that nobody foresaw says, for people: its words, then its kind."""
-    kind, text = type(error).__name__, " ".join(str(error).split())[:_SHOWN]
-    return f"{text} ({kind})" if text else kind
-
-
 def _stderr_note(evidence: Evidence) -> tuple[list[str], str]:
     """Return the lines about stderr, and the file with all of it where they show only a part."""
     redacted = evidence.redactor.text(evidence.stderr)
@@ -145,19 +139,3 @@ def _stderr_note(evidence: Evidence) -> tuple[list[str], str]:
     file = "" if path is None else str(path)
     heading = f"Its last words on stderr (in full: {file}):" if file else "Its last words on stderr:"
     return [heading, *(f"  {line}" for line in shown.lines)], file
-
-
-def leaves(error: BaseException) -> Iterator[BaseException]:
-    """Yield the exceptions inside nested exception groups."""
-    if isinstance(error, BaseExceptionGroup):
-        for inner in error.exceptions:
-            yield from leaves(inner)
-    else:
-        yield error
-
-
-def causes(error: BaseException | None) -> Iterator[BaseException]:
-    """Yield an exception and what it came from, down to the first."""
-    while error is not None:
-        yield from leaves(error)
-        error = error.__cause__ or error.__context__

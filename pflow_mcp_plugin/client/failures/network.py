@@ -8,6 +8,7 @@ from itertools import takewhile
 from typing import Any
 from urllib.parse import urlsplit
 
+from pflow_mcp_plugin.client.exception_chain import causes
 from pflow_mcp_plugin.client.exchange import (
     AnswerTooSlow,
     BadEndpoint,
@@ -18,7 +19,7 @@ from pflow_mcp_plugin.client.exchange import (
     RequestFailed,
     TooLarge,
 )
-from pflow_mcp_plugin.client.failures.evidence import Evidence, causes, failure, invalid_json, not_message
+from pflow_mcp_plugin.client.failures.evidence import Evidence, failure, invalid_json, not_message
 from pflow_mcp_plugin.errors import DeadlineExceeded, McpError
 
 _SHOWN = 200

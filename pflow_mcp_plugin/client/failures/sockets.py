@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from pflow_mcp_plugin.client.failures.evidence import Evidence, failure, leaves
+from pflow_mcp_plugin.client.exception_chain import leaves
+from pflow_mcp_plugin.client.failures.evidence import Evidence, failure
 from pflow_mcp_plugin.errors import McpError
 
 
