@@ -23,7 +23,7 @@ from pflow_mcp_plugin.client.explainer import Explainer
 from pflow_mcp_plugin.client.listing import ToolPages
 from pflow_mcp_plugin.client.processes import group_memory_mb
 from pflow_mcp_plugin.client.questions import Ask, Questions
-from pflow_mcp_plugin.client.retry_after import patiently
+from pflow_mcp_plugin.client.retry_after import with_retry_after
 from pflow_mcp_plugin.client.transports import is_remote, over_http, over_lines
 from pflow_mcp_plugin.errors import ConnectionFailed, DeadlineExceeded, McpError, Phase, Where
 from pflow_mcp_plugin.exchange import CallResult, Launch, Listing, ToolCall
@@ -329,7 +329,7 @@ class Connection:
                     self._era,
                     patience=self._server.startup_timeout / _PROBE_SHARE,
                 )
-                await patiently(negotiated, deadline.when)
+                await with_retry_after(negotiated, deadline.when)
                 self.timings["handshake"] = _since(handshake)
                 self.info = describe(session)
                 dispatcher.version = self.info.protocol
