@@ -196,7 +196,7 @@ def _program_advice(server: Server) -> Iterator[Problem]:
 
 
 def _program_step(command: str, path: str) -> str:
-    from pflow_mcp_plugin.client.spawning import closest_program
+    from pflow_mcp_plugin.client.process.spawning import closest_program
 
     program, _, rest = command.partition(" ")
     if rest:

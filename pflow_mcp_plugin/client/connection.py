@@ -16,27 +16,27 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from pflow_mcp_plugin.client import installation
 from pflow_mcp_plugin.client.deadlines import Bounds, Deadline, DeadlinePassed, bounded
-from pflow_mcp_plugin.client.ending import see_through
-from pflow_mcp_plugin.client.exchange import RequestFailed
-from pflow_mcp_plugin.client.explainer import Explainer
-from pflow_mcp_plugin.client.installation import start_deadline
-from pflow_mcp_plugin.client.listing import ToolPages
-from pflow_mcp_plugin.client.processes import group_memory_mb
-from pflow_mcp_plugin.client.questions import Ask, Questions
-from pflow_mcp_plugin.client.retry_after import with_retry_after
-from pflow_mcp_plugin.client.stderr_files import StderrFiles
-from pflow_mcp_plugin.client.transports import is_remote, over_http, over_lines
+from pflow_mcp_plugin.client.elicitation import Ask, Elicitation
+from pflow_mcp_plugin.client.failures.explainer import Explainer
+from pflow_mcp_plugin.client.pagination import ToolPages
+from pflow_mcp_plugin.client.process import installation
+from pflow_mcp_plugin.client.process.installation import start_deadline
+from pflow_mcp_plugin.client.process.memory import group_memory_mb
+from pflow_mcp_plugin.client.process.shutdown import see_through
+from pflow_mcp_plugin.client.process.stderr_files import StderrFiles
+from pflow_mcp_plugin.client.request_failures import RequestFailed
+from pflow_mcp_plugin.client.transport.retry_after import with_retry_after
+from pflow_mcp_plugin.client.transport.selection import is_remote, over_http, over_lines
 from pflow_mcp_plugin.errors import ConnectionFailed, DeadlineExceeded, McpError, Phase, Where
 from pflow_mcp_plugin.exchange import CallResult, Launch, Listing, ToolCall
 from pflow_mcp_plugin.types import ServerInfo
 
 if TYPE_CHECKING:
+    from pflow_mcp_plugin.client.process.spawning import ServerProcess
     from pflow_mcp_plugin.client.session import Dispatcher, Session
-    from pflow_mcp_plugin.client.sockets import SocketTransport
-    from pflow_mcp_plugin.client.spawning import ServerProcess
-    from pflow_mcp_plugin.client.stdio import StdioTransport
+    from pflow_mcp_plugin.client.transport.sockets import SocketTransport
+    from pflow_mcp_plugin.client.transport.stdio import StdioTransport
 
 OnProgress = Callable[[float, float | None, str | None], None]
 
@@ -71,7 +71,7 @@ class Connection:
         self._server = launch.server
         self._process = process
         self._warn = warn
-        self._questions = Questions(ask, warn)
+        self._questions = Elicitation(ask, warn)
         self._phase: Phase = "start" if process is not None else "connect"
         self._lines: StdioTransport | SocketTransport | None = None
         self._session: Session | None = None

@@ -15,7 +15,7 @@ from mcp_types import INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, UNSUPPO
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
-from pflow_mcp_plugin.client.exchange import RequestFailed
+from pflow_mcp_plugin.client.request_failures import RequestFailed
 from pflow_mcp_plugin.client.session import Dispatcher, Session
 from pflow_mcp_plugin.contract.problems import PortableError
 

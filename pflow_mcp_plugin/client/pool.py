@@ -15,12 +15,12 @@ from contextlib import ExitStack, suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from pflow_mcp_plugin.client.loop import awaited, background_loop
-from pflow_mcp_plugin.client.reaper import Reaper, shared_reaper
-from pflow_mcp_plugin.client.reaper_process import end_marked
-from pflow_mcp_plugin.client.slot import Slot, closed
-from pflow_mcp_plugin.client.spawning import ServerProcess, spawn
-from pflow_mcp_plugin.client.stderr_files import StderrFiles
+from pflow_mcp_plugin.client.background_loop import awaited, background_loop
+from pflow_mcp_plugin.client.process.reaper import Reaper, shared_reaper
+from pflow_mcp_plugin.client.process.reaper_process import end_marked
+from pflow_mcp_plugin.client.process.spawning import ServerProcess, spawn
+from pflow_mcp_plugin.client.process.stderr_files import StderrFiles
+from pflow_mcp_plugin.client.supervisor import Supervisor, closed
 from pflow_mcp_plugin.errors import CallFailed, ConnectionFailed, McpError, Where
 from pflow_mcp_plugin.exchange import CallResult, Launch, Listing, ToolCall
 from pflow_mcp_plugin.redaction import Redactor
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pflow_mcp_plugin.client.connection import Connection
-    from pflow_mcp_plugin.client.questions import Ask
+    from pflow_mcp_plugin.client.elicitation import Ask
 
     OnProgress = Callable[[float, float | None, str | None], None]
 
@@ -63,7 +63,7 @@ class Pool:
         self._pid = os.getpid()
         self._number = next(_numbers)
         self._lock = threading.Lock()
-        self._slots: dict[str, Slot] = {}
+        self._supervisors: dict[str, Supervisor] = {}
         self._calls: set[Task[Any]] = set()
         self._loop: AbstractEventLoop | None = None
         self._reaper: Reaper | None = None
@@ -79,9 +79,9 @@ class Pool:
 
     def prepare(self, launch: Launch) -> None:
         """Start a server and connect to it in the background; a failure shows when it is used."""
-        slot = self._slot(launch)
-        if slot.start():
-            self._submit(slot.begin(), launch)
+        supervisor = self._supervisor(launch)
+        if supervisor.start():
+            self._submit(supervisor.begin(), launch)
 
     def call(
         self,
@@ -136,7 +136,7 @@ class Pool:
     def changed_lists(self) -> list[Launch]:
         """Return the servers that said, since they were connected, that their tools have changed."""
         with self._lock:
-            return [slot.launch for slot in self._slots.values() if slot.list_changed]
+            return [supervisor.launch for supervisor in self._supervisors.values() if supervisor.list_changed]
 
     def close(self) -> None:
         """End every server; safe to call twice, and from any thread.
@@ -150,13 +150,13 @@ class Pool:
                 return
             self._closed = True
         try:
-            for slot in self._slots.values():
-                slot.shut()
+            for supervisor in self._supervisors.values():
+                supervisor.shut()
             if self._loop is not None and background_loop.serving:
                 self._await_end(self._submit_last(self._close_all()))
             else:  # no connection was begun, and none will be
-                for slot in self._slots.values():
-                    slot.abandon()
+                for supervisor in self._supervisors.values():
+                    supervisor.abandon()
         finally:
             self._release()
 
@@ -176,9 +176,9 @@ class Pool:
         *,
         safe_to_repeat: bool = True,
     ) -> T:
-        slot = self._slot(launch)
-        slot.start()  # here, not on the loop: the process starts while the SDK loads
-        future = self._submit(self._run(slot, run, safe_to_repeat=safe_to_repeat), launch)
+        supervisor = self._supervisor(launch)
+        supervisor.start()  # here, not on the loop: the process starts while the SDK loads
+        future = self._submit(self._run(supervisor, run, safe_to_repeat=safe_to_repeat), launch)
         try:
             return awaited(future)
         except CancelledError:
@@ -188,7 +188,11 @@ class Pool:
             raise
 
     async def _run(
-        self, slot: Slot, run: Callable[[Connection], Coroutine[Any, Any, T]], *, safe_to_repeat: bool
+        self,
+        supervisor: Supervisor,
+        run: Callable[[Connection], Coroutine[Any, Any, T]],
+        *,
+        safe_to_repeat: bool,
     ) -> T:
         """Note a call, so that the end of the pool is the end of it."""
         import asyncio
@@ -197,32 +201,36 @@ class Pool:
         assert task is not None  # noqa: S101 - a coroutine is run by one
         self._calls.add(task)
         try:
-            return await self._repeated(slot, run, safe_to_repeat=safe_to_repeat)
+            return await self._repeated(supervisor, run, safe_to_repeat=safe_to_repeat)
         finally:
             self._calls.discard(task)
 
     async def _repeated(
-        self, slot: Slot, run: Callable[[Connection], Coroutine[Any, Any, T]], *, safe_to_repeat: bool
+        self,
+        supervisor: Supervisor,
+        run: Callable[[Connection], Coroutine[Any, Any, T]],
+        *,
+        safe_to_repeat: bool,
     ) -> T:
         """Run on a live connection; once more on a new one if nothing was sent over the first.
 
         A server that lost the session is connected to anew in any case; what had been sent to it
         goes again only if that does no harm.
         """
-        connection = await slot.connection()
+        connection = await supervisor.connection()
         try:
             return await run(connection)
         except McpError as error:
             lost = error.facts.get("session_lost", False)
             if lost and not safe_to_repeat:
                 with suppress(McpError):
-                    await slot.connection()
+                    await supervisor.connection()
                 raise
             if not lost and (connection.alive or error.ran != "not ran" or not error.retryable):
                 raise
-        return await run(await slot.connection())
+        return await run(await supervisor.connection())
 
-    def _slot(self, launch: Launch) -> Slot:
+    def _supervisor(self, launch: Launch) -> Supervisor:
         if os.getpid() != self._pid:
             raise _forked(launch)
         require_safe(launch.server)
@@ -230,9 +238,11 @@ class Pool:
         with self._lock:
             if self._closed:
                 raise closed(launch)
-            if launch.key not in self._slots:
-                self._slots[launch.key] = Slot(launch, self._spawn, self._tell, self._ask, self._files)
-            return self._slots[launch.key]
+            if launch.key not in self._supervisors:
+                self._supervisors[launch.key] = Supervisor(
+                    launch, self._spawn, self._tell, self._ask, self._files
+                )
+            return self._supervisors[launch.key]
 
     def _tell(self, text: str) -> None:
         """Warn, from the loop's thread: whoever listens there must not break a connection."""
@@ -284,7 +294,7 @@ class Pool:
     async def _close_all(self) -> None:
         import asyncio
 
-        await asyncio.gather(*(slot.close() for slot in self._slots.values()))
+        await asyncio.gather(*(supervisor.close() for supervisor in self._supervisors.values()))
         if self._calls:
             _, left = await asyncio.wait(self._calls, timeout=_LAST_WORDS_SECONDS)
             for task in left:

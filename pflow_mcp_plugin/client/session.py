@@ -40,11 +40,11 @@ from mcp_types.methods import validate_server_result
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
 from pydantic import TypeAdapter, ValidationError, WrapValidator
 
+from pflow_mcp_plugin.client.elicitation import Elicitation
 from pflow_mcp_plugin.client.exception_chain import in_words
-from pflow_mcp_plugin.client.exchange import RequestFailed, Undelivered
-from pflow_mcp_plugin.client.questions import Questions
-from pflow_mcp_plugin.client.retry_after import with_retry_after
+from pflow_mcp_plugin.client.request_failures import RequestFailed, Undelivered
 from pflow_mcp_plugin.client.sdk_internals import OpenSession, ScreeningDispatcher
+from pflow_mcp_plugin.client.transport.retry_after import with_retry_after
 from pflow_mcp_plugin.types import ServerInfo
 
 # The SDK logs tracebacks of what our errors say better; without a handler Python prints them.
@@ -164,7 +164,7 @@ class Session(OpenSession):
         self,
         dispatcher: Dispatcher,
         client_version: str,
-        questions: Questions,
+        questions: Elicitation,
         on_list_changed: Callable[[], None],
     ) -> None:
         super().__init__(
@@ -210,7 +210,7 @@ class Session(OpenSession):
 def open_session(
     streams: tuple[Any, Any],
     client_version: str,
-    questions: Questions,
+    questions: Elicitation,
     on_list_changed: Callable[[], None] = lambda: None,
 ) -> tuple[Session, Dispatcher]:
     """Return a session over a transport's streams, not entered yet."""

@@ -66,7 +66,7 @@ def read(
 
 def failure(result: CallResult, where: Where, blanks: Blanks) -> McpError:
     """Return the failure that a tool reports, in its own words; variables without a value are named."""
-    from pflow_mcp_plugin.client.failures.rpc import says_tool_is_gone
+    from pflow_mcp_plugin.client.failures.json_rpc import says_tool_is_gone
 
     texts = (block.get("text") for block in result.content if block.get("type") == "text")
     words = "\n".join(text.strip() for text in texts if isinstance(text, str)).strip()

@@ -6,9 +6,9 @@ import httpx2
 import pytest
 from http_server import FaultServer, Reply, Request
 
-from pflow_mcp_plugin.client.exchange import Exchange, RequestFailed
 from pflow_mcp_plugin.client.failures import Evidence, explain
-from pflow_mcp_plugin.client.http_requests import is_same_origin
+from pflow_mcp_plugin.client.request_failures import Exchange, RequestFailed
+from pflow_mcp_plugin.client.transport.http_requests import is_same_origin
 from pflow_mcp_plugin.errors import ConnectionFailed
 from pflow_mcp_plugin.exchange import Launch
 from pflow_mcp_plugin.types import Server

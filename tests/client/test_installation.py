@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from pflow_mcp_plugin.client import Pool, installation
+from pflow_mcp_plugin.client import Pool
+from pflow_mcp_plugin.client.process import installation
 from pflow_mcp_plugin.errors import ConnectionFailed
 from pflow_mcp_plugin.exchange import Launch
 from pflow_mcp_plugin.types import Server
@@ -92,7 +93,7 @@ def test_the_end_of_a_run_lets_an_installation_undo_what_it_did(
     with Pool(print) as pool:
         pool.prepare(npx(60))
         deadline = time.monotonic() + 20
-        while not log.exists() or not pool._slots or not begun(pool):
+        while not log.exists() or not pool._supervisors or not begun(pool):
             assert time.monotonic() < deadline
             time.sleep(0.01)
     assert log.read_text() == "rolled back"
@@ -100,4 +101,4 @@ def test_the_end_of_a_run_lets_an_installation_undo_what_it_did(
 
 def begun(pool: Pool) -> bool:
     """Whether the server is being connected to."""
-    return any(slot._opening is not None for slot in pool._slots.values())
+    return any(supervisor._opening is not None for supervisor in pool._supervisors.values())

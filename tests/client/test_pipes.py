@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from pflow_mcp_plugin.client.exchange import Undelivered
-from pflow_mcp_plugin.client.pipes import PipeWriter
+from pflow_mcp_plugin.client.request_failures import Undelivered
+from pflow_mcp_plugin.client.transport.pipes import PipeWriter
 
 _MUCH = b"x" * 1_000_000 + b"\n"
 

@@ -17,11 +17,11 @@ from typing import Any
 import pytest
 
 from pflow_mcp_plugin.client import Pool
-from pflow_mcp_plugin.client.loop import background_loop
-from pflow_mcp_plugin.client.reaper import shared_reaper
-from pflow_mcp_plugin.client.reaper_process import marked_processes
-from pflow_mcp_plugin.client.spawning import ServerProcess, spawn
-from pflow_mcp_plugin.client.transports import over_lines
+from pflow_mcp_plugin.client.background_loop import background_loop
+from pflow_mcp_plugin.client.process.reaper import shared_reaper
+from pflow_mcp_plugin.client.process.reaper_process import marked_processes
+from pflow_mcp_plugin.client.process.spawning import ServerProcess, spawn
+from pflow_mcp_plugin.client.transport.selection import over_lines
 from pflow_mcp_plugin.errors import CallFailed, ConnectionFailed
 from pflow_mcp_plugin.exchange import CallResult, Launch, ToolCall
 from pflow_mcp_plugin.types import Server
@@ -197,10 +197,10 @@ def test_a_process_that_another_thread_starts_beside_an_opening_is_not_lost(
     monkeypatch.setattr(Pool, "_spawn", meddled_with)
     launch = Launch(server=Server(name="bad", command=sys.executable, args=("-c", "raise SystemExit(3)")))
     with Pool(print) as pool:
-        slot = pool._slot(launch)
-        beside = threading.Thread(target=slot.start)
+        supervisor = pool._supervisor(launch)
+        beside = threading.Thread(target=supervisor.start)
         with pytest.raises(ConnectionFailed):
-            pool._submit(slot.connection(), launch).result(60)
+            pool._submit(supervisor.connection(), launch).result(60)
         beside.join(60)
     assert [process.popen.returncode is None for process in started] == [False] * len(started)
 
@@ -212,7 +212,7 @@ def test_a_failure_in_the_background_shows_at_the_first_use_and_the_next_starts_
     launch = Launch(server=server)
     with Pool(print) as pool:
         pool.prepare(launch)
-        wait_until(lambda: not marked_processes(f"{os.getpid()}-") and pool._slots[launch.key]._failure)
+        wait_until(lambda: not marked_processes(f"{os.getpid()}-") and pool._supervisors[launch.key]._failure)
         for count in (1, 2):
             with pytest.raises(ConnectionFailed, match="exited 3"):
                 pool.info(launch)
@@ -279,7 +279,7 @@ def test_the_loop_imports_nothing_once_it_serves_a_started_server(demo: Launch) 
 IMPORTS_OF_THE_LOOP = """
 import sys, threading
 from pflow_mcp_plugin.client import Pool
-from pflow_mcp_plugin.client.loop import background_loop
+from pflow_mcp_plugin.client.background_loop import background_loop
 from pflow_mcp_plugin.exchange import Launch, ToolCall
 from pflow_mcp_plugin.types import Server
 

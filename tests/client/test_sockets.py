@@ -17,8 +17,8 @@ from pathlib import Path
 import pytest
 
 from pflow_mcp_plugin.client import Pool
-from pflow_mcp_plugin.client.reaper_process import marked_processes
-from pflow_mcp_plugin.client.sockets import connect
+from pflow_mcp_plugin.client.process.reaper_process import marked_processes
+from pflow_mcp_plugin.client.transport.sockets import connect
 from pflow_mcp_plugin.errors import CallFailed, ConnectionFailed, McpError
 from pflow_mcp_plugin.exchange import CallResult, Launch, ToolCall
 from pflow_mcp_plugin.types import Server

@@ -16,7 +16,7 @@ import attrs
 import pytest
 
 from pflow_mcp_plugin import storage
-from pflow_mcp_plugin.client import Pool, http, session  # noqa: F401 - see SECONDS
+from pflow_mcp_plugin.client import Pool, session  # noqa: F401 - see SECONDS
 from pflow_mcp_plugin.config.store import ServerStore
 from pflow_mcp_plugin.config.where import server_file, tool_folder
 from pflow_mcp_plugin.contract import PflowError

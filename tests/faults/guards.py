@@ -35,35 +35,43 @@ _LOOSE_CONTEXT = (
     "        return context"
 )
 _JOINED_ANEW = "self._begun = BytesIO(self._begun.getvalue() + rest); self._begun.seek(0, 2)"
-_BY_PIPES = "client/pipes.py"
-_BY_PROCESS = "client/failures/process.py"
-_BY_MESSAGES = "client/messages.py"
+_BY_PIPES = "client/transport/pipes.py"
+_BY_PROCESS = "client/failures/exits.py"
+_BY_MESSAGES = "client/transport/messages.py"
 _BY_CONNECTION = "client/connection.py"
-_BY_STATUS = "client/failures/status.py"
-_BY_HTTP = "client/streamable_http.py"
-_BY_HTTP_REQUESTS = "client/http_requests.py"
-_BY_RETRY_AFTER = "client/retry_after.py"
+_BY_STATUS = "client/failures/http_status.py"
+_BY_HTTP = "client/transport/streamable_http.py"
+_BY_HTTP_REQUESTS = "client/transport/http_requests.py"
+_BY_RETRY_AFTER = "client/transport/retry_after.py"
 _VERIFIED = 'verify=_trusting_nobody() if local and url.scheme == "http" else tls_context(os.environ),'
 
 GUARDS = (
-    Guard(1, "client/spawning.py", "if found is None:", "if False:"),
+    Guard(1, "client/process/spawning.py", "if found is None:", "if False:"),
     Guard(
         1,
-        "client/spawning.py",
+        "client/process/spawning.py",
         'near = closest_program(server.command, environment.get("PATH", ""))',
         "near = None",
     ),
     Guard(
-        2, "client/spawning.py", "        _refuse_not_executable(server, environment, where)", "        pass"
+        2,
+        "client/process/spawning.py",
+        "        _refuse_not_executable(server, environment, where)",
+        "        pass",
     ),
-    Guard(2, "client/spawning.py", "if path.is_dir() or not os.access(path, os.X_OK):", "if path.is_dir():"),
+    Guard(
+        2,
+        "client/process/spawning.py",
+        "if path.is_dir() or not os.access(path, os.X_OK):",
+        "if path.is_dir():",
+    ),
     Guard(3, _BY_PROCESS, 'if not evidence.calling and evidence.phase != "list":', "if False:"),
     Guard(4, _BY_MESSAGES, "if self.seen.strays == 1:", "if True:"),
     Guard(4, _BY_MESSAGES, "self.seen.invalid_json = line[:", "_ = line[:"),
     Guard(5, _BY_MESSAGES, "self.seen.unfinished = self._lines.pending", "pass"),
     Guard(6, _BY_MESSAGES, "if not _is_utf8(line):", "if False:"),
-    Guard(7, "client/framing.py", "if size > self._cap:", "if False:"),
-    Guard(7, "client/framing.py", "self._begun.write(rest)", _JOINED_ANEW, "copied"),
+    Guard(7, "client/transport/line_framing.py", "if size > self._cap:", "if False:"),
+    Guard(7, "client/transport/line_framing.py", "self._begun.write(rest)", _JOINED_ANEW, "copied"),
     Guard(8, _BY_CONNECTION, "deadline = asyncio.timeout(", "deadline = asyncio.timeout(None and "),
     Guard(9, _BY_MESSAGES, "self.seen.unmatched += 1", "pass"),
     Guard(10, _BY_MESSAGES, "self._waiting.discard(reply_to)", "pass"),
@@ -76,9 +84,9 @@ GUARDS = (
         "                transport.abort()\n                raise error from Undelivered()",
         "                raise",
     ),
-    Guard(13, "client/ending.py", "self._process.signal_group(signal.SIGKILL)", "pass"),
-    Guard(13, "client/spawning.py", "os.killpg(self.pid, number)", "os.kill(self.pid, number)"),
-    Guard(14, "client/spawning.py", "os.killpg(self.pid, number)", "os.kill(self.pid, number)"),
+    Guard(13, "client/process/shutdown.py", "self._process.signal_group(signal.SIGKILL)", "pass"),
+    Guard(13, "client/process/spawning.py", "os.killpg(self.pid, number)", "os.kill(self.pid, number)"),
+    Guard(14, "client/process/spawning.py", "os.killpg(self.pid, number)", "os.kill(self.pid, number)"),
     Guard(15, "client/pool.py", "end_marked(", "str("),
     Guard(16, _BY_PIPES, "del self._kept[:-_TAIL]", "pass"),
     Guard(17, _BY_PROCESS, "if evidence.returncode is None:", "if True:"),
@@ -91,10 +99,10 @@ GUARDS = (
     Guard(18, _BY_CONNECTION, "                self._stop.set()", "                pass"),
     Guard(18, "client/pool.py", "            future.cancel()  #", "            pass  #", "ctrl"),
     Guard(19, "execution/result.py", "if result.is_error:", "if False:"),
-    Guard(20, "client/failures/rpc.py", "if isinstance(leaf, MCPError):", "if False:"),
-    Guard(21, "client/listing.py", "if cursor in seen:", "if False:"),
-    Guard(21, "client/listing.py", "_MAX_PAGES = 100", "_MAX_PAGES = 1000"),
-    Guard(22, "client/listing.py", "for tool in self.raw if", "for tool in self.raw if True or"),
+    Guard(20, "client/failures/json_rpc.py", "if isinstance(leaf, MCPError):", "if False:"),
+    Guard(21, "client/pagination.py", "if cursor in seen:", "if False:"),
+    Guard(21, "client/pagination.py", "_MAX_PAGES = 100", "_MAX_PAGES = 1000"),
+    Guard(22, "client/pagination.py", "for tool in self.raw if", "for tool in self.raw if True or"),
     Guard(23, "client/session.py", "self._screen(raw) if", "raw if"),
     Guard(24, "execution/validation.py", "budgets[-1].spend()", "pass"),
     Guard(
@@ -111,19 +119,22 @@ GUARDS = (
     ),
     Guard(27, "execution/runtime.py", "return bool(compare(", "return bool(() and ("),
     Guard(27, _BY_CONNECTION, "self.list_changed = True", "pass"),
-    Guard(28, "client/failures/rpc.py", "says_tool_is_gone(text, evidence.tool):", "False:"),
-    Guard(29, "client/questions.py", 'self._warn(f"asks', 'str(f"asks'),
+    Guard(28, "client/failures/json_rpc.py", "says_tool_is_gone(text, evidence.tool):", "False:"),
+    Guard(29, "client/elicitation.py", 'self._warn(f"asks', 'str(f"asks'),
     Guard(
         29,
-        "client/questions.py",
+        "client/elicitation.py",
         "if self._ask is None or not isinstance(params, ElicitRequestFormParams):",
         "if False:",
     ),
     Guard(
-        30, "client/reaper_process.py", "end_groups(watch(lifeline, host_pid))", "watch(lifeline, host_pid)"
+        30,
+        "client/process/reaper_process.py",
+        "end_groups(watch(lifeline, host_pid))",
+        "watch(lifeline, host_pid)",
     ),
-    Guard(30, "client/reaper_process.py", "    end_marked(marker)\n    os._exit", "    os._exit"),
-    Guard(31, "client/brake.py", _BRAKE, "if False:"),
+    Guard(30, "client/process/reaper_process.py", "    end_marked(marker)\n    os._exit", "    os._exit"),
+    Guard(31, "client/restart_limit.py", _BRAKE, "if False:"),
     Guard(
         32,
         "client/pool.py",
@@ -132,11 +143,14 @@ GUARDS = (
     ),
     Guard(32, _BY_PROCESS, "retryable=evidence.exchange.unsent,", ""),
     Guard(
-        33, "client/slot.py", "if connection.unheard or not _died_on_probe(self.launch, error):", "if True:"
+        33,
+        "client/supervisor.py",
+        "if connection.unheard or not _died_on_probe(self.launch, error):",
+        "if True:",
     ),
     Guard(
         33,
-        "client/slot.py",
+        "client/supervisor.py",
         "self.launch = attrs.evolve(self.launch, era=self._connection.info.era)",
         "pass",
     ),
@@ -145,11 +159,11 @@ GUARDS = (
     Guard(34, "discovery/catalog.py", "return content.info.era if content and same else None", "return None"),
     Guard(35, "client/failures/network.py", "isinstance(cause, ConnectionRefusedError)", "False"),
     Guard(36, "client/failures/network.py", "isinstance(cause, socket.gaierror)", "False"),
-    Guard(37, "client/http.py", _VERIFIED, "verify=False,"),
+    Guard(37, "client/transport/http_client.py", _VERIFIED, "verify=False,"),
     Guard(37, "client/failures/network.py", "    18: (", "    -18: ("),
-    Guard(38, "client/http.py", _VERIFIED, "verify=False,"),
+    Guard(38, "client/transport/http_client.py", _VERIFIED, "verify=False,"),
     Guard(38, "client/failures/network.py", "    10: (", "    -10: ("),
-    Guard(39, "client/http.py", _CONTEXT, _LOOSE_CONTEXT),
+    Guard(39, "client/transport/http_client.py", _CONTEXT, _LOOSE_CONTEXT),
     Guard(40, _BY_STATUS, "if status == HTTPStatus.UNAUTHORIZED:", "if False:"),
     Guard(
         40,

@@ -17,7 +17,7 @@ import pytest
 from certificates import Authority
 from http_server import FaultServer, Reply, Request, Script
 
-from pflow_mcp_plugin.client import streamable_http
+from pflow_mcp_plugin.client.transport import streamable_http
 from pflow_mcp_plugin.config.expansion import expand
 from pflow_mcp_plugin.errors import CallFailed, ConnectionFailed, DeadlineExceeded, McpError
 from pflow_mcp_plugin.exchange import Launch, ToolCall

@@ -17,12 +17,12 @@ from types import SimpleNamespace
 import pytest
 
 from pflow_mcp_plugin.client import Pool
-from pflow_mcp_plugin.client.brake import Brake
-from pflow_mcp_plugin.client.exchange import Exchange
 from pflow_mcp_plugin.client.failures import Evidence, explain
-from pflow_mcp_plugin.client.framing import LineBuffer
-from pflow_mcp_plugin.client.pipes import TailReader
-from pflow_mcp_plugin.client.reaper_process import marked_processes
+from pflow_mcp_plugin.client.process.reaper_process import marked_processes
+from pflow_mcp_plugin.client.request_failures import Exchange
+from pflow_mcp_plugin.client.restart_limit import RestartLimit
+from pflow_mcp_plugin.client.transport.line_framing import LineBuffer
+from pflow_mcp_plugin.client.transport.pipes import TailReader
 from pflow_mcp_plugin.discovery.launching import launch as configured
 from pflow_mcp_plugin.errors import (
     CallFailed,
@@ -184,7 +184,7 @@ def test_row_07_a_line_in_pieces_is_copied_once_into_the_buffer_and_once_out(mon
             copied += len(value)
             return value
 
-    monkeypatch.setattr("pflow_mcp_plugin.client.framing.BytesIO", CountingBuffer)
+    monkeypatch.setattr("pflow_mcp_plugin.client.transport.line_framing.BytesIO", CountingBuffer)
     buffer = LineBuffer(cap=1 << 30)
     for _ in range(256):
         assert list(buffer.feed(b"x" * 65_536)) == []
@@ -525,7 +525,7 @@ def test_row_31_a_server_that_crashes_over_and_over_is_started_five_times(bench,
 
 def test_row_31_it_may_start_again_when_three_minutes_have_passed():
     now = [0.0]
-    brake = Brake(lambda: now[0])
+    brake = RestartLimit(lambda: now[0])
     for second in range(5):
         now[0] = second
         brake.start("odd")

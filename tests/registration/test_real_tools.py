@@ -13,7 +13,7 @@ import livemcpbench
 import pytest
 
 from pflow_mcp_plugin.client import Pool
-from pflow_mcp_plugin.client.listing import ToolPages
+from pflow_mcp_plugin.client.pagination import ToolPages
 from pflow_mcp_plugin.config.store import ServerStore
 from pflow_mcp_plugin.discovery import toolfile
 from pflow_mcp_plugin.discovery.catalog import Catalog

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from pflow_mcp_plugin.client.exchange import Exchange
 from pflow_mcp_plugin.client.failures.excerpt import excerpt, plain
+from pflow_mcp_plugin.client.request_failures import Exchange
 from pflow_mcp_plugin.contract import Ran
 from pflow_mcp_plugin.errors import CallFailed, ConnectionFailed, McpError, Phase, Where
 from pflow_mcp_plugin.exchange import Blanks
@@ -17,7 +17,7 @@ from pflow_mcp_plugin.redaction import Redactor
 from pflow_mcp_plugin.types import Server
 
 if TYPE_CHECKING:
-    from pflow_mcp_plugin.client.messages import Observations
+    from pflow_mcp_plugin.client.transport.messages import Observations
 
 _LONGEST_WORDS = 4000
 """Characters of what a server says that go into a message."""

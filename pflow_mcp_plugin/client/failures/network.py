@@ -9,7 +9,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from pflow_mcp_plugin.client.exception_chain import causes
-from pflow_mcp_plugin.client.exchange import (
+from pflow_mcp_plugin.client.failures.evidence import Evidence, failure, invalid_json, not_message
+from pflow_mcp_plugin.client.request_failures import (
     AnswerTooSlow,
     BadEndpoint,
     CertificatesUnreadable,
@@ -19,7 +20,6 @@ from pflow_mcp_plugin.client.exchange import (
     RequestFailed,
     TooLarge,
 )
-from pflow_mcp_plugin.client.failures.evidence import Evidence, failure, invalid_json, not_message
 from pflow_mcp_plugin.errors import DeadlineExceeded, McpError
 
 _SHOWN = 200

@@ -12,7 +12,7 @@ STARTS = 5
 SECONDS = 180.0
 
 
-class Brake:
+class RestartLimit:
     """Counts the starts of one server; allows 5 within 3 minutes.
 
     Args:

@@ -7,7 +7,7 @@ import signal
 from collections.abc import Coroutine
 from typing import Any
 
-from pflow_mcp_plugin.client.spawning import ServerProcess
+from pflow_mcp_plugin.client.process.spawning import ServerProcess
 
 EXIT_GRACE = 2.0
 """Seconds a server has to exit after it was asked to, and again after SIGTERM."""

@@ -15,9 +15,9 @@ from urllib.parse import urlsplit
 import attrs
 import httpx2
 
-from pflow_mcp_plugin.client.exchange import Exchange, InvalidJson, RequestFailed, TooLarge
-from pflow_mcp_plugin.client.http import make_client
-from pflow_mcp_plugin.client.messages import read_json
+from pflow_mcp_plugin.client.request_failures import Exchange, InvalidJson, RequestFailed, TooLarge
+from pflow_mcp_plugin.client.transport.http_client import make_client
+from pflow_mcp_plugin.client.transport.messages import read_json
 from pflow_mcp_plugin.types import Server
 
 if TYPE_CHECKING:

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from pflow_mcp_plugin.client.brake import Brake
-from pflow_mcp_plugin.client.spawning import ServerProcess, require_processes
-from pflow_mcp_plugin.client.transports import is_remote
+from pflow_mcp_plugin.client.process.spawning import ServerProcess, require_processes
+from pflow_mcp_plugin.client.restart_limit import RestartLimit
+from pflow_mcp_plugin.client.transport.selection import is_remote
 from pflow_mcp_plugin.contract import Ran
 from pflow_mcp_plugin.errors import CallFailed, ConnectionFailed, Where
 from pflow_mcp_plugin.exchange import Launch
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
     from asyncio import Task
 
     from pflow_mcp_plugin.client.connection import Connection
-    from pflow_mcp_plugin.client.questions import Ask
-    from pflow_mcp_plugin.client.stderr_files import StderrFiles
+    from pflow_mcp_plugin.client.elicitation import Ask
+    from pflow_mcp_plugin.client.process.stderr_files import StderrFiles
 
 _ABANDON_SECONDS = 1.0
 """How long a process to which nobody ever spoke has to end after SIGTERM."""
 
 
-class Slot:
+class Supervisor:
     """Keeps the one live connection of a server.
 
     Args:
@@ -68,7 +68,7 @@ class Slot:
         self._waiting = 0
         self._connection: Connection | None = None
         self._former: list[Connection] = []
-        self._brake = Brake()
+        self._restarts = RestartLimit()
 
     @property
     def list_changed(self) -> bool:
@@ -235,7 +235,7 @@ class Slot:
         if is_remote(server) or (server.transport != "stdio" and not server.command):
             return None
         require_processes(server)
-        self._brake.start(server.name)
+        self._restarts.start(server.name)
         return self._start_process(self.launch)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import urljoin, urlsplit
 
 from pflow_mcp_plugin.client.failures.evidence import Evidence, failure
-from pflow_mcp_plugin.client.retry_after import retry_after
+from pflow_mcp_plugin.client.transport.retry_after import retry_after
 from pflow_mcp_plugin.errors import McpError
 
 _SNIPPET = 200

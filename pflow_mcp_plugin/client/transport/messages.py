@@ -14,9 +14,9 @@ from collections.abc import Callable, Container
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from pflow_mcp_plugin.client.framing import LineBuffer, LineTooLong
-from pflow_mcp_plugin.client.pipes import PipeWriter
-from pflow_mcp_plugin.client.surrogates import mended
+from pflow_mcp_plugin.client.transport.line_framing import LineBuffer, LineTooLong
+from pflow_mcp_plugin.client.transport.pipes import PipeWriter
+from pflow_mcp_plugin.client.transport.surrogates import mended
 
 if TYPE_CHECKING:
     from mcp.shared.message import SessionMessage

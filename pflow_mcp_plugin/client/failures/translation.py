@@ -6,11 +6,11 @@ from typing import TypeVar
 
 from pflow_mcp_plugin.client.failures.evidence import Evidence, failure
 from pflow_mcp_plugin.client.failures.excerpt import plain
+from pflow_mcp_plugin.client.failures.exits import from_exit, from_seen, stopped_reading
+from pflow_mcp_plugin.client.failures.http_status import from_status
+from pflow_mcp_plugin.client.failures.json_rpc import from_error
 from pflow_mcp_plugin.client.failures.network import from_network
-from pflow_mcp_plugin.client.failures.process import from_exit, from_seen, stopped_reading
-from pflow_mcp_plugin.client.failures.rpc import from_error
-from pflow_mcp_plugin.client.failures.sockets import from_socket
-from pflow_mcp_plugin.client.failures.status import from_status
+from pflow_mcp_plugin.client.failures.socket_errors import from_socket
 from pflow_mcp_plugin.errors import DeadlineExceeded, McpError
 from pflow_mcp_plugin.redaction import Redactor
 

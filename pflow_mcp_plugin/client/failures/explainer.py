@@ -9,19 +9,19 @@ import attrs
 
 from pflow_mcp_plugin.client.deadlines import Deadline
 from pflow_mcp_plugin.client.exception_chain import causes, in_words, leaves
-from pflow_mcp_plugin.client.exchange import Exchange, RequestFailed, Undelivered
 from pflow_mcp_plugin.client.failures import Evidence, explain
-from pflow_mcp_plugin.client.stderr_files import StderrFiles
+from pflow_mcp_plugin.client.process.stderr_files import StderrFiles
+from pflow_mcp_plugin.client.request_failures import Exchange, RequestFailed, Undelivered
 from pflow_mcp_plugin.errors import McpError, Phase
 from pflow_mcp_plugin.exchange import Launch
 from pflow_mcp_plugin.redaction import Redactor
 
 if TYPE_CHECKING:
-    from pflow_mcp_plugin.client.sockets import SocketTransport
-    from pflow_mcp_plugin.client.spawning import ServerProcess
-    from pflow_mcp_plugin.client.sse import SseTransport
-    from pflow_mcp_plugin.client.stdio import StdioTransport
-    from pflow_mcp_plugin.client.streamable_http import StreamableHttp
+    from pflow_mcp_plugin.client.process.spawning import ServerProcess
+    from pflow_mcp_plugin.client.transport.sockets import SocketTransport
+    from pflow_mcp_plugin.client.transport.sse import SseTransport
+    from pflow_mcp_plugin.client.transport.stdio import StdioTransport
+    from pflow_mcp_plugin.client.transport.streamable_http import StreamableHttp
 
 _LAST_WORDS_SECONDS = 0.5
 """How long a failure waits for the process to end and its stderr to be read."""

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 import httpx2
 
-from pflow_mcp_plugin.client.exchange import CertificatesUnreadable
+from pflow_mcp_plugin.client.request_failures import CertificatesUnreadable
 from pflow_mcp_plugin.trust.egress import is_loopback
 from pflow_mcp_plugin.types import Server
 

@@ -18,11 +18,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from pflow_mcp_plugin.client.ending import EXIT_GRACE, LAST_WORDS_SECONDS, ProcessEnd, see_through
-from pflow_mcp_plugin.client.installation import ROLL_BACK_SECONDS, runner
-from pflow_mcp_plugin.client.messages import MessageQueue, MessageSink, MessageStream, Observations
-from pflow_mcp_plugin.client.pipes import PipeWriter, TailReader, read_pipe
-from pflow_mcp_plugin.client.spawning import ServerProcess
+from pflow_mcp_plugin.client.process.installation import ROLL_BACK_SECONDS, runner
+from pflow_mcp_plugin.client.process.shutdown import EXIT_GRACE, LAST_WORDS_SECONDS, ProcessEnd, see_through
+from pflow_mcp_plugin.client.process.spawning import ServerProcess
+from pflow_mcp_plugin.client.transport.messages import MessageQueue, MessageSink, MessageStream, Observations
+from pflow_mcp_plugin.client.transport.pipes import PipeWriter, TailReader, read_pipe
 from pflow_mcp_plugin.types import Server
 
 _SHORTEST_PAUSE = 0.005

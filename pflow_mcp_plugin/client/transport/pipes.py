@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 from typing import IO
 
-from pflow_mcp_plugin.client.exchange import Undelivered
+from pflow_mcp_plugin.client.request_failures import Undelivered
 
 _TAIL = 64 * 1024
 """Bytes of stderr that are kept."""

@@ -15,7 +15,7 @@ from urllib.parse import urljoin
 import attrs
 import httpx2
 
-from pflow_mcp_plugin.client.exchange import (
+from pflow_mcp_plugin.client.request_failures import (
     AnswerTooSlow,
     BadEndpoint,
     Exchange,
@@ -23,7 +23,7 @@ from pflow_mcp_plugin.client.exchange import (
     NotMessage,
     RequestFailed,
 )
-from pflow_mcp_plugin.client.http_requests import (
+from pflow_mcp_plugin.client.transport.http_requests import (
     EVENTS,
     HttpRequests,
     is_event_stream,
@@ -34,7 +34,7 @@ from pflow_mcp_plugin.client.http_requests import (
     read_value,
     refusal,
 )
-from pflow_mcp_plugin.client.messages import MessageQueue, MessageSink, as_message
+from pflow_mcp_plugin.client.transport.messages import MessageQueue, MessageSink, as_message
 from pflow_mcp_plugin.types import Server
 
 if TYPE_CHECKING:

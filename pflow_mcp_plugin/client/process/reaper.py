@@ -10,7 +10,7 @@ import sys
 import threading
 from pathlib import Path
 
-from pflow_mcp_plugin.client import reaper_process
+from pflow_mcp_plugin.client.process import reaper_process
 
 _FIRST_FREE = 3
 """The first file descriptor that is not a standard stream."""

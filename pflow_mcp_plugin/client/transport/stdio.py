@@ -11,11 +11,11 @@ import contextlib
 from collections.abc import Callable
 from types import TracebackType
 
-from pflow_mcp_plugin.client.ending import EXIT_GRACE, LAST_WORDS_SECONDS, ProcessEnd, see_through
-from pflow_mcp_plugin.client.installation import ROLL_BACK_SECONDS
-from pflow_mcp_plugin.client.messages import MessageQueue, MessageSink, MessageStream, Observations
-from pflow_mcp_plugin.client.pipes import ChunkReader, PipeWriter, TailReader, read_pipe
-from pflow_mcp_plugin.client.spawning import ServerProcess
+from pflow_mcp_plugin.client.process.installation import ROLL_BACK_SECONDS
+from pflow_mcp_plugin.client.process.shutdown import EXIT_GRACE, LAST_WORDS_SECONDS, ProcessEnd, see_through
+from pflow_mcp_plugin.client.process.spawning import ServerProcess
+from pflow_mcp_plugin.client.transport.messages import MessageQueue, MessageSink, MessageStream, Observations
+from pflow_mcp_plugin.client.transport.pipes import ChunkReader, PipeWriter, TailReader, read_pipe
 
 _HUNG_GRACE = 0.1
 """The same after its stdin closed, for one that hung in a call."""

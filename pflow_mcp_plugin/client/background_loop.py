@@ -119,8 +119,8 @@ def _load_sdk() -> None:
     import pflow_mcp_plugin.client.connection
     import pflow_mcp_plugin.client.negotiation
     import pflow_mcp_plugin.client.session
-    import pflow_mcp_plugin.client.sockets
-    import pflow_mcp_plugin.client.stdio  # noqa: F401
+    import pflow_mcp_plugin.client.transport.sockets
+    import pflow_mcp_plugin.client.transport.stdio  # noqa: F401
 
     if sys.platform != "win32":
         import fcntl  # noqa: F401

@@ -9,7 +9,7 @@ from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from typing import TypeVar
 
-from pflow_mcp_plugin.client.exchange import RequestFailed
+from pflow_mcp_plugin.client.request_failures import RequestFailed
 
 T = TypeVar("T")
 

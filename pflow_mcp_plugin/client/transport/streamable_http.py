@@ -24,8 +24,8 @@ from mcp.shared.message import ClientMessageMetadata, SessionMessage
 from mcp_types import JSONRPCError, JSONRPCMessage, JSONRPCRequest, JSONRPCResponse
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from pflow_mcp_plugin.client.exchange import AnswerTooSlow, Exchange, NotMessage, RequestFailed
-from pflow_mcp_plugin.client.http_requests import (
+from pflow_mcp_plugin.client.request_failures import AnswerTooSlow, Exchange, NotMessage, RequestFailed
+from pflow_mcp_plugin.client.transport.http_requests import (
     EVENTS,
     NETWORK_ERRORS,
     NOTICE_SECONDS,
@@ -39,7 +39,7 @@ from pflow_mcp_plugin.client.http_requests import (
     read_whole,
     refusal,
 )
-from pflow_mcp_plugin.client.messages import MessageQueue, MessageSink, as_message, read_json
+from pflow_mcp_plugin.client.transport.messages import MessageQueue, MessageSink, as_message, read_json
 from pflow_mcp_plugin.types import Server
 
 _ACCEPTED = f"application/json, {EVENTS}"

@@ -23,7 +23,7 @@ _REJECTED = -1
 """The protocol's code for a refused sampling request."""
 
 
-class Questions:
+class Elicitation:
     """Answers what one server asks.
 
     Args:

@@ -12,8 +12,8 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
-from pflow_mcp_plugin.client.environment import child_environment
-from pflow_mcp_plugin.client.reaper import Reaper
+from pflow_mcp_plugin.client.process.environment import child_environment
+from pflow_mcp_plugin.client.process.reaper import Reaper
 from pflow_mcp_plugin.config.showing import command_line
 from pflow_mcp_plugin.errors import ConnectionFailed, Where
 from pflow_mcp_plugin.types import Server

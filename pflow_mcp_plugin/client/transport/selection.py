@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 from pflow_mcp_plugin.types import Server
 
 if TYPE_CHECKING:
-    from pflow_mcp_plugin.client.sockets import SocketTransport
-    from pflow_mcp_plugin.client.spawning import ServerProcess
-    from pflow_mcp_plugin.client.sse import SseTransport
-    from pflow_mcp_plugin.client.stdio import StdioTransport
-    from pflow_mcp_plugin.client.streamable_http import StreamableHttp
+    from pflow_mcp_plugin.client.process.spawning import ServerProcess
+    from pflow_mcp_plugin.client.transport.sockets import SocketTransport
+    from pflow_mcp_plugin.client.transport.sse import SseTransport
+    from pflow_mcp_plugin.client.transport.stdio import StdioTransport
+    from pflow_mcp_plugin.client.transport.streamable_http import StreamableHttp
 
 
 def is_remote(server: Server) -> bool:
@@ -22,8 +22,8 @@ def is_remote(server: Server) -> bool:
 
 def over_http(server: Server) -> StreamableHttp | SseTransport:
     """Return the transport of a remote server."""
-    from pflow_mcp_plugin.client.sse import SseTransport
-    from pflow_mcp_plugin.client.streamable_http import StreamableHttp
+    from pflow_mcp_plugin.client.transport.sse import SseTransport
+    from pflow_mcp_plugin.client.transport.streamable_http import StreamableHttp
 
     return SseTransport(server) if server.transport == "sse" else StreamableHttp(server)
 
@@ -32,9 +32,9 @@ def over_lines(
     server: Server, process: ServerProcess | None, warn: Callable[[str], None]
 ) -> StdioTransport | SocketTransport:
     """Return the transport of any other server; it ends the process with the connection."""
-    from pflow_mcp_plugin.client.installation import runner
-    from pflow_mcp_plugin.client.sockets import SocketTransport
-    from pflow_mcp_plugin.client.stdio import StdioTransport
+    from pflow_mcp_plugin.client.process.installation import runner
+    from pflow_mcp_plugin.client.transport.sockets import SocketTransport
+    from pflow_mcp_plugin.client.transport.stdio import StdioTransport
 
     if server.transport != "stdio":
         return SocketTransport(server, process, warn)
