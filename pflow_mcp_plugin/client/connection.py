@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from importlib.metadata import version
@@ -33,6 +33,8 @@ from pflow_mcp_plugin.exchange import CallResult, Launch, Listing, ToolCall
 from pflow_mcp_plugin.types import ServerInfo
 
 if TYPE_CHECKING:
+    from mcp.shared.exceptions import MCPError
+
     from pflow_mcp_plugin.client.process.spawning import ServerProcess
     from pflow_mcp_plugin.client.session import Dispatcher, Session
     from pflow_mcp_plugin.client.transport.sockets import SocketTransport
@@ -165,64 +167,57 @@ class Connection:
         Raises:
             CallFailed: See `failures`.
         """
-        started = time.perf_counter()
-        with self._under_way():
-            raw = await self._sent(call, on_progress)
-        milliseconds = (time.perf_counter() - started) * 1000
-        return _call_result(raw, self.info, milliseconds)
+        from mcp.shared.exceptions import MCPError
 
-    async def _sent(self, call: ToolCall, on_progress: OnProgress | None) -> Mapping[str, Any]:
         from pflow_mcp_plugin.client.session import request_tool
 
-        async with (
-            self._request("call", call.tool) as rounds,
-            bounded(
-                Deadline(self._server.call_timeout, "call_timeout"),
-                Deadline(self._server.call_timeout_max, "call_timeout_max"),
-            ) as bounds,
-        ):
+        started = time.perf_counter()
+        idle = Deadline(self._server.call_timeout, "call_timeout")
+        whole = Deadline(self._server.call_timeout_max, "call_timeout_max")
+        with self._under_way():
+            async with self._request("call", call.tool) as rounds, bounded(idle, whole) as bounds:
 
-            async def progressed(progress: float, total: float | None, message: str | None) -> None:
-                bounds.extend()
-                if on_progress is not None:
-                    on_progress(progress, total, message)
+                async def progressed(progress: float, total: float | None, message: str | None) -> None:
+                    bounds.extend()
+                    if on_progress is not None:
+                        on_progress(progress, total, message)
 
-            def replied() -> None:
-                bounds.extend()
-                rounds.answered += 1
+                def replied() -> None:
+                    bounds.extend()
+                    rounds.answered += 1
 
-            async def request() -> Mapping[str, Any]:
-                return await request_tool(
-                    self._live_session(),
-                    call.tool,
-                    call.arguments,
+                request = partial(
+                    request_tool,
+                    name=call.tool,
+                    arguments=call.arguments,
                     until=bounds.until,
                     on_progress=progressed,
                     on_reply=replied,
                 )
+                try:
+                    raw = await request(self._live_session())
+                except MCPError as error:
+                    await self._learn_headers(error, bounds)
+                    raw = await request(self._live_session())
+        milliseconds = (time.perf_counter() - started) * 1000
+        return _call_result(raw, self.info, milliseconds)
 
-            return await self._with_headers(request, bounds)
+    async def _learn_headers(self, refusal: MCPError, bounds: Bounds) -> None:
+        """Learn which arguments belong into HTTP headers, which the list of tools says.
 
-    async def _with_headers(
-        self, request: Callable[[], Awaitable[Mapping[str, Any]]], bounds: Bounds
-    ) -> Mapping[str, Any]:
-        """Send a request; once more if arguments of it belong into HTTP headers.
+        The server did not run what it refuses for want of them, so it may be sent again.
 
-        Which ones the session learns from the list of tools. The server did not run what it
-        refuses for want of them.
+        Raises:
+            MCPError: `refusal`, if it is about something else, or the tools cannot be listed.
         """
         from mcp.shared.exceptions import MCPError
 
+        if refusal.code != _HEADER_MISMATCH or self.info.era != "modern":
+            raise refusal
         try:
-            return await request()
-        except MCPError as error:
-            if error.code != _HEADER_MISMATCH or self.info.era != "modern":
-                raise
-            try:
-                await self._pages(bounds)
-            except (MCPError, RequestFailed, ValueError) as unlisted:  # pydantic's errors are ValueErrors
-                raise error from unlisted
-            return await request()
+            await self._pages(bounds)
+        except (MCPError, RequestFailed, ValueError) as unlisted:  # pydantic's errors are ValueErrors
+            raise refusal from unlisted
 
     @contextmanager
     def _under_way(self) -> Iterator[None]:

@@ -9,9 +9,9 @@ import itertools
 import os
 import sys
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import CancelledError, Future
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
@@ -103,11 +103,10 @@ class Pool:
             ConnectionFailed: The server could not be started or reached; the call was not sent.
             CallFailed: The call failed, or its outcome is unknown.
         """
-
-        async def run(connection: Connection) -> CallResult:
-            return await connection.call(call, on_progress)
-
-        return self._with(launch, run, safe_to_repeat=safe_to_repeat)
+        with self._asked(
+            launch, lambda connection: connection.call(call, on_progress), safe_to_repeat=safe_to_repeat
+        ) as answer:
+            return awaited(answer)
 
     def list_tools(self, launch: Launch) -> Listing:
         """Ask a server for all its tools.
@@ -115,11 +114,8 @@ class Pool:
         Raises:
             ConnectionFailed: With the phase it failed in.
         """
-
-        async def run(connection: Connection) -> Listing:
-            return await connection.list_tools()
-
-        return self._with(launch, run)
+        with self._asked(launch, lambda connection: connection.list_tools()) as answer:
+            return awaited(answer)
 
     def info(self, launch: Launch) -> ServerInfo:
         """Connect, and return what the server says of itself.
@@ -131,7 +127,8 @@ class Pool:
         async def run(connection: Connection) -> ServerInfo:
             return connection.info
 
-        return self._with(launch, run)
+        with self._asked(launch, run) as answer:
+            return awaited(answer)
 
     def changed_lists(self) -> list[Launch]:
         """Return the servers that said, since they were connected, that their tools have changed."""
@@ -169,18 +166,20 @@ class Pool:
                 awaited(closing, _KILLED_SECONDS)
             raise
 
-    def _with(
+    @contextmanager
+    def _asked(
         self,
         launch: Launch,
         run: Callable[[Connection], Coroutine[Any, Any, T]],
         *,
         safe_to_repeat: bool = True,
-    ) -> T:
+    ) -> Iterator[Future[T]]:
+        """Give the future of what `run` returns for a connection; who leaves early cancels it."""
         supervisor = self._supervisor(launch)
         supervisor.start()  # here, not on the loop: the process starts while the SDK loads
         future = self._submit(self._run(supervisor, run, safe_to_repeat=safe_to_repeat), launch)
         try:
-            return awaited(future)
+            yield future
         except CancelledError:
             raise closed(launch, ran="unknown") from None
         except BaseException:
@@ -194,41 +193,31 @@ class Pool:
         *,
         safe_to_repeat: bool,
     ) -> T:
-        """Note a call, so that the end of the pool is the end of it."""
+        """Run on a live connection; once more on a new one if nothing was sent over the first.
+
+        A server that lost the session is reconnected in any case; what had been sent to it goes
+        again only if that does no harm. The end of the pool cancels what is still running.
+        """
         import asyncio
 
         task = asyncio.current_task()
         assert task is not None  # noqa: S101 - a coroutine is run by one
         self._calls.add(task)
         try:
-            return await self._repeated(supervisor, run, safe_to_repeat=safe_to_repeat)
+            connection = await supervisor.connection()
+            try:
+                return await run(connection)
+            except McpError as error:
+                lost = error.facts.get("session_lost", False)
+                if lost and not safe_to_repeat:
+                    with suppress(McpError):
+                        await supervisor.connection()
+                    raise
+                if not lost and (connection.alive or error.ran != "not ran" or not error.retryable):
+                    raise
+            return await run(await supervisor.connection())
         finally:
             self._calls.discard(task)
-
-    async def _repeated(
-        self,
-        supervisor: Supervisor,
-        run: Callable[[Connection], Coroutine[Any, Any, T]],
-        *,
-        safe_to_repeat: bool,
-    ) -> T:
-        """Run on a live connection; once more on a new one if nothing was sent over the first.
-
-        A server that lost the session is connected to anew in any case; what had been sent to it
-        goes again only if that does no harm.
-        """
-        connection = await supervisor.connection()
-        try:
-            return await run(connection)
-        except McpError as error:
-            lost = error.facts.get("session_lost", False)
-            if lost and not safe_to_repeat:
-                with suppress(McpError):
-                    await supervisor.connection()
-                raise
-            if not lost and (connection.alive or error.ran != "not ran" or not error.retryable):
-                raise
-        return await run(await supervisor.connection())
 
     def _supervisor(self, launch: Launch) -> Supervisor:
         if os.getpid() != self._pid:

@@ -186,7 +186,7 @@ class Runtime:
             target.validator.check(arguments)
         call = ToolCall(server=server, tool=target.tool, arguments=arguments, node_id=node_id, run_id=run_id)
         prepared = self._hooks.prepare(call)
-        answer = self._hooks.answer(prepared, lambda call: self._send(target, call))
+        answer = self._hooks.answer(prepared, partial(self._send, target))
         self._compare_version(target, answer)
         return answer
 
