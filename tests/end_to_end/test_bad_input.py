@@ -47,7 +47,7 @@ def refused(pflow, pflow_home):
 
 ADD = {
     "malformed JSON": ('{"github": {"command": }', ["line 1", "column"]),
-    "JSON that is no object": ("[1, 2", ["no JSON and no file", "pflow mcp add FILE.json"]),
+    "JSON that is not complete": ("[1, 2", ["line 1", "column"]),
     "args that are a text": ('{"a": {"command": "npx", "args": "-y"}}', ["mcpServers.a.args"]),
     "several mistakes": (
         '{"a": {"command": 7, "env": {"A": 1}, "timeout": 0, "type": "stdio", "call_timeout": "x"}}',
@@ -61,7 +61,6 @@ ADD = {
         '{"a": {"url": "https://example.com/mcp"}}',
         ["mcpServers.a.type", '"type": "http"'],
     ),
-    "a name with capitals": ('{"GitHub": {"command": "npx"}}', ["GitHub", "github"]),
     "no command": ('{"a": {"args": ["x"]}}', ["mcpServers.a.command"]),
     "a transport that is not known": (
         '{"a": {"type": "websocket", "url": "wss://x"}}',

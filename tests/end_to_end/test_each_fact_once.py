@@ -27,7 +27,7 @@ CASES = {
     "a test": (["mcp", "test", "gone"], MISSING),
     "a refused server": (["mcp", "add", '{"new": {"command": 1, "args": "text"}}'], ["2 problems", *ODD]),
     "a server added and synced": (["mcp", "add", "new", "--sync", "--", "no-such-program"], MISSING),
-    "a check of the config": (["config", "check"], ["The config has 2 problems", *ODD]),
+    "a check of the config": (["config", "check"], ["The config has 2 errors and 2 warnings", *ODD]),
     "a workflow with mistakes": (
         ["validate", "workflow.json"],
         ["Unknown node type ecko", "has no parameter c"],
