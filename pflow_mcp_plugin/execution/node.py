@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import attrs
-from pocketflow import Node  # type: ignore[import-untyped]  # it ships no types
+from pocketflow import Node
 
 from pflow_mcp_plugin import storage
 from pflow_mcp_plugin.contract import PflowError, Run
@@ -48,7 +48,7 @@ class Job:
     run: Run | None
 
 
-class MCPNode(Node):  # type: ignore[misc]  # the same
+class MCPNode(Node):
     """Calls a tool: arguments from params, then from the shared store; outputs into the store.
 
     Which tool it is, the params `__mcp_server__` and `__mcp_tool__` say. It writes the top-level

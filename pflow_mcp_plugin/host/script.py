@@ -16,14 +16,14 @@ from functools import partial
 from typing import Any
 
 import attrs
-import pocketflow  # type: ignore[import-untyped]
+import pocketflow
 
 from pflow_mcp_plugin.contract import Entry, Interface, Outcome, PflowError, Problem
 from pflow_mcp_plugin.host.app import EmbeddedHost, open_host
 from pflow_mcp_plugin.host.workflow import Compiled, PlannedNode, compile_workflow
 
 
-class ScriptNode(pocketflow.BaseNode):  # type: ignore[misc]  # pocketflow ships no types
+class ScriptNode(pocketflow.BaseNode):
     """A node of a script; wire it as any pocketflow node."""
 
     def __init__(self, raw: Mapping[str, Any], node_class: type | None) -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import MutableMapping
 from typing import Any
 
-import pocketflow  # type: ignore[import-untyped]
+import pocketflow
 
 from pflow_mcp_plugin.host.nodes.arguments import argument
 
 
-class Echo(pocketflow.Node):  # type: ignore[misc]  # pocketflow ships no types
+class Echo(pocketflow.Node):
     """Passes its message on: a constant, or a place to gather values in one text."""
 
     def prep(self, shared: MutableMapping[str, Any]) -> Any:

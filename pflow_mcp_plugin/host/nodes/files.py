@@ -7,13 +7,13 @@ from collections.abc import MutableMapping
 from pathlib import Path
 from typing import Any
 
-import pocketflow  # type: ignore[import-untyped]
+import pocketflow
 
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.host.nodes.arguments import argument
 
 
-class ReadFile(pocketflow.Node):  # type: ignore[misc]  # pocketflow ships no types
+class ReadFile(pocketflow.Node):
     """Reads a text file."""
 
     def prep(self, shared: MutableMapping[str, Any]) -> tuple[Path, str]:
@@ -45,7 +45,7 @@ class ReadFile(pocketflow.Node):  # type: ignore[misc]  # pocketflow ships no ty
         return "default"
 
 
-class WriteFile(pocketflow.Node):  # type: ignore[misc]  # pocketflow ships no types
+class WriteFile(pocketflow.Node):
     """Writes a text file; anything but text is written as JSON."""
 
     def prep(self, shared: MutableMapping[str, Any]) -> tuple[Path, str, bool]:

@@ -10,7 +10,7 @@ from socket import gaierror
 from typing import Any
 
 import attrs
-import pocketflow  # type: ignore[import-untyped]
+import pocketflow
 
 from pflow_mcp_plugin.contract import PflowError, Run
 from pflow_mcp_plugin.host.models import kept_key
@@ -39,7 +39,7 @@ class _Answer:
     usage: Mapping[str, int | None]
 
 
-class Llm(pocketflow.Node):  # type: ignore[misc]  # pocketflow ships no types
+class Llm(pocketflow.Node):
     """Asks a language model; which ones there are, `llm models` lists.
 
     A key that pflow's settings hold under the name of the model's environment variable is used

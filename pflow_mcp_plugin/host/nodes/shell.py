@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import attrs
-import pocketflow  # type: ignore[import-untyped]
+import pocketflow
 
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.host.nodes.arguments import argument
@@ -33,7 +33,7 @@ class _Job:
     processes: AbstractContextManager[Processes]
 
 
-class Shell(pocketflow.Node):  # type: ignore[misc]  # pocketflow ships no types
+class Shell(pocketflow.Node):
     """Runs a command: a list of arguments, which no shell reads, or a line for the shell.
 
     `command` comes from the params alone: nothing that happens to stand in the shared store is

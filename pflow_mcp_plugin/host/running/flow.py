@@ -6,7 +6,7 @@ import copy
 from collections.abc import Callable, Mapping, MutableMapping
 from typing import Any, cast
 
-import pocketflow  # type: ignore[import-untyped]
+import pocketflow
 
 from pflow_mcp_plugin.host.running.attempts import Result
 from pflow_mcp_plugin.host.running.failures import endless
@@ -16,7 +16,7 @@ from pflow_mcp_plugin.host.workflow.compilation import Compiled, PlannedNode
 from pflow_mcp_plugin.host.workflow.node_class import load_node
 
 
-class StepNode(pocketflow.BaseNode):  # type: ignore[misc]  # pocketflow ships no types
+class StepNode(pocketflow.BaseNode):
     """Stands in the flow for a node of any class.
 
     pocketflow's `Flow` overwrites the params of each node with its own before it runs; here they
@@ -48,7 +48,7 @@ class StepNode(pocketflow.BaseNode):  # type: ignore[misc]  # pocketflow ships n
         return cast(Callable[[NodeAwareSharedStore], object], run)
 
 
-class RoutedFlow(pocketflow.Flow):  # type: ignore[misc]  # the same
+class RoutedFlow(pocketflow.Flow):
     """Goes from node to node by their actions.
 
     Args:
