@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
+import attrs
+
 from pflow_mcp_plugin import plugin, storage
 from pflow_mcp_plugin.config.store import ServerStore
 from pflow_mcp_plugin.config.where import server_file
-from pflow_mcp_plugin.contract import Entry, NodeRef
+from pflow_mcp_plugin.contract import Entry, NodeRef, Paths
 from pflow_mcp_plugin.injection import inject
 
 
@@ -53,3 +55,11 @@ def test_the_config_is_not_read_for_a_node_whose_entry_says_what_it_is(pflow_hom
     node = ref("mcp-a-b", mcp_config={"server_id": "a", "tool_name": "b"})
     assert plugin.pflow_inject_params(node) == {"__mcp_server__": "a", "__mcp_tool__": "b"}
     assert plugin.pflow_inject_params(ref("echo")) is None
+
+
+def test_the_servers_are_those_of_the_host_that_compiles(pflow_home, tmp_path):
+    there = Paths(config=tmp_path, data=tmp_path, state=tmp_path, cache=tmp_path)
+    ServerStore(server_file(there)).add({"my-own": {"command": "x"}})
+    node = attrs.evolve(ref("mcp-my-own-tool"), host=SimpleNamespace(paths=there))
+    expected = {"__mcp_server__": "my-own", "__mcp_tool__": "tool"}
+    assert plugin.pflow_inject_params(node) == expected
