@@ -35,6 +35,9 @@ settings.register_profile(
 )
 settings.load_profile("pflow")
 
+# The programs that tests start keep what they compile: where none does so, half of their time goes there.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
 # `nohup` ignores SIGHUP for all it runs, and a shell SIGINT for what runs in its background; the
 # programs that tests start and signal would inherit that.
 for _number, _usual in ((signal.SIGHUP, signal.SIG_DFL), (signal.SIGINT, signal.default_int_handler)):
