@@ -63,6 +63,17 @@ ALLOWED_SKIPS = (
 """How the reasons begin for which a test may be skipped; any other skip is a failure."""
 
 
+PROGRAMS = ("end_to_end", "faults", "foreign_host")
+"""The folders whose tests play whole programs, or many faults: they take minutes."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what plays whole programs."""
+    for item in items:
+        if item.path.parent.name in PROGRAMS:
+            item.add_marker(pytest.mark.programs)
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Fail a test that is skipped for a reason of its own."""
