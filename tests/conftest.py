@@ -52,6 +52,8 @@ ALLOWED_SKIPS = (
     # Run in a tox environment of their own.
     "could not import 'mypy'",
     "the extra [llm] and its echoing model are not installed",
+    "the extra [llm] is not installed",
+    "the extra [llm] is installed",
     "the extra [keyring] and a keyring that is a file are not installed",
     # Other platforms, and an installation without the SDK.
     "could not import 'mcp'",

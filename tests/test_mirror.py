@@ -63,6 +63,7 @@ ELSEWHERE = {
     "exchange": "values without behaviour",
     "hookspecs": "contract/test_hooks.py",
     "plugin": "test_package.py",
+    "redaction": "redaction/test_redaction.py",
     "types": "values without behaviour",
 }
 """What has no test file of its name, by module or by room, with the file that tests it or a reason."""
