@@ -35,6 +35,9 @@ settings.register_profile(
 )
 settings.load_profile("pflow")
 
+# The programs that tests start keep what they compile: where none does so, half of their time goes there.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
 # `nohup` ignores SIGHUP for all it runs, and a shell SIGINT for what runs in its background; the
 # programs that tests start and signal would inherit that.
 for _number, _usual in ((signal.SIGHUP, signal.SIG_DFL), (signal.SIGINT, signal.default_int_handler)):
@@ -49,6 +52,8 @@ ALLOWED_SKIPS = (
     # Run in a tox environment of their own.
     "could not import 'mypy'",
     "the extra [llm] and its echoing model are not installed",
+    "the extra [llm] is not installed",
+    "the extra [llm] is installed",
     "the extra [keyring] and a keyring that is a file are not installed",
     # Other platforms, and an installation without the SDK.
     "could not import 'mcp'",
@@ -58,6 +63,17 @@ ALLOWED_SKIPS = (
     "the check reads /proc",
 )
 """How the reasons begin for which a test may be skipped; any other skip is a failure."""
+
+
+PROGRAMS = ("end_to_end", "faults", "foreign_host")
+"""The folders whose tests play whole programs, or many faults: they take minutes."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what plays whole programs."""
+    for item in items:
+        if item.path.parent.name in PROGRAMS:
+            item.add_marker(pytest.mark.programs)
 
 
 @pytest.hookimpl(wrapper=True)

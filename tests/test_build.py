@@ -6,7 +6,6 @@ import os
 import re
 import subprocess
 import sys
-import tarfile
 import tomllib
 from configparser import ConfigParser
 from pathlib import Path
@@ -28,13 +27,9 @@ def tox():
 @pytest.fixture(scope="module")
 def unpacked(tmp_path_factory):
     """The folder of a source distribution that was built and unpacked."""
-    folder = tmp_path_factory.mktemp("sdist")
-    build = [sys.executable, "-m", "hatchling", "build", "--target", "sdist", "--directory", str(folder)]
-    subprocess.run(build, cwd=ROOT, capture_output=True, timeout=100, check=True)
-    (archive,) = folder.glob("*.tar.gz")
-    with tarfile.open(archive) as files:
-        files.extractall(folder, filter="data")
-    return folder / archive.name.removesuffix(".tar.gz")
+    folder = tmp_path_factory.mktemp("sdist") / "source"
+    subprocess.run([sys.executable, ROOT / ".ci" / "source.py", folder], timeout=100, check=True)
+    return folder
 
 
 def test_every_python_that_is_claimed_is_tested(tox):
@@ -61,6 +56,28 @@ def test_the_source_distribution_holds_what_its_own_tox_needs(unpacked, tox):
     assert [name for name in needed if not (unpacked / name).exists()] == []
     assert os.access(unpacked / ".ci" / "run", os.X_OK)
     assert not list(unpacked.glob("tests/servers/.installed"))
+
+
+def test_the_links_of_the_readme_work_where_there_are_no_files_beside_it(unpacked):
+    text = (unpacked / "PKG-INFO").read_text(encoding="utf-8")
+    links = re.findall(r"\]\(([^)#]+)", text)
+    assert [link for link in links if not link.startswith("https://")] == []
+    files = PYPROJECT["project"]["urls"]["Homepage"] + "/blob/main/"
+    paths = [link.removeprefix(files) for link in links if link.startswith(files)]
+    assert "docs/failures.md" in paths
+    assert [path for path in paths if not (unpacked / path).exists()] == []
+
+
+def test_every_test_is_run_once_under_the_oldest_python(tox):
+    unit, programs = tox["unit"]["selection"], tox["programs"]["selection"]
+    names = re.findall(r"not (\w+)", unit)
+    assert unit == f'-m "{" and ".join(f"not {name}" for name in names)}"'
+    assert programs == f'-m "{" or ".join(names)}"'
+    assert "{[unit]selection}" in tox["testenv"]["commands"]
+    assert "{[programs]selection}" in tox["testenv:programs"]["commands"]
+    assert {"py311", "programs"} <= {name.strip() for name in tox["tox"]["env_list"].split(",")}
+    assert "testenv:py311" not in tox
+    assert tox["testenv:programs"]["base_python"] == "py311"
 
 
 def test_the_lowest_requirements_can_be_told_from_a_source_distribution(unpacked, tmp_path):

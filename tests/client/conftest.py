@@ -29,7 +29,7 @@ def pool(warnings_seen: list[str]) -> Iterator[Pool]:
         yield opened
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def demo() -> Launch:
     """The bundled server."""
     return Launch(

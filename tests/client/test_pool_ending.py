@@ -32,11 +32,16 @@ SILENT = "time.sleep(60)"
 """For the start of a scripted server: it never answers, and never looks at its stdin."""
 
 
-@pytest.fixture(autouse=True)
-def no_trace(demo: Launch) -> Iterator[None]:
-    """Whatever the test does, no process, thread or descriptor is left of it."""
-    with Pool(print) as pool:  # what stays open for good (a log, a lock) is there after the first
+@pytest.fixture(scope="module")
+def warm(demo: Launch) -> None:
+    """A pool was open before: what it leaves open for good (a log, a lock) is there."""
+    with Pool(print) as pool:
         pool.info(demo)
+
+
+@pytest.fixture(autouse=True)
+def no_trace(warm: None) -> Iterator[None]:
+    """Whatever the test does, no process, thread or descriptor is left of it."""
     before, threads = descriptors(), set(threading.enumerate())
     yield
     assert marked_processes(f"{os.getpid()}-") == []

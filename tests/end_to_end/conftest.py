@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import shutil
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -18,8 +20,40 @@ def tools(*names: str, schema: Mapping[str, Any] | None = None) -> str:
     return json.dumps([{"name": name, "inputSchema": schema or {"type": "object"}} for name in names])
 
 
+@pytest.fixture(scope="session")
+def homes(tmp_path_factory) -> Path:
+    """A folder of homes with one server each, as `configured` left them."""
+    return tmp_path_factory.mktemp("homes")
+
+
 @pytest.fixture
-def scripted(pflow) -> Callable[..., None]:
+def configured(pflow, pflow_home, homes) -> Callable[..., None]:
+    """Add a server and sync it; the next test that starts with the same one gets a copy of that home."""
+
+    def configure(server: str, table: Mapping[str, Any], *, sync: bool = True) -> None:
+        document = json.dumps({server: table})
+        if any(pflow_home.iterdir()):
+            _configure(pflow, server, document, sync=sync)
+            return
+        kept = homes / hashlib.sha256(f"{sync} {document}".encode()).hexdigest()
+        if kept.exists():
+            shutil.copytree(kept, pflow_home, dirs_exist_ok=True)
+        else:
+            _configure(pflow, server, document, sync=sync)
+            shutil.copytree(pflow_home, kept)
+
+    return configure
+
+
+def _configure(pflow: Callable[..., Any], server: str, document: str, *, sync: bool) -> None:
+    assert pflow("mcp", "add", document).exit_code == 0
+    if sync:
+        synced = pflow("mcp", "sync", server)
+        assert synced.exit_code == 0, synced.stderr
+
+
+@pytest.fixture
+def scripted(configured) -> Callable[..., None]:
     """Add the scripted server, under the name `odd` or another, with the tools and variables given."""
 
     def add(
@@ -37,19 +71,16 @@ def scripted(pflow) -> Callable[..., None]:
             "protocol": "handshake",
             **options,
         }
-        assert pflow("mcp", "add", json.dumps({server: table})).exit_code == 0
-        if sync:
-            synced = pflow("mcp", "sync", server)
-            assert synced.exit_code == 0, synced.stderr
+        configured(server, table, sync=sync)
 
     return add
 
 
 @pytest.fixture
-def typed(pflow, typed_command) -> None:
+def typed(configured, typed_command) -> None:
     """The tests' own server, added and synced."""
-    assert pflow("mcp", "add", "typed", "--", *typed_command).exit_code == 0
-    assert pflow("mcp", "sync", "typed").exit_code == 0
+    program, *arguments = typed_command
+    configured("typed", {"command": program, "args": arguments})
 
 
 @pytest.fixture

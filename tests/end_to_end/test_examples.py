@@ -1,4 +1,4 @@
-"""Every workflow in `examples/` runs on real servers, and its README names it."""
+"""Every workflow in `examples/` runs on real servers, exported as a program too, and its README names it."""
 
 from __future__ import annotations
 
@@ -19,6 +19,24 @@ installs = pytest.mark.timeout(600)
 """For tests that may be the first to need the DuckDB server: its install takes minutes."""
 
 
+OWN = re.compile(
+    r"\d{8}-\d{6}-[0-9a-f]+"  # the id of a run
+    r"|\d{4}-\d\d-\d\d[T ][\d:.+Z-]+"
+    r"|\d\d:\d\d:\d\d"
+    r"|[0-9a-f]{7,40}"  # a commit
+)
+
+
+def _lasting(value: object) -> object:
+    """Return outputs without what every run has its own of."""
+    return json.loads(OWN.sub("~", json.dumps(value)))
+
+
+def _files(folder: Path) -> dict[str, object]:
+    files = (path for path in folder.rglob("*") if path.is_file() and ".git" not in path.parts)
+    return {path.name: _lasting(path.read_text(encoding="utf-8")) for path in files}
+
+
 @pytest.fixture
 def playground(git_command, tmp_path) -> Path:
     """A repository with one commit, where the servers work."""
@@ -35,8 +53,28 @@ def playground(git_command, tmp_path) -> Path:
 
 
 @pytest.fixture
-def example(pflow, playground, request):
-    """Add the servers that an example needs, and run it: `example("1-time", "timezone=UTC")`."""
+def exported(pflow, playground, tmp_path):
+    """Run an example as a Python program of its own; return its outputs."""
+
+    def run(workflow, *inputs):
+        program = tmp_path / "elsewhere" / "program.py"
+        program.parent.mkdir()
+        written = pflow("workflow", "export-python", workflow, "--output", program)
+        assert written.exit_code == 0, written.stderr
+        command = [sys.executable, "-P", str(program), *inputs]
+        done = subprocess.run(command, cwd=playground, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    return run
+
+
+@pytest.fixture
+def example(pflow, playground, exported, tmp_path, request):
+    """Add the servers that an example needs, and run it: `example("1-time", "timezone=UTC")`.
+
+    It runs twice, as a workflow and as the Python program that it is exported to; both do the same.
+    """
     commands = {
         "filesystem": lambda: _after(request, "everything_command", real_servers.filesystem(playground)),
         "git": lambda: real_servers.git(playground),
@@ -52,9 +90,15 @@ def example(pflow, playground, request):
             assert added.exit_code == 0, added.stderr
         checked = pflow("validate", workflow, cwd=playground)
         assert checked.exit_code == 0, checked.stderr
+        shutil.copytree(playground, tmp_path / "before")
         ran = pflow("run", workflow, *inputs, "--json", cwd=playground)
         assert ran.exit_code == 0, ran.stderr
-        return ran.envelope["data"]["outputs"]
+        outputs, files = ran.envelope["data"]["outputs"], _files(playground)
+        shutil.rmtree(playground)
+        shutil.copytree(tmp_path / "before", playground)
+        assert _lasting(exported(workflow, *inputs)) == _lasting(outputs)
+        assert _files(playground) == files
+        return outputs
 
     return run
 
@@ -78,6 +122,12 @@ def test_the_readme_names_every_example_and_its_servers():
         (row,) = [line for line in rows if f"[{path.name}]" in line]
         assert set(row.split("|")[2].replace(" ", "").split(",")) == servers_of(path)
         assert servers_of(path) <= set(configured)
+
+
+def test_every_example_runs_without_inputs():
+    for path in EXAMPLES.glob("[0-9]-*.json"):
+        inputs = json.loads(path.read_text(encoding="utf-8")).get("inputs", {})
+        assert [name for name, declared in inputs.items() if "default" not in declared] == []
 
 
 def test_1_tells_the_time(example, no_leftovers):
@@ -139,43 +189,6 @@ def test_8_takes_the_error_route_when_it_cannot_commit(example, playground):
     found = example("8-report")
     assert found["log"] is None
     assert (playground / "FAILED.txt").exists()
-
-
-OWN = re.compile(
-    r"\d{8}-\d{6}-[0-9a-f]+"  # the id of a run
-    r"|\d{4}-\d\d-\d\d[T ][\d:.+Z-]+"
-    r"|\d\d:\d\d:\d\d"
-    r"|[0-9a-f]{7,40}"  # a commit
-)
-
-
-def _lasting(value: object) -> object:
-    """Return outputs without what every run has its own of."""
-    return json.loads(OWN.sub("~", json.dumps(value)))
-
-
-def _files(folder: Path) -> dict[str, object]:
-    files = (path for path in folder.rglob("*") if path.is_file() and ".git" not in path.parts)
-    return {path.name: _lasting(path.read_text(encoding="utf-8")) for path in files}
-
-
-@installs
-@pytest.mark.parametrize("name", sorted(path.stem for path in EXAMPLES.glob("[0-9]-*.json")))
-def test_an_exported_program_does_what_the_workflow_does(example, pflow, playground, tmp_path, name):
-    shutil.copytree(playground, tmp_path / "before")
-    outputs, files = example(name), _files(playground)
-    program = tmp_path / "elsewhere" / "program.py"
-    program.parent.mkdir()
-    exported = pflow("workflow", "export-python", EXAMPLES / f"{name}.json", "--output", program)
-    assert exported.exit_code == 0, exported.stderr
-    shutil.rmtree(playground)
-    shutil.copytree(tmp_path / "before", playground)
-    done = subprocess.run(
-        [sys.executable, "-P", str(program)], cwd=playground, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    assert _lasting(json.loads(done.stdout)) == _lasting(outputs)
-    assert _files(playground) == files
 
 
 def test_the_same_nodes_run_in_python(pflow, playground, everything_command):

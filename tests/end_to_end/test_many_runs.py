@@ -25,7 +25,7 @@ from pflow_mcp_plugin.exchange import Launch, ToolCall
 from pflow_mcp_plugin.types import Server
 
 FAULTY = Path(__file__).parents[1] / "faults" / "stdio_server.py"
-RUNS = int(os.environ.get("PFLOW_MANY", "20"))
+RUNS = int(os.environ.get("PFLOW_MANY", "5"))
 THREADS, CALLS = 8, RUNS * 5 // 2
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120 + 15 * RUNS)]
@@ -35,17 +35,9 @@ def _table(scenario: str, **env: str) -> dict[str, object]:
     return {"command": sys.executable, "args": [str(FAULTY), scenario], "env": env}
 
 
-@pytest.fixture
-def environment(pflow_home, tmp_path) -> dict[str, str]:
-    """That of the runs, which keep what they compile: where none does so, half of their time goes there."""
-    kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    return {**kept, "PYTHONPYCACHEPREFIX": str(tmp_path / "compiled")}
-
-
-def _run(environment: dict[str, str], path: Path, hosts: list[int], kill_after: float | None = None) -> int:
+def _run(path: Path, hosts: list[int], kill_after: float | None = None) -> int:
     with subprocess.Popen(
         [sys.executable, "-P", "-m", "pflow_mcp_plugin", "run", str(path)],
-        env=environment,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
@@ -62,25 +54,25 @@ def _files(home: Path) -> set[Path]:
     return {path for path in home.rglob("*") if path.is_file() and "traces" not in path.parts}
 
 
-def test_runs_in_a_row_every_tenth_killed_leave_nothing_behind(
-    no_leftovers, pflow, pflow_home, environment, hosts, workflow
+def test_runs_in_a_row_some_of_them_killed_leave_nothing_behind(
+    no_leftovers, pflow, pflow_home, hosts, workflow
 ):
     assert pflow("mcp", "add", json.dumps({"odd": _table("Plain")})).exit_code == 0
     assert pflow("mcp", "sync", "odd").exit_code == 0
     path = workflow(("a", "mcp-odd-act", {"value": 1}), ("b", "mcp-odd-act", {"value": 2}))
-    assert _run(environment, path, hosts) == 0
+    assert _run(path, hosts) == 0
     files = {each: each.read_bytes() for each in _files(pflow_home) if "cache" not in each.parts}
     started = time.monotonic()
-    assert _run(environment, path, hosts) == 0
+    assert _run(path, hosts) == 0
     whole, chance = time.monotonic() - started, random.Random(11)
     ends: Counter[str] = Counter()
     for number in range(1, RUNS + 1):
-        killed = number % 10 == 0  # at any moment of a run, however long one takes here
-        code = _run(environment, path, hosts, chance.uniform(0, whole) if killed else None)
+        killed = number % min(RUNS, 10) == 0  # at any moment of a run, however long one takes here
+        code = _run(path, hosts, chance.uniform(0, whole) if killed else None)
         assert code in ((0, -signal.SIGKILL) if killed else (0,))
         ends["ended well" if code == 0 else "killed"] += 1
-    assert ends["killed"] or RUNS < 10
-    assert _run(environment, path, hosts) == 0
+    assert ends["killed"]
+    assert _run(path, hosts) == 0
     assert {each: each.read_bytes() for each in files} == files
     assert {each for each in _files(pflow_home) if "cache" not in each.parts} == set(files)
     traces = list((pflow_home / "state" / "traces").iterdir())
