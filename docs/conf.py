@@ -1,0 +1,31 @@
+"""How Sphinx builds the documentation site: `tox run -e docs`.
+
+The source folder is the checkout, so that the README, CONTRIBUTING.md and the other documents at its top are
+pages of the site and links between all of them work. Nothing is fetched while it is built.
+"""
+
+from importlib import metadata
+
+project = "pflow-mcp"
+author = "The pflow-mcp authors"
+copyright = author  # noqa: A001  # Sphinx reads the option by this name
+release = metadata.version("pflow-mcp")
+
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+root_doc = "docs/index"
+include_patterns = ["*.md", "docs/*.md", "examples/*.md"]
+exclude_patterns = [".*", "benchmarks", "build", "pflow_mcp_plugin", "tests"]
+
+# Headings are link targets as on a code host: `failures.md#deadlines-of-a-server`.
+myst_heading_anchors = 3
+
+# Docstrings mark code with single backquotes.
+default_role = "code"
+autodoc_typehints = "signature"
+autodoc_typehints_format = "short"
+autodoc_member_order = "bysource"
+
+html_theme = "furo"
+html_title = f"pflow-mcp {release}"
+html_copy_source = False
+html_extra_path = ["site"]  # sends the site's top to docs/index.html
