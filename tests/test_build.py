@@ -80,3 +80,17 @@ def test_the_requirements_can_leave_packages_out(tmp_path):
     names = {re.split("[<>=]", line)[0] for line in output.read_text().splitlines()}
     assert {"mcp-types", "attrs"} <= names
     assert not {"mcp", "pydantic"} & names
+
+
+def test_the_readme_on_pypi_has_no_relative_links(unpacked):
+    text = (unpacked / "PKG-INFO").read_text(encoding="utf-8")
+    targets = re.findall(r"\]\(([^)]+)\)", text)
+    assert targets
+    assert [target for target in targets if not target.startswith("https://")] == []
+    assert "What happens when something goes wrong." in text
+
+
+def test_pre_commit_runs_what_tox_lint_runs(tox):
+    hooks = (ROOT / ".pre-commit-config.yaml").read_text(encoding="utf-8")
+    commands = tox["testenv:lint"]["commands"].strip().splitlines()
+    assert re.findall(r"^ +entry: (.*)$", hooks, re.MULTILINE) == commands
