@@ -4,12 +4,17 @@ The source folder is the checkout, so that the README, CONTRIBUTING.md and the o
 pages of the site and links between all of them work. Nothing is fetched while it is built.
 """
 
-from importlib import metadata
+import sys
+import tomllib
+from pathlib import Path
+
+_ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(_ROOT))  # where autodoc finds the package, which is not installed
 
 project = "pflow-mcp"
 author = "The pflow-mcp authors"
 copyright = author  # noqa: A001  # Sphinx reads the option by this name
-release = metadata.version("pflow-mcp")
+release = tomllib.loads((_ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 root_doc = "docs/index"
