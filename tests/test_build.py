@@ -97,3 +97,11 @@ def test_the_requirements_can_leave_packages_out(tmp_path):
     names = {re.split("[<>=]", line)[0] for line in output.read_text().splitlines()}
     assert {"mcp-types", "attrs"} <= names
     assert not {"mcp", "pydantic"} & names
+
+
+def test_pre_commit_runs_commands_of_tox_lint(tox):
+    hooks = (ROOT / ".pre-commit-config.yaml").read_text(encoding="utf-8")
+    commands = tox["testenv:lint"]["commands"].strip().splitlines()
+    entries = re.findall(r"^ +entry: (.*)$", hooks, re.MULTILINE)
+    assert entries
+    assert [entry for entry in entries if entry not in commands] == []

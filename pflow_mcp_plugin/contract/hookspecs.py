@@ -1,6 +1,6 @@
 """The hooks that a host calls.
 
-pluggy project name `pflow`; a distribution names its plugin under the entry-point group `pflow`:
+pluggy project name `pflow`; a distribution names its plugin under the entry-point group `pflow`::
 
     [project.entry-points.pflow]
     mine = "my_package.plugin"

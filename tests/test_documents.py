@@ -1,0 +1,276 @@
+"""The documents are right: their code blocks work, their links lead somewhere, what they name is there.
+
+CONTRIBUTING.md says how to mark a block that is not run, or that is a file for the blocks after it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator, Mapping
+from configparser import ConfigParser
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pytest
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+
+ROOT = Path(__file__).parents[1]
+DOCUMENTS = sorted(
+    path.relative_to(ROOT).as_posix()
+    for pattern in ("*.md", "docs/*.md", "examples/*.md", ".github/**/*.md")
+    for path in ROOT.glob(pattern)
+)
+NEED_SERVERS = {"README.md", "examples/README.md"}
+SHOWN_ONLY = {"text", "{eval-rst}", "{toctree}"}
+
+_BLOCK_SECONDS = 90
+_MARK = re.compile(r"<!-- (file|not run): (\S.*?) -->")
+
+# Stand for the package runners: they start the servers that are installed beside the tests.
+_NPX = """#!/bin/sh
+name=${{2#@modelcontextprotocol/}}; shift 2
+exec {node} {folder}/mcp-${{name%%@*}} "$@"
+"""
+_UVX = """#!/bin/sh
+program=$1; shift
+for folder in {folders}; do
+    if [ -x "$folder/$program" ]; then exec "$folder/$program" "$@"; fi
+done
+exit 127
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Block:
+    """A fenced block of a document.
+
+    Attributes:
+        place: The document and the line, as in `README.md:12`.
+        language: The word after the fence.
+        text: What is inside.
+        file: The file that later blocks find it in, empty for none.
+        excuse: Why it is not run, empty if it is.
+    """
+
+    place: str
+    language: str
+    text: str
+    file: str
+    excuse: str
+
+
+@dataclass(kw_only=True)
+class Stage:
+    """Where the blocks of one document are played, one after the other.
+
+    Attributes:
+        folder: Where the next block runs; a block that changes the folder changes it for the next.
+        scratch: A folder for what the blocks do not see.
+        variables: Their environment.
+    """
+
+    folder: Path
+    scratch: Path
+    variables: Mapping[str, str]
+
+    def play(self, block: Block) -> None:
+        """Check a block, and run it unless it is marked."""
+        if block.file:
+            (self.folder / block.file).write_text(block.text, encoding="utf-8")
+        {"console": self._console, "json": self._json, "python": self._python, "toml": self._toml}[
+            block.language
+        ](block)
+
+    def _console(self, block: Block) -> None:
+        lines = block.text.splitlines()
+        assert all(line.startswith("$ ") for line in lines), f"{block.place}: a line is no command"
+        if not block.excuse:
+            end = self.scratch / "folder"
+            script = [*(line.removeprefix("$ ") for line in lines), f"pwd -P > {shlex.quote(str(end))}"]
+            self._run(block, "bash", "-ec", "\n".join(script))
+            self.folder = Path(end.read_text(encoding="utf-8").removesuffix("\n"))
+
+    def _json(self, block: Block) -> None:
+        if "nodes" in json.loads(block.text) and not block.excuse:
+            workflow = self._written("workflow.json", block)
+            self._run(block, "pflow", "validate", str(workflow))
+
+    def _python(self, block: Block) -> None:
+        compile(block.text, block.place, "exec")
+        if not block.excuse:
+            self._run(block, sys.executable, "-W", "error", str(self._written("program.py", block)))
+
+    def _toml(self, block: Block) -> None:
+        if "mcpServers" in tomllib.loads(block.text) and not block.excuse:
+            config = self._written("home/config/mcp-servers.toml", block)
+            self._run(block, "pflow", "config", "check", PFLOW_HOME=str(config.parents[1]))
+
+    def _written(self, name: str, block: Block) -> Path:
+        path = self.scratch / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(block.text, encoding="utf-8")
+        return path
+
+    def _run(self, block: Block, *command: str, **variables: str) -> None:
+        done = subprocess.run(
+            command,
+            cwd=self.folder,
+            env={**self.variables, **variables},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            encoding="utf-8",
+            timeout=_BLOCK_SECONDS,
+            check=False,
+        )
+        assert done.returncode == 0, f"{block.place}\n{block.text}\n{done.stdout}\n{done.stderr}"
+
+
+def tokens(document: str) -> list[Token]:
+    return MarkdownIt().enable("table").parse((ROOT / document).read_text(encoding="utf-8"))
+
+
+def blocks(document: str) -> Iterator[Block]:
+    marks: dict[str, str] = {}
+    for token in tokens(document):
+        if token.type == "fence" and token.map:
+            yield Block(
+                place=f"{document}:{token.map[0] + 1}",
+                language=token.info,
+                text=token.content,
+                file=marks.get("file", ""),
+                excuse=marks.get("not run", ""),
+            )
+        marks = dict(_MARK.findall(token.content)) if token.type == "html_block" else {}
+
+
+def played(document: str) -> list[Block]:
+    return [block for block in blocks(document) if block.language not in SHOWN_ONLY]
+
+
+@pytest.fixture
+def stage(tmp_path, pflow_home):
+    folder, programs = tmp_path / "work" / "here", tmp_path / "programs"
+    folder.mkdir(parents=True)
+    programs.mkdir()
+    path = os.pathsep.join([str(programs), str(Path(sys.executable).parent), os.environ["PATH"]])
+    return Stage(folder=folder, scratch=tmp_path, variables={**os.environ, "PATH": path})
+
+
+@pytest.fixture
+def package_runners(stage, everything_command, time_command, duckdb_command):
+    """`npx` and `uvx` for the blocks."""
+    node, script, *_ = everything_command
+    folders = [str(Path(program).parent) for program, *_ in (time_command, duckdb_command)]
+    runners = {
+        "npx": _NPX.format(node=node, folder=Path(script).parent),
+        "uvx": _UVX.format(folders=" ".join(folders)),
+    }
+    for name, script in runners.items():
+        runner = stage.scratch / "programs" / name
+        runner.write_text(script, encoding="utf-8")
+        runner.chmod(0o755)
+
+
+@pytest.mark.parametrize(
+    "document", [name for name in DOCUMENTS if played(name) and name not in NEED_SERVERS]
+)
+def test_the_blocks_of_a_document_work(document, stage):
+    for block in played(document):
+        stage.play(block)
+
+
+@pytest.mark.servers
+@pytest.mark.timeout(600)  # it may be the first to need the servers: installing them takes minutes
+@pytest.mark.parametrize("document", sorted(NEED_SERVERS))
+def test_the_blocks_of_a_document_work_with_real_servers(document, stage, package_runners):
+    shutil.copytree(ROOT / "examples", stage.folder / "examples")
+    for file in ("README.md", "examples/servers.json"):
+        shutil.copy(ROOT / file, stage.folder)
+    for block in played(document):
+        stage.play(block)
+
+
+def test_every_mark_stands_before_a_block():
+    marks = sum((ROOT / name).read_text(encoding="utf-8").count("\n<!-- ") for name in DOCUMENTS)
+    marked = [block for name in DOCUMENTS for block in blocks(name) if block.file or block.excuse]
+    assert len(marked) == marks
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_every_link_leads_somewhere(document):
+    broken = [link for link in links(document) if not leads_somewhere(document, link)]
+    assert broken == []
+
+
+def links(document: str) -> Iterator[str]:
+    for token in tokens(document):
+        for inline in token.children or ():
+            yield from (str(value) for name, value in inline.attrs.items() if name in {"href", "src"})
+
+
+def leads_somewhere(document: str, link: str) -> bool:
+    """Whether a link is https, or names a file in the checkout and a heading in it."""
+    parts = urlsplit(link)
+    if parts.scheme:
+        return parts.scheme == "https"
+    target = (ROOT / document).parent / unquote(parts.path) if parts.path else ROOT / document
+    inside = target.resolve().is_relative_to(ROOT) and target.exists()
+    return inside and (not parts.fragment or parts.fragment in anchors(target))
+
+
+def anchors(path: Path) -> set[str]:
+    """Return the anchors of a document's headings, as code hosts make them."""
+    parsed = tokens(str(path.relative_to(ROOT)) if not path.is_absolute() else str(path.resolve()))
+    titles = [after.content for token, after in pairwise(parsed) if token.type == "heading_open"]
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+def test_every_tox_environment_that_is_named_exists():
+    tox = ConfigParser(interpolation=None)
+    tox.read(ROOT / "tox.ini", encoding="utf-8")
+    known = set(re.findall(r"\w+", tox["tox"]["env_list"]))
+    known |= {name.removeprefix("testenv:") for name in tox.sections()}
+    texts = [*DOCUMENTS, ".github/workflows/checks.yml", ".github/workflows/nightly.yml"]
+    named = set(re.findall(r"^\| `(\w+)`", the_whole(), re.MULTILINE))
+    for text in texts:
+        found = re.findall(r"tox (?:run )?-e ([\w,]+)", (ROOT / text).read_text(encoding="utf-8"))
+        named |= set(",".join(found).split(",")) - {""}
+    assert {"fast", "lint", "unguarded"} <= named
+    assert named - known == set()
+
+
+def the_whole() -> str:
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    return text.partition("## The whole")[2].partition("\n## ")[0]
+
+
+def test_the_architecture_names_every_room():
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    table = text.partition("## The rooms")[2].partition("## ")[0]
+    named = {
+        name
+        for row in table.splitlines()
+        if row.startswith("| `")
+        for name in re.findall(r"`([\w/.]+)`", row.split("|")[1])
+    }
+    package = ROOT / "pflow_mcp_plugin"
+    rooms = {f"{room.parent.name}/" for room in package.glob("*/__init__.py")}
+    modules = {module.name for module in package.glob("*.py")} - {"__init__.py"}
+    assert named == rooms | modules
+
+
+def test_every_path_that_the_architecture_names_exists():
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    paths = set(re.findall(r"`((?:\w+/)+\w+\.py)`", text))
+    assert paths
+    assert [path for path in sorted(paths) if not (ROOT / "pflow_mcp_plugin" / path).exists()] == []
