@@ -10,18 +10,22 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
+from functools import partial
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
+import attrs
+
 from pflow_mcp_plugin.client import installation
-from pflow_mcp_plugin.client.deadlines import Deadline, DeadlinePassed, bounded
+from pflow_mcp_plugin.client.deadlines import Bounds, Deadline, DeadlinePassed, bounded
 from pflow_mcp_plugin.client.ending import see_through
-from pflow_mcp_plugin.client.exchange import Exchange, current
+from pflow_mcp_plugin.client.exchange import RequestFailed
 from pflow_mcp_plugin.client.explainer import Explainer
 from pflow_mcp_plugin.client.installation import start_deadline
 from pflow_mcp_plugin.client.listing import ToolPages
 from pflow_mcp_plugin.client.processes import group_memory_mb
 from pflow_mcp_plugin.client.questions import Ask, Questions
+from pflow_mcp_plugin.client.retry_after import patiently
 from pflow_mcp_plugin.client.stderr_files import StderrFiles
 from pflow_mcp_plugin.client.transports import is_remote, over_http, over_lines
 from pflow_mcp_plugin.errors import ConnectionFailed, DeadlineExceeded, McpError, Phase, Where
@@ -163,37 +167,45 @@ class Connection:
         """
         started = time.perf_counter()
         with self._under_way():
-            exchange = await self._sent(call, on_progress)
+            raw = await self._sent(call, on_progress)
         milliseconds = (time.perf_counter() - started) * 1000
-        return _call_result(exchange.raw or {}, self.info, milliseconds)
+        return _call_result(raw, self.info, milliseconds)
 
-    async def _sent(self, call: ToolCall, on_progress: OnProgress | None) -> Exchange:
+    async def _sent(self, call: ToolCall, on_progress: OnProgress | None) -> Mapping[str, Any]:
         from pflow_mcp_plugin.client.session import request_tool
 
         async with (
-            self._exchange("call", call.tool) as exchange,
+            self._request("call", call.tool) as rounds,
             bounded(
-                exchange,
                 Deadline(self._server.call_timeout, "call_timeout"),
                 Deadline(self._server.call_timeout_max, "call_timeout_max"),
-            ) as extend,
+            ) as bounds,
         ):
 
             async def progressed(progress: float, total: float | None, message: str | None) -> None:
-                extend()
+                bounds.extend()
                 if on_progress is not None:
                     on_progress(progress, total, message)
 
-            async def request() -> None:
-                session = self._live_session()
-                await request_tool(
-                    session, call.tool, call.arguments, on_progress=progressed, on_reply=extend
+            def replied() -> None:
+                bounds.extend()
+                rounds.answered += 1
+
+            async def request() -> Mapping[str, Any]:
+                return await request_tool(
+                    self._live_session(),
+                    call.tool,
+                    call.arguments,
+                    until=bounds.until,
+                    on_progress=progressed,
+                    on_reply=replied,
                 )
 
-            await self._with_headers(request, exchange)
-        return exchange
+            return await self._with_headers(request, bounds)
 
-    async def _with_headers(self, request: Callable[[], Awaitable[None]], exchange: Exchange) -> None:
+    async def _with_headers(
+        self, request: Callable[[], Awaitable[Mapping[str, Any]]], bounds: Bounds
+    ) -> Mapping[str, Any]:
         """Send a request; once more if arguments of it belong into HTTP headers.
 
         Which ones the session learns from the list of tools. The server did not run what it
@@ -202,17 +214,15 @@ class Connection:
         from mcp.shared.exceptions import MCPError
 
         try:
-            await request()
+            return await request()
         except MCPError as error:
             if error.code != _HEADER_MISMATCH or self.info.era != "modern":
                 raise
             try:
-                await self._pages(exchange)
-            except (MCPError, ValueError) as unlisted:  # pydantic's errors are ValueErrors
+                await self._pages(bounds)
+            except (MCPError, RequestFailed, ValueError) as unlisted:  # pydantic's errors are ValueErrors
                 raise error from unlisted
-            finally:
-                exchange.raw, exchange.replies = None, 0
-            await request()
+            return await request()
 
     @contextmanager
     def _under_way(self) -> Iterator[None]:
@@ -239,8 +249,8 @@ class Connection:
             return self._listing
         started = time.perf_counter()
         whole = Deadline(self._server.list_timeout, "list_timeout")
-        async with self._exchange("list") as exchange, bounded(exchange, whole, whole):
-            pages = await self._pages(exchange)
+        async with self._request("list"), bounded(whole, whole) as bounds:
+            pages = await self._pages(bounds)
         self.timings["list"] = _since(started)
         tools, doubled = pages.tools()
         assert self._dispatcher is not None  # noqa: S101 - _live_session checked it
@@ -256,12 +266,11 @@ class Connection:
         )
         return self._listing
 
-    async def _pages(self, exchange: Exchange) -> ToolPages:
+    async def _pages(self, bounds: Bounds) -> ToolPages:
         from pflow_mcp_plugin.client.session import request_page
 
         async def request(cursor: str | None) -> tuple[str | None, Mapping[str, Any]]:
-            following = await request_page(self._live_session(), cursor)
-            return following, exchange.raw or {}
+            return await request_page(self._live_session(), cursor, bounds.until)
 
         pages = ToolPages()
         await pages.collect(request)
@@ -277,15 +286,13 @@ class Connection:
     async def _own(self) -> None:
         """Open, serve until `close` or the server's end, close."""
         assert self._ready is not None  # noqa: S101 - open makes it
-        exchange = Exchange()
-        current.set(exchange)
         whole = start_deadline(self._server)
         from pflow_mcp_plugin.client import session  # noqa: F401 - loads the SDK before the clock starts
 
-        exchange.deadline = deadline = asyncio.timeout(whole.seconds)
+        deadline = asyncio.timeout(whole.seconds)
         extending = asyncio.create_task(self._extend_to_install(deadline))
         try:
-            async with deadline, self._connected():
+            async with deadline, self._connected(deadline):
                 extending.cancel()
                 deadline.reschedule(None)
                 self._ready.set_result(None)
@@ -300,7 +307,6 @@ class Connection:
                 self._phase = "start"
             failure = await self._explainer.explained(
                 error,
-                exchange,
                 self._phase,
                 passed=whole if timed_out else None,
                 closed=self._over,
@@ -330,7 +336,7 @@ class Connection:
         )
 
     @asynccontextmanager
-    async def _connected(self) -> AsyncIterator[None]:
+    async def _connected(self, deadline: asyncio.Timeout) -> AsyncIterator[None]:
         from pflow_mcp_plugin.client.negotiation import negotiate
         from pflow_mcp_plugin.client.session import describe, listening, open_session
 
@@ -343,13 +349,15 @@ class Connection:
                 self.timings["start"], handshake = _since(started), time.perf_counter()
                 self._phase = "handshake"
                 self._dispatcher = dispatcher
-                await negotiate(
+                negotiated = partial(
+                    negotiate,
                     session,
                     dispatcher,
                     self._server.protocol,
                     self._era,
                     patience=start_deadline(self._server).seconds / _PROBE_SHARE,
                 )
+                await patiently(negotiated, deadline.when)
                 self.timings["handshake"] = _since(handshake)
                 self.info = describe(session)
                 dispatcher.version = self.info.protocol
@@ -360,7 +368,8 @@ class Connection:
     @asynccontextmanager
     async def _streams(self) -> AsyncIterator[tuple[Any, Any]]:
         if is_remote(self._server):
-            async with over_http(self._server) as streams:
+            self._explainer.remote = over_http(self._server)
+            async with self._explainer.remote as streams:
                 yield streams
             return
         self._lines = self._explainer.lines = over_lines(self._server, self._process, self._warn)
@@ -373,25 +382,29 @@ class Connection:
         return "handshake" if self._server.transport == "sse" else self.launch.era
 
     @asynccontextmanager
-    async def _exchange(self, phase: Phase, tool: str = "") -> AsyncIterator[Exchange]:
+    async def _request(self, phase: Phase, tool: str = "") -> AsyncIterator[_Rounds]:
         """Run one request; whatever goes wrong comes out explained."""
-        exchange = Exchange()
-        token = current.set(exchange)
+        rounds = _Rounds()
+        explained = partial(self._explainer.explained, phase=phase, tool=tool)
         try:
-            yield exchange
+            yield rounds
         except McpError:
             raise
         except DeadlinePassed as late:
-            raise await self._explainer.explained(
-                late, exchange, phase, tool=tool, passed=late.deadline, closed=self._over
+            raise await explained(
+                late, passed=late.deadline, closed=self._over, answered=rounds.answered > 0
             ) from late
         except Exception as error:
-            self._retired = self._retired or exchange.session_lost
-            raise await self._explainer.explained(
-                error, exchange, phase, tool=tool, closed=self._over
-            ) from error
-        finally:
-            current.reset(token)
+            lost = isinstance(error, RequestFailed) and error.exchange.session_lost
+            self._retired = self._retired or lost
+            raise await explained(error, closed=self._over, answered=rounds.answered > 0) from error
+
+
+@attrs.define
+class _Rounds:
+    """How often a server has answered a call that is not done; each is a request of its own."""
+
+    answered: int = 0
 
 
 def _since(started: float) -> float:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import attrs
-
-from pflow_mcp_plugin.client.exchange import Exchange
 
 
 @attrs.frozen
@@ -36,12 +34,34 @@ class DeadlinePassed(Exception):
         self.deadline = deadline
 
 
-@asynccontextmanager
-async def bounded(exchange: Exchange, idle: Deadline, whole: Deadline) -> AsyncIterator[Callable[[], None]]:
-    """Bound a request by its idle deadline, which the yielded function starts anew, and the whole one.
+class Bounds:
+    """The deadlines of a request that is under way.
 
     Args:
-        exchange: Told until when it may go on.
+        deadline: What ends it.
+        idle: Seconds without a sign of life.
+        end: The loop's time at which it ends at the latest.
+    """
+
+    def __init__(self, deadline: asyncio.Timeout, idle: float, end: float) -> None:
+        self._deadline = deadline
+        self._idle = idle
+        self._end = end
+
+    def extend(self) -> None:
+        """There was a sign of life."""
+        self._deadline.reschedule(min(asyncio.get_running_loop().time() + self._idle, self._end))
+
+    def until(self) -> float | None:
+        """Return the loop's time at which the request ends, unless it is extended."""
+        return self._deadline.when()
+
+
+@asynccontextmanager
+async def bounded(idle: Deadline, whole: Deadline) -> AsyncIterator[Bounds]:
+    """Bound a request by its idle deadline, which signs of life extend, and the whole one.
+
+    Args:
         idle: For the time without a sign of life.
         whole: For all of it.
 
@@ -52,8 +72,7 @@ async def bounded(exchange: Exchange, idle: Deadline, whole: Deadline) -> AsyncI
     end = loop.time() + whole.seconds
     try:
         async with asyncio.timeout_at(min(loop.time() + idle.seconds, end)) as deadline:
-            exchange.deadline = deadline
-            yield lambda: deadline.reschedule(min(loop.time() + idle.seconds, end))
+            yield Bounds(deadline, idle.seconds, end)
     except TimeoutError as error:
         if not deadline.expired():
             raise

@@ -1,43 +1,31 @@
-"""What one request saw on its way, kept beside the SDK, which drops most of it."""
+"""How a request can fail, as the transports say it: typed exceptions, and what is known of the exchange."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any
 
 import attrs
 
-if TYPE_CHECKING:
-    from asyncio import Timeout
 
-
-@attrs.define(kw_only=True)
+@attrs.frozen(kw_only=True)
 class Exchange:
-    """Filled while a request is under way.
-
-    The variable `current` is set in the task that makes the request; the SDK carries a task's
-    context along to the HTTP exchange, so both ends fill the same object.
+    """What is known of a request that failed.
 
     Attributes:
-        sent: Whether the request left the session.
         unsent: Whether it is certain that the server did not get the whole of it.
-        raw: The result as it came, before any model saw it.
-        status: HTTP status of the last answer.
+        answered: Whether the server answered an earlier round of the same call.
+        status: HTTP status of the answer.
         headers: Its headers.
         body: The beginning of its body, unless it was an event stream.
         error: What ended the exchange: a network error, or one of the errors below.
         cut: Whether an event stream ended before the answer came.
-        resumes: How often the stream was taken up again.
+        resumes: How often the stream was resumed.
         session_lost: Whether the server no longer knows the session of the request.
-        rpc_error: Whether the answer is a JSON-RPC error, whatever its status.
-        replies: Whole JSON answers that came, to this request or to none.
-        deadline: Until when the request may be tried; None is for ever.
+        replies: Replies over HTTP that nobody on the connection waited for.
     """
 
-    sent: bool = False
     unsent: bool = False
-    raw: Mapping[str, Any] | None = None
+    answered: bool = False
     status: int | None = None
     headers: Mapping[str, str] = attrs.field(factory=dict)
     body: str = ""
@@ -45,9 +33,29 @@ class Exchange:
     cut: bool = False
     resumes: int = 0
     session_lost: bool = False
-    rpc_error: bool = False
     replies: int = 0
-    deadline: Timeout | None = None
+
+
+class RequestFailed(Exception):
+    """A request over HTTP got no answer of the protocol.
+
+    Attributes:
+        exchange: What is known of it.
+    """
+
+    def __init__(self, exchange: Exchange) -> None:
+        super().__init__(exchange)
+        self.exchange = exchange
+
+    def __str__(self) -> str:
+        known = self.exchange
+        if known.error is not None:
+            return str(known.error) or type(known.error).__name__
+        return "the event stream ended" if known.cut else f"HTTP {known.status}"
+
+
+class Undelivered(Exception):
+    """The server did not get the whole of a request; raised as the cause of what ended it."""
 
 
 class TooLarge(Exception):
@@ -82,8 +90,9 @@ class InvalidJson(Exception):
     """A message is no JSON; the arguments are its beginning, and why it is none."""
 
 
+class NotMessage(Exception):
+    """An answer is JSON, but no JSON-RPC message."""
+
+
 class CertificatesUnreadable(Exception):
     """The file or folder with the certificates to trust cannot be read."""
-
-
-current: ContextVar[Exchange | None] = ContextVar("pflow_mcp_exchange", default=None)

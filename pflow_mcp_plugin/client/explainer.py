@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+import attrs
+
 from pflow_mcp_plugin.client.deadlines import Deadline
-from pflow_mcp_plugin.client.exchange import Exchange
-from pflow_mcp_plugin.client.failures import Evidence, explain, in_words, leaves
+from pflow_mcp_plugin.client.exchange import Exchange, RequestFailed, Undelivered
+from pflow_mcp_plugin.client.failures import Evidence, causes, explain, in_words, leaves
 from pflow_mcp_plugin.client.stderr_files import StderrFiles
 from pflow_mcp_plugin.errors import McpError, Phase
 from pflow_mcp_plugin.exchange import Launch
@@ -16,7 +18,9 @@ from pflow_mcp_plugin.redaction import Redactor
 if TYPE_CHECKING:
     from pflow_mcp_plugin.client.sockets import SocketTransport
     from pflow_mcp_plugin.client.spawning import ServerProcess
+    from pflow_mcp_plugin.client.sse import SseTransport
     from pflow_mcp_plugin.client.stdio import StdioTransport
+    from pflow_mcp_plugin.client.streamable_http import StreamableHttp
 
 _LAST_WORDS_SECONDS = 0.5
 """How long a failure waits for the process to end and its stderr to be read."""
@@ -32,10 +36,12 @@ class Explainer:
 
     Attributes:
         lines: The transport, once there is one that has lines.
+        remote: The transport, once there is one over HTTP.
     """
 
     def __init__(self, launch: Launch, process: ServerProcess | None, files: StderrFiles) -> None:
         self.lines: StdioTransport | SocketTransport | None = None
+        self.remote: StreamableHttp | SseTransport | None = None
         self._launch = launch
         self._process = process
         self._files = files
@@ -45,22 +51,22 @@ class Explainer:
     async def explained(
         self,
         error: BaseException,
-        exchange: Exchange,
         phase: Phase,
         *,
         tool: str = "",
         passed: Deadline | None = None,
         closed: bool = False,
+        answered: bool = False,
     ) -> McpError:
         """Return the error to tell.
 
         Args:
             error: What was raised.
-            exchange: The request that it was raised in.
             phase: What was being done.
             tool: The tool that was called.
             passed: The deadline that was missed, None if it was something else.
             closed: Whether the other side is gone.
+            answered: Whether the server had answered an earlier round of the call.
         """
         evidence = Evidence(
             server=self._launch.server,
@@ -72,12 +78,24 @@ class Explainer:
             stderr=self.lines.stderr.text if self.lines is not None else "",
             keep=self._files.keep,
             seen=self.lines.seen if self.lines is not None else None,
-            exchange=exchange,
+            exchange=self._exchange(error, late=passed is not None, answered=answered),
             closed=closed,
             blanks=self._launch.blanks,
             redactor=self._redactor,
         )
         return explain(error, evidence)
+
+    def _exchange(self, error: BaseException, *, late: bool, answered: bool) -> Exchange:
+        """Return what an error, and what caused it, tell of the request that it ended."""
+        leaf = next(leaves(error))
+        # A request that was late tells nothing itself; that the server answered at all is worth knowing.
+        status = self.remote.status if late and self.remote is not None else None
+        return attrs.evolve(
+            leaf.exchange if isinstance(leaf, RequestFailed) else Exchange(status=status),
+            unsent=any(isinstance(cause, Undelivered) for cause in causes(leaf)),
+            answered=answered,
+            replies=self.remote.unmatched if self.remote is not None else 0,
+        )
 
     def cause(self, error: BaseException) -> str:
         """Return what broke the connection, in words."""

@@ -1,28 +1,21 @@
-"""The streamable HTTP transport: the SDK's, over an HTTP client that keeps what the SDK drops."""
+"""The HTTP client of a server: its headers, its certificates, and which proxies count."""
 
 from __future__ import annotations
 
 import base64
 import os
 import ssl
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-import attrs
 import httpx2
-from mcp.client.streamable_http import streamable_http_client
 
 from pflow_mcp_plugin.client.exchange import CertificatesUnreadable
-from pflow_mcp_plugin.client.keeping import KeepingClient
 from pflow_mcp_plugin.trust.egress import is_loopback
 from pflow_mcp_plugin.types import Server
 
-_MIB = 1 << 20
-_USUAL_CALL_TIMEOUT: Any = attrs.fields(Server).call_timeout.default
-"""Who raised call_timeout above this has slow tools, and means it for the exchange of a call, too."""
 _CA_FILES = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
 _CA_FOLDERS = ("SSL_CERT_DIR",)
 
@@ -43,7 +36,7 @@ def _auth_header(auth: Any) -> dict[str, str]:
     return {"Authorization": f"Bearer {token}"} if token else {}
 
 
-def make_client(server: Server) -> KeepingClient:
+def make_client(server: Server) -> httpx2.AsyncClient:
     """Return the HTTP client of a server; proxies and certificates are those of the environment.
 
     Raises:
@@ -51,10 +44,7 @@ def make_client(server: Server) -> KeepingClient:
     """
     url = urlsplit(server.url)
     local = is_loopback(url.hostname or "")
-    return KeepingClient(
-        limit=int(server.max_line_mb * _MIB),
-        seconds=server.timeout,
-        call_seconds=None if server.call_timeout > _USUAL_CALL_TIMEOUT else server.timeout,
+    return httpx2.AsyncClient(
         headers=request_headers(server),
         timeout=httpx2.Timeout(server.timeout, read=server.sse_timeout),
         limits=httpx2.Limits(),  # none: a call that waits for a connection could meet its deadline unsent
@@ -88,14 +78,3 @@ def tls_context(environ: Mapping[str, str]) -> ssl.SSLContext:
         return ssl.create_default_context(cafile=file, capath=folder)
     except (OSError, ValueError) as error:
         raise CertificatesUnreadable(f"{file or folder}: {error}") from error
-
-
-@asynccontextmanager
-async def open_http(server: Server) -> AsyncIterator[tuple[Any, Any]]:
-    """Yield the read and the write stream of a session over streamable HTTP."""
-    async with (
-        make_client(server) as client,
-        # Events are capped on their way, where the size that came is known.
-        streamable_http_client(server.url, http_client=client, max_sse_event_size=None) as streams,
-    ):
-        yield streams

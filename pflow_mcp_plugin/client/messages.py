@@ -14,7 +14,6 @@ from collections.abc import Callable, Container
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from pflow_mcp_plugin.client.exchange import current
 from pflow_mcp_plugin.client.framing import LineBuffer, LineTooLong
 from pflow_mcp_plugin.client.pipes import PipeWriter
 from pflow_mcp_plugin.client.surrogates import mended
@@ -98,14 +97,13 @@ class MessageStream:
 
         body = message.message
         request_id = getattr(body, "id", None)
-        is_request = request_id is not None and hasattr(body, "method")
-        if request_id is not None and is_request:
+        if request_id is not None and hasattr(body, "method"):
             self._waiting.add(request_id)
         data = (
             body.model_dump_json(by_alias=True, exclude_unset=True).encode("utf-8", "surrogatepass") + b"\n"
         )
         try:
-            await self._writer.write(data, _note_unsent if is_request else _nothing_to_note)
+            await self._writer.write(data)
         except (TimeoutError, BrokenPipeError) as error:
             self.seen.write_timed_out |= isinstance(error, TimeoutError)
             self.seen.broken = True
@@ -287,17 +285,6 @@ class MessageSink:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         return None
-
-
-def _note_unsent() -> None:
-    """Mark the request of the current task as one that its server did not get."""
-    exchange = current.get()
-    if exchange is not None:
-        exchange.unsent = True
-
-
-def _nothing_to_note() -> None:
-    """What is no request has nobody who asks how it went."""
 
 
 def _is_utf8(line: bytes) -> bool:

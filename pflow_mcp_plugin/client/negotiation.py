@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from http import HTTPStatus
 
 from mcp.client.session import DISCOVER_TIMEOUT_SECONDS
 from mcp.shared.exceptions import MCPError
@@ -14,11 +15,14 @@ from mcp_types import INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, UNSUPPO
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
+from pflow_mcp_plugin.client.exchange import RequestFailed
 from pflow_mcp_plugin.client.session import Dispatcher, Session
 from pflow_mcp_plugin.contract.problems import PortableError
 
 _HANDSHAKE_REFUSED = (UNSUPPORTED_PROTOCOL_VERSION, METHOD_NOT_FOUND, INVALID_PARAMS, INVALID_REQUEST)
 """Answers to `initialize` of a server that does not know it."""
+_UNKNOWN_THERE = (HTTPStatus.BAD_REQUEST, HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED)
+"""The same over HTTP, from one that does not even say so in JSON-RPC."""
 _VERSION_REFUSED = (UNSUPPORTED_PROTOCOL_VERSION, INVALID_PARAMS)
 """The code of 2026-07-28, and the one before."""
 _REFUSES_VERSION = re.compile(
@@ -64,7 +68,7 @@ async def _insist(session: Session, dispatcher: Dispatcher, protocol: str) -> No
         await (
             _shake_hands(session, version) if version in HANDSHAKE_PROTOCOL_VERSIONS else session.discover()
         )
-    except (MCPError, RuntimeError, ValidationError) as refusal:
+    except (MCPError, RequestFailed, RuntimeError, ValidationError) as refusal:
         if dispatcher.ended:
             raise
         await _refuse_with_versions(session, version, refusal)
@@ -86,20 +90,20 @@ async def _refuse_with_versions(session: Session, wanted: str, refusal: Exceptio
     try:
         if wanted not in HANDSHAKE_PROTOCOL_VERSIONS:
             await _shake_hands(session)
-        elif isinstance(refusal, MCPError) and refusal.code in _HANDSHAKE_REFUSED:
+        elif _is_handshake_refused(refusal):
             await session.discover()
         else:
             return
     except VersionConflict as other:
         raise VersionConflict(wanted=wanted, offered=other.offered) from refusal
-    except (MCPError, RuntimeError, ValidationError):
+    except (MCPError, RequestFailed, RuntimeError, ValidationError):
         return
     raise VersionConflict(wanted=wanted, offered=[str(session.protocol_version)]) from refusal
 
 
 async def _discover_or_initialize(session: Session, dispatcher: Dispatcher, patience: float) -> None:
     try:
-        async with asyncio.timeout(patience):
+        async with asyncio.timeout(min(patience, DISCOVER_TIMEOUT_SECONDS)):
             await session.discover()
     except TimeoutError:
         await _shake_hands_after_silence(session)
@@ -108,6 +112,10 @@ async def _discover_or_initialize(session: Session, dispatcher: Dispatcher, pati
         if offered and not set(offered) & {*HANDSHAKE_PROTOCOL_VERSIONS, *MODERN_PROTOCOL_VERSIONS}:
             raise VersionConflict(wanted=MODERN_PROTOCOL_VERSIONS[-1], offered=offered) from error
         if dispatcher.ended:
+            raise
+        await _shake_hands(session)
+    except RequestFailed as failure:
+        if failure.exchange.status == HTTPStatus.TOO_MANY_REQUESTS:
             raise
         await _shake_hands(session)
     except (RuntimeError, ValidationError):  # an answer to the probe that names no version we share
@@ -128,13 +136,20 @@ async def _shake_hands_or_discover(session: Session) -> None:
     """Shake hands, as last time; a server that has given that up since says so, and is discovered."""
     try:
         await _shake_hands(session)
-    except (MCPError, VersionConflict) as refusal:
-        if isinstance(refusal, MCPError) and refusal.code not in _HANDSHAKE_REFUSED:
+    except (MCPError, RequestFailed, VersionConflict) as refusal:
+        if not (isinstance(refusal, VersionConflict) or _is_handshake_refused(refusal)):
             raise
         try:
             await session.discover()
-        except (MCPError, RuntimeError, ValidationError) as error:
+        except (MCPError, RequestFailed, RuntimeError, ValidationError) as error:
             raise refusal from error
+
+
+def _is_handshake_refused(refusal: Exception) -> bool:
+    """Whether the server does not know the handshake."""
+    if isinstance(refusal, RequestFailed):
+        return refusal.exchange.status in _UNKNOWN_THERE
+    return isinstance(refusal, MCPError) and refusal.code in _HANDSHAKE_REFUSED
 
 
 async def _shake_hands(session: Session, offer: str = HANDSHAKE_PROTOCOL_VERSIONS[-1]) -> None:

@@ -8,6 +8,8 @@ import sys
 from collections.abc import Callable
 from typing import IO
 
+from pflow_mcp_plugin.client.exchange import Undelivered
+
 _TAIL = 64 * 1024
 """Bytes of stderr that are kept."""
 
@@ -111,7 +113,7 @@ class PipeWriter(asyncio.BaseProtocol):
         self.lost = True
         self._room.set()
 
-    async def write(self, data: bytes, on_unsent: Callable[[], None] = lambda: None) -> None:
+    async def write(self, data: bytes) -> None:
         """Write one message.
 
         A message that is given up half-way, at the deadline or because the task is cancelled,
@@ -119,36 +121,34 @@ class PipeWriter(asyncio.BaseProtocol):
 
         Args:
             data: The message, with its newline.
-            on_unsent: Called when it is certain that the other side did not get all of it.
 
         Raises:
             BrokenPipeError: The other side is gone; it may have got the message first.
             TimeoutError: It took nothing for too long.
+
+        Where it is certain that the other side did not get all of it, the cause of these, and of the
+        cancellation, is `Undelivered`.
         """
         transport = self._transport
         if transport is None or transport.is_closing():
-            on_unsent()
-            raise BrokenPipeError
+            raise BrokenPipeError from Undelivered()
         transport.write(data)
         if transport.is_closing():  # how asyncio tells that the other side was gone
-            on_unsent()
-            raise BrokenPipeError
+            raise BrokenPipeError from Undelivered()
         self._given += len(data)
-        await self._until_taken(transport, self._given, on_unsent)
+        await self._until_taken(transport, self._given)
         if self.lost:
             raise BrokenPipeError
 
-    async def _until_taken(
-        self, transport: asyncio.WriteTransport, end: int, on_unsent: Callable[[], None]
-    ) -> None:
+    async def _until_taken(self, transport: asyncio.WriteTransport, end: int) -> None:
         try:
             while not self._room.is_set():
                 await self._some_taken(transport)
         except (TimeoutError, asyncio.CancelledError) as error:
             if self._taken(transport) < end - 1:  # but for the newline, a message is whole
                 transport.abort()
-                on_unsent()
-            elif isinstance(error, TimeoutError):
+                raise error from Undelivered()
+            if isinstance(error, TimeoutError):
                 return  # it is a later message that the other side does not take
             raise
 

@@ -1,4 +1,4 @@
-"""The SDK's session, with malformed tools screened out and raw answers kept.
+"""The SDK's session, with malformed tools screened out and raw answers returned.
 
 Imported on the event loop's thread only: this is where the SDK is loaded.
 """
@@ -9,18 +9,15 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, suppress
-from typing import Any
+from functools import partial
+from typing import Annotated, Any, cast
 
-from mcp.client.session import (
-    ClientRequestContext,
-    ClientSession,
-    IncomingMessage,
-)
+from mcp.client.session import ClientRequestContext, IncomingMessage
 from mcp.client.subscriptions import SubscriptionLost, listen
 from mcp.shared.exceptions import MCPError
 from mcp.shared.inbound import find_invalid_x_mcp_header
-from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
 from mcp_types import (
+    CONNECTION_CLOSED,
     CallToolRequest,
     CallToolRequestParams,
     CallToolResult,
@@ -33,15 +30,21 @@ from mcp_types import (
     InputRequest,
     InputRequiredResult,
     InputResponse,
+    JSONRPCNotification,
+    ListToolsRequest,
+    ListToolsResult,
     PaginatedRequestParams,
     ToolListChangedNotification,
 )
 from mcp_types.methods import validate_server_result
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter, ValidationError, WrapValidator
 
-from pflow_mcp_plugin.client.exchange import Exchange, current
+from pflow_mcp_plugin.client.exchange import RequestFailed, Undelivered
+from pflow_mcp_plugin.client.failures import in_words
 from pflow_mcp_plugin.client.questions import Questions
+from pflow_mcp_plugin.client.retry_after import patiently
+from pflow_mcp_plugin.client.sdk_internals import OpenSession, ScreeningDispatcher
 from pflow_mcp_plugin.types import ServerInfo
 
 # The SDK logs tracebacks of what our errors say better; without a handler Python prints them.
@@ -54,11 +57,22 @@ _LONGEST_PAUSE = 1.0
 _LONGEST_NAME = 256
 """Characters of a tool's name; the protocol recommends 128."""
 
-_ANSWERS: TypeAdapter[Any] = TypeAdapter(CallToolResult | InputRequiredResult)
+_LISTEN = "subscriptions/listen"
 
 
-class Dispatcher(JSONRPCDispatcher):
-    """Keeps each raw result in the request's `Exchange`, and screens tool lists.
+def _with_raw(raw: Any, validate: Callable[[Any], Any]) -> tuple[Any, Any]:
+    return validate(raw), raw
+
+
+# Results come as pairs: as the SDK reads them, and as they came, with fields that it does not know.
+_ANSWERS: TypeAdapter[Any] = TypeAdapter(
+    Annotated[CallToolResult | InputRequiredResult, WrapValidator(_with_raw)]
+)
+_PAGES: TypeAdapter[Any] = TypeAdapter(Annotated[ListToolsResult, WrapValidator(_with_raw)])
+
+
+class Dispatcher(ScreeningDispatcher):
+    """Screens tool lists, and knows when the connection is over.
 
     Attributes:
         skipped: `(name, reason)` of tools left out of the lists that came.
@@ -75,18 +89,22 @@ class Dispatcher(JSONRPCDispatcher):
     async def send_raw_request(
         self, method: str, params: Mapping[str, Any] | None, opts: Any = None, **rest: Any
     ) -> dict[str, Any]:
-        """Send a request; a tool list comes back without its malformed tools."""
-        exchange = current.get()
-        if exchange is not None:
-            exchange.sent = True
-        answer = await super().send_raw_request(method, params, opts, **rest)
+        """Send a request; a tool list comes back without its malformed tools.
+
+        Raises:
+            MCPError: The server answered with an error, or the connection is closed.
+            RequestFailed: An HTTP server gave no answer.
+        """
+        try:
+            answer = await super().send_raw_request(method, params, opts, **rest)
+        except RequestFailed as failure:
+            if method != _LISTEN:
+                raise
+            # A task of the SDK waits for this one, and an error it does not know would end the session.
+            raise MCPError(CONNECTION_CLOSED, str(failure)) from failure
         raw = dict(answer)
         answer.clear()  # the SDK holds its last message until the next one comes: let a large one go
-        if method == "tools/list":
-            raw = self._screen(raw)
-        if exchange is not None:
-            exchange.raw = raw
-        return raw
+        return self._screen(raw) if method == "tools/list" else raw
 
     async def run(self, *args: Any, **options: Any) -> None:
         """Receive until the connection ends, and say so."""
@@ -95,10 +113,9 @@ class Dispatcher(JSONRPCDispatcher):
         finally:
             self.ended = True
 
-    def _dispatch_notification(self, msg: Any, *args: Any) -> None:
+    def accepts(self, notification: JSONRPCNotification) -> bool:
         """Drop progress that no float can hold: the SDK would end the connection over it."""
-        if msg.method != "notifications/progress" or _is_measurable(msg.params or {}):
-            super()._dispatch_notification(msg, *args)
+        return notification.method != "notifications/progress" or _is_measurable(notification.params or {})
 
     def _screen(self, raw: dict[str, Any]) -> dict[str, Any]:
         tools = raw.get("tools")
@@ -133,7 +150,7 @@ class Dispatcher(JSONRPCDispatcher):
         return find_invalid_x_mcp_header(tool["inputSchema"])
 
 
-class Session(ClientSession):
+class Session(OpenSession):
     """Has a server's questions answered, and tells when its list of tools changed.
 
     Args:
@@ -169,8 +186,8 @@ class Session(ClientSession):
         request = InitializeRequest(
             params=InitializeRequestParams(
                 protocol_version=offer,
-                capabilities=self._build_capabilities(offer),
-                client_info=self._client_info,
+                capabilities=self.capabilities(offer),
+                client_info=self.client_info,
             )
         )
         answer = await self.send_request(request, InitializeResult)
@@ -248,7 +265,6 @@ async def listening(session: Session) -> AsyncIterator[None]:
 
 
 async def _listen(session: Session) -> None:
-    current.set(Exchange())
     with suppress(MCPError, SubscriptionLost):
         async with listen(session, tools_list_changed=True) as subscription:
             async for _ in subscription:
@@ -260,10 +276,11 @@ async def request_tool(
     name: str,
     arguments: Mapping[str, Any],
     *,
+    until: Callable[[], float | None],
     on_progress: Any = None,
     on_reply: Callable[[], None] = lambda: None,
-) -> None:
-    """Call a tool once; the raw result is left in the current `Exchange`.
+) -> Mapping[str, Any]:
+    """Call a tool once, and return the raw result.
 
     A server may answer that it needs input first. It gets what there is, and its state back, until
     it has a result.
@@ -272,27 +289,39 @@ async def request_tool(
         session: Entered, with its version settled.
         name: The raw tool name.
         arguments: JSON values.
+        until: Returns the loop's time at which the call must be over.
         on_progress: Awaited with each progress.
         on_reply: Called when the server answered but is not done.
 
     Raises:
         InputRequired: The server asks for what a run without a person cannot give.
         MCPError: A JSON-RPC error, or the connection is gone.
+        RequestFailed: An HTTP server gave no answer.
+        Undelivered: The arguments cannot be written as JSON.
         pydantic.ValidationError: The answer is no tool result.
     """
-    params = CallToolRequestParams(name=name, arguments=dict(arguments))
+    request = _request(name, arguments)
     for pause in _pauses():
-        request = CallToolRequest(params=params)
-        answer = await session.send_request(request, _ANSWERS, progress_callback=on_progress)
+        send = partial(session.send_request, request, _ANSWERS, progress_callback=on_progress)
+        answer, raw = await patiently(send, until)
         if not isinstance(answer, InputRequiredResult):
-            return
+            return cast("Mapping[str, Any]", raw)
         on_reply()
         responses = await _responses(session, answer.input_requests or {})
         if not responses:  # only its state: it asks to be called again a little later
             await asyncio.sleep(pause)
         update = {"input_responses": responses or None, "request_state": answer.request_state}
-        params = params.model_copy(update=update)
+        request = CallToolRequest(params=request.params.model_copy(update=update))
     raise InputRequired("input again and again")
+
+
+def _request(name: str, arguments: Mapping[str, Any]) -> CallToolRequest:
+    try:
+        request = CallToolRequest(params=CallToolRequestParams(name=name, arguments=dict(arguments)))
+        request.model_dump_json()  # later, it could not be told from a failure over the answer
+    except (ValueError, RecursionError) as error:
+        raise Undelivered(in_words(error)) from error
+    return request
 
 
 def _pauses() -> Iterator[float]:
@@ -311,10 +340,14 @@ async def _responses(session: Session, requests: Mapping[str, InputRequest]) -> 
     return responses
 
 
-async def request_page(session: Session, cursor: str | None) -> str | None:
-    """Ask for one page of tools, left raw in the current `Exchange`; return the next cursor."""
-    page = await session.list_tools(params=PaginatedRequestParams(cursor=cursor))
-    return page.next_cursor
+async def request_page(
+    session: Session, cursor: str | None, until: Callable[[], float | None]
+) -> tuple[str | None, Mapping[str, Any]]:
+    """Ask for one page of tools; return the next cursor and the raw page."""
+    request = ListToolsRequest(params=PaginatedRequestParams(cursor=cursor))
+    page, raw = await patiently(lambda: session.send_request(request, _PAGES), until)
+    session.absorb(page, complete=cursor is None and page.next_cursor is None)
+    return page.next_cursor, raw
 
 
 def _usable_hints(raw: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,192 +7,206 @@ word, and whose cap on an event cannot be set.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
-from http import HTTPStatus
+from contextlib import AsyncExitStack, aclosing, suppress
+from types import TracebackType
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import urljoin
 
+import attrs
 import httpx2
 
 from pflow_mcp_plugin.client.exchange import (
+    AnswerTooSlow,
     BadEndpoint,
     Exchange,
     ForeignEndpoint,
-    InvalidJson,
-    TooLarge,
-    current,
+    NotMessage,
+    RequestFailed,
 )
-from pflow_mcp_plugin.client.http import make_client
-from pflow_mcp_plugin.client.messages import MessageQueue, MessageSink, as_message, read_json
+from pflow_mcp_plugin.client.http_requests import (
+    EVENTS,
+    HttpRequests,
+    is_event_stream,
+    is_message,
+    is_same_origin,
+    read_beginning,
+    read_events,
+    read_value,
+    refusal,
+)
+from pflow_mcp_plugin.client.messages import MessageQueue, MessageSink, as_message
 from pflow_mcp_plugin.types import Server
 
 if TYPE_CHECKING:
     from mcp.shared.message import SessionMessage
+    from mcp_types import JSONRPCMessage
 
-_REFUSED = -32603
-_MAX_REDIRECTS = 3
 _KEPT = 2000
-"""Characters of what is no message."""
-_PORTS = {"http": 80, "https": 443}
+"""Characters of what is no address."""
+_NO_ENDPOINT = "the stream ended before it named an endpoint"
 
 
-@asynccontextmanager
-async def open_sse(server: Server) -> AsyncIterator[tuple[MessageQueue, MessageSink]]:
-    """Yield the read and the write stream of a session over HTTP with server-sent events."""
-    async with make_client(server) as client:
-        stream = EventStream(client, server.url)
-        reading = asyncio.create_task(stream.read(), name=f"events of {server.name}")
-        try:
-            await stream.opened
-            yield stream.incoming, MessageSink(stream.send)
-        finally:
-            reading.cancel()
-            with suppress(asyncio.CancelledError):
-                await reading
-
-
-class EventStream:
-    """The messages of one connection.
+class SseTransport:
+    """An async context manager that yields the read and the write stream of a session.
 
     Args:
-        client: Sends the requests.
-        url: Where the event stream is.
+        server: Of transport `sse`, with expanded values.
 
     Attributes:
-        incoming: The messages that came.
-        opened: Done when the server has said where messages go, or why there is no stream.
+        unmatched: Replies whose id nobody waits for.
+        status: HTTP status of the event stream, None before there is one.
     """
 
-    def __init__(self, client: httpx2.AsyncClient, url: str) -> None:
-        self.incoming = MessageQueue()
-        self.opened: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._client = client
-        self._url = url
+    def __init__(self, server: Server) -> None:
+        self.unmatched = 0
+        self.status: int | None = None
+        self._server = server
+        self._incoming = MessageQueue()
+        self._stack = AsyncExitStack()
         self._endpoint = ""
-        self._waiting: dict[str | int, Exchange] = {}
+        self._asked: set[str | int] = set()
+        self._waiting: dict[str | int, asyncio.Future[None]] = {}
+        self._ended = False
 
-    async def read(self) -> None:
-        """Take events until the stream ends; what went wrong is left in the exchanges it harms."""
-        reason: Exception | None = None
+    async def __aenter__(self) -> tuple[MessageQueue, MessageSink]:
         try:
-            await self._take_events()
-        except (httpx2.HTTPError, TooLarge, ForeignEndpoint, BadEndpoint, InvalidJson) as error:
-            reason = error
-        finally:  # whatever it was, nobody waits for what will not come
-            self._fail(reason)
-            self.incoming.end()
+            await self._open()
+        except BaseException:
+            await self._stack.aclose()
+            raise
+        return self._incoming, MessageSink(self.send)
 
-    async def _take_events(self) -> None:
-        response = await self._requested("GET", self._url, headers={"accept": "text/event-stream"})
-        try:
-            response.raise_for_status()
-            async for event in httpx2.EventSource(response, max_event_size=None):
-                if event.event == "endpoint":
-                    self._open(event.data)
-                elif event.event == "message" and event.data:
-                    self._take(event.data)
-        finally:
-            await response.aclose()
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._stack.aclose()
 
-    def _open(self, endpoint: str) -> None:
-        """Note where messages go: headers and token go there too, so it must be the same host.
+    async def _open(self) -> None:
+        """Ask for the event stream, and wait until it says where messages go.
 
         Raises:
-            ForeignEndpoint: It is another.
-            BadEndpoint: It is no address.
+            RequestFailed: There is no stream, or it says something else.
         """
-        try:
-            target = str(httpx2.URL(urljoin(self._url, endpoint)))
-            foreign = not _is_same_origin(self._url, target)
-        except (ValueError, httpx2.InvalidURL) as error:
-            raise BadEndpoint(endpoint[:_KEPT]) from error
-        if foreign:
-            raise ForeignEndpoint(target)
-        self._endpoint = target
-        if not self.opened.done():
-            self.opened.set_result(None)
+        self._http = await self._stack.enter_async_context(HttpRequests(self._server))
+        opened: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        reading = asyncio.create_task(self._read(opened), name=f"events of {self._server.name}")
+        self._stack.push_async_callback(_ended, reading)
+        await opened
 
-    def _take(self, data: str) -> None:
+    async def _read(self, opened: asyncio.Future[None]) -> None:
+        """Take events until the stream ends; whoever waits is told how it ended."""
+        from anyio import ClosedResourceError
+
+        end: Exception = ClosedResourceError()
+        try:
+            await self._take_events(opened)
+            end = RequestFailed(Exchange(cut=True))
+            if not opened.done():
+                end = RequestFailed(Exchange(error=httpx2.RemoteProtocolError(_NO_ENDPOINT)))
+        except RequestFailed as failure:
+            end = RequestFailed(attrs.evolve(failure.exchange, cut=opened.done()))
+        finally:  # whatever it was, nobody waits for what will not come
+            for waiting in (opened, *self._waiting.values()):
+                if not waiting.done():
+                    waiting.set_exception(end)
+            self._incoming.end()
+            self._ended = True
+
+    async def _take_events(self, opened: asyncio.Future[None]) -> None:
+        async with self._http.answer("GET", self._server.url, headers={"accept": EVENTS}) as response:
+            self.status = response.status_code
+            if not is_event_stream(response):
+                raise refusal(response, await read_beginning(response))
+            async with aclosing(read_events(response, self._http.limit)) as events:
+                async for event in events:
+                    if event.event == "endpoint":
+                        self._endpoint = _endpoint(self._server.url, event.data)
+                        if not opened.done():
+                            opened.set_result(None)
+                    elif is_message(event):
+                        self._take(read_value(event.data))
+
+    def _take(self, value: Any) -> None:
         from mcp.shared.message import SessionMessage
 
-        message = as_message(_json(data), self._waiting)
+        message = as_message(value, ())
         if message is None:
-            return  # the deadline of the request says what is missing
+            if isinstance(value, dict) and "method" not in value:
+                self._settle(value.get("id"), NotMessage())
+            return
+        self._incoming.put(SessionMessage(message))
         if not hasattr(message, "method"):
-            self._match(message.id)
-        self.incoming.put(SessionMessage(message))
+            self._settle(message.id)
 
-    def _match(self, reply_to: Any) -> None:
-        """Count a reply that nobody asked for on all that wait: one of them is told of it."""
-        if self._waiting.pop(reply_to, None) is None:
-            for exchange in self._waiting.values():
-                exchange.replies += 1
+    def _settle(self, reply_to: object, error: Exception | None = None) -> None:
+        """Let the request that a reply is for go on; what is for nobody is counted."""
+        from mcp.shared.dispatcher import coerce_request_id
 
-    def _fail(self, error: Exception | None) -> None:
-        """Tell all that wait that the stream is over."""
-        for exchange in self._waiting.values():
-            exchange.error, exchange.cut = error, True
-        if not self.opened.done():
-            error = error or httpx2.RemoteProtocolError("the stream ended before it named an endpoint")
-            opening = current.get()
-            if opening is not None and not isinstance(error, httpx2.HTTPStatusError | httpx2.SSEError):
-                opening.error = error  # of those two, status and content are noted already
-            self.opened.set_exception(error)
+        request_id = coerce_request_id(reply_to) if isinstance(reply_to, int | str) else -1
+        answered = self._waiting.get(request_id)
+        self.unmatched += request_id not in self._asked
+        if answered is None or answered.done():
+            return
+        if error is None:
+            answered.set_result(None)
+        else:
+            answered.set_exception(RequestFailed(Exchange(error=error)))
 
     async def send(self, message: SessionMessage) -> None:
-        """Post one message; where that fails, its own request is answered with the failure."""
+        """Post one message; a request's answer is handed on before this returns.
+
+        Raises:
+            RequestFailed: There is no answer to the request, and why.
+            anyio.ClosedResourceError: The stream has ended.
+        """
+        from anyio import ClosedResourceError
+        from mcp_types import JSONRPCRequest
+
+        if self._ended:
+            raise ClosedResourceError
         body = message.message
-        request_id = getattr(body, "id", None) if hasattr(body, "method") else None
-        exchange = current.get()
-        if request_id is not None and exchange is not None:
-            self._waiting[request_id] = exchange
-        content = body.model_dump_json(by_alias=True, exclude_unset=True).encode("utf-8", "surrogatepass")
-        headers = {"content-type": "application/json"}
-        response = await self._requested("POST", self._endpoint, content=content, headers=headers)
-        await response.aclose()
-        if not response.is_success and request_id is not None:
-            self._refuse(request_id, response.status_code)
+        if not isinstance(body, JSONRPCRequest):
+            with suppress(RequestFailed):
+                await self._post(body)
+            return
+        self._asked.add(body.id)
+        self._waiting[body.id] = answered = asyncio.get_running_loop().create_future()
+        try:
+            await self._post(body)
+            await answered
+        finally:
+            del self._waiting[body.id]
+            if answered.done() and not answered.cancelled():
+                answered.exception()  # looked at, so that asyncio does not report what nobody waits for
 
-    def _refuse(self, request_id: Any, status: int) -> None:
-        from mcp.shared.message import SessionMessage
-        from mcp_types import ErrorData, JSONRPCError
-
-        self._waiting.pop(request_id, None)
-        error = ErrorData(code=_REFUSED, message=f"HTTP {status}")
-        self.incoming.put(SessionMessage(JSONRPCError(jsonrpc="2.0", id=request_id, error=error)))
-
-    async def _requested(self, method: str, url: str, **options: Any) -> httpx2.Response:
-        """Send a request; it follows redirects that stay on the host and keep the method."""
-        request = self._client.build_request(method, url, **options)
-        for _ in range(_MAX_REDIRECTS):
-            response = await self._client.send(request, stream=True, follow_redirects=False)
-            following = response.next_request
-            if following is None or following.method != method:
-                return response
-            if not _is_same_origin(url, str(following.url)):
-                return response
-            await response.aclose()
-            request = following
-        return httpx2.Response(HTTPStatus.LOOP_DETECTED, request=request)
+    async def _post(self, body: JSONRPCMessage) -> None:
+        seconds = self._http.patience(getattr(body, "method", ""))
+        try:
+            async with asyncio.timeout(seconds), self._http.post(self._endpoint, body, seconds) as response:
+                beginning = await read_beginning(response)
+        except TimeoutError:
+            raise RequestFailed(Exchange(error=AnswerTooSlow(f"{seconds:g} s"))) from None
+        if not response.is_success:
+            raise refusal(response, beginning)
 
 
-def _json(data: str) -> Any:
-    try:
-        return read_json(data.encode("utf-8", "replace"))
-    except ValueError as error:
-        raise InvalidJson(data[:_KEPT], str(error)) from error
+async def _ended(reading: asyncio.Task[None]) -> None:
+    reading.cancel()
+    with suppress(asyncio.CancelledError):
+        await reading
 
 
-def _is_same_origin(one: str, other: str) -> bool:
-    """Whether two addresses are on one server, however they are spelt.
+def _endpoint(url: str, place: str) -> str:
+    """Return where messages go: headers and token go there too, so it must be the same host.
 
     Raises:
-        ValueError: One is no address.
+        RequestFailed: It is another, or no address.
     """
-    return _origin(one) == _origin(other)
-
-
-def _origin(url: str) -> tuple[str, str | None, int | None]:
-    parts = urlsplit(url)
-    return parts.scheme, parts.hostname, parts.port or _PORTS.get(parts.scheme)
+    try:
+        endpoint = str(httpx2.URL(urljoin(url, place)))
+        if is_same_origin(url, endpoint):
+            return endpoint
+        wrong: Exception = ForeignEndpoint(endpoint)
+    except (ValueError, httpx2.InvalidURL):
+        wrong = BadEndpoint(place[:_KEPT])
+    raise RequestFailed(Exchange(error=wrong))

@@ -1,17 +1,18 @@
-"""Which transport a server's config asks for."""
+"""Which transport a server's config asks for; each is a context manager that yields a session's streams."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pflow_mcp_plugin.types import Server
 
 if TYPE_CHECKING:
     from pflow_mcp_plugin.client.sockets import SocketTransport
     from pflow_mcp_plugin.client.spawning import ServerProcess
+    from pflow_mcp_plugin.client.sse import SseTransport
     from pflow_mcp_plugin.client.stdio import StdioTransport
+    from pflow_mcp_plugin.client.streamable_http import StreamableHttp
 
 
 def is_remote(server: Server) -> bool:
@@ -19,12 +20,12 @@ def is_remote(server: Server) -> bool:
     return server.transport in ("http", "sse")
 
 
-def over_http(server: Server) -> AbstractAsyncContextManager[tuple[Any, Any]]:
-    """Return the transport of a remote server: a context manager that yields a session's two streams."""
-    from pflow_mcp_plugin.client.http import open_http
-    from pflow_mcp_plugin.client.sse import open_sse
+def over_http(server: Server) -> StreamableHttp | SseTransport:
+    """Return the transport of a remote server."""
+    from pflow_mcp_plugin.client.sse import SseTransport
+    from pflow_mcp_plugin.client.streamable_http import StreamableHttp
 
-    return open_sse(server) if server.transport == "sse" else open_http(server)
+    return SseTransport(server) if server.transport == "sse" else StreamableHttp(server)
 
 
 def over_lines(

@@ -76,10 +76,10 @@ class Reply:
         fields = {"content-type": "text/event-stream", "connection": "close"}
         await self.raw(_head(200, fields) + "".join(f"{event}\n\n" for event in events).encode())
 
-    def answer_event(self, text: str) -> str:
-        """Return the event that answers a call of a tool."""
+    def answer_event(self, text: str, request_id: int) -> str:
+        """Return the event that answers a call of a tool, also where it comes on another stream."""
         result = {"content": [{"type": "text", "text": text}]}
-        message = {"jsonrpc": "2.0", "id": self.request.message.get("id", 0), "result": result}
+        message = {"jsonrpc": "2.0", "id": request_id, "result": result}
         return f"data: {json.dumps(message)}"
 
     def close(self) -> None:

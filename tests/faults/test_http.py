@@ -17,7 +17,7 @@ import pytest
 from certificates import Authority
 from http_server import FaultServer, Reply, Request, Script
 
-from pflow_mcp_plugin.client import eventstream
+from pflow_mcp_plugin.client import streamable_http
 from pflow_mcp_plugin.config.expansion import expand
 from pflow_mcp_plugin.errors import CallFailed, ConnectionFailed, DeadlineExceeded, McpError
 from pflow_mcp_plugin.exchange import Launch, ToolCall
@@ -355,16 +355,18 @@ def test_row_47_a_stream_that_is_cut_leaves_the_outcome_unknown(bench, fails, se
 def resumable(cuts: int) -> Script:
     """Cut the stream of a call again and again; then answer."""
     left = [cuts]
+    ids: list[int] = []
 
     async def script(request: Request, reply: Reply) -> bool:
         resuming = "last-event-id" in request.headers
         if request.rpc != "tools/call" and not resuming:
             return False
+        ids.extend([] if resuming else [request.message["id"]])
         if left[0]:
             left[0] -= 1
             await reply.events(f"id: {left[0] + 1}\nretry: 1\ndata:")
         else:
-            await reply.events(reply.answer_event("at last"))
+            await reply.events(reply.answer_event("at last", ids[0]))
         reply.close()
         return True
 
@@ -428,8 +430,8 @@ _HOSTILE = ["9" * 30, "9" * 5000, "99999999"]
 
 @pytest.mark.parametrize("pause", _HOSTILE)
 def test_row_49_a_hostile_pause_is_cut_down_to_the_longest_one(bench, serve, monkeypatch, pause):
-    assert eventstream.clamped(pause.encode()) == 30_000
-    monkeypatch.setattr(eventstream, "_LONGEST_PAUSE", 300)  # nobody wants to wait for 30 s
+    assert streamable_http.granted_pause(99_999_999) == 30
+    monkeypatch.setattr(streamable_http, "_LONGEST_PAUSE", 300)  # nobody wants to wait for 30 s
     times, result = resumed_after(bench, serve, pause)
     assert text(result) == "at last"
     assert 0.3 <= times[1] - times[0] < 10
@@ -445,12 +447,15 @@ def test_row_49_a_pause_of_nothing_is_made_a_short_one(bench, serve, pause):
 def resumed_after(bench: Any, serve: Callable[..., FaultServer], pause: str) -> tuple[list[float], Any]:
     """Cut the stream of a call, once; return when it was cut and taken up again, and the result."""
     times: list[float] = []
+    ids: list[int] = []
 
     async def script(request: Request, reply: Reply) -> bool:
         if request.rpc != "tools/call" and "last-event-id" not in request.headers:
             return False
         times.append(time.monotonic())
-        event = f"id: 1\nretry: {pause}\ndata:" if len(times) == 1 else reply.answer_event("at last")
+        if len(times) == 1:
+            ids.append(request.message["id"])
+        event = f"id: 1\nretry: {pause}\ndata:" if len(times) == 1 else reply.answer_event("at last", ids[0])
         await reply.events(event)
         reply.close()
         return True

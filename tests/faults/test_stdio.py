@@ -553,7 +553,7 @@ def test_row_32_a_call_that_could_not_be_written_is_sent_to_a_new_server(bench):
 
 
 def test_row_32_the_end_of_a_server_that_got_nothing_leaves_a_call_to_be_sent():
-    exchange = Exchange(sent=True, unsent=True)
+    exchange = Exchange(unsent=True)
     evidence = Evidence(server=Server(name="odd"), phase="call", tool="act", returncode=1, exchange=exchange)
     error = explain(BrokenPipeError(), evidence)
     assert (error.ran, error.retryable) == ("not ran", True)

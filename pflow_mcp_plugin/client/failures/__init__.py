@@ -9,7 +9,7 @@ HTTP exchange saw; the SDK's own words come last, for they name the least.
 - `process`, `network`, `status`, `rpc`: one kind of cause each
 """
 
-from pflow_mcp_plugin.client.failures.evidence import Evidence, in_words, leaves
+from pflow_mcp_plugin.client.failures.evidence import Evidence, causes, in_words, leaves
 from pflow_mcp_plugin.client.failures.explaining import explain, fit_to_show
 
-__all__ = ["Evidence", "explain", "fit_to_show", "in_words", "leaves"]
+__all__ = ["Evidence", "causes", "explain", "fit_to_show", "in_words", "leaves"]

@@ -79,7 +79,7 @@ class Evidence:
     @property
     def reached(self) -> bool:
         """Whether a call may have reached its server."""
-        return self.calling and self.exchange.sent and not self.exchange.unsent
+        return self.calling and not self.exchange.unsent
 
 
 def failure(
@@ -95,7 +95,7 @@ def failure(
     kind = CallFailed if evidence.calling else ConnectionFailed
     if not evidence.reached:
         ran = "not ran"
-    elif evidence.exchange.raw is not None and ran == "not ran":
+    elif evidence.exchange.answered and ran == "not ran":
         ran, retryable = "unknown", False  # an earlier round of the call was answered
     said, file = _stderr_note(evidence)
     facts = {"stderr": evidence.stderr, "stderr_file": file, "exit_code": evidence.returncode, **facts}
@@ -116,6 +116,15 @@ def invalid_json(beginning: str, evidence: Evidence, fault: str = "") -> McpErro
         f"Invalid JSON response from server {evidence.server.name}: {shown}{why}",
         evidence,
         next_step=f"{step}: stdout is for messages only" if evidence.seen is not None else step,
+    )
+
+
+def not_message(evidence: Evidence) -> McpError:
+    """Return the error for an answer that is JSON, but no JSON-RPC message."""
+    return failure(
+        f"Server {evidence.server.name} answered with JSON that is no JSON-RPC message",
+        evidence,
+        next_step="report it to the server's author",
     )
 
 

@@ -47,9 +47,7 @@ def _from_deadline(evidence: Evidence) -> McpError | None:
     if evidence.exchange.unsent:
         return stopped_reading(evidence)
     name, seconds = evidence.server.name, f"{evidence.seconds:g} s"
-    exchange = evidence.exchange
-    over_http = exchange.replies if exchange.raw is None else 0  # else earlier rounds of a call were answered
-    unmatched = evidence.seen.unmatched if evidence.seen else over_http
+    unmatched = evidence.seen.unmatched if evidence.seen else evidence.exchange.replies
     note = f"; {unmatched} replies came that nobody asked for" if unmatched else ""
     if not evidence.calling:
         return failure(
@@ -58,7 +56,7 @@ def _from_deadline(evidence: Evidence) -> McpError | None:
             retryable=True,
             next_step=f"raise {evidence.deadline} of server {name} if it needs longer",
             seconds=evidence.seconds,
-            status=exchange.status,
+            status=evidence.exchange.status,
         )
     return DeadlineExceeded(
         f"Tool {evidence.tool} on server {name} gave no answer within {seconds} ({evidence.deadline}){note}",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import ssl
+from itertools import takewhile
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -13,9 +14,11 @@ from pflow_mcp_plugin.client.exchange import (
     CertificatesUnreadable,
     ForeignEndpoint,
     InvalidJson,
+    NotMessage,
+    RequestFailed,
     TooLarge,
 )
-from pflow_mcp_plugin.client.failures.evidence import Evidence, causes, failure, invalid_json
+from pflow_mcp_plugin.client.failures.evidence import Evidence, causes, failure, invalid_json, not_message
 from pflow_mcp_plugin.errors import DeadlineExceeded, McpError
 
 _SHOWN = 200
@@ -39,11 +42,12 @@ def from_network(evidence: Evidence, error: BaseException) -> McpError | None:
     ours = _from_ours(noted, evidence) if noted is not None else None
     if ours is not None:
         return ours
-    if exchange.cut and exchange.raw is None:  # whatever else went wrong did so afterwards
+    if exchange.cut:
         return _cut(noted, evidence)
     if noted is None:
         return None
-    chain = list(causes(noted))
+    # What failed before, and was handled, is in the chain too: the probe, before the handshake.
+    chain = list(takewhile(lambda cause: not isinstance(cause, RequestFailed), causes(noted)))
     return _unreachable(chain, evidence) or _from_tls(chain, evidence) or _broken_off(noted, evidence)
 
 
@@ -60,15 +64,21 @@ def _from_ours(error: BaseException, evidence: Evidence) -> McpError | None:
             limit_bytes=error.limit,
             size_bytes=error.size,
         )
-    if isinstance(error, InvalidJson):
-        beginning, fault = error.args
-        return invalid_json(beginning, evidence, fault)
+    if isinstance(error, InvalidJson | NotMessage):
+        return _unreadable(error, evidence)
     if isinstance(error, ForeignEndpoint | BadEndpoint):
         return _misled(error, evidence)
     if isinstance(error, CertificatesUnreadable):
         step = "correct SSL_CERT_FILE, SSL_CERT_DIR or REQUESTS_CA_BUNDLE"
         return failure(f"Certificates to trust cannot be read: {error}", evidence, next_step=step)
     return None
+
+
+def _unreadable(error: InvalidJson | NotMessage, evidence: Evidence) -> McpError:
+    if isinstance(error, NotMessage):
+        return not_message(evidence)
+    beginning, fault = error.args
+    return invalid_json(beginning, evidence, fault)
 
 
 def _misled(error: ForeignEndpoint | BadEndpoint, evidence: Evidence) -> McpError:

@@ -6,7 +6,14 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
-from pflow_mcp_plugin.client.failures.evidence import Evidence, failure, in_words, invalid_json, leaves
+from pflow_mcp_plugin.client.exchange import Undelivered
+from pflow_mcp_plugin.client.failures.evidence import (
+    Evidence,
+    failure,
+    in_words,
+    leaves,
+    not_message,
+)
 from pflow_mcp_plugin.errors import McpError, Where
 
 if TYPE_CHECKING:
@@ -25,10 +32,8 @@ _PARSE_ERROR = -32700
 _CLOSED = "Connection closed"
 """What the SDK says to those that wait, when it notices before the transport does."""
 _UNPARSED = "Failed to parse "
-"""How the SDK begins when it could not read an answer, rather than the server a request."""
+"""How `messages` begins when it could not read an answer, rather than the server a request."""
 _NO_WORDS = "it gives no reason"
-_JSON_FAULT = re.compile(r"Invalid JSON: (.*?) \[type=json_invalid", re.DOTALL)
-"""What pydantic says then, unless it was JSON and no message."""
 _VERSION_REFUSED = -32022
 _MOST_VERSIONS = 20
 _NEVER_BEGUN = {_METHOD_NOT_FOUND, _INVALID_PARAMS, -32020, -32021, _VERSION_REFUSED}
@@ -57,6 +62,12 @@ def from_error(error: BaseException, evidence: Evidence) -> McpError:
             f"Tool {evidence.tool} on server {name} asks for {leaf.wanted}, which a run cannot give",
             evidence,
             next_step="pass what it asks for as an argument, if the tool takes it",
+        )
+    if isinstance(leaf, Undelivered):
+        return failure(
+            f"The arguments of tool {evidence.tool} on server {name} cannot be written as JSON: {leaf}",
+            evidence,
+            next_step="pass JSON values: strings, numbers, lists and objects",
         )
     if isinstance(leaf, ValidationError):
         return _not_protocol(leaf, evidence)
@@ -117,7 +128,7 @@ def _from_rpc(error: Any, evidence: Evidence) -> McpError:
             f"Server {name} closed the connection", evidence, retryable=unsent, next_step=step, code=code
         )
     if code == _PARSE_ERROR and text.startswith(_UNPARSED):
-        return _unparsed(text, evidence)
+        return not_message(evidence)
     if evidence.calling and code in _UNKNOWN_TOOL and says_tool_is_gone(text, evidence.tool):
         return tool_gone(evidence.where, code=code)
     known = {_METHOD_NOT_FOUND: "Method not found", _INVALID_PARAMS: "Invalid params"}.get(code)
@@ -134,17 +145,6 @@ def _from_rpc(error: Any, evidence: Evidence) -> McpError:
     )
     failed.action = {_RESOURCE_NOT_FOUND: "resource_missing", _REQUEST_TIMEOUT: "timeout"}.get(code, "error")
     return failed
-
-
-def _unparsed(text: str, evidence: Evidence) -> McpError:
-    fault = _JSON_FAULT.search(text)
-    if fault is not None:
-        return invalid_json(evidence.exchange.body or "an event", evidence, fault[1])
-    return failure(
-        f"Server {evidence.server.name} answered with JSON that is no JSON-RPC message",
-        evidence,
-        next_step="report it to the server's author",
-    )
 
 
 def _bounded(data: Any, evidence: Evidence) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import urljoin, urlsplit
 
 from pflow_mcp_plugin.client.failures.evidence import Evidence, failure
-from pflow_mcp_plugin.client.keeping import retry_after
+from pflow_mcp_plugin.client.retry_after import retry_after
 from pflow_mcp_plugin.errors import McpError
 
 _SNIPPET = 200
@@ -22,15 +22,13 @@ _ACTIONS: dict[int, str] = {
     HTTPStatus.REQUEST_TIMEOUT: "timeout",
     HTTPStatus.GATEWAY_TIMEOUT: "timeout",
 }
-_OWN_WORDS = {HTTPStatus.BAD_REQUEST, HTTPStatus.NOT_FOUND}
-"""Statuses that go with a JSON-RPC error, which then says more where it answers a message of ours."""
 
 
 def from_status(evidence: Evidence) -> McpError | None:
     """Explain an HTTP status that is an error, a redirect, or content of the wrong kind."""
     exchange = evidence.exchange
     status = exchange.status
-    if status is None or exchange.raw is not None:
+    if status is None:
         return None
     if status < HTTPStatus.MULTIPLE_CHOICES:
         return _wrong_kind(evidence)
@@ -38,8 +36,6 @@ def from_status(evidence: Evidence) -> McpError | None:
         return _redirected(evidence)
     if exchange.session_lost:
         return _session_lost(evidence)
-    if exchange.rpc_error and status in _OWN_WORDS and evidence.phase != "connect":
-        return None
     return _refused(status, evidence)
 
 
@@ -176,13 +172,8 @@ def _after_redirect(where: str, target: str, name: str) -> str:
     return f"set url of server {name} to {target}, if that is the server you mean"
 
 
-def _wrong_kind(evidence: Evidence) -> McpError | None:
+def _wrong_kind(evidence: Evidence) -> McpError:
     kind = evidence.exchange.headers.get("content-type", "").partition(";")[0].strip().lower()
-    connecting = evidence.phase == "connect"  # over SSE: a stream was asked for
-    if kind == "text/event-stream" or (kind == "application/json" and not connecting):
-        return None
-    if evidence.exchange.status == HTTPStatus.ACCEPTED and not connecting:
-        return None
     url, facts = evidence.server.url, _kind_facts(kind, evidence)
     if kind == "text/html":
         return failure(

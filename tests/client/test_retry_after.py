@@ -1,4 +1,4 @@
-"""The HTTP client: when a refused request may go again."""
+"""When a refused request may go again."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from email.utils import format_datetime
 
 import pytest
 
-from pflow_mcp_plugin.client.keeping import retry_after
+from pflow_mcp_plugin.client.retry_after import retry_after
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,276 @@
+"""HTTP requests to one server: sent within its origin, answered within limits, or failed with a reason.
+
+What both HTTP transports share. A failure is a `RequestFailed` with what is known of the exchange.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from http import HTTPStatus
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+from urllib.parse import urlsplit
+
+import attrs
+import httpx2
+
+from pflow_mcp_plugin.client.exchange import Exchange, InvalidJson, RequestFailed, TooLarge
+from pflow_mcp_plugin.client.http import make_client
+from pflow_mcp_plugin.client.messages import read_json
+from pflow_mcp_plugin.types import Server
+
+if TYPE_CHECKING:
+    from mcp_types import JSONRPCMessage
+
+NETWORK_ERRORS = (httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError)
+"""What can go wrong on the way, at any step of an exchange."""
+
+EVENTS = "text/event-stream"
+NOTICE_SECONDS = 2.0
+"""How long a server may take to accept a notification, or the end of a session."""
+
+_MIB = 1 << 20
+_USUAL_CALL_TIMEOUT: Any = attrs.fields(Server).call_timeout.default
+"""Who raised call_timeout above this has slow tools, and means it for the exchange of a call, too."""
+_MAX_REDIRECTS = 3
+_BODY_KEPT = 2000
+"""Characters of a body that are kept to show."""
+_BODY_READ = 64 * 1024
+"""Bytes of an error body that are read."""
+_PORTS = {"http": 80, "https": 443}
+
+
+class HttpRequests:
+    """An async context manager that sends requests to a server.
+
+    Attributes:
+        limit: Bytes that one message may have once it is decoded.
+
+    Raises:
+        CertificatesUnreadable: The environment names certificates that cannot be read.
+    """
+
+    def __init__(self, server: Server) -> None:
+        self.limit = int(server.max_line_mb * _MIB)
+        self._server = server
+        self._client = make_client(server)
+
+    async def __aenter__(self) -> Self:
+        await self._client.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._client.__aexit__(kind, error, trace)
+
+    def patience(self, method: str) -> float | None:
+        """Return the seconds in which a message must be answered, by a stream: in which that begins.
+
+        Args:
+            method: The JSON-RPC method; empty for a reply.
+
+        Returns:
+            None leaves it to the deadlines of the call.
+        """
+        if method.startswith("notifications/"):
+            return min(NOTICE_SECONDS, self._server.timeout)
+        slow = method == "tools/call" and self._server.call_timeout > _USUAL_CALL_TIMEOUT
+        return None if slow else self._server.timeout
+
+    def post(
+        self, url: str, body: JSONRPCMessage, seconds: float | None, headers: Mapping[str, str] | None = None
+    ) -> AbstractAsyncContextManager[httpx2.Response]:
+        """Send a message; see `answer`.
+
+        Args:
+            url: Where to send it.
+            body: The message.
+            seconds: How patient the caller is. Without an end to that, silence is no failure here.
+            headers: Sent with it.
+        """
+        silence = None if seconds is None else self._server.sse_timeout
+        return self.answer(
+            "POST",
+            url,
+            headers={"content-type": "application/json", **(headers or {})},
+            content=body.model_dump_json(by_alias=True, exclude_unset=True).encode("utf-8", "surrogatepass"),
+            timeout=httpx2.Timeout(self._server.timeout, read=silence),
+        )
+
+    @asynccontextmanager
+    async def answer(self, method: str, url: str, **options: Any) -> AsyncIterator[httpx2.Response]:
+        """Send a request and yield the answer, whatever its status; its body is still to be read.
+
+        Args:
+            method: The HTTP method.
+            url: Where to send it.
+            options: `headers`, `content` and `timeout`, as of `httpx2.AsyncClient.build_request`.
+
+        Raises:
+            RequestFailed: The network failed, here or while the body was read.
+        """
+        with _failures_told():
+            response = await self._followed(self._client.build_request(method, url, **options))
+            try:
+                yield response
+            finally:
+                await response.aclose()
+
+    async def _followed(self, request: httpx2.Request) -> httpx2.Response:
+        """Send a request; follow redirects that stay on the server and keep the method."""
+        for _ in range(_MAX_REDIRECTS):
+            response = await self._sent(request)
+            following = response.next_request
+            if following is None or not _may_follow(request, following):
+                return response
+            await read_beginning(response)
+            await response.aclose()
+            request = following
+        return await self._sent(request)
+
+    async def _sent(self, request: httpx2.Request) -> httpx2.Response:
+        response = await self._client.send(request, stream=True, follow_redirects=False)
+        jar = self._client.cookies.jar
+        for cookie in list(jar):
+            if not f"{cookie.name}{cookie.value}".isascii():  # with it, no further request could be made
+                jar.clear(cookie.domain, cookie.path, cookie.name)
+        return response
+
+
+@contextmanager
+def _failures_told() -> Iterator[None]:
+    try:
+        yield
+    except (*NETWORK_ERRORS, TooLarge) as error:
+        raise RequestFailed(Exchange(error=error)) from error
+
+
+async def read_whole(response: httpx2.Response, limit: int) -> bytes:
+    """Return the body of an answer.
+
+    Raises:
+        TooLarge: It has more than `limit` bytes once it is decoded.
+    """
+    content = bytearray()
+    async for chunk in response.aiter_bytes():
+        content += chunk
+        if len(content) > limit:
+            raise TooLarge("an answer", limit, len(content))
+    return bytes(content)
+
+
+async def read_beginning(response: httpx2.Response) -> bytes:
+    """Return the beginning of a body that is not worth reading whole; what broke off is kept."""
+    body = b""
+    try:
+        async for chunk in response.aiter_bytes():
+            body += chunk
+            if len(body) >= _BODY_READ:
+                break
+    except httpx2.HTTPError:
+        pass
+    return body
+
+
+def refusal(response: httpx2.Response, body: bytes) -> RequestFailed:
+    """Return the failure that an answer stands for which is none of the protocol."""
+    lost = response.status_code == HTTPStatus.NOT_FOUND and "mcp-session-id" in response.request.headers
+    return RequestFailed(
+        Exchange(
+            status=response.status_code,
+            headers=dict(response.headers),
+            body=body.decode("utf-8", "replace")[:_BODY_KEPT],
+            session_lost=lost,
+        )
+    )
+
+
+def read_value(text: bytes | str) -> Any:
+    """Return the JSON value of a message; bytes that are not UTF-8 become U+FFFD.
+
+    Raises:
+        RequestFailed: It is no JSON.
+    """
+    content = text.encode("utf-8", "replace") if isinstance(text, str) else text.removeprefix(b"\xef\xbb\xbf")
+    try:
+        return read_json(content)
+    except ValueError:
+        whole = content.decode("utf-8", "replace")
+    try:
+        return read_json(whole.encode())
+    except ValueError as error:
+        raise RequestFailed(Exchange(error=InvalidJson(whole[:_BODY_KEPT], str(error)))) from error
+
+
+def media_type(headers: Mapping[str, str]) -> str:
+    """Return the type of a body without its parameters."""
+    return headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
+def is_event_stream(response: httpx2.Response) -> bool:
+    """Whether an answer goes well and comes as events."""
+    return response.is_success and media_type(response.headers) == EVENTS
+
+
+def is_message(event: httpx2.ServerSentEvent) -> bool:
+    """Whether an event holds a message; without data, it only names a place in the stream."""
+    return event.event == "message" and bool(event.data)
+
+
+async def read_events(response: httpx2.Response, limit: int) -> AsyncGenerator[httpx2.ServerSentEvent]:
+    """Yield the events of a stream.
+
+    Raises:
+        TooLarge: One has more than `limit` bytes once it is decoded.
+    """
+    counted = _CountedBytes(response)
+    # Around it, another answer: one whose bytes are decoded, and UTF-8 whatever charset it names.
+    plain = httpx2.Response(
+        HTTPStatus.OK, headers={"content-type": EVENTS}, stream=counted, request=response.request
+    )
+    try:
+        async for event in httpx2.EventSource(plain, max_event_size=limit):
+            counted.size = 0
+            yield event
+    except httpx2.SSEError as error:
+        raise TooLarge("an event", limit, counted.size) from error
+
+
+class _CountedBytes(httpx2.AsyncByteStream):
+    """The decoded bytes of an answer; `size` is how many came since it was last set to 0."""
+
+    def __init__(self, response: httpx2.Response) -> None:
+        self.size = 0
+        self._response = response
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        async for chunk in self._response.aiter_bytes():
+            self.size += len(chunk)
+            yield chunk
+
+    async def aclose(self) -> None:
+        await self._response.aclose()
+
+
+def _may_follow(request: httpx2.Request, following: httpx2.Request) -> bool:
+    return (
+        following.method == request.method
+        and following.url.userinfo == request.url.userinfo  # else it would be sent as a password
+        and is_same_origin(str(request.url), str(following.url))
+    )
+
+
+def is_same_origin(one: str, other: str) -> bool:
+    """Whether two addresses are on one server, however they are spelt.
+
+    Raises:
+        ValueError: One is no address.
+    """
+    return _origin(one) == _origin(other)
+
+
+def _origin(url: str) -> tuple[str, str | None, int | None]:
+    parts = urlsplit(url)
+    return parts.scheme, parts.hostname, parts.port or _PORTS.get(parts.scheme)

@@ -1,0 +1,58 @@
+"""When a request that a busy server refused may be sent again: HTTP 429 and its `Retry-After` header."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from http import HTTPStatus
+from typing import TypeVar
+
+from pflow_mcp_plugin.client.exchange import RequestFailed
+
+T = TypeVar("T")
+
+
+async def patiently(request: Callable[[], Awaitable[T]], until: Callable[[], float | None]) -> T:
+    """Send a request; once more if the server was too busy and says when it will have time.
+
+    A server that answers 429 has not begun with the request, whatever the request does.
+
+    Args:
+        request: Sends it.
+        until: Returns the loop's time at which waiting is in vain, None for never.
+
+    Raises:
+        RequestFailed: It failed, or the server asks for more time than there is.
+    """
+    try:
+        return await request()
+    except RequestFailed as refusal:
+        seconds = _pause(refusal, until())
+        if seconds is None:
+            raise
+    await asyncio.sleep(seconds)
+    return await request()
+
+
+def _pause(refusal: RequestFailed, end: float | None) -> float | None:
+    if refusal.exchange.status != HTTPStatus.TOO_MANY_REQUESTS:
+        return None
+    seconds = retry_after(refusal.exchange.headers.get("retry-after", ""))
+    if seconds is None or end is None or asyncio.get_running_loop().time() + seconds >= end:
+        return None
+    return seconds
+
+
+def retry_after(text: str) -> float | None:
+    """Return the seconds that a `Retry-After` header asks for, None if it says nothing usable."""
+    if text.strip().isdecimal():
+        return float(text)
+    try:
+        date = parsedate_to_datetime(text)
+    except (ValueError, OverflowError):
+        return None
+    if date.tzinfo is None:
+        date = date.replace(tzinfo=UTC)
+    return max(0.0, (date - datetime.now(UTC)).total_seconds())

@@ -1,0 +1,329 @@
+"""The streamable HTTP transport: each message is a POST, and its answer is JSON or a stream of events.
+
+Ours rather than the SDK's, which reports most failures as JSON-RPC errors that no server sent.
+Here `send` returns when the answer of a request was handed on, and raises `RequestFailed` when
+none will come: the SDK lets both reach whoever made the request.
+
+Imported on the event loop's thread only, as `session` is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Mapping
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing, suppress
+from http import HTTPStatus
+from types import TracebackType
+from typing import Any
+
+import attrs
+import httpx2
+from anyio import ClosedResourceError
+from mcp.shared.dispatcher import coerce_request_id
+from mcp.shared.message import ClientMessageMetadata, SessionMessage
+from mcp_types import JSONRPCError, JSONRPCMessage, JSONRPCRequest, JSONRPCResponse
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
+from pflow_mcp_plugin.client.exchange import AnswerTooSlow, Exchange, NotMessage, RequestFailed
+from pflow_mcp_plugin.client.http_requests import (
+    EVENTS,
+    NETWORK_ERRORS,
+    NOTICE_SECONDS,
+    HttpRequests,
+    is_event_stream,
+    is_message,
+    media_type,
+    read_beginning,
+    read_events,
+    read_value,
+    read_whole,
+    refusal,
+)
+from pflow_mcp_plugin.client.messages import MessageQueue, MessageSink, as_message, read_json
+from pflow_mcp_plugin.types import Server
+
+_ACCEPTED = f"application/json, {EVENTS}"
+_SESSION_HEADER = "mcp-session-id"
+_VERSION_HEADER = "mcp-protocol-version"
+_MAX_RESUMES = 2
+_MAX_FAILURES = 2
+"""How often in a row the standing stream may fail before it is given up."""
+_USUAL_PAUSE = 1000
+_SHORTEST_PAUSE = 100
+_LONGEST_PAUSE = 30_000
+"""Milliseconds before a stream is resumed. Whoever believed any `retry:` could be made to wait for years."""
+_OWN_WORDS = {HTTPStatus.BAD_REQUEST, HTTPStatus.NOT_FOUND}
+"""Statuses that go with a JSON-RPC error, which then says more."""
+
+
+class StreamableHttp:
+    """An async context manager that yields the read and the write stream of a session.
+
+    Args:
+        server: Of transport `http`, with expanded values.
+
+    Attributes:
+        unmatched: Replies whose id is none of the request they came for.
+        status: HTTP status of the latest answer to a request, None before there is one.
+    """
+
+    def __init__(self, server: Server) -> None:
+        self.unmatched = 0
+        self.status: int | None = None
+        self._server = server
+        self._incoming = MessageQueue()
+        self._stack = AsyncExitStack()
+        self._session_id = ""
+        self._version = ""
+        self._waiting: set[asyncio.Timeout] = set()
+        self._errands: set[asyncio.Task[None]] = set()
+        self._standing: asyncio.Task[None] | None = None
+        self._closed = False
+
+    async def __aenter__(self) -> tuple[MessageQueue, MessageSink]:
+        self._http = await self._stack.enter_async_context(HttpRequests(self._server))
+        return self._incoming, MessageSink(self.send)
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Let those that wait go, and end the session."""
+        self._closed = True
+        self._incoming.end()
+        for deadline in self._waiting:
+            if not deadline.expired():
+                deadline.reschedule(0)
+        if self._standing is not None:
+            self._standing.cancel()
+        async with self._stack:
+            if self._session_id:
+                self._run_errand(self._end_session())
+            if self._errands:
+                await asyncio.wait(self._errands)
+
+    async def send(self, message: SessionMessage) -> None:
+        """Post one message; a request's answer is handed on before this returns.
+
+        Raises:
+            RequestFailed: There is no answer to the request, and why.
+            anyio.ClosedResourceError: The connection was closed meanwhile.
+        """
+        if self._closed:
+            raise ClosedResourceError
+        body = message.message
+        metadata = message.metadata
+        headers = (metadata.headers if isinstance(metadata, ClientMessageMetadata) else None) or {}
+        method = getattr(body, "method", "")
+        # What carries no version of its own goes under that of the message before it.
+        self._version = "" if method == "initialize" else headers.get(_VERSION_HEADER, self._version)
+        if isinstance(body, JSONRPCRequest):
+            await self._request(body, headers)
+        elif method == "notifications/cancelled":
+            if self._version not in MODERN_PROTOCOL_VERSIONS:  # there, the end of the POST says so
+                self._run_errand(self._notify(body, headers))
+        else:
+            await self._notify(body, headers)
+        if method == "notifications/initialized" and self._session_id:
+            self._standing = self._run_errand(self._stand())
+
+    async def _request(self, request: JSONRPCRequest, headers: Mapping[str, str]) -> None:
+        seconds = self._http.patience(request.method)
+        try:
+            async with asyncio.timeout(seconds) as deadline:
+                self._waiting.add(deadline)
+                try:
+                    async with self._posted(request, seconds, headers) as response:
+                        self.status = response.status_code
+                        stream = await self._take_answer(response, request, deadline)
+                    if stream is not None:
+                        await self._resume(stream, request)
+                finally:
+                    self._waiting.discard(deadline)
+        except TimeoutError:
+            if self._closed:
+                raise ClosedResourceError from None
+            raise RequestFailed(Exchange(error=AnswerTooSlow(f"{seconds:g} s"))) from None
+
+    async def _take_answer(
+        self, response: httpx2.Response, request: JSONRPCRequest, deadline: asyncio.Timeout
+    ) -> _CutStream | None:
+        """Hand on what comes, up to the answer.
+
+        Returns:
+            The stream that ended before it.
+        """
+        if not response.is_success:
+            self._take_refusal(response, await read_beginning(response), request)
+            return None
+        if request.method == "initialize":
+            self._note_session(response)
+        if is_event_stream(response):
+            deadline.reschedule(None)  # it has begun: how long it may go on is up to the call
+            stream = _CutStream()
+            return None if await self._read(response, stream, request) else stream
+        if media_type(response.headers) != "application/json":
+            raise refusal(response, await read_beginning(response))
+        self._take(read_value(await read_whole(response, self._http.limit)), request)
+        return None
+
+    def _posted(
+        self, body: JSONRPCMessage, seconds: float | None, headers: Mapping[str, str]
+    ) -> AbstractAsyncContextManager[httpx2.Response]:
+        return self._http.post(self._server.url, body, seconds, {**self._headers(_ACCEPTED), **headers})
+
+    def _streamed(self, stream: _CutStream) -> AbstractAsyncContextManager[httpx2.Response]:
+        """Ask for a stream, from the event on that came last."""
+        last = {"last-event-id": stream.event_id} if stream.event_id else {}
+        return self._http.answer("GET", self._server.url, headers={**self._headers(EVENTS), **last})
+
+    def _headers(self, accepted: str) -> dict[str, str]:
+        own = {"accept": accepted, _SESSION_HEADER: self._session_id, _VERSION_HEADER: self._version}
+        return {name: value for name, value in own.items() if value}
+
+    def _note_session(self, response: httpx2.Response) -> None:
+        session_id = response.headers.get(_SESSION_HEADER, "")
+        if session_id.isascii():  # else it could not be sent
+            self._session_id = session_id
+
+    def _take_refusal(self, response: httpx2.Response, body: bytes, request: JSONRPCRequest) -> None:
+        """Hand on the JSON-RPC error of a refusal, if that says more than its status.
+
+        Raises:
+            RequestFailed: It does not.
+        """
+        failure = refusal(response, body)
+        if response.status_code in _OWN_WORDS and not failure.exchange.session_lost:
+            with suppress(ValueError):
+                message = as_message(read_json(body), ())
+                if isinstance(message, JSONRPCError):
+                    message.id = request.id  # refused before the server had read the id, it is null
+                    self._incoming.put(SessionMessage(message))
+                    return
+        raise failure
+
+    async def _read(
+        self, response: httpx2.Response, stream: _CutStream, request: JSONRPCRequest | None = None
+    ) -> bool:
+        """Take events; return whether the answer came before the stream ended."""
+        try:
+            async with aclosing(read_events(response, self._http.limit)) as events:
+                async for event in events:
+                    stream.note(event)
+                    if is_message(event) and self._take_event(event.data, request):
+                        return True
+        except NETWORK_ERRORS as error:
+            stream.error = error
+        return False
+
+    def _take_event(self, data: str, request: JSONRPCRequest | None) -> bool:
+        try:
+            return self._take(read_value(data), request)
+        except RequestFailed:
+            if request is not None:
+                raise
+            return False  # what was sent unasked fails nobody
+
+    async def _resume(self, stream: _CutStream, request: JSONRPCRequest) -> None:
+        """Take up a stream that was cut, until the answer comes.
+
+        Raises:
+            RequestFailed: It was cut for good.
+        """
+        # 2026-07-28 knows no resumption.
+        left = 0 if self._version in MODERN_PROTOCOL_VERSIONS else _MAX_RESUMES
+        resumes = 0
+        while resumes < left and stream.event_id:
+            resumes += 1
+            await asyncio.sleep(stream.pause)
+            try:
+                async with self._streamed(stream) as response:
+                    if not is_event_stream(response):
+                        break
+                    if await self._read(response, stream, request):
+                        return
+            except RequestFailed as failure:
+                if not isinstance(failure.exchange.error, NETWORK_ERRORS):
+                    raise
+        raise RequestFailed(Exchange(cut=True, error=stream.error, resumes=resumes))
+
+    def _take(self, value: Any, request: JSONRPCRequest | None) -> bool:
+        """Hand on a message; return whether it answers the request that it came for, if any.
+
+        Raises:
+            RequestFailed: It is no message.
+        """
+        message = as_message(value, ())
+        if message is None:
+            raise RequestFailed(Exchange(error=NotMessage()))
+        answers = False
+        if isinstance(message, JSONRPCResponse | JSONRPCError):
+            if request is not None:
+                # Refused before the server had read the id of the request, it is null.
+                message.id = request.id if message.id is None else message.id
+                answers = coerce_request_id(message.id) == request.id
+            self.unmatched += not answers
+        self._incoming.put(SessionMessage(message))
+        return answers
+
+    async def _notify(self, body: JSONRPCMessage, headers: Mapping[str, str]) -> None:
+        """Post what gets no answer, whatever becomes of it."""
+        seconds = self._http.patience(getattr(body, "method", ""))
+        with suppress(RequestFailed, TimeoutError):
+            async with asyncio.timeout(seconds), self._posted(body, seconds, headers) as response:
+                await read_beginning(response)
+
+    async def _end_session(self) -> None:
+        with suppress(RequestFailed, TimeoutError):
+            async with (
+                asyncio.timeout(min(NOTICE_SECONDS, self._server.timeout)),
+                self._http.answer("DELETE", self._server.url, headers=self._headers(_ACCEPTED)),
+            ):
+                pass
+
+    def _run_errand(self, errand: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Do in the background what only the end of the connection waits for."""
+        task = asyncio.create_task(errand)
+        self._errands.add(task)
+        task.add_done_callback(self._errands.discard)
+        return task
+
+    async def _stand(self) -> None:
+        """Take what the server sends unasked; a stream that ends is asked for again after a pause."""
+        stream, failures = _CutStream(), 0
+        while failures < _MAX_FAILURES:
+            stream.error = None
+            try:
+                async with self._streamed(stream) as response:
+                    if not is_event_stream(response):
+                        return
+                    await self._read(response, stream)
+            except RequestFailed as failure:
+                stream.error = failure
+            failures = failures + 1 if stream.error is not None else 0
+            await asyncio.sleep(stream.pause)
+
+
+@attrs.define
+class _CutStream:
+    """A stream that was not read to its end.
+
+    Attributes:
+        event_id: The last event that had an id.
+        pause: Seconds to wait before it is resumed there.
+        error: What the network said at the end, if anything.
+    """
+
+    event_id: str = ""
+    pause: float = _USUAL_PAUSE / 1000
+    error: Exception | None = None
+
+    def note(self, event: httpx2.ServerSentEvent) -> None:
+        """Take what an event says of the stream."""
+        self.event_id = event.id or self.event_id
+        if event.retry is not None:
+            self.pause = granted_pause(event.retry)
+
+
+def granted_pause(milliseconds: int) -> float:
+    """Return the seconds to wait where a server asks for a pause."""
+    return max(_SHORTEST_PAUSE, min(milliseconds, _LONGEST_PAUSE)) / 1000

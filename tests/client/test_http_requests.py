@@ -1,0 +1,55 @@
+"""What both HTTP transports share: where a request may be led, and how much of an answer is read."""
+
+from __future__ import annotations
+
+import httpx2
+import pytest
+from http_server import FaultServer, Reply, Request
+
+from pflow_mcp_plugin.client.exchange import Exchange, RequestFailed
+from pflow_mcp_plugin.client.failures import Evidence, explain
+from pflow_mcp_plugin.client.http_requests import is_same_origin
+from pflow_mcp_plugin.errors import ConnectionFailed
+from pflow_mcp_plugin.exchange import Launch
+from pflow_mcp_plugin.types import Server
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("https://Example.com/sse", "https://example.com/messages", True),
+        ("https://example.com", "https://example.com:443/messages", True),
+        ("http://example.com:80", "http://example.com", True),
+        ("http://example.com", "https://example.com", False),
+        ("http://example.com", "http://example.com:8080", False),
+        ("http://example.com", "http://example.org", False),
+    ],
+)
+def test_an_origin_is_scheme_host_and_port(one, other, same):
+    assert is_same_origin(one, other) is same
+
+
+@pytest.mark.parametrize(
+    "location", ["/elsewhere", "http://someone@{host}/mcp", "http://{host}/mcp", "https://{host}/mcp"]
+)
+def test_a_redirect_leads_three_times_at_most_and_never_with_another_name(pool, location):
+    async def lead(request: Request, reply: Reply) -> bool:
+        await reply.status(307, location=location.format(host=f"127.0.0.1:{server.port}"))
+        return True
+
+    with FaultServer(lead) as server:
+        launch = Launch(server=Server(name="web", transport="http", url=server.url(), protocol="handshake"))
+        with pytest.raises(ConnectionFailed, match="redirects to"):
+            pool.info(launch)
+    followed = location == "/elsewhere" or location.startswith("http://{")
+    assert len(server.requests) == (4 if followed else 1)
+    assert not any("authorization" in request.headers for request in server.requests)
+
+
+def test_a_failure_that_was_handled_before_is_not_told_as_the_cause():
+    earlier, later = RequestFailed(Exchange()), httpx2.ReadError("reset")
+    earlier.__cause__, later.__context__ = ConnectionRefusedError(), earlier
+    exchange = Exchange(error=later)
+    server = Server(name="web", transport="http", url="http://127.0.0.1/mcp")
+    evidence = Evidence(server=server, phase="handshake", exchange=exchange)
+    assert "broke off: ReadError reset" in str(explain(RequestFailed(exchange), evidence))
