@@ -25,7 +25,7 @@ from pflow_mcp_plugin.client.installation import start_deadline
 from pflow_mcp_plugin.client.listing import ToolPages
 from pflow_mcp_plugin.client.processes import group_memory_mb
 from pflow_mcp_plugin.client.questions import Ask, Questions
-from pflow_mcp_plugin.client.retry_after import patiently
+from pflow_mcp_plugin.client.retry_after import with_retry_after
 from pflow_mcp_plugin.client.stderr_files import StderrFiles
 from pflow_mcp_plugin.client.transports import is_remote, over_http, over_lines
 from pflow_mcp_plugin.errors import ConnectionFailed, DeadlineExceeded, McpError, Phase, Where
@@ -357,7 +357,7 @@ class Connection:
                     self._era,
                     patience=start_deadline(self._server).seconds / _PROBE_SHARE,
                 )
-                await patiently(negotiated, deadline.when)
+                await with_retry_after(negotiated, deadline.when)
                 self.timings["handshake"] = _since(handshake)
                 self.info = describe(session)
                 dispatcher.version = self.info.protocol

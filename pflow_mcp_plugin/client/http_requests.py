@@ -1,6 +1,6 @@
-"""HTTP requests to one server: sent within its origin, answered within limits, or failed with a reason.
+"""HTTP requests to one server: redirects stay on its origin, answers have a size limit.
 
-What both HTTP transports share. A failure is a `RequestFailed` with what is known of the exchange.
+Both HTTP transports use this. A failure is a `RequestFailed` with what is known of the exchange.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ class HttpRequests:
         Raises:
             RequestFailed: The network failed, here or while the body was read.
         """
-        with _failures_told():
+        with _network_errors_told():
             response = await self._followed(self._client.build_request(method, url, **options))
             try:
                 yield response
@@ -140,7 +140,7 @@ class HttpRequests:
 
 
 @contextmanager
-def _failures_told() -> Iterator[None]:
+def _network_errors_told() -> Iterator[None]:
     try:
         yield
     except (*NETWORK_ERRORS, TooLarge) as error:

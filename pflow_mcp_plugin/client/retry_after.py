@@ -14,7 +14,7 @@ from pflow_mcp_plugin.client.exchange import RequestFailed
 T = TypeVar("T")
 
 
-async def patiently(request: Callable[[], Awaitable[T]], until: Callable[[], float | None]) -> T:
+async def with_retry_after(request: Callable[[], Awaitable[T]], until: Callable[[], float | None]) -> T:
     """Send a request; once more if the server was too busy and says when it will have time.
 
     A server that answers 429 has not begun with the request, whatever the request does.

@@ -43,7 +43,7 @@ from pydantic import TypeAdapter, ValidationError, WrapValidator
 from pflow_mcp_plugin.client.exchange import RequestFailed, Undelivered
 from pflow_mcp_plugin.client.failures import in_words
 from pflow_mcp_plugin.client.questions import Questions
-from pflow_mcp_plugin.client.retry_after import patiently
+from pflow_mcp_plugin.client.retry_after import with_retry_after
 from pflow_mcp_plugin.client.sdk_internals import OpenSession, ScreeningDispatcher
 from pflow_mcp_plugin.types import ServerInfo
 
@@ -303,7 +303,7 @@ async def request_tool(
     request = _request(name, arguments)
     for pause in _pauses():
         send = partial(session.send_request, request, _ANSWERS, progress_callback=on_progress)
-        answer, raw = await patiently(send, until)
+        answer, raw = await with_retry_after(send, until)
         if not isinstance(answer, InputRequiredResult):
             return cast("Mapping[str, Any]", raw)
         on_reply()
@@ -345,7 +345,7 @@ async def request_page(
 ) -> tuple[str | None, Mapping[str, Any]]:
     """Ask for one page of tools; return the next cursor and the raw page."""
     request = ListToolsRequest(params=PaginatedRequestParams(cursor=cursor))
-    page, raw = await patiently(lambda: session.send_request(request, _PAGES), until)
+    page, raw = await with_retry_after(lambda: session.send_request(request, _PAGES), until)
     session.absorb(page, complete=cursor is None and page.next_cursor is None)
     return page.next_cursor, raw
 

@@ -94,7 +94,7 @@ class SseTransport:
         await opened
 
     async def _read(self, opened: asyncio.Future[None]) -> None:
-        """Take events until the stream ends; whoever waits is told how it ended."""
+        """Read events until the stream ends, and tell every waiting request how it ended."""
         from anyio import ClosedResourceError
 
         end: Exception = ClosedResourceError()
@@ -105,7 +105,7 @@ class SseTransport:
                 end = RequestFailed(Exchange(error=httpx2.RemoteProtocolError(_NO_ENDPOINT)))
         except RequestFailed as failure:
             end = RequestFailed(attrs.evolve(failure.exchange, cut=opened.done()))
-        finally:  # whatever it was, nobody waits for what will not come
+        finally:  # whatever ended it, nothing waits for what will not come
             for waiting in (opened, *self._waiting.values()):
                 if not waiting.done():
                     waiting.set_exception(end)
@@ -139,7 +139,7 @@ class SseTransport:
             self._settle(message.id)
 
     def _settle(self, reply_to: object, error: Exception | None = None) -> None:
-        """Let the request that a reply is for go on; what is for nobody is counted."""
+        """Release the request that a reply is for; count a reply that is for none."""
         from mcp.shared.dispatcher import coerce_request_id
 
         request_id = coerce_request_id(reply_to) if isinstance(reply_to, int | str) else -1

@@ -47,7 +47,7 @@ _SESSION_HEADER = "mcp-session-id"
 _VERSION_HEADER = "mcp-protocol-version"
 _MAX_RESUMES = 2
 _MAX_FAILURES = 2
-"""How often in a row the standing stream may fail before it is given up."""
+"""How often in a row the GET stream may fail before it is given up."""
 _USUAL_PAUSE = 1000
 _SHORTEST_PAUSE = 100
 _LONGEST_PAUSE = 30_000
@@ -76,8 +76,8 @@ class StreamableHttp:
         self._session_id = ""
         self._version = ""
         self._waiting: set[asyncio.Timeout] = set()
-        self._errands: set[asyncio.Task[None]] = set()
-        self._standing: asyncio.Task[None] | None = None
+        self._background: set[asyncio.Task[None]] = set()
+        self._get_stream: asyncio.Task[None] | None = None
         self._closed = False
 
     async def __aenter__(self) -> tuple[MessageQueue, MessageSink]:
@@ -87,19 +87,19 @@ class StreamableHttp:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Let those that wait go, and end the session."""
+        """Release the requests that still wait, and end the session."""
         self._closed = True
         self._incoming.end()
         for deadline in self._waiting:
             if not deadline.expired():
                 deadline.reschedule(0)
-        if self._standing is not None:
-            self._standing.cancel()
+        if self._get_stream is not None:
+            self._get_stream.cancel()
         async with self._stack:
             if self._session_id:
-                self._run_errand(self._end_session())
-            if self._errands:
-                await asyncio.wait(self._errands)
+                self._run_in_background(self._end_session())
+            if self._background:
+                await asyncio.wait(self._background)
 
     async def send(self, message: SessionMessage) -> None:
         """Post one message; a request's answer is handed on before this returns.
@@ -114,17 +114,17 @@ class StreamableHttp:
         metadata = message.metadata
         headers = (metadata.headers if isinstance(metadata, ClientMessageMetadata) else None) or {}
         method = getattr(body, "method", "")
-        # What carries no version of its own goes under that of the message before it.
+        # Replies carry no version header of their own; they go under that of the last message.
         self._version = "" if method == "initialize" else headers.get(_VERSION_HEADER, self._version)
         if isinstance(body, JSONRPCRequest):
             await self._request(body, headers)
         elif method == "notifications/cancelled":
             if self._version not in MODERN_PROTOCOL_VERSIONS:  # there, the end of the POST says so
-                self._run_errand(self._notify(body, headers))
+                self._run_in_background(self._notify(body, headers))
         else:
             await self._notify(body, headers)
         if method == "notifications/initialized" and self._session_id:
-            self._standing = self._run_errand(self._stand())
+            self._get_stream = self._run_in_background(self._read_get_stream())
 
     async def _request(self, request: JSONRPCRequest, headers: Mapping[str, str]) -> None:
         seconds = self._http.patience(request.method)
@@ -172,7 +172,7 @@ class StreamableHttp:
         return self._http.post(self._server.url, body, seconds, {**self._headers(_ACCEPTED), **headers})
 
     def _streamed(self, stream: _CutStream) -> AbstractAsyncContextManager[httpx2.Response]:
-        """Ask for a stream, from the event on that came last."""
+        """Ask for a stream, resumed after the last event that came."""
         last = {"last-event-id": stream.event_id} if stream.event_id else {}
         return self._http.answer("GET", self._server.url, headers={**self._headers(EVENTS), **last})
 
@@ -204,7 +204,7 @@ class StreamableHttp:
     async def _read(
         self, response: httpx2.Response, stream: _CutStream, request: JSONRPCRequest | None = None
     ) -> bool:
-        """Take events; return whether the answer came before the stream ended."""
+        """Read events; return whether the answer came before the stream ended."""
         try:
             async with aclosing(read_events(response, self._http.limit)) as events:
                 async for event in events:
@@ -224,12 +224,12 @@ class StreamableHttp:
             return False  # what was sent unasked fails nobody
 
     async def _resume(self, stream: _CutStream, request: JSONRPCRequest) -> None:
-        """Take up a stream that was cut, until the answer comes.
+        """Resume a stream that was cut, until the answer comes.
 
         Raises:
             RequestFailed: It was cut for good.
         """
-        # 2026-07-28 knows no resumption.
+        # Protocol 2026-07-28 has no resumption: a broken stream loses its request.
         left = 0 if self._version in MODERN_PROTOCOL_VERSIONS else _MAX_RESUMES
         resumes = 0
         while resumes < left and stream.event_id:
@@ -280,15 +280,15 @@ class StreamableHttp:
             ):
                 pass
 
-    def _run_errand(self, errand: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Do in the background what only the end of the connection waits for."""
-        task = asyncio.create_task(errand)
-        self._errands.add(task)
-        task.add_done_callback(self._errands.discard)
+    def _run_in_background(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Run what only the end of the connection waits for."""
+        task = asyncio.create_task(work)
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
         return task
 
-    async def _stand(self) -> None:
-        """Take what the server sends unasked; a stream that ends is asked for again after a pause."""
+    async def _read_get_stream(self) -> None:
+        """Read what the server sends unasked; reopen a stream that ends, after a pause."""
         stream, failures = _CutStream(), 0
         while failures < _MAX_FAILURES:
             stream.error = None
@@ -318,7 +318,7 @@ class _CutStream:
     error: Exception | None = None
 
     def note(self, event: httpx2.ServerSentEvent) -> None:
-        """Take what an event says of the stream."""
+        """Keep what an event says about the stream."""
         self.event_id = event.id or self.event_id
         if event.retry is not None:
             self.pause = granted_pause(event.retry)
