@@ -123,7 +123,7 @@ GUARDS = (
     Guard(49, "_CutStream.note", bare("granted_pause")),
     Guard(50, "read_events", keyword("max_event_size", None)),
     Guard(51, "read_whole", never("limit")),
-    Guard(52, "_failures_told", uncaught("NETWORK_ERRORS")),
+    Guard(52, "_network_errors_told", uncaught("NETWORK_ERRORS")),
     Guard(53, "StreamableHttp._request", first_argument("timeout", None)),
     Guard(54, "_wrong_kind", never("text/html")),
     Guard(55, "StreamableHttp._take", drop("unmatched")),
