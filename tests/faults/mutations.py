@@ -88,7 +88,7 @@ def drop(*words: str) -> Mutation:
 def instead(*words: str, code: str) -> Mutation:
     """Put other statements in the place of one."""
     return _replacing(
-        f"{code.splitlines()[0]} instead of", words, _is_statement, lambda _: ast.parse(code).body
+        f"{code.strip().splitlines()[0]} instead of", words, _is_statement, lambda _: ast.parse(code).body
     )
 
 
