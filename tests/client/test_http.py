@@ -78,7 +78,7 @@ def test_a_status_is_kept_and_told(
         pool.info(launch)
     assert caught.value.facts["status"] == code
     assert caught.value.facts["body"] == "sorry"
-    assert caught.value.facts["retry_after"] == "99"
+    assert caught.value.retry_after == 99
     assert caught.value.action == action
 
 

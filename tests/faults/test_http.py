@@ -297,7 +297,7 @@ def test_row_44_a_wait_beyond_the_deadline_or_a_second_one_is_an_error(bench, fa
         retryable=True,
     )
     assert error.action == "rate_limited"
-    assert error.facts["retry_after"] == after
+    assert error.retry_after == float(after)
     assert server.count("tools/call") == calls
 
 
