@@ -1,5 +1,8 @@
-"""The guards of the fault matrix can be found, and taken out: checked here, in a second, so that whoever
-renames a symbol learns of it before the long run of `tox -e unguarded`."""
+"""The guards of the fault matrix can be found and taken out.
+
+Checked here, in seconds, so that whoever renames a symbol learns of it before the long run of
+`tox -e unguarded`.
+"""
 
 import ast
 import difflib

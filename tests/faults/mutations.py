@@ -31,7 +31,14 @@ _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 @attrs.frozen
 class Slot:
-    """The position of a node in its tree."""
+    """The position of a node in its tree.
+
+    Attributes:
+        parent: The node above it.
+        field: The field of the parent that holds it.
+        index: Its position, where that field is a list.
+        node: What stands there.
+    """
 
     parent: ast.AST
     field: str
