@@ -66,8 +66,8 @@ class Mutation:
     """
 
     description: str
-    fits: Callable[[Slot], bool]
-    changed: Callable[[Any], Sequence[ast.AST]]
+    fits: Callable[[Slot], bool] = attrs.field(repr=False)
+    changed: Callable[[Any], Sequence[ast.AST]] = attrs.field(repr=False)
     words: frozenset[str] = frozenset()
 
     def edits(self, root: ast.AST) -> list[Callable[[], None]]:

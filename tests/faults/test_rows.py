@@ -31,6 +31,17 @@ def test_every_row_has_a_guard():
     assert {guard.row for guard in GUARDS} == set(ROWS)
 
 
+def test_every_guard_has_tests_that_may_notice_its_absence():
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--collect-only", *rows.FILES]
+    done = subprocess.run(command, cwd=HERE, capture_output=True, text=True, timeout=100, check=True)
+    names = [line.partition("::")[2] for line in done.stdout.splitlines()]
+    assert [guard for guard in GUARDS if not any(may_notice(guard, name) for name in names)] == []
+
+
+def may_notice(guard, name):
+    return name.startswith(f"test_row_{guard.row:02}_") and guard.among in name
+
+
 def test_every_test_of_a_row_has_a_bound_on_its_time(request):
     """A bound of 0, which a test may set itself, is none."""
     items = [item for item in request.session.items if item.path.parent == HERE]
