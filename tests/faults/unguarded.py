@@ -9,6 +9,7 @@ It tells something only of tests that pass with their guards: run `tox -e faults
 
 from __future__ import annotations
 
+import ast
 import os
 import shutil
 import signal
@@ -18,11 +19,13 @@ import time
 from argparse import ArgumentParser
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import rows
 from guards import GUARDS, Guard
+from mutations import Package
 
 HERE = Path(__file__).parent
 PACKAGE = HERE.parents[1] / "pflow_mcp_plugin"
@@ -42,38 +45,33 @@ def main() -> int:
     if unknown := wanted - {guard.row for guard in GUARDS}:
         parser.error(f"no such rows: {sorted(unknown)}")
     chosen = [guard for guard in GUARDS if not wanted or guard.row in wanted]
+    package = Package(PACKAGE)
     with ThreadPoolExecutor(AT_ONCE) as threads:
-        noticed = list(threads.map(_noticed, chosen))
+        noticed = list(threads.map(partial(_noticed, package), chosen))
     print(f"{sum(noticed)} of {len(chosen)} guards: the tests of their rows fail without them")
     return 0 if all(noticed) else 1
 
 
-def _noticed(guard: Guard) -> bool:
+def _noticed(package: Package, guard: Guard) -> bool:
     started = time.monotonic()
     with TemporaryDirectory(prefix="unguarded-") as folder:
-        noticed, how = _without(guard, Path(folder))
+        noticed, how = _without(guard, package, Path(folder))
     seconds = time.monotonic() - started
     verdict = "noticed" if noticed else "UNNOTICED"
-    print(
-        f"row {guard.row:2} {verdict}: {guard.file}: {_short(guard)} ({seconds:.0f} s)\n       {how}",
-        flush=True,
-    )
+    change = f"{guard.place}: {guard.mutation.description}"
+    print(f"row {guard.row:2} {verdict}: {change} ({seconds:.0f} s)\n       {how}", flush=True)
     return noticed
 
 
-def _short(guard: Guard) -> str:
-    return guard.text.strip().splitlines()[0][:60]
-
-
-def _without(guard: Guard, folder: Path) -> tuple[bool, str]:
+def _without(guard: Guard, package: Package, folder: Path) -> tuple[bool, str]:
     """Take a guard out of a copy; return whether the row's tests failed over it, and how it went."""
+    try:
+        file, tree = package.mutated(guard.place, guard.mutation)
+    except LookupError as error:
+        return False, str(error)
     copy = folder / PACKAGE.name
     shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
-    file = copy / guard.file
-    text = file.read_text(encoding="utf-8") if file.exists() else ""
-    if text.count(guard.text) != 1:
-        return False, f"its text stands there {text.count(guard.text)} times"
-    file.write_text(text.replace(guard.text, guard.instead), encoding="utf-8")
+    (copy / file).write_text(ast.unparse(tree), encoding="utf-8")
     return _failed(guard, folder)
 
 
