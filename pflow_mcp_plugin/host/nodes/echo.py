@@ -7,7 +7,7 @@ from typing import Any
 
 import pocketflow  # type: ignore[import-untyped]
 
-from pflow_mcp_plugin.host.nodes.arguments import argument
+from pflow_mcp_plugin.host.nodes.node_arguments import argument
 
 
 class Echo(pocketflow.Node):  # type: ignore[misc]  # pocketflow ships no types

@@ -10,8 +10,8 @@ import attrs
 import pocketflow  # type: ignore[import-untyped]
 
 from pflow_mcp_plugin.contract import PflowError
-from pflow_mcp_plugin.host.nodes.arguments import argument
-from pflow_mcp_plugin.host.nodes.processes import RESOURCE, Finished, Processes
+from pflow_mcp_plugin.host.nodes.child_processes import RESOURCE, Finished, Processes
+from pflow_mcp_plugin.host.nodes.node_arguments import argument
 from pflow_mcp_plugin.host.workflow.templates import as_text
 
 TIMEOUT = 300.0

@@ -12,8 +12,8 @@ from heapq import nlargest
 
 import attrs
 
-from pflow_mcp_plugin.host.registry.index import Columns, Index, Row
-from pflow_mcp_plugin.host.registry.wording import Thesaurus, clauses
+from pflow_mcp_plugin.host.registry.node_index import Columns, Index, NodeRow
+from pflow_mcp_plugin.host.registry.task_words import Thesaurus, clauses
 
 Scores = Mapping[int, float]
 """How well nodes fit, by their number in the index."""
@@ -30,7 +30,7 @@ class Discovered:
         note: Why a chosen model did not; empty otherwise.
     """
 
-    rows: list[Row]
+    rows: list[NodeRow]
     ranked_by: str = "words"
     note: str = ""
 
@@ -60,7 +60,7 @@ class Weights:
     candidates: int = 60
 
 
-def discover(index: Index, task: str, limit: int, weights: Weights | None = None) -> list[Row]:
+def discover(index: Index, task: str, limit: int, weights: Weights | None = None) -> list[NodeRow]:
     """Return the nodes that a task needs, best first, spread over its clauses."""
     chosen = weights or Weights()
     matching = _Matching(index, chosen)
@@ -133,7 +133,7 @@ def _company(whole: Scores, families: Mapping[int, str]) -> dict[str, float]:
 
 
 def _spread(
-    needs: Sequence[Scores], rows: Mapping[int, Row], limit: int, weights: Weights
+    needs: Sequence[Scores], rows: Mapping[int, NodeRow], limit: int, weights: Weights
 ) -> dict[int, float]:
     """Take the node that adds most, again and again; return each with what it added."""
     tops = [max(need.values()) or 1.0 for need in needs]
@@ -157,7 +157,7 @@ def _best(node: int, needs: Sequence[Scores], left: Sequence[float]) -> float:
     return max(remaining * need.get(node, 0.0) for need, remaining in zip(needs, left, strict=True))
 
 
-def _twins(node: int, others: Iterable[int], rows: Mapping[int, Row]) -> list[int]:
+def _twins(node: int, others: Iterable[int], rows: Mapping[int, NodeRow]) -> list[int]:
     """Return the nodes that are described in the same words, such as those of a second such server."""
     description = rows[node].description
     return [other for other in others if description and rows[other].description == description]

@@ -14,6 +14,6 @@
 """
 
 from pflow_mcp_plugin.host.running.runner import WorkflowRunner
-from pflow_mcp_plugin.host.running.store import NodeAwareSharedStore
+from pflow_mcp_plugin.host.running.shared_store import NodeAwareSharedStore
 
 __all__ = ["NodeAwareSharedStore", "WorkflowRunner"]

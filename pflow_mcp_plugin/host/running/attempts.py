@@ -9,17 +9,17 @@ import attrs
 
 from pflow_mcp_plugin.contract import Entry, Field, NodeRef, PflowError
 from pflow_mcp_plugin.host.interruption import end_if_interrupted
-from pflow_mcp_plugin.host.running.failures import input_not_given, node_failure, value_unavailable
-from pflow_mcp_plugin.host.running.repeating import asked_wait, is_safe_to_repeat, waits
-from pflow_mcp_plugin.host.running.run import CurrentRun
-from pflow_mcp_plugin.host.running.store import Fit, NodeAwareSharedStore
-from pflow_mcp_plugin.host.running.values import Values
+from pflow_mcp_plugin.host.running.current_run import CurrentRun
+from pflow_mcp_plugin.host.running.retry_rules import asked_wait, is_safe_to_repeat, waits
+from pflow_mcp_plugin.host.running.run_errors import input_not_given, node_failure, value_unavailable
+from pflow_mcp_plugin.host.running.run_values import Values
+from pflow_mcp_plugin.host.running.shared_store import Fit, NodeAwareSharedStore
 from pflow_mcp_plugin.host.workflow.coercion import TypeMismatch, coerce
 from pflow_mcp_plugin.host.workflow.compilation import PlannedNode
 from pflow_mcp_plugin.host.workflow.findings import said
 from pflow_mcp_plugin.host.workflow.repetition import Retry
 from pflow_mcp_plugin.host.workflow.shell_lines import bind_line, is_shell_line
-from pflow_mcp_plugin.host.workflow.templates import Lookup, MissingValue, Reference, resolve
+from pflow_mcp_plugin.host.workflow.templates import Lookup, MissingValue, TemplateReference, resolve
 
 Prepare = Callable[[Mapping[str, Any]], Callable[[NodeAwareSharedStore], object]]
 """Gives a new copy of a node its params; what it returns runs the node on a store and returns its action."""
@@ -129,7 +129,7 @@ class Attempts:
         return resolve(value, self._lookup(user), keep_missing=self.values.document.permissive)
 
     def _lookup(self, user: str) -> Lookup:
-        def lookup(reference: Reference) -> Any:
+        def lookup(reference: TemplateReference) -> Any:
             try:
                 return self.values.lookup(reference)
             except MissingValue as missing:
@@ -139,7 +139,7 @@ class Attempts:
 
         return lookup
 
-    def _unavailable(self, reference: Reference, user: str, missing: MissingValue) -> PflowError:
+    def _unavailable(self, reference: TemplateReference, user: str, missing: MissingValue) -> PflowError:
         name = reference.root
         if name in self.values.document.inputs and name not in self.values.root:
             return input_not_given(reference.text, user, name)

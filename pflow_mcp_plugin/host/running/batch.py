@@ -20,9 +20,9 @@ import attrs
 
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.host.running.attempts import Attempts, Prepare, Result, argument_types, routed
-from pflow_mcp_plugin.host.running.failures import node_failure
-from pflow_mcp_plugin.host.running.progress import progress
-from pflow_mcp_plugin.host.running.store import Fit, NodeAwareSharedStore
+from pflow_mcp_plugin.host.running.progress_bar import progress
+from pflow_mcp_plugin.host.running.run_errors import node_failure
+from pflow_mcp_plugin.host.running.shared_store import Fit, NodeAwareSharedStore
 from pflow_mcp_plugin.host.workflow.coercion import TypeMismatch, coerce, described
 from pflow_mcp_plugin.host.workflow.compilation import PlannedNode
 from pflow_mcp_plugin.host.workflow.findings import said

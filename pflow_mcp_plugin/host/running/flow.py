@@ -9,9 +9,9 @@ from typing import Any, cast
 import pocketflow  # type: ignore[import-untyped]
 
 from pflow_mcp_plugin.host.running.attempts import Result
-from pflow_mcp_plugin.host.running.failures import endless
+from pflow_mcp_plugin.host.running.run_errors import endless
+from pflow_mcp_plugin.host.running.shared_store import NodeAwareSharedStore
 from pflow_mcp_plugin.host.running.steps import Steps
-from pflow_mcp_plugin.host.running.store import NodeAwareSharedStore
 from pflow_mcp_plugin.host.workflow.compilation import Compiled, PlannedNode
 from pflow_mcp_plugin.host.workflow.node_class import load_node
 

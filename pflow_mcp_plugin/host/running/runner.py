@@ -12,17 +12,17 @@ from pflow_mcp_plugin.contract import EXIT_CODES, Host, Outcome, PflowError, Pro
 from pflow_mcp_plugin.host.interruption import interrupts_kept
 from pflow_mcp_plugin.host.plugins import Plugins
 from pflow_mcp_plugin.host.running.batch import Engine
-from pflow_mcp_plugin.host.running.contexts import RunContexts
-from pflow_mcp_plugin.host.running.failures import redacted, with_done
-from pflow_mcp_plugin.host.running.run import CurrentRun
+from pflow_mcp_plugin.host.running.current_run import CurrentRun
+from pflow_mcp_plugin.host.running.daemon_threads import Threads
+from pflow_mcp_plugin.host.running.plugin_contexts import RunContexts
+from pflow_mcp_plugin.host.running.run_errors import redacted, with_done
+from pflow_mcp_plugin.host.running.run_values import Values
 from pflow_mcp_plugin.host.running.signals import EndingSignals
 from pflow_mcp_plugin.host.running.steps import Steps
-from pflow_mcp_plugin.host.running.threads import Threads
-from pflow_mcp_plugin.host.running.trace import Recorder, Step
-from pflow_mcp_plugin.host.running.values import Values
+from pflow_mcp_plugin.host.running.trace_recorder import Recorder, Step
 from pflow_mcp_plugin.host.workflow import Compiled, NodeTypes, bind_inputs, check_workflow, compile_workflow
-from pflow_mcp_plugin.host.workflow.document import OutputSpec
-from pflow_mcp_plugin.host.workflow.templates import Reference, parse
+from pflow_mcp_plugin.host.workflow.templates import TemplateReference, parse
+from pflow_mcp_plugin.host.workflow.workflow_document import OutputSpec
 from pflow_mcp_plugin.storage import StoreError
 
 MOST_STEPS = 1_000
@@ -198,7 +198,7 @@ def collect_outputs(steps: Steps) -> dict[str, Any]:
 
 
 def _output(steps: Steps, output: OutputSpec) -> Any:
-    parts = [part for part in parse(output.source) if isinstance(part, Reference)]
+    parts = [part for part in parse(output.source) if isinstance(part, TemplateReference)]
     if any(steps.values.is_absent(part) for part in parts):
         return None
     return steps.attempts.resolve(output.source, f"output {output.name}")

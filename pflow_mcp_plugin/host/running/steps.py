@@ -10,9 +10,9 @@ import attrs
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.host.running.attempts import Attempts, Prepare, Result, argument_types
 from pflow_mcp_plugin.host.running.batch import Engine, run_batch
-from pflow_mcp_plugin.host.running.run import CurrentRun
-from pflow_mcp_plugin.host.running.store import NodeAwareSharedStore
-from pflow_mcp_plugin.host.running.values import Values
+from pflow_mcp_plugin.host.running.current_run import CurrentRun
+from pflow_mcp_plugin.host.running.run_values import Values
+from pflow_mcp_plugin.host.running.shared_store import NodeAwareSharedStore
 from pflow_mcp_plugin.host.workflow.compilation import PlannedNode
 from pflow_mcp_plugin.host.workflow.findings import said
 

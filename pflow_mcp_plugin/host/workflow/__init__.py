@@ -13,11 +13,11 @@
 - `compilation`: the plan of a run, as pure data. Start reading here.
 """
 
-from pflow_mcp_plugin.host.workflow.checking import Checked, NodeTypes, check_workflow
 from pflow_mcp_plugin.host.workflow.compilation import Compiled, PlannedNode, compile_workflow
-from pflow_mcp_plugin.host.workflow.inputs import STILL_TO_COME, bind_inputs
-from pflow_mcp_plugin.host.workflow.loading import load_workflow
-from pflow_mcp_plugin.host.workflow.normal import normalise
+from pflow_mcp_plugin.host.workflow.normal_form import normalise
+from pflow_mcp_plugin.host.workflow.run_inputs import STILL_TO_COME, bind_inputs
+from pflow_mcp_plugin.host.workflow.workflow_check import Checked, NodeTypes, check_workflow
+from pflow_mcp_plugin.host.workflow.workflow_loader import load_workflow
 
 __all__ = [
     "STILL_TO_COME",

@@ -9,12 +9,12 @@ import attrs
 
 from pflow_mcp_plugin.contract import Entry, Host, NodeRef, PflowError, Problem, Workflow
 from pflow_mcp_plugin.host.plugins import Plugins
-from pflow_mcp_plugin.host.workflow.checking import Checked, NodeTypes, check_workflow
-from pflow_mcp_plugin.host.workflow.document import Document, NodeMapping, NodeSpec
 from pflow_mcp_plugin.host.workflow.findings import errors_in, refusal
 from pflow_mcp_plugin.host.workflow.graph import Graph
-from pflow_mcp_plugin.host.workflow.inputs import bind_inputs
 from pflow_mcp_plugin.host.workflow.repetition import Batch, Retry
+from pflow_mcp_plugin.host.workflow.run_inputs import bind_inputs
+from pflow_mcp_plugin.host.workflow.workflow_check import Checked, NodeTypes, check_workflow
+from pflow_mcp_plugin.host.workflow.workflow_document import NodeMapping, NodeSpec, WorkflowDocument
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
@@ -49,7 +49,7 @@ class Compiled:
     """
 
     name: str
-    document: Document
+    document: WorkflowDocument
     graph: Graph
     nodes: tuple[PlannedNode, ...]
     warnings: tuple[Problem, ...] = ()

@@ -8,7 +8,7 @@ from functools import cached_property
 
 import attrs
 
-from pflow_mcp_plugin.host.workflow.document import Document
+from pflow_mcp_plugin.host.workflow.workflow_document import WorkflowDocument
 
 
 @attrs.frozen(eq=False, repr=False)
@@ -47,7 +47,7 @@ class Graph:
     successors: Mapping[str, Mapping[str, str]]
 
     @classmethod
-    def of(cls, document: Document) -> Graph:
+    def of(cls, document: WorkflowDocument) -> Graph:
         """Build from a workflow; edges from or to unknown nodes are left out."""
         successors: dict[str, dict[str, str]] = {node.id: {} for node in document.nodes}
         for edge in document.edges:

@@ -3,7 +3,7 @@
     "batch": {"items": "${list.files}", "as": "file", "parallel": true, "error_handling": "continue"}
     "retry": {"max": 3, "wait": 1, "backoff": 2}
 
-Only what is safe to repeat is repeated, see `running.repeating`.
+Only what is safe to repeat is repeated, see `running.retry_rules`.
 """
 
 from __future__ import annotations

@@ -8,10 +8,10 @@ from typing import Any
 import attrs
 
 from pflow_mcp_plugin.contract import Entry, Field
-from pflow_mcp_plugin.host.workflow.declarations import inside
-from pflow_mcp_plugin.host.workflow.document import Document, NodeSpec
 from pflow_mcp_plugin.host.workflow.graph import NodeSet
-from pflow_mcp_plugin.host.workflow.templates import Reference
+from pflow_mcp_plugin.host.workflow.nested_declarations import inside
+from pflow_mcp_plugin.host.workflow.templates import TemplateReference
+from pflow_mcp_plugin.host.workflow.workflow_document import NodeSpec, WorkflowDocument
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
@@ -36,7 +36,7 @@ class Scope:
         known = ((node_id, entry) for node_id, entry in self.earlier.items() if entry)
         return [node_id for node_id, entry in known if output_field(entry, key)]
 
-    def declared(self, reference: Reference) -> Field | None:
+    def declared(self, reference: TemplateReference) -> Field | None:
         """Return what is declared of the value that a template names, None if nothing is known of it."""
         root, *rest = reference.path
         start = self.roots.get(str(root))
@@ -149,7 +149,7 @@ class Scopes:
 
     def __init__(
         self,
-        document: Document,
+        document: WorkflowDocument,
         nodes: Mapping[str, NodeSpec],
         entries: Mapping[str, Entry | None],
         given: frozenset[str],
@@ -184,7 +184,7 @@ def _places(wanted: Iterable[bool]) -> int:
     return sum(1 << place for place, is_wanted in enumerate(wanted) if is_wanted)
 
 
-def _writers(document: Document, entries: Mapping[str, Entry | None]) -> dict[str, _Writers]:
+def _writers(document: WorkflowDocument, entries: Mapping[str, Entry | None]) -> dict[str, _Writers]:
     fields: dict[str, dict[int, Field]] = {}
     for place, (node_id, entry) in enumerate(entries.items()):
         for name, field in _written(document, node_id, entry):
@@ -192,7 +192,7 @@ def _writers(document: Document, entries: Mapping[str, Entry | None]) -> dict[st
     return {name: _Writers(known, sum(1 << place for place in known)) for name, known in fields.items()}
 
 
-def _written(document: Document, node_id: str, entry: Entry | None) -> Iterator[tuple[str, Field]]:
+def _written(document: WorkflowDocument, node_id: str, entry: Entry | None) -> Iterator[tuple[str, Field]]:
     """Yield what a node writes to the root: what is mapped there, and all of it without namespacing."""
     for key, name in document.mapping(node_id).outputs.items():
         yield name, (entry and output_field(entry, key)) or Field(key=key)

@@ -30,7 +30,7 @@ _SHOWN = 12
 
 
 @attrs.frozen
-class Reference:
+class TemplateReference:
     """A template: its text as written and the path it names."""
 
     text: str
@@ -72,13 +72,13 @@ class MissingValue(PortableError, LookupError):
         return f"{self.reached} has {names}" if self.reached else f"there is {names}"
 
 
-Lookup = Callable[[Reference], Any]
+Lookup = Callable[[TemplateReference], Any]
 """Returns the value of a reference or raises `MissingValue`."""
 
 
-def parse(text: str) -> list[str | Reference | Malformed]:
+def parse(text: str) -> list[str | TemplateReference | Malformed]:
     """Return the parts of a text in order: literals (with `$${` unescaped), templates, mistakes."""
-    parts: list[str | Reference | Malformed] = []
+    parts: list[str | TemplateReference | Malformed] = []
     end = 0
     for match in _PARTS.finditer(text):
         if match.start() > end:
@@ -90,11 +90,11 @@ def parse(text: str) -> list[str | Reference | Malformed]:
     return parts
 
 
-def _part(match: re.Match[str]) -> str | Reference | Malformed:
+def _part(match: re.Match[str]) -> str | TemplateReference | Malformed:
     if match[0] == "$${":
         return "${"
     path = parse_path(match[1]) if match[1] is not None else None
-    return Malformed(match[0]) if path is None else Reference(match[0], path)
+    return Malformed(match[0]) if path is None else TemplateReference(match[0], path)
 
 
 def parse_path(text: str) -> tuple[str | int, ...] | None:
@@ -115,12 +115,12 @@ def parse_path(text: str) -> tuple[str | int, ...] | None:
     return tuple(path)
 
 
-def lone(value: Any) -> Reference | None:
+def lone(value: Any) -> TemplateReference | None:
     """Return the template that a value consists of, None if it is anything else."""
     if not isinstance(value, str) or not value.startswith("${"):
         return None
     match parse(value):
-        case [Reference() as reference]:
+        case [TemplateReference() as reference]:
             return reference
     return None
 
@@ -130,7 +130,7 @@ def has_template(value: Any) -> bool:
     return any(True for _ in references(value))
 
 
-def references(value: Any, path: str = "$") -> Iterator[tuple[str, Reference | Malformed]]:
+def references(value: Any, path: str = "$") -> Iterator[tuple[str, TemplateReference | Malformed]]:
     """Yield every template in a value with the JSON path of the text that holds it."""
     if isinstance(value, str):
         yield from ((path, part) for part in parse(value) if not isinstance(part, str))
@@ -182,7 +182,7 @@ def _resolve_text(text: str, lookup: Lookup, *, keep_missing: bool) -> Any:
     return "".join(as_text(part) for part in parts)
 
 
-def _resolve_part(part: str | Reference | Malformed, lookup: Lookup, *, keep_missing: bool) -> Any:
+def _resolve_part(part: str | TemplateReference | Malformed, lookup: Lookup, *, keep_missing: bool) -> Any:
     if isinstance(part, str):
         return part
     if isinstance(part, Malformed):

@@ -17,8 +17,8 @@ from pflow_mcp_plugin.contract import (
     hookimpl,
 )
 from pflow_mcp_plugin.host.cli.registry import describe_entry
-from pflow_mcp_plugin.host.registry.index import open_index
-from pflow_mcp_plugin.host.registry.outdated import is_installed
+from pflow_mcp_plugin.host.registry.node_index import open_index
+from pflow_mcp_plugin.host.registry.outdated_entries import is_installed
 
 
 class Source(NodeSource):

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from pflow_mcp_plugin.contract import NodeSource
-from pflow_mcp_plugin.host.nodes.source import OwnNodes
+from pflow_mcp_plugin.host.nodes.own_nodes import OwnNodes
 
 
 def one(node_type, **params):

@@ -18,9 +18,9 @@ from pflow_mcp_plugin.host.showing.drawing import svg
 from pflow_mcp_plugin.host.showing.mermaid import mermaid
 from pflow_mcp_plugin.host.showing.script import python_script
 from pflow_mcp_plugin.host.workflow import bind_inputs, check_workflow, compile_workflow, normalise
+from pflow_mcp_plugin.host.workflow.document_reader import read_document
 from pflow_mcp_plugin.host.workflow.findings import Findings, errors_in
 from pflow_mcp_plugin.host.workflow.graph import Graph
-from pflow_mcp_plugin.host.workflow.reading import read_document
 
 pytestmark = pytest.mark.slow
 

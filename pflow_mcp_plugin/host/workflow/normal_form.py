@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from itertools import pairwise
 from typing import Any
 
-from pflow_mcp_plugin.host.workflow.document import IR_VERSION
+from pflow_mcp_plugin.host.workflow.workflow_document import IR_VERSION
 
 Upgrade = Callable[[Mapping[str, Any]], Mapping[str, Any] | None]
 """Returns a node rewritten from an older shape, or None when there is nothing to rewrite."""

@@ -14,7 +14,7 @@ from typing import Self
 
 import attrs
 
-from pflow_mcp_plugin.host.running.threads import Threads
+from pflow_mcp_plugin.host.running.daemon_threads import Threads
 
 RESOURCE = "shell"
 """Where a run keeps its `Processes`: `run.resources["shell"]`."""

@@ -8,10 +8,10 @@ from typing import Any, Literal
 import attrs
 
 from pflow_mcp_plugin.contract import Entry, Field
-from pflow_mcp_plugin.host.workflow.declarations import Misstep, inside
 from pflow_mcp_plugin.host.workflow.findings import Findings, did_you_mean, listing
+from pflow_mcp_plugin.host.workflow.nested_declarations import Misstep, inside
 from pflow_mcp_plugin.host.workflow.scope import Scope, output_field
-from pflow_mcp_plugin.host.workflow.templates import Malformed, Reference, references
+from pflow_mcp_plugin.host.workflow.templates import Malformed, TemplateReference, references
 
 _SLIP = 0.85
 """How much a name is like a declared one before it is taken for a slip where others may be there too."""
@@ -57,7 +57,7 @@ class ReferenceCheck:
             else:
                 self.check_reference(part, where)
 
-    def check_reference(self, reference: Reference, path: str) -> None:
+    def check_reference(self, reference: TemplateReference, path: str) -> None:
         """Check one template that stands at `path`."""
         root = reference.root
         if root in self.scope.roots:
@@ -80,7 +80,7 @@ class ReferenceCheck:
         step = f"It can name {listing(known)}" if known else f"Declare {root} under inputs"
         return did_you_mean(root, known, f"{step}; write $${{ for a literal ${{")
 
-    def _check_output(self, reference: Reference, entry: Entry | None, path: str) -> None:
+    def _check_output(self, reference: TemplateReference, entry: Entry | None, path: str) -> None:
         if entry is None or len(reference.path) == 1:
             return
         key = str(reference.path[1])
@@ -95,7 +95,7 @@ class ReferenceCheck:
         hint = did_you_mean(key, outputs, f"It has {listing(outputs)}")
         self._add_unnamed(unnamed, path, message, hint)
 
-    def _check_inside(self, reference: Reference, field: Field, used: int, path: str) -> None:
+    def _check_inside(self, reference: TemplateReference, field: Field, used: int, path: str) -> None:
         found = inside(field, reference.path[used:])
         if not isinstance(found, Misstep):
             return

@@ -28,8 +28,8 @@ _ENTRIES = (
     Entry(
         node="read-file",
         class_name="ReadFile",
-        module="pflow_mcp_plugin.host.nodes.files",
-        file_path="pflow_mcp_plugin/host/nodes/files.py",
+        module="pflow_mcp_plugin.host.nodes.file_nodes",
+        file_path="pflow_mcp_plugin/host/nodes/file_nodes.py",
         source="pflow",
         description="Read a text file",
         purity="flow_safe",
@@ -48,8 +48,8 @@ _ENTRIES = (
     Entry(
         node="write-file",
         class_name="WriteFile",
-        module="pflow_mcp_plugin.host.nodes.files",
-        file_path="pflow_mcp_plugin/host/nodes/files.py",
+        module="pflow_mcp_plugin.host.nodes.file_nodes",
+        file_path="pflow_mcp_plugin/host/nodes/file_nodes.py",
         source="pflow",
         description="Write a text file, or append to it; lists and objects are written as JSON",
         interface=Interface(
@@ -101,8 +101,8 @@ _ENTRIES = (
     Entry(
         node="llm",
         class_name="Llm",
-        module="pflow_mcp_plugin.host.nodes.model",
-        file_path="pflow_mcp_plugin/host/nodes/model.py",
+        module="pflow_mcp_plugin.host.nodes.llm_node",
+        file_path="pflow_mcp_plugin/host/nodes/llm_node.py",
         source="pflow",
         description="Ask a language model: summarize, classify, extract or write text with an LLM",
         interface=Interface(

@@ -6,9 +6,9 @@ from typing import Any
 
 import attrs
 
-from pflow_mcp_plugin.host.running.store import is_reserved
-from pflow_mcp_plugin.host.workflow.document import Document
-from pflow_mcp_plugin.host.workflow.templates import MissingValue, Reference, follow, lone, parse_path
+from pflow_mcp_plugin.host.running.shared_store import is_reserved
+from pflow_mcp_plugin.host.workflow.templates import MissingValue, TemplateReference, follow, lone, parse_path
+from pflow_mcp_plugin.host.workflow.workflow_document import WorkflowDocument
 
 
 @attrs.frozen(eq=False, repr=False)
@@ -21,11 +21,11 @@ class Values:
         written: What each node wrote when it last ran, by node id.
     """
 
-    document: Document
+    document: WorkflowDocument
     root: dict[str, Any]
     written: dict[str, dict[str, Any]] = attrs.field(factory=dict)
 
-    def lookup(self, reference: Reference) -> Any:
+    def lookup(self, reference: TemplateReference) -> Any:
         """Return what a template stands for.
 
         Raises:
@@ -49,7 +49,7 @@ class Values:
         path = parse_path(name)
         if path is None:
             raise MissingValue("", self.names())
-        return self.lookup(Reference(name, path))
+        return self.lookup(TemplateReference(name, path))
 
     def names(self) -> list[str]:
         """Return every name that a template can begin with by now."""
@@ -63,7 +63,7 @@ class Values:
         spec = self.document.inputs.get(reference.root)
         return spec is not None and not spec.required and reference.root not in self.root
 
-    def is_absent(self, reference: Reference) -> bool:
+    def is_absent(self, reference: TemplateReference) -> bool:
         """Return whether a template names what a run may well end without.
 
         That is a node that the run did not come to, or that failed and was recovered from, or an

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 from pflow_mcp_plugin.contract import Entry, PflowError, Problem
-from pflow_mcp_plugin.host.registry.sources import Origin
+from pflow_mcp_plugin.host.registry.node_sources import Origin
 
 T = TypeVar("T")
 K = TypeVar("K")

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 import attrs
 
 from pflow_mcp_plugin.contract import FAILURES, Entry, Interface
-from pflow_mcp_plugin.host.workflow.document import Document, EdgeSpec, NodeSpec
 from pflow_mcp_plugin.host.workflow.findings import Findings, did_you_mean, listing
 from pflow_mcp_plugin.host.workflow.graph import Graph
+from pflow_mcp_plugin.host.workflow.workflow_document import EdgeSpec, NodeSpec, WorkflowDocument
 
 _CLOSE = 0.75
 """How much an action is like a known one before it is taken for a misspelt one."""
@@ -24,7 +24,7 @@ class RouteCheck:
         entries: The entry of each node type, None for an unknown one.
     """
 
-    document: Document
+    document: WorkflowDocument
     graph: Graph
     nodes: Mapping[str, NodeSpec]
     entries: Mapping[str, Entry | None]

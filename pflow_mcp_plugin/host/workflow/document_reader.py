@@ -1,4 +1,4 @@
-"""Reading a workflow's JSON into a `Document`, and finding what is malformed on the way."""
+"""Reading a workflow's JSON into a `WorkflowDocument`, and finding what is malformed on the way."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from pflow_mcp_plugin.host.workflow.coercion import FRIENDLY, TypeMismatch, coerce, is_type
-from pflow_mcp_plugin.host.workflow.document import (
+from pflow_mcp_plugin.host.workflow.findings import Findings, at, did_you_mean, listing, shown
+from pflow_mcp_plugin.host.workflow.repetition import Batch, Retry, read_batch, read_retry
+from pflow_mcp_plugin.host.workflow.workflow_document import (
     IR_VERSION,
-    Document,
     EdgeSpec,
     InputSpec,
     NodeMapping,
     NodeSpec,
     OutputSpec,
+    WorkflowDocument,
 )
-from pflow_mcp_plugin.host.workflow.findings import Findings, at, did_you_mean, listing, shown
-from pflow_mcp_plugin.host.workflow.repetition import Batch, Retry, read_batch, read_retry
 
 T = TypeVar("T")
 
@@ -60,7 +60,7 @@ _WORDS: Mapping[type, tuple[str, str]] = {
 """What is expected, and how it is written."""
 
 
-def read_document(workflow: Any, findings: Findings) -> Document:
+def read_document(workflow: Any, findings: Findings) -> WorkflowDocument:
     """Return what is well-formed in a workflow; the rest goes to `findings`.
 
     Args:
@@ -69,10 +69,10 @@ def read_document(workflow: Any, findings: Findings) -> Document:
     """
     reader = _Reader(findings)
     if not reader.expect(workflow, dict, "$") or not _shallow_enough(workflow, findings):
-        return Document()
+        return WorkflowDocument()
     reader.check_keys(workflow)
     reader.check_version(workflow)
-    return Document(
+    return WorkflowDocument(
         nodes=reader.nodes(workflow),
         edges=reader.edges(workflow),
         start=reader.get(workflow, "start_node", str, "$", "") or "",

@@ -9,7 +9,7 @@ from typing import Any
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.host.models import kept_key
 from pflow_mcp_plugin.host.plugins import Plugin, door
-from pflow_mcp_plugin.host.registry.index import Row
+from pflow_mcp_plugin.host.registry.node_index import NodeRow
 
 SETTING = "PFLOW_DISCOVER_MODEL"
 """Names the model, in the environment or the settings; it is run by the `llm` library."""
@@ -30,7 +30,9 @@ Answer with the names of the nodes that the task needs, the most needed first, o
 _SHOWN = 200
 
 
-def rerank(task: str, rows: Sequence[Row], model: str, settings: Callable[[str], str | None]) -> list[Row]:
+def rerank(
+    task: str, rows: Sequence[NodeRow], model: str, settings: Callable[[str], str | None]
+) -> list[NodeRow]:
     """Return the rows with those first that the model names, in its order; the others follow.
 
     Scores stay those of the words that fit. `settings` looks up the model's key.
@@ -57,12 +59,12 @@ def _ask(name: str, prompt: str, settings: Callable[[str], str | None]) -> str:
     return str(model.prompt(prompt, stream=False, **({"key": key} if key else {})).text())
 
 
-def _prompt(task: str, rows: Sequence[Row]) -> str:
+def _prompt(task: str, rows: Sequence[NodeRow]) -> str:
     nodes = (f"- {row.node}: {' '.join(row.description.split())[:_SHOWN]}" for row in rows)
     return _PROMPT.format(task=task, nodes="\n".join(nodes))
 
 
-def _named(answer: str, rows: Sequence[Row]) -> list[Row]:
+def _named(answer: str, rows: Sequence[NodeRow]) -> list[NodeRow]:
     """Return the rows whose names stand in an answer, by where they stand first."""
     found = ((_name(row.node).search(answer), row) for row in rows)
     places = [(match.start(), row) for match, row in found if match]

@@ -9,18 +9,18 @@ import attrs
 
 from pflow_mcp_plugin.contract import Entry, Field, Problem
 from pflow_mcp_plugin.host.workflow.coercion import TypeMismatch, coerce, depends_on_text, may_become
-from pflow_mcp_plugin.host.workflow.declarations import item_among, item_of
-from pflow_mcp_plugin.host.workflow.document import Document, NodeSpec
+from pflow_mcp_plugin.host.workflow.document_reader import read_document
 from pflow_mcp_plugin.host.workflow.findings import Findings, at, did_you_mean, listing
 from pflow_mcp_plugin.host.workflow.graph import Graph, NodeSet
-from pflow_mcp_plugin.host.workflow.normal import normalise
-from pflow_mcp_plugin.host.workflow.reading import read_document
-from pflow_mcp_plugin.host.workflow.references import ReferenceCheck
+from pflow_mcp_plugin.host.workflow.nested_declarations import item_among, item_of
+from pflow_mcp_plugin.host.workflow.normal_form import normalise
+from pflow_mcp_plugin.host.workflow.reference_check import ReferenceCheck
 from pflow_mcp_plugin.host.workflow.repetition import ITEMS, Batch
-from pflow_mcp_plugin.host.workflow.routes import RouteCheck
+from pflow_mcp_plugin.host.workflow.route_check import RouteCheck
 from pflow_mcp_plugin.host.workflow.scope import Scope, Scopes, effective_entry, output_field
-from pflow_mcp_plugin.host.workflow.templates import Reference, has_template, lone, parse_path
-from pflow_mcp_plugin.host.workflow.usage import check_inputs_are_used, reads
+from pflow_mcp_plugin.host.workflow.templates import TemplateReference, has_template, lone, parse_path
+from pflow_mcp_plugin.host.workflow.unused_inputs import check_inputs_are_used, reads
+from pflow_mcp_plugin.host.workflow.workflow_document import NodeSpec, WorkflowDocument
 
 
 class NodeTypes(Protocol):
@@ -50,7 +50,7 @@ class Checked:
         problems: Everything found, errors and warnings, in the order of the workflow's parts.
     """
 
-    document: Document
+    document: WorkflowDocument
     entries: Mapping[str, Entry | None]
     graph: Graph
     problems: tuple[Problem, ...]
@@ -75,7 +75,7 @@ def check_workflow(workflow: Any, types: NodeTypes, given: frozenset[str] | None
 
 @attrs.define(eq=False, repr=False)
 class _Check:
-    document: Document
+    document: WorkflowDocument
     graph: Graph
     entries: Mapping[str, Entry | None]
     types: NodeTypes
@@ -283,7 +283,7 @@ class _Check:
                 hint = did_you_mean(key, known, f"It reads {listing(sorted(known))}")
                 self.findings.warning(where, f"Node {node.id} ({node.type}) reads no {key}", hint)
             if source not in scope.roots:
-                spelled = Reference(source, parse_path(source) or (source,))
+                spelled = TemplateReference(source, parse_path(source) or (source,))
                 checker.check_reference(spelled, where)
 
     def check_output_mappings(self, node: NodeSpec, path: str) -> None:

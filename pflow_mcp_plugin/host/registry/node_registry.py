@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from pflow_mcp_plugin.contract import Entry, Paths, PflowError, Problem, Registry, Sketch
 from pflow_mcp_plugin.host.plugins import Plugin, PluginFailed, Plugins
-from pflow_mcp_plugin.host.registry.index import Index, Row, open_index
-from pflow_mcp_plugin.host.registry.remembered import Memory
-from pflow_mcp_plugin.host.registry.saved import NAME as SAVED
-from pflow_mcp_plugin.host.registry.saved import SavedEntries
-from pflow_mcp_plugin.host.registry.sources import Origin, asked, collect_sources
+from pflow_mcp_plugin.host.registry.node_index import Index, NodeRow, open_index
+from pflow_mcp_plugin.host.registry.node_sources import Origin, asked, collect_sources
+from pflow_mcp_plugin.host.registry.saved_entries import NAME as SAVED
+from pflow_mcp_plugin.host.registry.saved_entries import SavedEntries
+from pflow_mcp_plugin.host.registry.source_memory import Memory
 
 if TYPE_CHECKING:
     from pflow_mcp_plugin.host.registry.discovery import Discovered
@@ -90,7 +90,7 @@ class NodeRegistry(Registry):
         found = (entry for entry in self._all(Origin.entries, []) if wanted in entry.node.lower())
         yield from sorted(found, key=lambda entry: entry.node)
 
-    def rows(self, pattern: str = "") -> list[Row]:
+    def rows(self, pattern: str = "") -> list[NodeRow]:
         """Return what a list shows of `entries`; it is read from the index, not from the sources."""
         return self._opened().rows(pattern)
 
@@ -103,7 +103,7 @@ class NodeRegistry(Registry):
         """Return how many entries match."""
         return self._opened().count(words)
 
-    def search_rows(self, words: str, limit: int = 20) -> list[Row]:
+    def search_rows(self, words: str, limit: int = 20) -> list[NodeRow]:
         """Return what a list shows of `search`."""
         return self._opened().search(words, limit)
 
@@ -119,7 +119,7 @@ class NodeRegistry(Registry):
         the nodes whose words fit; without one, or when it cannot be asked, the words decide.
         """
         from pflow_mcp_plugin.host.registry.discovery import Discovered, discover
-        from pflow_mcp_plugin.host.registry.reranking import CHOICE, SETTING, rerank
+        from pflow_mcp_plugin.host.registry.model_ranking import CHOICE, SETTING, rerank
 
         model = os.environ.get(SETTING) or self._setting(SETTING)
         if not model:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from pflow_mcp_plugin.contract import Host, PflowError, Run, Workflow
-from pflow_mcp_plugin.host.running.trace import Recorder
+from pflow_mcp_plugin.host.running.trace_recorder import Recorder
 from pflow_mcp_plugin.redaction import Redactor
 
 

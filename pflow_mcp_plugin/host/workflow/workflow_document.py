@@ -88,7 +88,7 @@ class NodeMapping:
 
 
 @attrs.frozen(kw_only=True)
-class Document:
+class WorkflowDocument:
     """A whole workflow; what was malformed is left out and has been reported."""
 
     nodes: tuple[NodeSpec, ...] = ()

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from pflow_mcp_plugin.contract import Entry
-from pflow_mcp_plugin.host.workflow.document import Document, NodeSpec
 from pflow_mcp_plugin.host.workflow.findings import Findings
-from pflow_mcp_plugin.host.workflow.templates import Reference, parse_path, references
+from pflow_mcp_plugin.host.workflow.templates import TemplateReference, parse_path, references
+from pflow_mcp_plugin.host.workflow.workflow_document import NodeSpec, WorkflowDocument
 
 
 def check_inputs_are_used(
-    document: Document, entries: Mapping[str, Entry | None], findings: Findings
+    document: WorkflowDocument, entries: Mapping[str, Entry | None], findings: Findings
 ) -> None:
     """Warn of inputs that nothing refers to; a node that may read anything is taken to use all."""
     if any(_reads_anything(entries[node.type]) for node in document.nodes):
@@ -33,20 +33,20 @@ def _reads_anything(entry: Entry | None) -> bool:
     return entry is None or entry.interface.open
 
 
-def _in_templates(document: Document) -> Iterator[str]:
+def _in_templates(document: WorkflowDocument) -> Iterator[str]:
     texts = [node.params for node in document.nodes]
     lists = [node.batch.items for node in document.nodes if node.batch]
     sources = [output.source for output in document.outputs.values()]
     for text in (*texts, *lists, *sources):
-        yield from (part.root for _, part in references(text) if isinstance(part, Reference))
+        yield from (part.root for _, part in references(text) if isinstance(part, TemplateReference))
 
 
-def _in_mappings(document: Document) -> Iterator[str]:
+def _in_mappings(document: WorkflowDocument) -> Iterator[str]:
     for mapping in document.mappings.values():
         for source in mapping.inputs.values():
             yield from (source, str((parse_path(source) or (source,))[0]))
 
 
-def _natural_keys(document: Document, node: NodeSpec, entry: Entry | None) -> set[str]:
+def _natural_keys(document: WorkflowDocument, node: NodeSpec, entry: Entry | None) -> set[str]:
     own = {*node.params, *document.mapping(node.id).inputs}
     return reads(entry) - own if entry else set()

@@ -9,7 +9,7 @@ from types import TracebackType
 from pflow_mcp_plugin.contract import PflowError, Problem
 from pflow_mcp_plugin.host.interruption import end_if_interrupted
 from pflow_mcp_plugin.host.plugins import Plugin, Plugins
-from pflow_mcp_plugin.host.running.run import CurrentRun
+from pflow_mcp_plugin.host.running.current_run import CurrentRun
 from pflow_mcp_plugin.host.workflow.findings import said
 
 _Context = AbstractContextManager[object]

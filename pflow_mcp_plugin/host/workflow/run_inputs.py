@@ -7,14 +7,14 @@ from typing import Any
 
 from pflow_mcp_plugin.contract import Problem
 from pflow_mcp_plugin.host.workflow.coercion import TypeMismatch, coerce, type_name
-from pflow_mcp_plugin.host.workflow.document import Document, InputSpec
 from pflow_mcp_plugin.host.workflow.findings import Findings, at, did_you_mean, listing
+from pflow_mcp_plugin.host.workflow.workflow_document import InputSpec, WorkflowDocument
 
 STILL_TO_COME = object()
 """Stands for a value that is there but not read yet: nothing can be said against it."""
 
 
-def bind_inputs(document: Document, given: Mapping[str, Any]) -> tuple[dict[str, Any], list[Problem]]:
+def bind_inputs(document: WorkflowDocument, given: Mapping[str, Any]) -> tuple[dict[str, Any], list[Problem]]:
     """Return the values that a run starts with, and what is wrong with what it is given.
 
     A text for an input of another type is read as that type: lists and objects as JSON, booleans as

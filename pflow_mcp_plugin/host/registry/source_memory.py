@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pflow_mcp_plugin.contract import Problem
 from pflow_mcp_plugin.host.plugins import DISABLE_VARIABLE, Plugin
-from pflow_mcp_plugin.host.registry.sources import Origin
+from pflow_mcp_plugin.host.registry.node_sources import Origin
 from pflow_mcp_plugin.storage import JsonStore, StoreError, encode_json, write_atomic
 
 

@@ -11,7 +11,7 @@ from pflow_mcp_plugin.contract import Entry, NodeSource, PflowError, Problem
 from pflow_mcp_plugin.storage import CorruptFile, JsonStore
 
 if TYPE_CHECKING:
-    from pflow_mcp_plugin.host.registry.outdated import OriginOf
+    from pflow_mcp_plugin.host.registry.outdated_entries import OriginOf
 
 NAME = "registry.json"
 
@@ -82,14 +82,14 @@ class SavedEntries(NodeSource):
 
     def _usable(self, data: Mapping[str, Any]) -> dict[str, Entry]:
         """Return the entries, and report what of the file cannot be used."""
-        from pflow_mcp_plugin.host.registry import outdated
+        from pflow_mcp_plugin.host.registry.outdated_entries import uninstalled_problems, unused_problems
 
         path, origin_of = str(self.store.path), self._origin_of
-        for problem in outdated.unused_problems(path, data, origin_of):
+        for problem in unused_problems(path, data, origin_of):
             self._report(problem)
         found = filter(None, (self._entry(name, node) for name, node in self._nodes(data).items()))
         entries = {entry.node: entry for entry in found}
-        for problem in outdated.uninstalled_problems(path, entries.values(), origin_of):
+        for problem in uninstalled_problems(path, entries.values(), origin_of):
             self._report(problem)
         return entries
 

@@ -68,7 +68,7 @@ class Columns(NamedTuple):
     params: float
 
 
-class Row(NamedTuple):
+class NodeRow(NamedTuple):
     """What a list shows of an entry.
 
     Attributes:
@@ -117,7 +117,7 @@ class Index:
         """Close the database."""
         self._connection.close()
 
-    def rows(self, pattern: str = "") -> list[Row]:
+    def rows(self, pattern: str = "") -> list[NodeRow]:
         """Return what a list shows, by name; of names that contain `pattern` if one is given."""
         found = self._connection.execute(_ROWS, (_storable(pattern),))
         return [_row(*values) for values in found]
@@ -126,7 +126,7 @@ class Index:
         """Return every node type, sorted."""
         return [name for (name,) in self._connection.execute("SELECT node FROM node ORDER BY node")]
 
-    def search(self, words: str, limit: int) -> list[Row]:
+    def search(self, words: str, limit: int) -> list[NodeRow]:
         """Return what fits the words, best first (BM25)."""
         query = _query(words)
         if not query:
@@ -160,7 +160,7 @@ class Index:
         """Return the family of every node, by its number."""
         return dict(self._connection.execute("SELECT id, family FROM node"))
 
-    def rows_of(self, numbers: Iterable[int]) -> dict[int, Row]:
+    def rows_of(self, numbers: Iterable[int]) -> dict[int, NodeRow]:
         """Return what a list shows of some nodes, by their number."""
         wanted = list(numbers)
         marks = ", ".join("?" * len(wanted))
@@ -289,8 +289,8 @@ def _query(words: str) -> str:
     return " OR ".join(f'"{word}"*' if len(word) > 2 else f'"{word}"' for word in _words(words))
 
 
-def _row(node: str, source: str, description: str, labels: str, score: float = 0.0) -> Row:
-    return Row(
+def _row(node: str, source: str, description: str, labels: str, score: float = 0.0) -> NodeRow:
+    return NodeRow(
         node=node,
         source=source,
         description=description,
