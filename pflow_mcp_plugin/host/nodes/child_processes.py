@@ -1,4 +1,4 @@
-"""Child processes of a run, each the head of a process group that is ended as a whole."""
+"""Child processes of a run, each the leader of a process group that is ended as a whole."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ import attrs
 from pflow_mcp_plugin.host.running.daemon_threads import Threads
 
 RESOURCE = "shell"
-"""Where a run keeps its `Processes`: `run.resources["shell"]`."""
+"""The key of a run's `Processes`: `run.resources["shell"]`."""
 _GRACE = 2.0
-"""Seconds between asking a group to end and ending it."""
+"""Seconds between SIGTERM and SIGKILL."""
 _NAP = 0.25
-"""Seconds; a Ctrl-C just before a wait does not end it."""
+"""Seconds of one wait: a Ctrl-C just before a wait does not interrupt it."""
 
 
 @attrs.frozen(kw_only=True)
 class Finished:
-    """What a process said and how it ended."""
+    """The output of a process and how it ended."""
 
     exit_code: int
     stdout: str
@@ -35,7 +35,7 @@ class Finished:
 
 
 class Processes:
-    """Starts processes; leaving it ends those that still run, with all that they started."""
+    """Starts processes; on exit ends those that still run, with all that they started."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -63,21 +63,21 @@ class Processes:
         stdin: str = "",
         timeout: float | None = None,
     ) -> Finished:
-        """Run a program to its end.
+        """Run a program until it exits.
 
         Args:
-            arguments: The program and its arguments; no shell reads them.
-            cwd: Where it runs.
-            env: Variables it gets beside those of this process.
-            stdin: What it can read.
+            arguments: The program and its arguments; not interpreted by a shell.
+            cwd: Its working folder.
+            env: Variables it gets in addition to those of this process.
+            stdin: The text on its standard input.
             timeout: Seconds after which it is ended.
 
         Raises:
             OSError: It cannot be started.
         """
         variables = {**os.environ, **(env or {})}
-        # On a thread of its own: a Ctrl-C, which comes to the main thread, would otherwise get in
-        # between the start of a process and the note that it is there to be ended.
+        # On a thread of its own: Ctrl-C is raised in the main thread, where it could otherwise come
+        # between the start of a process and its registration in `_running`.
         with Threads(1) as threads:
             work = threads.submit(self._run, arguments, cwd, variables, stdin, timeout)
             while not work.done():
@@ -96,7 +96,7 @@ class Processes:
         try:
             return _communicate(process, stdin.encode("utf-8", "replace"), timeout)
         finally:
-            end_group(process)  # also what it left running behind it
+            end_group(process)  # also the processes that it left running
             with self._lock:
                 self._running.discard(process)
 
@@ -136,7 +136,7 @@ def _communicate(process: subprocess.Popen[bytes], stdin: bytes, timeout: float 
 
 
 def _rest(process: subprocess.Popen[bytes]) -> tuple[bytes, bytes]:
-    """Return what an ended process has written; one that left its group may hold the pipes open."""
+    """Return the output of an ended process; a process that left its group may keep the pipes open."""
     try:
         return process.communicate(timeout=_GRACE)
     except subprocess.TimeoutExpired as error:
@@ -144,7 +144,7 @@ def _rest(process: subprocess.Popen[bytes]) -> tuple[bytes, bytes]:
 
 
 def end_group(process: subprocess.Popen[bytes]) -> None:
-    """End a process and all that it started: SIGTERM, and soon after SIGKILL."""
+    """End a process and all that it started: SIGTERM, and SIGKILL after a grace period."""
     if not _signal_group(process, signal.SIGTERM):
         return
     with suppress(subprocess.TimeoutExpired):
@@ -154,7 +154,7 @@ def end_group(process: subprocess.Popen[bytes]) -> None:
 
 
 def _signal_group(process: subprocess.Popen[bytes], number: int) -> bool:
-    """Return whether there was anyone in the group to be told."""
+    """Return whether the group had a process to send the signal to."""
     try:
         os.killpg(process.pid, number)
     except (ProcessLookupError, PermissionError):

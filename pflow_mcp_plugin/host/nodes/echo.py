@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import MutableMapping
 from typing import Any
 
-import pocketflow  # type: ignore[import-untyped]
+import pocketflow  # type: ignore[import-untyped]  # it ships no types
 
 from pflow_mcp_plugin.host.nodes.node_arguments import argument
 
 
 class Echo(pocketflow.Node):  # type: ignore[misc]  # pocketflow ships no types
-    """Passes its message on: a constant, or a place to gather values in one text."""
+    """Passes its message on: a constant, or several values combined in one string."""
 
     def prep(self, shared: MutableMapping[str, Any]) -> Any:
         """Return `message` from params, else from the shared store."""
         return argument(self.params, shared, "message")
 
     def exec(self, prep_res: Any) -> Any:
-        """Return the message as it is."""
+        """Return the message unchanged."""
         return prep_res
 
     def post(self, shared: MutableMapping[str, Any], prep_res: Any, exec_res: Any) -> str:

@@ -7,7 +7,7 @@ from collections.abc import MutableMapping
 from pathlib import Path
 from typing import Any
 
-import pocketflow  # type: ignore[import-untyped]
+import pocketflow  # type: ignore[import-untyped]  # it ships no types
 
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.host.nodes.node_arguments import argument
@@ -22,10 +22,10 @@ class ReadFile(pocketflow.Node):  # type: ignore[misc]  # pocketflow ships no ty
         return Path(path).expanduser(), argument(self.params, shared, "encoding", "utf-8")
 
     def exec(self, prep_res: tuple[Path, str]) -> str:
-        """Return the text, line ends as they are.
+        """Return the text, line endings unchanged.
 
         Raises:
-            PflowError: It is not there, cannot be read, or is not text in that encoding.
+            PflowError: The file does not exist, cannot be read, or is not text in that encoding.
         """
         path, encoding = prep_res
         try:
@@ -36,7 +36,7 @@ class ReadFile(pocketflow.Node):  # type: ignore[misc]  # pocketflow ships no ty
         except UnicodeError as error:
             raise _file_problem("read", path, f"it is not {encoding} text", "Set encoding") from error
         except LookupError as error:
-            raise _file_problem("read", path, f"there is no encoding {encoding}", "Use utf-8") from error
+            raise _file_problem("read", path, f"unknown encoding {encoding}", "Use utf-8") from error
 
     def post(self, shared: MutableMapping[str, Any], prep_res: tuple[Path, str], exec_res: str) -> str:
         """Write `content` and `file_path`."""
@@ -46,16 +46,16 @@ class ReadFile(pocketflow.Node):  # type: ignore[misc]  # pocketflow ships no ty
 
 
 class WriteFile(pocketflow.Node):  # type: ignore[misc]  # pocketflow ships no types
-    """Writes a text file; anything but text is written as JSON."""
+    """Writes a text file; any value other than a string is written as JSON."""
 
     def prep(self, shared: MutableMapping[str, Any]) -> tuple[Path, str, bool]:
-        """Return the path, the text and whether it is appended."""
+        """Return the path, the text and whether to append it."""
         path = Path(argument(self.params, shared, "file_path")).expanduser()
         content = argument(self.params, shared, "content")
         return path, _as_text(content), argument(self.params, shared, "append", default=False)
 
     def exec(self, prep_res: tuple[Path, str, bool]) -> int:
-        """Write the file, making its folder if need be, and return its new length in bytes.
+        """Write the file, create its folder if necessary, and return its new length in bytes.
 
         Raises:
             PflowError: It cannot be written.

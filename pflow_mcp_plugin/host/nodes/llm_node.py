@@ -1,4 +1,4 @@
-"""The node `llm`: a language model through the `llm` library, the extra `[llm]`."""
+"""The node `llm`: asks a language model through the `llm` library, the extra `[llm]`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from socket import gaierror
 from typing import Any
 
 import attrs
-import pocketflow  # type: ignore[import-untyped]
+import pocketflow  # type: ignore[import-untyped]  # it ships no types
 
 from pflow_mcp_plugin.contract import PflowError, Run
 from pflow_mcp_plugin.host.models import kept_key
@@ -40,14 +40,14 @@ class _Answer:
 
 
 class Llm(pocketflow.Node):  # type: ignore[misc]  # pocketflow ships no types
-    """Asks a language model; which ones there are, `llm models` lists.
+    """Asks a language model; `llm models` lists the available ones.
 
-    A key that pflow's settings hold under the name of the model's environment variable is used
-    where that variable is not set.
+    If the model's environment variable for its key is not set, the key of that name in pflow's
+    settings is used.
     """
 
     def prep(self, shared: MutableMapping[str, Any]) -> _Question:
-        """Return what is to be asked."""
+        """Return the question."""
         return _Question(
             prompt=as_text(argument(self.params, shared, "prompt")),
             system=self.params.get("system"),
@@ -61,7 +61,7 @@ class Llm(pocketflow.Node):  # type: ignore[misc]  # pocketflow ships no types
         """Ask the model.
 
         Raises:
-            PflowError: It cannot be asked.
+            PflowError: The model cannot be asked.
         """
         llm = _library()
         try:
@@ -69,7 +69,7 @@ class Llm(pocketflow.Node):  # type: ignore[misc]  # pocketflow ships no types
             response = _posed(model, prep_res)
             text = response.text()
         except llm.UnknownModelError as error:
-            message = f"There is no model {prep_res.model}"
+            message = f"Unknown model {prep_res.model}"
             raise PflowError(message, suggestions=("See: llm models",), kind="config") from error
         except llm.NeedsKeyException as error:
             raise PflowError(str(error), kind="config") from error
@@ -77,11 +77,10 @@ class Llm(pocketflow.Node):  # type: ignore[misc]  # pocketflow ships no types
         return _Answer(text=text, model=model.model_id, usage={"input": usage.input, "output": usage.output})
 
     def exec_fallback(self, prep_res: _Question, exc: Exception) -> _Answer:
-        """Raise a failure, told apart where nothing was done.
+        """Raise the failure; as a retryable error if the model did nothing.
 
         Raises:
-            PflowError: There was no connection.
-            PflowError: Too many questions were asked, or the provider is overloaded.
+            PflowError: The connection failed, the rate limit was reached, or the provider is overloaded.
         """
         undone = _undone(exc)
         if undone is None:
@@ -97,10 +96,10 @@ class Llm(pocketflow.Node):  # type: ignore[misc]  # pocketflow ships no types
 
 
 def _posed(model: Any, question: _Question) -> Any:
-    """Return the response of a model; nothing is asked before its text is wanted.
+    """Return the response of a model; the request is sent only when its text is read.
 
     Raises:
-        PflowError: The model takes no such options, or no schema.
+        PflowError: The model does not accept such options, or a schema.
     """
     try:
         return model.prompt(
@@ -112,12 +111,12 @@ def _posed(model: Any, question: _Question) -> Any:
             **question.options,
         )
     except ValueError as error:
-        message = f"The model {model.model_id} does not take this: {_mistakes(error)}"
+        message = f"The model {model.model_id} does not accept this: {_mistakes(error)}"
         raise PflowError(message, suggestions=("See: llm models --options",), kind="config") from error
 
 
 def _mistakes(error: ValueError) -> str:
-    """Return what is wrong; pydantic's errors, which options come with, list it."""
+    """Return the mistakes; pydantic's errors, which invalid options raise, list them."""
     listed = getattr(error, "errors", None)
     if not callable(listed):
         return str(error)
@@ -125,7 +124,7 @@ def _mistakes(error: ValueError) -> str:
 
 
 def _undone(error: Exception) -> PflowError | None:
-    """Return the failure as one that may be tried again if nothing was done, else None."""
+    """Return the failure as a retryable one if the model did nothing, else None."""
     chain = list(_chain(error))
     status = next((found for found in map(_status, chain) if found), None)
     if status in _TURNED_AWAY:
@@ -154,7 +153,7 @@ def _chain(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def _status(error: BaseException) -> int | None:
-    # `status_code` where a library for models raised it, `code` where Python's own did.
+    # `status_code` if a model's library raised it, `code` if Python's own `urllib` did.
     for name in ("status_code", "code"):
         status = getattr(error, name, None)
         if isinstance(status, int):
@@ -163,7 +162,7 @@ def _status(error: BaseException) -> int | None:
 
 
 def _retry_after(chain: Sequence[BaseException]) -> float | None:
-    """Return the seconds of a `Retry-After` header; a date says little where clocks differ."""
+    """Return the seconds of a `Retry-After` header; dates are ignored, as clocks may differ."""
     for error in chain:
         headers = getattr(getattr(error, "response", error), "headers", None)
         if isinstance(headers, Mapping | Message) and str(headers.get("Retry-After", "")).isdecimal():

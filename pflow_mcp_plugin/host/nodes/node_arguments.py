@@ -1,4 +1,4 @@
-"""Where a node takes its arguments from."""
+"""Looks up a node's arguments in its params and the shared store."""
 
 from __future__ import annotations
 
@@ -12,6 +12,12 @@ _REQUIRED = object()
 
 def argument(params: Mapping[str, Any], shared: Mapping[str, Any], key: str, default: Any = _REQUIRED) -> Any:
     """Return an argument: from the params, else the shared store, else the default.
+
+    Args:
+        params: The node's params.
+        shared: The shared store.
+        key: The argument's name.
+        default: Its value where neither has it; it is required if left out.
 
     Raises:
         PflowError: It is in neither and has no default.

@@ -1,4 +1,4 @@
-"""The registry entries of the host's own nodes; reading them imports none of the nodes."""
+"""The registry entries of the host's own nodes; reading them does not import the nodes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _ENTRIES = (
         module="pflow_mcp_plugin.host.nodes.echo",
         file_path="pflow_mcp_plugin/host/nodes/echo.py",
         source="pflow",
-        description="Pass a message on: show a value, or gather several in one text",
+        description="Pass a message on: show a value, or gather several in one string",
         purity="flow_safe",
         interface=Interface(
             inputs=("message",),
@@ -37,7 +37,7 @@ _ENTRIES = (
             inputs=("file_path", "encoding"),
             params=(
                 _FILE_PATH,
-                Field(key="encoding", type="str", description="How its text is encoded, utf-8 by default"),
+                Field(key="encoding", type="str", description="The encoding of its text, utf-8 by default"),
             ),
             outputs=(
                 Field(key="content", type="str", description="The whole text"),
@@ -80,15 +80,19 @@ _ENTRIES = (
                     key="command",
                     type="str | list",
                     required=True,
-                    description="Arguments, or a line; values of templates in a line are quoted for it",
+                    description="Arguments, or a shell line; values of templates in a line are quoted",
                     schema={"type": ["string", "array"]},
                     shell_line=True,
                 ),
-                Field(key="stdin", description="What the command can read; anything but text as JSON"),
+                Field(key="stdin", description="Standard input; all but strings as JSON"),
                 Field(key="cwd", type="str", description="The folder it runs in"),
-                Field(key="env", type="dict", description="Variables it gets beside those of pflow"),
+                Field(key="env", type="dict", description="Variables in addition to those of pflow"),
                 Field(key="timeout", type="float", description="Seconds until it is ended, 300 by default"),
-                Field(key="check", type="bool", description="Whether an exit code but 0 is a failure; it is"),
+                Field(
+                    key="check",
+                    type="bool",
+                    description="Whether exit codes other than 0 fail; true by default",
+                ),
             ),
             outputs=(
                 Field(key="stdout", type="str", description="What it wrote"),
@@ -108,7 +112,7 @@ _ENTRIES = (
         interface=Interface(
             inputs=("prompt",),
             params=(
-                Field(key="prompt", required=True, description="What is asked; anything but text as JSON"),
+                Field(key="prompt", required=True, description="The question; all but strings as JSON"),
                 Field(key="system", type="str", description="How it is to answer"),
                 Field(key="model", type="str", description="A model of `llm models`, else its default"),
                 Field(key="temperature", type="float", description="How freely it answers"),
@@ -116,9 +120,9 @@ _ENTRIES = (
                 Field(key="options", type="dict", description="Further options of the model"),
             ),
             outputs=(
-                Field(key="response", description="The answer: a text, or a value where there is a schema"),
-                Field(key="model", type="str", description="The model that gave it"),
-                Field(key="usage", type="dict", description="Tokens that went in and came out"),
+                Field(key="response", description="The answer: a string, or with a schema any value"),
+                Field(key="model", type="str", description="The model that answered"),
+                Field(key="usage", type="dict", description="Numbers of input and output tokens"),
             ),
             actions=("default", "error", "rate_limited"),
         ),
@@ -127,13 +131,13 @@ _ENTRIES = (
 
 
 class OwnNodes(NodeSource):
-    """Answers for the nodes that the host brings along."""
+    """The source of the host's own nodes."""
 
     name = "pflow"
     prefixes = tuple(entry.node for entry in _ENTRIES)
 
     def fingerprint(self) -> str:
-        """Return a text that changes when the entries do."""
+        """Return a string that changes when the entries do."""
         from zlib import crc32
 
         return f"{crc32(repr(_ENTRIES).encode()):08x}"

@@ -1,4 +1,4 @@
-"""What is wrong with entries of the registry, found before a workflow uses them."""
+"""Checks of registry entries, before a workflow uses them."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ def check_nodes(host: Host, registry: NodeRegistry, names: Iterable[str] = ()) -
 
     Args:
         host: The handle that nodes get.
-        registry: What is checked.
-        names: The node types to check; every one when left out.
+        registry: The registry to check.
+        names: The node types to check; all of them by default.
 
     Returns:
-        How many there are, and every problem.
+        The number of entries checked, and every problem.
     """
     wanted = list(dict.fromkeys(names))
     found = [(name, registry.find(name)) for name in wanted]
@@ -32,9 +32,9 @@ def check_nodes(host: Host, registry: NodeRegistry, names: Iterable[str] = ()) -
 
 
 def as_errors(reported: Iterable[Problem]) -> Iterator[Problem]:
-    """Yield what the registry reported as it had to leave something out: an error, here.
+    """Yield the reported problems as errors, since each means that an entry was left out.
 
-    An entry that another one overwrites still works, and stays a warning; one whose module is not
+    An entry that another one overwrites still works, so it stays a warning; one whose module is not
     installed is found by `check_nodes`.
     """
     for problem in reported:
@@ -53,7 +53,8 @@ def _problems(entry: Entry, host: Host) -> Iterator[Problem]:
         lacking = [name for name in ("set_params", "run") if not callable(getattr(node, name, None))]
         if lacking:
             where = f"{entry.module}:{entry.class_name}"
-            yield _problem(entry, f"{entry.node}: {where} is no node, it has no {' and no '.join(lacking)}")
+            message = f"{entry.node}: {where} is not a node, it has no {' and no '.join(lacking)}"
+            yield _problem(entry, message)
     for part in ("params", "outputs"):
         yield from _of_fields(entry, part, getattr(entry.interface, part))
 
@@ -65,7 +66,7 @@ def _of_fields(entry: Entry, part: str, fields: Iterable[Field]) -> Iterator[Pro
             yield _problem(entry, f"{entry.node}: {part} has {field.key} twice")
         seen.add(field.key)
         if not is_type(field.type):
-            yield _problem(entry, f"{entry.node}: {part} {field.key} has a type that is none: {field.type!r}")
+            yield _problem(entry, f"{entry.node}: {part} {field.key} has an invalid type: {field.type!r}")
 
 
 def _problem(entry: Entry, message: str, suggestion: str = "") -> Problem:

@@ -1,4 +1,4 @@
-"""What `discover` found, put in order by a language model, where the user has chosen one."""
+"""Ranks what `discover` found by a language model, if the user has chosen one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SETTING = "PFLOW_DISCOVER_MODEL"
 """Names the model, in the environment or the settings; it is run by the `llm` library."""
 
 CHOICE = 3
-"""The model chooses among so many times the nodes that are wanted."""
+"""The model chooses among this many times the number of nodes requested."""
 
 _PROMPT = """\
 A workflow shall do this task:
@@ -33,18 +33,24 @@ _SHOWN = 200
 def rerank(
     task: str, rows: Sequence[NodeRow], model: str, settings: Callable[[str], str | None]
 ) -> list[NodeRow]:
-    """Return the rows with those first that the model names, in its order; the others follow.
+    """Return the rows with those that the model names first, in its order; the others follow.
 
-    Scores stay those of the words that fit. `settings` looks up the model's key.
+    Scores stay those of the matching words.
+
+    Args:
+        task: The task in words.
+        rows: The nodes to choose from.
+        model: The name of the model.
+        settings: Looks up the model's key.
 
     Raises:
-        PflowError: The model cannot be asked, whatever the reason, or names none of them.
+        PflowError: The model cannot be asked, for any reason, or names none of the nodes.
     """
     with door(Plugin("llm"), f"could not ask {model}", passing=(PflowError,)):
         answer = _ask(model, _prompt(task, rows), settings)
     named = _named(answer, rows)
     if rows and not named:
-        raise PflowError(f"{model} named none of them")
+        raise PflowError(f"{model} named none of the nodes")
     return list({row.node: row for row in (*named, *rows)}.values())
 
 
@@ -65,12 +71,12 @@ def _prompt(task: str, rows: Sequence[NodeRow]) -> str:
 
 
 def _named(answer: str, rows: Sequence[NodeRow]) -> list[NodeRow]:
-    """Return the rows whose names stand in an answer, by where they stand first."""
+    """Return the rows whose names occur in an answer, in the order of their first occurrence."""
     found = ((_name(row.node).search(answer), row) for row in rows)
     places = [(match.start(), row) for match, row in found if match]
     return [row for _, row in sorted(places, key=lambda item: item[0])]
 
 
 def _name(node: str) -> re.Pattern[str]:
-    """Return what finds a name that is no part of a longer one; a full stop may end the sentence."""
+    """Return a pattern for a name that is not part of a longer one; a full stop may follow it."""
     return re.compile(rf"(?<![\w-])(?<!\w\.){re.escape(node)}(?![\w-]|\.\w)")

@@ -1,9 +1,9 @@
-"""The search index: derived, disposable, never modified.
+"""The search index of all nodes: derived, disposable, never modified.
 
-One SQLite file with what lists show of every entry, and an FTS5 table over names, families (where a
-node comes from), descriptions and parameters; it is named by the fingerprint of all sources. It is
-built in memory, and written to the cache folder as a whole; where that cannot be written, the one in
-memory serves.
+One SQLite file holds what lists show of every entry, and an FTS5 table over names, families (where a
+node comes from), descriptions and parameters; it is named after the fingerprint of all sources. It is
+built in memory and written to the cache folder as a whole; if that cannot be written, the index in
+memory is used.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ CREATE VIRTUAL TABLE words USING fts5 (
 );
 """
 _LAYOUT = "2"
-"""Part of every fingerprint; changes with `_SCHEMA` and with what is indexed."""
+"""Part of every fingerprint; change it with `_SCHEMA` and with what is indexed."""
 _ROWS = """
 SELECT node, source, description, labels FROM node WHERE instr(lower(node), lower(?)) ORDER BY node
 """
@@ -51,7 +51,7 @@ _IDEOGRAPH = r"(?=[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff])|(?<=[\u3040-\u30ff\
 
 
 class Columns(NamedTuple):
-    """What a match in each indexed part of a node counts.
+    """The weights of a match in each indexed part of a node.
 
     Attributes:
         node: Its type.
@@ -69,14 +69,14 @@ class Columns(NamedTuple):
 
 
 class NodeRow(NamedTuple):
-    """What a list shows of an entry.
+    """An entry as a list shows it.
 
     Attributes:
         node: The node type.
-        source: The source that answers for it.
+        source: The source that it comes from.
         description: What it does.
-        labels: What the source wants shown beside it (`labels` among an entry's extra keys).
-        score: How well it fits a search, higher is better; 0 in a list.
+        labels: Further values that the source has shown with it (`labels` of an entry's extra keys).
+        score: How well it matches a search, higher is better; 0 in a list.
     """
 
     node: str
@@ -86,7 +86,7 @@ class NodeRow(NamedTuple):
     score: float = 0.0
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the JSON form, labels among the rest."""
+        """Return the JSON form, labels included."""
         score = {"score": round(self.score, 6)} if self.score else {}
         return {
             "node": self.node,
@@ -102,7 +102,7 @@ class Index:
 
     Args:
         connection: The database.
-        fingerprint: That of the sources it was built from.
+        fingerprint: The fingerprint of the sources it was built from.
     """
 
     def __init__(self, connection: Connection, fingerprint: str) -> None:
@@ -110,7 +110,7 @@ class Index:
         self._fingerprint = fingerprint
 
     def fits(self, fingerprint: str) -> bool:
-        """Whether the index was built from sources with this fingerprint."""
+        """Return whether the index was built from sources with this fingerprint."""
         return self._fingerprint == _whole(fingerprint)
 
     def close(self) -> None:
@@ -118,7 +118,7 @@ class Index:
         self._connection.close()
 
     def rows(self, pattern: str = "") -> list[NodeRow]:
-        """Return what a list shows, by name; of names that contain `pattern` if one is given."""
+        """Return every row, sorted by name; only names that contain `pattern` if one is given."""
         found = self._connection.execute(_ROWS, (_storable(pattern),))
         return [_row(*values) for values in found]
 
@@ -127,7 +127,7 @@ class Index:
         return [name for (name,) in self._connection.execute("SELECT node FROM node ORDER BY node")]
 
     def search(self, words: str, limit: int) -> list[NodeRow]:
-        """Return what fits the words, best first (BM25)."""
+        """Return the nodes that match the words, best first (BM25)."""
         query = _query(words)
         if not query:
             return []
@@ -135,21 +135,21 @@ class Index:
         return [_row(*values) for values in found]
 
     def count(self, words: str) -> int:
-        """Return how many nodes fit the words."""
+        """Return how many nodes match the words."""
         query = _query(words)
         return int(self._connection.execute(_COUNT, (query,)).fetchone()[0]) if query else 0
 
     def matches(self, word: str, columns: Columns) -> dict[int, float]:
         """Return how well nodes match one word (BM25), by their number; higher is better.
 
-        Among many nodes, a word that every third has tells nothing and matches none.
+        Among many nodes, a word that more than a third of them have is ignored.
         """
         query = " ".join(f'"{part}"' for part in _words(word))
-        if not query or self._tells_nothing(query):
+        if not query or self._is_too_common(query):
             return {}
         return dict(self._connection.execute(_MATCHES, (*columns, query)))
 
-    def _tells_nothing(self, query: str) -> bool:
+    def _is_too_common(self, query: str) -> bool:
         (size,) = self._connection.execute("SELECT count(*) FROM node").fetchone()
         if size < _MANY:
             return False
@@ -161,7 +161,7 @@ class Index:
         return dict(self._connection.execute("SELECT id, family FROM node"))
 
     def rows_of(self, numbers: Iterable[int]) -> dict[int, NodeRow]:
-        """Return what a list shows of some nodes, by their number."""
+        """Return the rows of some nodes, by their number."""
         wanted = list(numbers)
         marks = ", ".join("?" * len(wanted))
         query = f"SELECT id, node, source, description, labels FROM node WHERE id IN ({marks})"  # noqa: S608 - marks
@@ -174,13 +174,13 @@ def open_index(
     sketches: Callable[[], Iterable[Sketch]],
     keep: Callable[[], bool] = lambda: True,
 ) -> Index:
-    """Open the index of these sources; build it if there is none or it is damaged.
+    """Open the index of these sources; build it if it is missing or damaged.
 
     Args:
         folder: The cache folder.
         fingerprint: Changes when any entry does.
-        sketches: Yields one of every entry, when the index has to be built.
-        keep: Is asked after that whether to write it to the folder.
+        sketches: Yields a sketch of every entry; called when the index has to be built.
+        keep: Called after that; returns whether to write the index to the folder.
     """
     fingerprint = _whole(fingerprint)
     path = folder / f"nodes-{zlib.crc32(fingerprint.encode()):08x}.sqlite"
@@ -202,7 +202,7 @@ def _open(path: Path, fingerprint: str) -> Index | None:
             f"{path.as_uri()}?mode=ro&immutable=1", uri=True, check_same_thread=False
         )
         (found,) = connection.execute("SELECT fingerprint FROM about").fetchone()
-    except sqlite3.DatabaseError:  # damaged, or swept since: it is built anew
+    except sqlite3.DatabaseError:  # damaged, or swept since: it is rebuilt
         found = None
     if connection and found != fingerprint:
         connection.close()
@@ -229,7 +229,7 @@ def _build(path: Path, fingerprint: str, sketches: Iterable[Sketch], keep: Calla
 
 @contextmanager
 def _uncollected() -> Iterator[None]:
-    """Pause the garbage collector: many sketches are made and soon gone, and none is in a cycle."""
+    """Pause the garbage collector: many short-lived sketches are created, and none is in a cycle."""
     import gc
 
     was_on = gc.isenabled()
@@ -266,17 +266,17 @@ def _sweep(current: Path) -> None:
 
 
 def _storable(text: str) -> str:
-    """Return a text without lone surrogates, which JSON may hold and SQLite refuses."""
+    """Return a string without lone surrogates, which JSON may hold and SQLite rejects."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
 def _split(name: str) -> str:
-    """Return a name as words: `createIssue`, `create-issue` and `create_issue` are two each."""
+    """Return a name as words: `createIssue`, `create-issue` and `create_issue` have two each."""
     return _BOUNDARY.sub(" ", name)
 
 
 def _spaced(text: str) -> str:
-    """Return a text whose signs stand alone where the script sets no spaces between words."""
+    """Return a string with spaces around the characters of scripts that do not separate words."""
     return text if text.isascii() else re.sub(_IDEOGRAPH, " ", text)
 
 
@@ -285,7 +285,7 @@ def _words(text: str) -> list[str]:
 
 
 def _query(words: str) -> str:
-    """Return an FTS5 query for any of the words, or words that begin with them."""
+    """Return an FTS5 query for any of the words, or for words that begin with them."""
     return " OR ".join(f'"{word}"*' if len(word) > 2 else f'"{word}"' for word in _words(words))
 
 

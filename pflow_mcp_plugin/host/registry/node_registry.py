@@ -1,4 +1,4 @@
-"""What the rest of the host, and plugins, ask about node types."""
+"""The registry of node types that the rest of the host and plugins ask."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ if TYPE_CHECKING:
 
 _Drawn = TypeVar("_Drawn", Entry, Sketch)
 _FEW = 2_000
-"""Up to so many names are compared one by one with a misspelt one."""
+"""The most names that are compared one by one with a misspelt one."""
 
 
 class Overwritten(Problem):
-    """A node type that two sources have: the first answers for it, as their order means it to."""
+    """A node type that two sources have; the one earlier in their order provides it."""
 
 
 class NodeRegistry(Registry):
     """Every node type that is known: the host's own, those in `registry.json`, those of plugins.
 
     Args:
-        paths: Where `registry.json`, the sources that were seen and the index lie.
-        plugins: Whose node sources are asked.
+        paths: The folders of `registry.json`, of the sources that were seen and of the index.
+        plugins: The plugins whose node sources are asked.
         setting: Returns one of the user's settings.
     """
 
@@ -60,7 +60,7 @@ class NodeRegistry(Registry):
         """Return the entry of a node type or alias.
 
         Raises:
-            PflowError: Kind `not_found`, with the nearest names and what provides the node.
+            PflowError: Kind `not_found`, with the nearest names and where to get the node.
         """
         entry = self.find(node_type)
         if entry is not None:
@@ -78,7 +78,7 @@ class NodeRegistry(Registry):
         fitting = [origin for origin in self.sources if origin.fits(node_type)]
         found = [(origin, asked(partial(origin.get, node_type), self._report)) for origin in fitting]
         answers = [(origin, entry) for origin, entry in found if entry is not None]
-        # A name beats an alias, also one of a source that comes first.
+        # A name beats an alias, even an alias of a source that comes first.
         named = [(origin, entry) for origin, entry in answers if entry.node == node_type]
         for origin, _ in named[1:]:
             self._overwritten(node_type, named[0][0], origin)
@@ -91,7 +91,7 @@ class NodeRegistry(Registry):
         yield from sorted(found, key=lambda entry: entry.node)
 
     def rows(self, pattern: str = "") -> list[NodeRow]:
-        """Return what a list shows of `entries`; it is read from the index, not from the sources."""
+        """Return the rows of `entries`, read from the index, not from the sources."""
         return self._opened().rows(pattern)
 
     def search(self, words: str, limit: int = 20) -> list[tuple[Entry, float]]:
@@ -104,7 +104,7 @@ class NodeRegistry(Registry):
         return self._opened().count(words)
 
     def search_rows(self, words: str, limit: int = 20) -> list[NodeRow]:
-        """Return what a list shows of `search`."""
+        """Return the rows of `search`."""
         return self._opened().search(words, limit)
 
     def discover(self, task: str, limit: int = 10) -> list[tuple[Entry, float]]:
@@ -113,10 +113,10 @@ class NodeRegistry(Registry):
         return [(entry, score) for entry, score in found if entry is not None]
 
     def discovered(self, task: str, limit: int = 10) -> Discovered:
-        """Return what a list shows of `discover`, and how it was put in order.
+        """Return the rows of `discover`, and how they were ranked.
 
         The model that `PFLOW_DISCOVER_MODEL` names, in the environment or the settings, chooses among
-        the nodes whose words fit; without one, or when it cannot be asked, the words decide.
+        the nodes whose words match; without one, or when it cannot be asked, the words decide.
         """
         from pflow_mcp_plugin.host.registry.discovery import Discovered, discover
         from pflow_mcp_plugin.host.registry.model_ranking import CHOICE, SETTING, rerank
@@ -131,7 +131,7 @@ class NodeRegistry(Registry):
             return Discovered(rows=rows[:limit], note=error.message)
 
     def nearest(self, node_type: str, n: int = 3) -> list[str]:
-        """Return the names closest to one that is not there, closest first."""
+        """Return the names closest to an unknown one, closest first."""
         from difflib import get_close_matches
 
         names = self._opened().names()
@@ -140,7 +140,7 @@ class NodeRegistry(Registry):
         return get_close_matches(node_type, names, n)
 
     def missing(self, node_type: str) -> Problem:
-        """Return why a node type is not there and what to do about it."""
+        """Return why a node type is unknown and what to do about it."""
         for origin in self.sources:
             if origin.fits(node_type):
                 problem = asked(partial(origin.missing, node_type), self._report)
@@ -169,11 +169,11 @@ class NodeRegistry(Registry):
         return {"schema_version": 1, "nodes": {entry.node: _exported(entry) for entry in self.entries()}}
 
     def refresh(self) -> None:
-        """Make the index anew, so that no list and no search has to wait for it."""
+        """Bring the index up to date, so that no list or search has to wait for it."""
         self._opened()
 
     def close(self) -> None:
-        """Close what was opened."""
+        """Close every index that was opened."""
         with self._lock:
             self._replace(None)
         for index in self._replaced:
@@ -181,12 +181,12 @@ class NodeRegistry(Registry):
         self._replaced.clear()
 
     def plugin_origin(self, node_type: str) -> Origin | None:
-        """Return the source of a plugin that answers for names like this one, None if there is none."""
+        """Return the plugin's source whose prefixes match this name, None if no plugin has one."""
         fitting = (origin for origin in self.sources if origin.fits(node_type) and not origin.plugin.own)
         return next(fitting, None)
 
     def _opened(self) -> Index:
-        self._saved.check()  # an index that was made before says nothing of what was left out of it
+        self._saved.check()  # an existing index does not report the entries that were left out of it
         fingerprint = "\n".join(self._fingerprint(origin) for origin in self.sources)
         with self._lock:
             index = self._index
@@ -198,7 +198,7 @@ class NodeRegistry(Registry):
             return index
 
     def _replace(self, index: Index | None) -> None:
-        # The one before stays open: another thread may be reading from it.
+        # The previous index stays open: another thread may be reading from it.
         if self._index:
             self._replaced.append(self._index)
         self._index = index
@@ -208,7 +208,7 @@ class NodeRegistry(Registry):
         return f"{origin.name} {origin.plugin.name} {answer}"
 
     def _all(self, ask: Callable[[Origin], Iterable[_Drawn]], lacking: list[Origin]) -> Iterator[_Drawn]:
-        """Yield what the sources list; those that cannot tell are told of, and added to `lacking`."""
+        """Yield what the sources list; those that fail are reported and added to `lacking`."""
         owners: dict[str, Origin] = {}
         for origin in self.sources:
             for entry in self._listed(ask, origin, lacking):
@@ -241,7 +241,7 @@ class NodeRegistry(Registry):
 
     def _unknown(self, node_type: str) -> Problem:
         nearest = self.nearest(node_type)
-        fix = f"Did you mean {' or '.join(nearest)}?" if nearest else "See what there is: pflow registry list"
+        fix = f"Did you mean {' or '.join(nearest)}?" if nearest else "List them: pflow registry list"
         return Problem(message=f"Unknown node type {node_type}", suggestion=fix, kind="not_found")
 
 

@@ -18,7 +18,7 @@ T = TypeVar("T")
 class Origin:
     """A node source and the plugin it comes from.
 
-    A source is a plugin's code: what it raises names the plugin.
+    A source is a plugin's code: an error that it raises names the plugin.
 
     Attributes:
         name: The name of the source.
@@ -32,14 +32,14 @@ class Origin:
         self.prefixes = tuple(source.prefixes)
 
     def fits(self, node_type: str) -> bool:
-        """Whether the source answers for node types of this name."""
+        """Return whether the source is responsible for node types of this name."""
         return node_type.startswith(self.prefixes)
 
     def get(self, node_type: str) -> Entry | None:
         """Return the entry of a node type or alias.
 
         Raises:
-            PflowError: The source says why it cannot tell, or is broken.
+            PflowError: The source says why it cannot answer, or is broken.
         """
         with self._door("look up a node", passing=(PflowError,)):
             entry = self.source.get(node_type)
@@ -49,31 +49,31 @@ class Origin:
         """Return every entry.
 
         Raises:
-            PflowError: The source says why it cannot tell, or is broken.
+            PflowError: The source says why it cannot answer, or is broken.
         """
         with self._door("list its nodes", passing=(PflowError,)):
             return [self._signed(entry) for entry in self.source.entries()]
 
     def sketches(self) -> list[Sketch]:
-        """Return as much of every entry as lists and searches need.
+        """Return the parts of every entry that lists and searches need.
 
         Raises:
-            PflowError: The source says why it cannot tell, or is broken.
+            PflowError: The source says why it cannot answer, or is broken.
         """
         with self._door("list its nodes", passing=(PflowError,)):
             return [self._checked(sketch) for sketch in self.source.sketches()]
 
     def fingerprint(self) -> str:
-        """Return what changes when the entries do.
+        """Return a string that changes when the entries do.
 
         Raises:
             PluginFailed: The source is broken.
         """
-        with self._door("tell its fingerprint"):
+        with self._door("return its fingerprint"):
             return str(self.source.fingerprint())
 
     def missing(self, node_type: str) -> Problem | None:
-        """Return why a node type is not there, in the source's words.
+        """Return why a node type is unknown, in the source's words.
 
         Raises:
             PluginFailed: The source is broken.
@@ -96,7 +96,7 @@ class Origin:
         Raises:
             PluginFailed: The source is broken.
         """
-        with self._door("name its files"):
+        with self._door("list its files"):
             return {Path(path): str(role) for path, role in self.source.files.items()}
 
     def _signed(self, entry: Entry) -> Entry:
@@ -119,7 +119,7 @@ def collect_sources(plugins: Plugins, saved: Origin) -> list[Origin]:
     """Return every source: the host's own, the saved entries, then plugins' by the source's name.
 
     Args:
-        plugins: Whose sources to collect.
+        plugins: The plugins whose sources to collect.
         saved: The source of `registry.json`.
     """
     candidates = [
@@ -134,7 +134,7 @@ def collect_sources(plugins: Plugins, saved: Origin) -> list[Origin]:
 
 
 def asked(attempt: Callable[[], T], report: Callable[[Problem], None]) -> T | None:
-    """Return what a source answers, None when it is broken, which is reported."""
+    """Return the answer of a source; if it is broken, report that and return None."""
     try:
         return attempt()
     except PluginFailed as failed:

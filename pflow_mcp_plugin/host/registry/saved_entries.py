@@ -17,12 +17,12 @@ NAME = "registry.json"
 
 
 class SavedEntries(NodeSource):
-    """The file as one more node source; its node types may have any name.
+    """The file as a node source; its node types may have any name.
 
     Args:
         path: The file.
-        report: Told about a corrupt file, entries that are none, and those of an older pflow.
-        origin_of: Tells whose nodes have names like a given one.
+        report: Called with problems: a corrupt file, invalid entries, and those of an older pflow.
+        origin_of: Looks up the plugin's source that provides a name.
     """
 
     name = NAME
@@ -38,7 +38,7 @@ class SavedEntries(NodeSource):
         self._entries: dict[str, Entry] = {}
 
     def fingerprint(self) -> str:
-        """Return when the file was changed and how long it is."""
+        """Return the time of the last change and the size of the file."""
         try:
             status = self.store.path.stat()
         except OSError:
@@ -60,7 +60,7 @@ class SavedEntries(NodeSource):
             nodes: The JSON form of an entry by node type.
 
         Raises:
-            PflowError: The file cannot be written, or what it holds are no entries.
+            PflowError: The file cannot be written, or it does not hold entries.
         """
 
         def change(data: dict[str, Any]) -> None:
@@ -69,7 +69,7 @@ class SavedEntries(NodeSource):
         self.store.update(change)
 
     def check(self) -> None:
-        """Report what is wrong with the entries, if the file can be read."""
+        """Report the problems of the entries, if the file can be read."""
         with suppress(PflowError):
             self._load()
 
@@ -81,7 +81,7 @@ class SavedEntries(NodeSource):
         return self._entries
 
     def _usable(self, data: Mapping[str, Any]) -> dict[str, Entry]:
-        """Return the entries, and report what of the file cannot be used."""
+        """Return the valid entries, and report the parts of the file that cannot be used."""
         from pflow_mcp_plugin.host.registry.outdated_entries import uninstalled_problems, unused_problems
 
         path, origin_of = str(self.store.path), self._origin_of
@@ -94,7 +94,7 @@ class SavedEntries(NodeSource):
         return entries
 
     def _readable(self) -> Mapping[str, Any]:
-        """Return what the file holds, nothing if its nodes are none."""
+        """Return the content of the file, an empty one if its nodes are invalid."""
         try:
             data = self.store.read()
             self._nodes(data)
@@ -123,7 +123,7 @@ class SavedEntries(NodeSource):
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             self._report(
                 Problem(
-                    message=f"{self.store.path}: {name} is left out, it has not the shape of an entry",
+                    message=f"{self.store.path}: {name} is left out, it is not a valid entry",
                     path=f"$.nodes.{name}",
                     suggestion=f"Correct it: {type(error).__name__} {error}",
                     severity="warning",
@@ -135,10 +135,10 @@ class SavedEntries(NodeSource):
 
 
 def _normalised(name: str, node: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an entry's JSON form; the older one names fields by `name` and describes the interface."""
+    """Return an entry's JSON form; the older one has fields with `name` and an interface description."""
     interface = dict(node.get("interface", {}))
     description = interface.pop("description", "")
-    interface.setdefault("open_outputs", "outputs" not in interface)  # nothing is said of any
+    interface.setdefault("open_outputs", "outputs" not in interface)  # nothing is known about outputs
     for part in ("params", "outputs"):
         interface[part] = [
             {**field, "key": field.get("key") or field["name"]} for field in interface.get(part, ())

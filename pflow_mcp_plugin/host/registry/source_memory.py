@@ -1,4 +1,4 @@
-"""Which plugin brought which node types, remembered for when it is absent."""
+"""A record of which plugin brought which node types, for when the plugin is absent."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from pflow_mcp_plugin.storage import JsonStore, StoreError, encode_json, write_a
 class Memory:
     """A file of every source that was seen: `{"sources": {name: {plugin, distribution, prefixes}}}`.
 
-    It is written without a lock: what two writers lose is noted again at the next start, and
-    taking the lock would cost every first listing more than it is worth.
+    It is written without a lock: what two writers lose is recorded again at the next start, and the
+    lock would cost every first listing more than it is worth.
     """
 
     def __init__(self, path: Path, report: Callable[[Problem], None]) -> None:
@@ -23,7 +23,7 @@ class Memory:
         self.report = report
 
     def note(self, origins: Iterable[Origin]) -> None:
-        """Remember the sources of plugins that came from a distribution."""
+        """Record the sources of plugins that came from a distribution."""
         known = self._read()
         new = {
             origin.name: _record(origin)
@@ -35,21 +35,21 @@ class Memory:
             try:
                 write_atomic(self.path, encode_json(self.path, data))
             except StoreError:
-                return  # nothing is lost but a better message later
+                return  # only a better message later is lost
 
     def explain(self, node_type: str, plugins: Iterable[Plugin]) -> Problem | None:
-        """Return why a node type is not there, if a plugin that is absent brought it.
+        """Return why a node type is unknown, if a plugin that is absent brought it.
 
         Args:
             node_type: The node type of a workflow.
-            plugins: Every plugin that is installed, whatever became of it.
+            plugins: Every installed plugin, loaded or not.
         """
         plugins = list(plugins)
         for record in self._read().values():
             if node_type.startswith(tuple(record["prefixes"])):
                 installed = next((plugin for plugin in plugins if plugin.name == record["plugin"]), None)
                 return _absent(node_type, installed, record)
-        for plugin in plugins:  # never seen at work, but often named like its nodes
+        for plugin in plugins:  # never recorded, but plugins are often named like their nodes
             if node_type.startswith(f"{plugin.name}-") and plugin.status != "loaded":
                 return _absent(node_type, plugin, {})
         return None
@@ -78,7 +78,7 @@ def _record(origin: Origin) -> dict[str, list[str] | str]:
 
 
 def _absent(node_type: str, plugin: Plugin | None, record: dict[str, list[str] | str]) -> Problem | None:
-    """Return why a plugin's node is not there; None when the plugin is at work."""
+    """Return why a plugin's node is unknown; None when the plugin is loaded."""
     if plugin is None:
         name = record["distribution"]
         message = f"Node type {node_type} comes from the distribution {name}, which is not installed"
@@ -87,7 +87,7 @@ def _absent(node_type: str, plugin: Plugin | None, record: dict[str, list[str] |
         message = (
             f"Node type {node_type} comes from the plugin {plugin.name}, which {DISABLE_VARIABLE} disables"
         )
-        fix = f"Take {plugin.name} out of {DISABLE_VARIABLE}"
+        fix = f"Remove {plugin.name} from {DISABLE_VARIABLE}"
     elif plugin.status == "skipped":
         message = (
             f"Node type {node_type} comes from the plugin {plugin.label}, which is skipped: {plugin.reason}"

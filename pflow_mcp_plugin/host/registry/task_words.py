@@ -1,4 +1,4 @@
-"""From a task in words to what is looked up: its clauses, their words, and what tools call the same."""
+"""The clauses of a task, the words of each to look up, and the synonyms that tools use for them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _BOUNDARY = re.compile(
 )
 _WORD = re.compile(r"\w+(?:['\u2019](?!s\b)\w+)*")
 _UNSPACED = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]{2,}")
-"""Text of a script that sets no spaces between words."""
+"""Text of a script that does not put spaces between words."""
 _ENDING = re.compile(r"(?<=\w{3})(?:[iy]?(?:e*ing|e+[ds]?|(?<!s)s)|y)$")
 _IRREGULAR = """
     sold sell, bought buy, wrote write, written write, kept keep, made make, built build, sent send,
@@ -32,10 +32,10 @@ _IDLE = """
     use used uses using very want was we were what when where which while who whom whose why will with
     within without would yes yet you your s t ll re ve d
 """
-"""Words that say nothing of what a task needs."""
+"""Words that do not help to find what a task needs."""
 _IDLE_WORDS = frozenset(_IDLE.split())
 _BASE = dict(pair.split() for pair in _IRREGULAR.split(","))
-"""Forms that no ending tells, each with the form that is looked up."""
+"""Irregular forms, each with the form that is looked up."""
 _SHAPES = (
     (re.compile(r"https?://\S+", re.IGNORECASE), "url web fetch"),
     (re.compile(r"\b\d{1,3}(?:\.\d{1,3}){3}\b"), "ip"),
@@ -49,17 +49,17 @@ _SHAPES = (
     (re.compile(r"\w\.(?:wav|mp3|flac|ogg)\b", re.IGNORECASE), "audio"),
     (re.compile(r"\w\.(?:py|js|ts|txt|md|toml|ya?ml|ini|log)\b", re.IGNORECASE), "file text"),
 )
-"""What a name or number is, by its looks, in the words of tools."""
+"""Patterns of names and numbers, each with the words that tools use for such things."""
 
 
 def clauses(task: str) -> list[list[str]]:
-    """Return the words of each clause of a task, without those that say nothing."""
+    """Return the words of each clause of a task, without stop words."""
     parts = (words(part) for part in _BOUNDARY.split(task))
     return [part for part in parts if part]
 
 
 def words(text: str) -> list[str]:
-    """Return the words of a text that say something, lower case, and what its names look like."""
+    """Return the words of a string without stop words, in lower case, and those for the shapes in it."""
     spelt = (_BASE.get(word, word) for word in _WORD.findall(text.lower()))
     found = [word for word in spelt if len(word) > 1 and word not in _IDLE_WORDS]
     shapes = [word for shape, meant in _SHAPES if shape.search(text) for word in meant.split()]
@@ -67,23 +67,23 @@ def words(text: str) -> list[str]:
 
 
 def _parts(word: str) -> list[str]:
-    """Return a word, or the pairs of signs in what is written without spaces."""
+    """Return a word, or the character pairs in it if it is of a script without spaces."""
     runs = _UNSPACED.findall(word)
     return [run[start : start + 2] for run in runs for start in range(len(run) - 1)] or [word]
 
 
 class Thesaurus:
-    """What tools call the things that people say.
+    """The words that tools use for what people say.
 
     Args:
-        path: Lines of `what people say : what tools call it`; `#` begins a comment.
+        path: A file with lines `what people say : what tools call it`; `#` begins a comment.
     """
 
     def __init__(self, path: Path = _THESAURUS) -> None:
         self._known = _read(path.read_text(encoding="utf-8"))
 
     def others(self, word: str) -> list[str]:
-        """Return the words to look for beside this one."""
+        """Return the synonyms to look for as well."""
         stem = _stem(word)
         called = self._known.get(stem, "").split()
         return list(dict.fromkeys(other for other in called if _stem(other) != stem))
@@ -100,5 +100,5 @@ def _read(text: str) -> Mapping[str, str]:
 
 
 def _stem(word: str) -> str:
-    """Return a word without its ending, the same one for most forms of it."""
+    """Return a word without its ending, the same for most forms of it."""
     return _ENDING.sub("", word)

@@ -19,7 +19,7 @@ class CurrentRun(Run):
 
     Args:
         host: The host it runs in.
-        workflow: What is run.
+        workflow: The workflow that runs.
     """
 
     def __init__(self, host: Host, workflow: Workflow) -> None:
@@ -41,10 +41,10 @@ class CurrentRun(Run):
         self._cancelled.set()
 
     def pause(self, seconds: float) -> None:
-        """Wait, but not on when the user stops the run.
+        """Wait for some seconds, or until the user stops the run.
 
         Raises:
-            PflowError: The user has stopped it.
+            PflowError: The user has stopped the run.
         """
         if self._cancelled.wait(seconds):
             raise PflowError("the run was stopped", kind="interrupted")
@@ -54,7 +54,7 @@ class CurrentRun(Run):
         self.recorder.annotate(node_id, details)
 
     def add_secrets(self, values: Iterable[str]) -> None:
-        """Have these values redacted from trace and errors of this run."""
+        """Redact these values in the trace and errors of this run."""
         self.redactor.add(values)
 
 

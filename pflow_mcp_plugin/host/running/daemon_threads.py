@@ -1,4 +1,4 @@
-"""Threads that run the items of a batch."""
+"""An executor of daemon threads: it runs the items of a batch and waits for child processes."""
 
 from __future__ import annotations
 
@@ -17,13 +17,12 @@ _Work = tuple[Future[Any], Callable[[], Any]]
 
 
 class Threads(Executor):
-    """An executor whose threads do not keep the program from ending.
+    """An executor whose threads do not keep the program from exiting.
 
-    Python's own pool waits at exit for every thread, so that Ctrl-C would not end a batch whose
-    items hang.
+    Python's own pool waits at exit for every thread, so Ctrl-C would not end a batch whose items hang.
 
     Args:
-        count: How many threads; each is started when there is work for it.
+        count: The most threads; each is started when there is work for it.
     """
 
     def __init__(self, count: int) -> None:
@@ -32,7 +31,7 @@ class Threads(Executor):
         self._started = 0
 
     def submit(self, fn: Callable[Given, Made], /, *args: Given.args, **kwargs: Given.kwargs) -> Future[Made]:
-        """Run a function on one of the threads; called from one thread only."""
+        """Run a function on one of the threads; call this from one thread only."""
         future: Future[Made] = Future()
         self._work.put((future, lambda: fn(*args, **kwargs)))
         if self._started < self._count:
@@ -40,8 +39,8 @@ class Threads(Executor):
             threading.Thread(target=self._serve, name=f"batch-{self._started}", daemon=True).start()
         return future
 
-    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:  # noqa: FBT001, FBT002
-        """Let the threads end once their work is done; this does not wait for them."""
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:  # noqa: FBT001, FBT002  # as Executor has it
+        """Let the threads end once their work is done; does not wait for them."""
         with suppress(Empty):
             while cancel_futures:
                 left = self._work.get_nowait()
@@ -65,5 +64,5 @@ class Threads(Executor):
 def _settle(future: Future[Any], function: Callable[[], Any]) -> None:
     try:
         future.set_result(function())
-    except BaseException as error:  # noqa: BLE001  # told to whoever waits for the result
+    except BaseException as error:  # noqa: BLE001  # raised again where the result is awaited
         future.set_exception(error)

@@ -1,4 +1,4 @@
-"""What plugins hold open while a workflow runs."""
+"""The context managers that plugins hold open while a workflow runs."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _Context = AbstractContextManager[object]
 
 
 class RunContexts:
-    """Holds open what plugins offer for a run: entered in their order, left in reverse.
+    """Enters the contexts that plugins offer for a run in their order, and leaves them in reverse.
 
-    A plugin that fails to offer, or to leave, is reported and the others are not affected.
+    A plugin that fails to offer or to leave one is reported; the others are not affected.
 
     Args:
-        run: The run; Ctrl-C cancels it before the plugins are told.
-        plugins: Those asked.
+        run: The run; Ctrl-C cancels it before the contexts are left.
+        plugins: The plugins to ask.
     """
 
     def __init__(self, run: CurrentRun, plugins: Plugins) -> None:
@@ -47,12 +47,12 @@ class RunContexts:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Leave every context, each with the failure of the run, if it failed."""
+        """Leave every context, with the run's error if it failed."""
         self._leave_all(error)
 
     def _leave_all(self, error: BaseException | None) -> None:
         failure = None if error is None else self._failure(error)
-        with ExitStack() as stack:  # each, whatever becomes of the one before
+        with ExitStack() as stack:  # each is left, even if leaving another one raises
             for plugin, context in self._entered:
                 stack.callback(_leave, self._run, plugin, context, failure)
         self._entered.clear()
@@ -86,7 +86,7 @@ def _enter(plugin: Plugin, context: _Context) -> None:
 def _leave(run: CurrentRun, plugin: Plugin, context: _Context, failure: PflowError | None) -> None:
     try:
         context.__exit__(type(failure) if failure else None, failure, None)
-    except Exception as error:  # noqa: BLE001  # the outcome of the run stands by now
+    except Exception as error:  # noqa: BLE001  # the outcome of the run is decided by now
         if error is failure:
             return
         end_if_interrupted(error)

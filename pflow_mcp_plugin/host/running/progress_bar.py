@@ -1,4 +1,4 @@
-"""A bar that shows how far a batch has come: on a terminal only, on standard error."""
+"""A progress bar for a batch: on standard error, and only if that is a terminal."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
 _SOON = 0.5
-"""Seconds; what takes less needs no bar."""
+"""Seconds; a shorter batch needs no bar."""
 
 
 @contextmanager
 def progress(label: str, total: int) -> Iterator[Callable[[], None]]:
-    """Show a bar while items are worked on; call what this gives after each of them."""
+    """Show a bar while items run; call the function that this yields after each of them."""
     if sys.stderr is None or not sys.stderr.isatty():
         yield lambda: None
         return
@@ -29,7 +29,7 @@ def progress(label: str, total: int) -> Iterator[Callable[[], None]]:
 
 
 class _Bar:
-    """A bar that appears once the work has taken a while; only then rich is imported."""
+    """A bar that appears after `_SOON`; rich is imported only then."""
 
     def __init__(self, label: str, total: int) -> None:
         self._label = label
@@ -39,7 +39,7 @@ class _Bar:
         self._shown: Progress | None = None
 
     def advance(self) -> None:
-        """Note that one more item is done."""
+        """Count one more finished item."""
         self._done += 1
         if self._shown is None and time.monotonic() - self._began > _SOON:
             self._shown = self._open()
@@ -47,7 +47,7 @@ class _Bar:
             self._shown.update(self._shown.task_ids[0], completed=self._done)
 
     def close(self) -> None:
-        """Take the bar away."""
+        """Remove the bar."""
         if self._shown is not None:
             with suppress(OSError):  # the terminal was closed
                 self._shown.stop()

@@ -1,12 +1,12 @@
-"""What may be tried again after it failed, and when.
+"""Which failures may be retried, and after how long.
 
 A node is attempted once. Where the workflow asks for more (`retry` of a node, `max_retries` of a
-batch), a failure is tried again only if that does no harm:
+batch), a failure is retried only if that does no harm:
 
-- the error is `retryable`: the work was not begun, or the other side asks to come back later; or
+- the error is `retryable`: the work was not started, or the other side asks to retry later; or
 - the node's entry is `flow_safe`: running it twice does no harm;
 
-and never when nobody knows whether the work was done (`PflowError.ran` is `unknown`).
+and never when it is unknown whether the work was done (`PflowError.ran` is `unknown`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pflow_mcp_plugin.host.workflow.repetition import LONGEST_WAIT, Retry
 
 
 def is_safe_to_repeat(failure: PflowError, entry: Entry) -> bool:
-    """Return whether a node that failed so may be run again."""
+    """Return whether a node that failed in this way may be run again."""
     return failure.ran != "unknown" and (failure.retryable or entry.purity == "flow_safe")
 
 

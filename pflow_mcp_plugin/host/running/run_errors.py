@@ -1,4 +1,4 @@
-"""What stops a run, told to the user."""
+"""The errors that stop a run, worded for the user."""
 
 from __future__ import annotations
 
@@ -12,24 +12,42 @@ from pflow_mcp_plugin.host.workflow.templates import MissingValue
 from pflow_mcp_plugin.redaction import Redactor
 
 _LAST_DONE = 5
-"""So many of the nodes that were done are named to people."""
+"""How many of the completed nodes the message names."""
 
 
 def value_unavailable(template: str, user: str, missing: MissingValue) -> PflowError:
-    """Return the error for a template of a node or output that names something that is not there."""
+    """Return the error for a template of a node or output that has no value.
+
+    Args:
+        template: The template as written.
+        user: What needs it, such as `parameter path`.
+        missing: How far its path leads.
+    """
     message = f"{user} needs {template}, but {missing}"
     return PflowError(message, details={"template": template, "available": list(missing.available)})
 
 
 def input_not_given(template: str, user: str, name: str) -> PflowError:
-    """Return the error for a template that names an optional input which the run was not given."""
+    """Return the error for a template that names an optional input which the run was not given.
+
+    Args:
+        template: The template as written.
+        user: What needs it, such as `parameter path`.
+        name: The input.
+    """
     message = f"{user} needs {template}, but the run was not given the input {name}"
     step = f"Pass {name}=..., or give the input a default"
     return PflowError(message, details={"template": template, "input": name}, suggestions=(step,))
 
 
 def node_failure(node: NodeRef, error: BaseException, where: str = "") -> PflowError:
-    """Return the error that tells which node failed, at which item of its batch, and how."""
+    """Return the error that says which node failed, at which item of its batch, and why.
+
+    Args:
+        node: The node.
+        error: Why it failed.
+        where: The item of its batch, in words that follow `failed`.
+    """
     message = f"Node {node.id} ({node.type}) failed{where}: {said(error)}"
     details: dict[str, object] = {"node": node.id, "node_type": node.type}
     if not isinstance(error, PflowError):
@@ -52,7 +70,7 @@ def node_failure(node: NodeRef, error: BaseException, where: str = "") -> PflowE
 
 
 def with_done(error: PflowError, done: Sequence[NodeRef]) -> PflowError:
-    """Say in the error of a run which nodes ended well before it; return it."""
+    """Add to the error of a run which nodes succeeded before it; return it."""
     if done and "loop" not in error.details:  # an endless loop names its nodes itself
         last = ", ".join(f"{node.id} ({node.type})" for node in done[-_LAST_DONE:])
         some = f"{len(done):,} nodes, the last of them " if len(done) > _LAST_DONE else ""
@@ -63,7 +81,7 @@ def with_done(error: PflowError, done: Sequence[NodeRef]) -> PflowError:
 
 
 def redacted(error: PflowError, redactor: Redactor) -> PflowError:
-    """Take the run's secrets out of everything an error shows, and return it."""
+    """Redact the run's secrets in everything an error shows, and return it."""
     error.message = redactor.text(error.message)
     error.args = (error.message,)
     error.details = redactor.value(error.details)
@@ -83,7 +101,7 @@ def _redacted_problem(problem: Problem, redactor: Redactor) -> Problem:
 
 
 def endless(history: Sequence[str], bound: int) -> PflowError:
-    """Return the error for a run that took `bound` steps; names the loop it is in."""
+    """Return the error for a run that was stopped after `bound` steps; names the loop it is in."""
     last = history[-1]
     before = [index for index, node_id in enumerate(history[:-1]) if node_id == last]
     loop = list(history[before[-1] :]) if before else []

@@ -1,4 +1,4 @@
-"""What a run has to offer to templates: inputs, and what nodes have written so far."""
+"""The values of a run that templates can read: inputs, and what nodes have written so far."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ class Values:
     written: dict[str, dict[str, Any]] = attrs.field(factory=dict)
 
     def lookup(self, reference: TemplateReference) -> Any:
-        """Return what a template stands for.
+        """Return the value of a template.
 
         Raises:
-            MissingValue: Nothing is there; says what is.
+            MissingValue: It has no value; names what is available.
         """
         name = reference.root
         if name in self.root and not is_reserved(name):
@@ -39,10 +39,10 @@ class Values:
         raise MissingValue("", self.names())
 
     def find(self, name: str) -> Any:
-        """Return what a mapped name stands for: a key of the root, or else a path.
+        """Return the value of a mapped name: of a key of the root, else of a path.
 
         Raises:
-            LookupError: Nothing is there.
+            LookupError: It has no value.
         """
         if name in self.root:
             return self.root[name]
@@ -52,11 +52,11 @@ class Values:
         return self.lookup(TemplateReference(name, path))
 
     def names(self) -> list[str]:
-        """Return every name that a template can begin with by now."""
+        """Return every name that a template can begin with at this point."""
         return [*(name for name in self.root if not is_reserved(name)), *self.written]
 
     def is_left_out(self, value: Any) -> bool:
-        """Return whether a param is nothing but an optional input that was not given."""
+        """Return whether a param consists of an optional input that was not given."""
         reference = lone(value)
         if reference is None or len(reference.path) > 1:
             return False
@@ -64,9 +64,9 @@ class Values:
         return spec is not None and not spec.required and reference.root not in self.root
 
     def is_absent(self, reference: TemplateReference) -> bool:
-        """Return whether a template names what a run may well end without.
+        """Return whether a template names a value that a successful run may lack.
 
-        That is a node that the run did not come to, or that failed and was recovered from, or an
+        That is one of a node that the run did not reach, or that failed and was recovered from, or an
         optional input that was not given.
         """
         name = reference.root

@@ -8,10 +8,10 @@ from typing import Any
 import attrs
 
 Fit = Callable[[str, Any], Any]
-"""Makes the value of a name what is expected under it."""
+"""Converts the value of a name to the type expected under that name."""
 
 _NOTHING = object()
-"""Stands for the value of a name that was not there."""
+"""Marks a name that had no value."""
 
 
 def _as_it_is(_: str, value: Any) -> Any:
@@ -22,17 +22,17 @@ def _as_it_is(_: str, value: Any) -> Any:
 class NodeAwareSharedStore(MutableMapping[str, Any]):
     """The shared store as one node sees it during one execution.
 
-    A node reads what it has written itself, then the root of the store, then what it wrote when it
-    last ran. It reads and writes under its own names; mappings translate them.
+    A node reads first what it has written itself, then the root of the store, then what it wrote when
+    it last ran. It reads and writes under its own names; mappings translate them.
 
     Args:
         shared: The root of the store.
-        input_mappings: Own name to the name it is read from.
-        output_mappings: Own name to the name that it is also written to, at the root.
+        input_mappings: The name to read from, by own name.
+        output_mappings: The name at the root to write to as well, by own name.
         namespaced: Keep what is written out of the root, except under mapped names.
         before: What the node wrote when it last ran.
         lookup: Finds the value for a mapped name; raises LookupError. The root's keys by default.
-        fit: Makes what is read from the root under a name what the node expects there.
+        fit: Converts a value read from the root to the type that the node expects.
 
     Attributes:
         written: What the node has written so far, under its own names.
@@ -90,7 +90,7 @@ class NodeAwareSharedStore(MutableMapping[str, Any]):
             self._former.setdefault(name, self._shared.get(name, _NOTHING))
 
     def take_back(self) -> None:
-        """Undo what the node has written and removed, before it is tried again."""
+        """Undo what the node has written and removed, before it is retried."""
         self.written.clear()
         for name, value in self._former.items():
             if value is _NOTHING:
@@ -101,7 +101,7 @@ class NodeAwareSharedStore(MutableMapping[str, Any]):
 
     def __iter__(self) -> Iterator[str]:
         names = dict.fromkeys([*self.written, *self._inputs, *self._shared, *self._before])
-        # A mapped name is there only if what it stands for is.
+        # A mapped name exists only if its source does.
         return (name for name in names if name not in self._inputs or name in self)
 
     def __len__(self) -> int:
@@ -112,5 +112,5 @@ class NodeAwareSharedStore(MutableMapping[str, Any]):
 
 
 def is_reserved(key: object) -> bool:
-    """Return whether a key is one of the host's and plugins' own, which every node sees."""
+    """Return whether a key is reserved for the host and plugins; every node sees those."""
     return isinstance(key, str) and key.startswith("__") and key.endswith("__")

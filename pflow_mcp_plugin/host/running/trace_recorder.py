@@ -1,4 +1,4 @@
-"""What a run leaves on disk: each step with its params, outputs and times, secrets taken out."""
+"""The trace of a run: each step with its params, outputs and times, secrets redacted."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from pflow_mcp_plugin.redaction import Redactor
 from pflow_mcp_plugin.storage import write_atomic
 
 LONGEST_TEXT = 2_000
-"""Characters of one text that are kept."""
+"""Characters kept of one string."""
 LARGEST_STEP = 50_000
-"""Characters of the params and of the outputs of one step that are kept, about."""
+"""Characters kept of the params, and of the outputs, of one step; approximate."""
 _DEEPEST = 20
 _LONGEST_NAME = 200
 
@@ -26,7 +26,7 @@ _LONGEST_NAME = 200
 class Step:
     """One execution of a node, while it runs and after; times are in milliseconds.
 
-    `offset` is when it began, from the start of the run.
+    `offset` is the time from the start of the run to the start of the step.
     """
 
     node: NodeRef
@@ -60,7 +60,7 @@ class Recorder:
     Args:
         run_id: Names the trace file.
         workflow: The workflow's name.
-        redactor: Knows the run's secrets.
+        redactor: Redacts the run's secrets.
     """
 
     def __init__(self, run_id: str, workflow: str, redactor: Redactor) -> None:
@@ -74,7 +74,7 @@ class Recorder:
 
     @property
     def done(self) -> tuple[NodeRef, ...]:
-        """The nodes that have run without failing, in the order in which they last did."""
+        """The nodes that succeeded, in the order in which they last did."""
         ended = (step.node for step in reversed(self.steps) if step.error is None and step.action is not None)
         distinct: dict[str, NodeRef] = {}
         for node in ended:
@@ -82,11 +82,11 @@ class Recorder:
         return tuple(reversed(distinct.values()))
 
     def given(self, inputs: Mapping[str, Any]) -> None:
-        """Note what the run is given, as it is now."""
+        """Record a copy of the inputs of the run."""
         self._inputs = _copied(inputs)
 
     def begin(self, node: NodeRef) -> Step:
-        """Begin a step; the caller fills in what it learns, in any form, and ends it."""
+        """Begin a step; the caller sets its fields to any values and ends it."""
         step = Step(node, offset=_since(self._began))
         self.steps.append(step)
         return step
@@ -106,7 +106,7 @@ class Recorder:
                 return
 
     def excerpt(self, value: Any) -> Any:
-        """Return a JSON value of bounded size that shows `value`, secrets taken out."""
+        """Return a JSON value of bounded size that shows `value`, secrets redacted."""
         return _Excerpt(self._redactor, LARGEST_STEP).of(value)
 
     def write(self, folder: Path, error: PflowError | None) -> Path:
@@ -116,7 +116,7 @@ class Recorder:
             StoreError: It cannot be written.
         """
         path = folder / f"{self._run_id}.json"
-        # Again as a whole: a secret may have become known after a step was recorded.
+        # Redacted again as a whole: a secret may have become known after a step was recorded.
         data = self._redactor.value(self._to_dict(error))
         write_atomic(path, json.dumps(data, ensure_ascii=False, indent=1).encode("utf-8", "replace"))
         return path
@@ -130,7 +130,7 @@ class Recorder:
             "milliseconds": _since(self._began),
             "success": error is None,
             "error": self.excerpt(error.to_dict()) if error else None,
-            # Only now: what is cut must have been redacted before, and now every secret is known.
+            # Excerpted only now: redaction must come before shortening, and now every secret is known.
             "inputs": self.excerpt(self._inputs),
             "steps": [step.to_dict() for step in self.steps],
         }
@@ -153,13 +153,13 @@ class _Excerpt:
             return self._mapping(value, depth)
         if depth < _DEEPEST and isinstance(value, (list, tuple)):
             return self._list(value, depth)
-        if isinstance(value, float) and value - value == 0:  # finite: JSON has no other
+        if isinstance(value, float) and value - value == 0:  # finite: JSON has no infinity or NaN
             self._left -= 5
             return value
         return self._text(_repr(value))
 
     def _text(self, text: str) -> str:
-        # Redacted before it is cut: half a secret would not be found any more.
+        # Redacted before it is cut: half a secret would not be recognised.
         shown = self._redactor.text(text)
         kept = shown[: max(0, min(LONGEST_TEXT, self._left))]
         self._left -= len(kept)
@@ -187,7 +187,7 @@ class _Excerpt:
 
 
 def _copied(value: Any, depth: int = 0) -> Any:
-    """Copy what nodes could change in place."""
+    """Copy the objects and lists, which nodes could change in place."""
     if depth < _DEEPEST and isinstance(value, Mapping):
         return {key: _copied(item, depth + 1) for key, item in value.items()}
     if depth < _DEEPEST and isinstance(value, (list, tuple)):
@@ -198,7 +198,7 @@ def _copied(value: Any, depth: int = 0) -> Any:
 def _repr(value: Any) -> str:
     try:
         return repr(value)
-    except Exception:  # noqa: BLE001  # an object of a node's own; a trace must not fail for its sake
+    except Exception:  # noqa: BLE001  # a node's own object may raise anything; a trace must not fail because of it
         return f"<{type(value).__name__}>"
 
 

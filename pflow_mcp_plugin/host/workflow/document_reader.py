@@ -1,4 +1,4 @@
-"""Reading a workflow's JSON into a `WorkflowDocument`, and finding what is malformed on the way."""
+"""Reads a workflow's JSON into a `WorkflowDocument` and reports its malformed parts."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from pflow_mcp_plugin.host.workflow.workflow_document import (
 T = TypeVar("T")
 
 SCHEMA_FILE = Path(__file__).with_name("workflow.schema.json")
-"""The JSON Schema of the format, for editors: it and this module come to the same verdicts."""
+"""The JSON Schema of the format, for editors: it and this module accept the same workflows."""
 
 _KEYS = frozenset(
     {
@@ -50,22 +50,22 @@ _TYPES = ("any", *FRIENDLY.values())
 _NAME = re.compile(r"\w[\w-]*")
 _DEEPEST = 100
 _CLOSE = 0.75
-"""How much a node's key is like one of ours before it is taken for a misspelt one."""
+"""The similarity to a known key from which a node's key counts as misspelt."""
 _WORDS: Mapping[type, tuple[str, str]] = {
     dict: ("an object", "Write {...}"),
     list: ("a list", "Write [...]"),
-    str: ("a text", 'Write "..."'),
+    str: ("a string", 'Write "..."'),
     bool: ("true or false", "Write true or false, without quotes"),
 }
-"""What is expected, and how it is written."""
+"""The expected type in words, and how to write it."""
 
 
 def read_document(workflow: Any, findings: Findings) -> WorkflowDocument:
-    """Return what is well-formed in a workflow; the rest goes to `findings`.
+    """Return the well-formed parts of a workflow; problems go to `findings`.
 
     Args:
         workflow: Any JSON value, in normal form.
-        findings: Where problems of structure are put.
+        findings: Collects the problems of structure.
     """
     reader = _Reader(findings)
     if not reader.expect(workflow, dict, "$") or not _shallow_enough(workflow, findings):
@@ -85,7 +85,7 @@ def read_document(workflow: Any, findings: Findings) -> WorkflowDocument:
 
 
 def _shallow_enough(workflow: Any, findings: Findings) -> bool:
-    """Check the depth level by level: everything after this may recurse."""
+    """Check the depth level by level, without recursion: everything after this may recurse."""
     level = [workflow]
     for _ in range(_DEEPEST):
         level = [item for value in level for item in _children(value)]
@@ -124,20 +124,20 @@ class _Reader:
     def check_keys(self, workflow: Mapping[str, Any]) -> None:
         for key in workflow:
             if not isinstance(key, str):
-                self.findings.error("$", f"The key {key!r} is not a text", "Put it in quotes")
+                self.findings.error("$", f"The key {key!r} is not a string", "Put it in quotes")
             elif key not in _KEYS:
-                hint = did_you_mean(key, _KEYS, "Put what is yours under metadata")
+                hint = did_you_mean(key, _KEYS, "Put your own keys under metadata")
                 self.findings.warning(at("$", key), f"Unknown key {key}", hint)
 
     def check_members(self, item: Mapping[str, Any], known: frozenset[str], path: str) -> None:
-        """Warn of keys that mean nothing here."""
+        """Warn about unknown keys."""
         for key in item:
             if key not in known:
                 hint = did_you_mean(str(key), known, f"The keys are {listing(sorted(known))}")
                 self.findings.warning(at(path, str(key)), f"Unknown key {key}", hint)
 
     def check_spelling(self, node: Mapping[str, Any], path: str) -> None:
-        """Warn of a node's keys that are nearly ours; others are someone's own, `types` beside `type` too."""
+        """Warn about misspelt keys of a node; others are the user's own, such as `types` next to `type`."""
         for key in (key for key in node if key not in NODE_KEYS):
             known = [ours for ours in NODE_KEYS if ours not in node or not str(key).startswith(ours)]
             hint = did_you_mean(str(key), known, cutoff=_CLOSE)
@@ -148,7 +148,7 @@ class _Reader:
         version = self.get(workflow, "ir_version", str, "$", IR_VERSION)
         major = version.partition(".")[0]
         if not (major.isdecimal() and int(major[:9]) <= int(IR_VERSION.partition(".")[0])):
-            message = f"ir_version {version} is not known here, {IR_VERSION} is"
+            message = f"ir_version {version} is not supported, {IR_VERSION} is"
             self.findings.error("$.ir_version", message, "Upgrade pflow, or write the workflow for it")
 
     def permissive(self, workflow: Mapping[str, Any]) -> bool:
@@ -182,16 +182,16 @@ class _Reader:
         return NodeSpec(index=index, id=named, type=typed, params=params, raw=item, batch=batch, retry=retry)
 
     def repetition(self, item: Mapping[str, Any], path: str) -> tuple[Batch | None, Retry | None]:
-        """Return how a node is repeated; a batch has retries of its own, for each item."""
+        """Return the batch and the retry of a node; a batch has its own retries, for each item."""
         batch = read_batch(item.get("batch"), f"{path}.batch", self.findings)
         retry = read_retry(item.get("retry"), f"{path}.retry", self.findings)
         if batch and retry:
-            message = "A batch is not tried again as a whole"
+            message = "A batch is not retried as a whole"
             self.findings.error(f"{path}.retry", message, "Set max_retries and retry_wait in batch")
         return batch, retry
 
     def name_at(self, item: Mapping[str, Any], key: str, path: str) -> str:
-        """Return a member that must be there as a non-empty text, or ""."""
+        """Return a required member that must be a non-empty string, or ""."""
         if key not in item:
             self.findings.error(path, f"{key} is missing", f"Add {key}")
         elif self.expect(item[key], str, at(path, key)):
@@ -201,7 +201,7 @@ class _Reader:
         return ""
 
     def is_name(self, name: str, path: str, what: str) -> bool:
-        """Report a name that templates could not spell or that the host keeps for itself."""
+        """Return whether a name is valid; report one that templates cannot name or that is reserved."""
         if name.startswith("__") and name.endswith("__"):
             self.findings.error(path, f"The {what} {name} is reserved", "Drop the double underscores")
         elif not _NAME.fullmatch(name):

@@ -1,4 +1,4 @@
-"""What is declared of the values inside a value, where a template's path goes on into it."""
+"""Declarations of the values inside a value, for template paths that continue into it."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from pflow_mcp_plugin.host.workflow.coercion import type_name
 from pflow_mcp_plugin.host.workflow.templates import has_template
 
 _EMPTY = frozenset({"int", "float", "bool", "None"})
-"""What holds nothing; a text may be JSON."""
+"""Types of values without members; a string is not one, as it may hold JSON."""
 _HOPS = 32
 _COMPOSED = ("$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "if", "dependentSchemas")
-"""What such a schema names is more than its own `properties`."""
+"""A schema with one of these may have more than its own `properties`."""
 _DEFINITIONS = ("$defs", "definitions")
 _NAMES: Mapping[type, str] = {
     bool: "bool",
@@ -30,13 +30,13 @@ _NAMES: Mapping[type, str] = {
 
 @attrs.frozen(kw_only=True)
 class Misstep:
-    """A step that what is declared has no place for.
+    """A step of a path that the declaration does not have.
 
     Attributes:
         step: The step.
-        within: What it was to be in.
-        known: The names that are there; none where nothing can be inside.
-        certain: Whether the declaration rules the step out; else it does not name it.
+        within: The declaration that lacks it.
+        known: The names that it has; empty if the value has no members.
+        certain: Whether the declaration excludes the step; else it only does not name it.
     """
 
     step: str
@@ -46,7 +46,7 @@ class Misstep:
 
 
 def inside(field: Field, path: Sequence[str | int]) -> Field | Misstep | None:
-    """Return what is declared of what a path leads to in a value; None if nothing is known of it."""
+    """Return the declaration of the value at a path inside a value; None if it is unknown."""
     for step in path:
         found = _member(field, step)
         if not isinstance(found, Field):
@@ -90,7 +90,7 @@ def _described(key: str, schema: Any, around: Mapping[str, Any]) -> Field | None
 
 
 def _resolved(schema: Any) -> Any:
-    """Follow references to definitions that stand in a schema, and choices between something and null."""
+    """Follow references to a schema's own definitions, and choices between one schema and null."""
     for _ in range(_HOPS):
         if not isinstance(schema, Mapping):
             break
@@ -115,20 +115,20 @@ def _definition(schema: Mapping[str, Any], reference: object) -> Any:
 
 
 def _carrying(schema: Any, around: Mapping[str, Any]) -> Any:
-    """Return a part of a schema with the definitions that stand around it."""
+    """Return a part of a schema with the definitions of the schema around it."""
     if not isinstance(schema, Mapping):
         return schema
     return {**{key: around[key] for key in _DEFINITIONS if key in around}, **schema}
 
 
 def item_of(items: Field | None, name: str) -> Field:
-    """Return what is declared of each item of a list, under a name of its own."""
+    """Return the declaration of each item of a declared list, named `name`."""
     found = inside(items, [0]) if items else None
     return attrs.evolve(found, key=name) if isinstance(found, Field) else Field(key=name)
 
 
 def item_among(items: Sequence[Any], name: str) -> Field:
-    """Return what can be said of each item of a list that is written down, under a name of its own."""
+    """Return the declaration of each item of a literal list, named `name`."""
     if not items or any(isinstance(item, str) and has_template(item) for item in items):
         return Field(key=name)
     types = dict.fromkeys(_NAMES.get(type(item), "any") for item in items)

@@ -1,4 +1,4 @@
-"""Bringing a workflow into its normal form."""
+"""The normal form of a workflow."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ Upgrade = Callable[[Mapping[str, Any]], Mapping[str, Any] | None]
 def normalise(workflow: Any, upgrade: Upgrade | None = None) -> Any:
     """Return a workflow in normal form; the one given is not changed.
 
-    It gets an `ir_version`; a node without a type takes its id for one; nodes that no edge joins
-    are chained in order; nodes of older shapes are rewritten by the source they belong to, which
-    turns namespacing off unless the workflow itself asks for it. What is malformed stays as it is
-    for the check to find.
+    It gets an `ir_version`; a node without a type gets its id as its type; without edges the nodes are
+    chained in order; nodes of older shapes are rewritten by the source they belong to, which turns
+    namespacing off unless the workflow itself sets it. Malformed parts stay unchanged for the check to
+    find.
     """
     if not isinstance(workflow, Mapping):
         return workflow
@@ -44,7 +44,7 @@ def _normal_nodes(nodes: list[Any], upgrade: Upgrade | None) -> tuple[list[Any],
 
 
 def _is_node(node: Any) -> bool:
-    # Sources are asked about nodes only; they need not guard against anything else.
+    # Sources are asked about well-formed nodes only, so they need not check the shape.
     if not isinstance(node, dict) or not isinstance(node.get("id"), str):
         return False
     return isinstance(node.get("type", ""), str) and isinstance(node.get("params", {}), dict)

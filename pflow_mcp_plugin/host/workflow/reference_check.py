@@ -1,4 +1,4 @@
-"""Checking that every template names something that is there when it is needed."""
+"""Checks that every template names a value that exists when it is needed."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from pflow_mcp_plugin.host.workflow.scope import Scope, output_field
 from pflow_mcp_plugin.host.workflow.templates import Malformed, TemplateReference, references
 
 _SLIP = 0.85
-"""How much a name is like a declared one before it is taken for a slip where others may be there too."""
+"""The similarity to a declared name from which a name counts as misspelt where others may exist too."""
 
 
 @attrs.frozen
 class _Unnamed:
-    """A name that is not among those declared, where there may be others (None: perhaps)."""
+    """An undeclared name; `is_open` says whether others may exist (None: unknown)."""
 
     name: str
     declared: tuple[str, ...]
@@ -35,11 +35,11 @@ class ReferenceCheck:
     """Checks the templates of one place.
 
     Attributes:
-        scope: What it can refer to.
+        scope: The values that they can refer to.
         node_ids: Every node of the workflow.
-        user: Who refers, for messages: `node fetch`, `output summary`.
-        severity: `warning` where templates are left as text when they lead nowhere.
-        findings: Where problems are put.
+        user: The place, for messages: `node fetch`, `output summary`.
+        severity: `warning` where templates without a value are left as text.
+        findings: Collects the problems.
     """
 
     scope: Scope
@@ -49,7 +49,7 @@ class ReferenceCheck:
     findings: Findings
 
     def check(self, value: Any, path: str) -> None:
-        """Check every template in a value that stands at `path`."""
+        """Check every template in the value at `path`."""
         for where, part in references(value, path):
             if isinstance(part, Malformed):
                 message = f"{part.text} in {self.user} is not a template"
@@ -58,7 +58,7 @@ class ReferenceCheck:
                 self.check_reference(part, where)
 
     def check_reference(self, reference: TemplateReference, path: str) -> None:
-        """Check one template that stands at `path`."""
+        """Check one template at `path`."""
         root = reference.root
         if root in self.scope.roots:
             self._check_inside(reference, self.scope.roots[root], 1, path)
@@ -68,7 +68,7 @@ class ReferenceCheck:
             message = f"{reference.text} names node {root}, which does not run before {self.user}"
             self._add(path, message, "Refer to an earlier node, or add an edge")
         elif not self.scope.uncertain:
-            message = f"{reference.text} in {self.user} names nothing that is there"
+            message = f"{reference.text} in {self.user} names an unknown value"
             known = (*self.scope.roots, *self.scope.earlier)
             self._add_unnamed(_Unnamed(root, known, self.scope.open), path, message, self._nearest(root))
 
@@ -101,7 +101,7 @@ class ReferenceCheck:
             return
         key, step = found.within.key, found.step
         if not found.known:
-            message = f"{reference.text}: {key} is {found.within.type} and holds nothing inside"
+            message = f"{reference.text}: {key} is {found.within.type} and has no members"
             self._add(path, message, "Refer to it as a whole")
             return
         message = f"{reference.text}: the schema of {key} names no {step}"

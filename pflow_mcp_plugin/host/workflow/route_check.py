@@ -1,4 +1,4 @@
-"""Checking the ways through a workflow: edges, what is never reached, what never ends."""
+"""Checks of the routes through a workflow: edges, unreachable nodes, endless loops."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pflow_mcp_plugin.host.workflow.graph import Graph
 from pflow_mcp_plugin.host.workflow.workflow_document import EdgeSpec, NodeSpec, WorkflowDocument
 
 _CLOSE = 0.75
-"""How much an action is like a known one before it is taken for a misspelt one."""
+"""The similarity to a known action from which an action counts as misspelt."""
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
@@ -31,7 +31,7 @@ class RouteCheck:
     findings: Findings
 
     def run(self) -> None:
-        """Check all of it."""
+        """Check the start node, every edge and every loop."""
         self._check_edges()
         start = self.document.start
         if start and start not in self.nodes:
@@ -66,7 +66,7 @@ class RouteCheck:
         if edge.action in known:
             return
         hint = did_you_mean(edge.action, known, cutoff=_CLOSE)
-        # A node that declares no actions may take any; a misspelt one is told all the same.
+        # A node that declares no actions may return any; a misspelt one is still reported.
         declared = entry.interface.actions != Interface().actions
         if declared or hint:
             message = f"Node {node.id} ({node.type}) never takes the action {edge.action}"

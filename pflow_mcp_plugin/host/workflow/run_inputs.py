@@ -1,4 +1,4 @@
-"""The inputs of a run: from text to typed values, and held against what the workflow declares."""
+"""The inputs of a run: converted to the declared types and checked against the declarations."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from pflow_mcp_plugin.host.workflow.findings import Findings, at, did_you_mean, 
 from pflow_mcp_plugin.host.workflow.workflow_document import InputSpec, WorkflowDocument
 
 STILL_TO_COME = object()
-"""Stands for a value that is there but not read yet: nothing can be said against it."""
+"""A placeholder for a value that has not been read yet, so it is not checked."""
 
 
 def bind_inputs(document: WorkflowDocument, given: Mapping[str, Any]) -> tuple[dict[str, Any], list[Problem]]:
-    """Return the values that a run starts with, and what is wrong with what it is given.
+    """Return the values that a run starts with, and the problems of the given ones.
 
-    A text for an input of another type is read as that type: lists and objects as JSON, booleans as
-    `true` or `false`. Other values are converted where nothing is lost. A None for an optional input
-    whose type does not take it counts as not given, as a default too. Defaults are filled in.
+    A string for an input of another type is parsed as that type: lists and objects as JSON, booleans
+    as `true` or `false`. Other values are converted where nothing is lost. None, given or as default,
+    for an optional input whose type excludes it counts as not given. Defaults are filled in.
     Without namespacing a run may be given more than is declared: nodes find it at the root of the
     shared store.
     """
@@ -85,7 +85,7 @@ _SPELLINGS = {
 
 
 def _default(spec: InputSpec) -> Any:
-    """Return an input's default in its declared type; one that does not fit has been reported."""
+    """Return an input's default in its declared type; an invalid one has been reported."""
     try:
         return coerce(spec.default, spec.field)
     except TypeMismatch:

@@ -1,4 +1,4 @@
-"""Which names at the root of the shared store a workflow takes values from."""
+"""Inputs that a workflow declares and does not use."""
 
 from __future__ import annotations
 
@@ -13,7 +13,13 @@ from pflow_mcp_plugin.host.workflow.workflow_document import NodeSpec, WorkflowD
 def check_inputs_are_used(
     document: WorkflowDocument, entries: Mapping[str, Entry | None], findings: Findings
 ) -> None:
-    """Warn of inputs that nothing refers to; a node that may read anything is taken to use all."""
+    """Warn about inputs that nothing refers to; a node that may read anything counts as using all.
+
+    Args:
+        document: The workflow.
+        entries: The entry of each node type, None for an unknown one.
+        findings: Collects the warnings.
+    """
     if any(_reads_anything(entries[node.type]) for node in document.nodes):
         return
     used = {*_in_templates(document), *_in_mappings(document)}
@@ -25,7 +31,7 @@ def check_inputs_are_used(
 
 
 def reads(entry: Entry) -> set[str]:
-    """Return the keys that a node takes from the shared store when no param is set."""
+    """Return the keys that a node reads from the shared store when no param is set."""
     return {*entry.interface.inputs, *(field.key for field in entry.interface.params)}
 
 
@@ -34,11 +40,11 @@ def _reads_anything(entry: Entry | None) -> bool:
 
 
 def _in_templates(document: WorkflowDocument) -> Iterator[str]:
-    texts = [node.params for node in document.nodes]
+    params = [node.params for node in document.nodes]
     lists = [node.batch.items for node in document.nodes if node.batch]
     sources = [output.source for output in document.outputs.values()]
-    for text in (*texts, *lists, *sources):
-        yield from (part.root for _, part in references(text) if isinstance(part, TemplateReference))
+    for value in (*params, *lists, *sources):
+        yield from (part.root for _, part in references(value) if isinstance(part, TemplateReference))
 
 
 def _in_mappings(document: WorkflowDocument) -> Iterator[str]:

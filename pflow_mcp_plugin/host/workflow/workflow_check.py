@@ -1,4 +1,4 @@
-"""Checking a workflow: every problem at once, before anything runs."""
+"""Checks a workflow: reports every problem at once, before anything runs."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from pflow_mcp_plugin.host.workflow.workflow_document import NodeSpec, WorkflowD
 
 
 class NodeTypes(Protocol):
-    """What a check asks the registry."""
+    """The part of the registry that a check uses."""
 
     def find(self, node_type: str) -> Entry | None:
-        """Return the entry of a node type or alias, None if there is none."""
+        """Return the entry of a node type or alias, None if it is unknown."""
         ...
 
     def missing(self, node_type: str) -> Problem:
-        """Explain why a node type is not there."""
+        """Explain why a node type is unknown."""
         ...
 
     def upgrade(self, node: Mapping[str, Any]) -> Mapping[str, Any] | None:
@@ -44,10 +44,10 @@ class Checked:
     """A workflow that was read and checked.
 
     Attributes:
-        document: What it says, in normal form.
+        document: Its well-formed parts, in normal form.
         entries: The entry of each node type it uses, None for an unknown one.
         graph: Its edges.
-        problems: Everything found, errors and warnings, in the order of the workflow's parts.
+        problems: All errors and warnings, in the order of the workflow's parts.
     """
 
     document: WorkflowDocument
@@ -62,7 +62,7 @@ def check_workflow(workflow: Any, types: NodeTypes, given: frozenset[str] | None
     Args:
         workflow: Any JSON value; it is not changed.
         types: The registry.
-        given: The names of the inputs of a run; None when the workflow is checked by itself.
+        given: The names of the inputs of a run; None when the workflow is checked without a run.
     """
     findings = Findings()
     document = read_document(normalise(workflow, types.upgrade), findings)
@@ -85,7 +85,7 @@ class _Check:
     scopes: Scopes = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        # Of two nodes with one id the first counts; the second is reported.
+        # Of two nodes with the same id the first counts; the second is reported.
         for node in self.document.nodes:
             self.nodes.setdefault(node.id, node)
         extra = frozenset() if self.document.namespaced else self.given or frozenset()
@@ -117,7 +117,7 @@ class _Check:
 
     def earlier(self, node_id: str) -> NodeSet:
         """Return the nodes that a node can refer to."""
-        # A node that is never reached is told as that; its templates may name any other.
+        # An unreachable node is reported as such; its templates may name any other node.
         is_reached = node_id in self.graph.reachable
         return self.graph.before(node_id) if is_reached else self.graph.others(node_id)
 
@@ -150,12 +150,12 @@ class _Check:
             first = self.nodes[node.id]
             if first is not node:
                 self.findings.error(
-                    f"{node.path}.id", f"Node id {node.id} is taken by {first.path}", "Rename one"
+                    f"{node.path}.id", f"Node id {node.id} is already used by {first.path}", "Rename one"
                 )
             if self.document.namespaced and node.id in self.document.inputs:
                 message = f"Node id {node.id} is also the name of an input"
                 self.findings.error(
-                    f"{node.path}.id", message, "Rename one, so that templates can tell them apart"
+                    f"{node.path}.id", message, "Rename one, so that templates can distinguish them"
                 )
 
     def check_batch(self, node: NodeSpec, batch: Batch) -> None:
@@ -164,7 +164,7 @@ class _Check:
         self.check_declared(node, ITEMS, batch.items, f"{batch.path}.items", self.scope(node.id))
         if batch.name in self.document.inputs or batch.name in self.nodes:
             taken = "an input" if batch.name in self.document.inputs else "a node"
-            message = f"The item's name {batch.name} is also that of {taken}"
+            message = f"The item's name {batch.name} is also the name of {taken}"
             self.findings.error(f"{batch.path}.as", message, "Choose another name")
 
     def check_node(self, node: NodeSpec) -> None:
@@ -189,8 +189,8 @@ class _Check:
         if retry is None or not retry.max or entry.retryable or entry.purity == "flow_safe":
             return
         path = f"{node.path}.batch.max_retries" if node.batch else f"{node.path}.retry"
-        message = f"Node {node.id} ({node.type}) is never tried again: that could do harm"
-        step = "Remove it" if node.batch else "Remove it, or lead an edge for its failure back to it"
+        message = f"Node {node.id} ({node.type}) is never retried: that could do harm"
+        step = "Remove it" if node.batch else "Remove it, or route its failure back to it with an edge"
         self.findings.warning(path, message, step)
 
     def check_params(self, node: NodeSpec, entry: Entry, scope: Scope) -> None:
@@ -217,7 +217,7 @@ class _Check:
             self.findings.error(path, message, step)
 
     def check_declared(self, node: NodeSpec, wanted: Field, value: Any, path: str, scope: Scope) -> None:
-        """Check a template that is all there is against what is declared of the value it stands for."""
+        """Check a value that consists of a template against the declaration of what the template names."""
         reference = lone(value)
         given = scope.declared(reference) if reference else None
         if reference is None or given is None:
@@ -228,14 +228,14 @@ class _Check:
             f"{wanted.key} of node {node.id} must be {wanted.type}, but {reference.text} is {given.type}"
         )
         if not may_become(given, wanted):
-            # An input is made to fit its type; what a node really puts out is its own affair.
+            # An input always has its declared type; a node may really return another type.
             report = self.findings.error if own else self.findings.warning
             report(path, message, "Refer to a value of that type")
         elif own and depends_on_text(given, wanted):
             self.findings.warning(path, message, f"Declare the input {own.name} as {wanted.type}")
 
     def check_taken(self, node: NodeSpec, entry: Entry, scope: Scope) -> None:
-        """Check inputs that a node takes by their names, or by mapped ones, against its params."""
+        """Check inputs that a node reads by its own names, or by mapped ones, against its params."""
         sources = {**{key: key for key in entry.interface.inputs}, **self.document.mapping(node.id).inputs}
         for wanted in entry.interface.params:
             spec = self.document.inputs.get(sources.get(wanted.key, ""))
@@ -248,7 +248,7 @@ class _Check:
 
     def check_required(self, node: NodeSpec, entry: Entry, scope: Scope) -> None:
         if not isinstance(node.raw.get("params"), Mapping | None):
-            return  # nobody knows what it was to hold
+            return  # malformed, so its intended content is unknown
         there = (node.params, self.document.mapping(node.id).inputs, scope.roots)
         for field in entry.interface.params:
             is_needed = field.required and not field.has_default and not scope.uncertain

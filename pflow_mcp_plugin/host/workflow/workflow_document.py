@@ -1,4 +1,4 @@
-"""A workflow as the host reads it: the parts of its JSON, each with the place it came from."""
+"""A workflow as typed parts, each with its JSON path."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ IR_VERSION = "1.0"
 
 @attrs.frozen(kw_only=True)
 class NodeSpec:
-    """A node as written; `raw` keeps every key, ours and others'. Its type is empty if it is malformed."""
+    """A node as written; `raw` keeps every key, also unknown ones. A malformed type is empty."""
 
     index: int
     id: str
@@ -66,13 +66,13 @@ class InputSpec:
 
     @property
     def field(self) -> Field:
-        """Its declaration in the form that values are coerced to."""
+        """Its declaration as a field, for coercion."""
         return Field(key=self.name, type=self.type, required=self.required, description=self.description)
 
 
 @attrs.frozen(kw_only=True)
 class OutputSpec:
-    """A declared output and the template it is made from."""
+    """A declared output and the template of its value."""
 
     name: str
     source: str
@@ -81,7 +81,7 @@ class OutputSpec:
 
 @attrs.frozen(kw_only=True)
 class NodeMapping:
-    """Other names, at the root of the shared store, for what a node reads and writes."""
+    """Names at the root of the shared store for the keys that a node reads and writes."""
 
     inputs: Mapping[str, str] = attrs.field(factory=dict)
     outputs: Mapping[str, str] = attrs.field(factory=dict)
@@ -89,7 +89,7 @@ class NodeMapping:
 
 @attrs.frozen(kw_only=True)
 class WorkflowDocument:
-    """A whole workflow; what was malformed is left out and has been reported."""
+    """A whole workflow; malformed parts have been reported and are left out."""
 
     nodes: tuple[NodeSpec, ...] = ()
     edges: tuple[EdgeSpec, ...] = ()

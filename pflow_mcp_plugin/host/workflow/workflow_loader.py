@@ -1,4 +1,4 @@
-"""Reading the text of a workflow."""
+"""Loads a workflow from JSON text."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LONGEST = 4_000
 
 
 def load_workflow(text: str, origin: str) -> dict[str, Any]:
-    """Return the workflow that is written in `text` as JSON.
+    """Return the workflow in `text`.
 
     Args:
         text: The whole file; a byte order mark is skipped.
@@ -24,7 +24,7 @@ def load_workflow(text: str, origin: str) -> dict[str, Any]:
 
     Raises:
         PflowError: It is not JSON (line and column are named), not an object, or holds objects
-            that name a key twice (each is named).
+            with duplicate keys (each is named).
     """
     repeated = _RepeatedKeys()
     try:
@@ -51,13 +51,13 @@ def load_workflow(text: str, origin: str) -> dict[str, Any]:
 
 
 class _RepeatedKeys:
-    """Finds the keys that stand twice in an object, where all but one value would be lost."""
+    """Finds duplicate keys of an object, of which all but one value would be lost."""
 
     def __init__(self) -> None:
         self._found: list[tuple[dict[str, Any], list[str]]] = []
 
     def join(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        """Return an object of its members."""
+        """Return an object from its members; used as `object_pairs_hook`."""
         members = dict(pairs)
         if len(members) < len(pairs):
             counts = Counter(key for key, _ in pairs)
@@ -65,13 +65,13 @@ class _RepeatedKeys:
         return members
 
     def findings(self, value: Any) -> Findings:
-        """Return a problem for each, with its place in the whole."""
+        """Return a problem for each, with its JSON path."""
         findings = Findings()
         places = {id(item): path for path, item in _objects(value, "$")} if self._found else {}
         for members, keys in self._found:
-            path = places.get(id(members), "")  # none where the object itself was lost to a later one
+            path = places.get(id(members), "")  # empty if the object itself was replaced by a duplicate
             for key in keys if path else ():
-                findings.error(at(path, key), f"Key {key} stands twice in {path}", "Remove one")
+                findings.error(at(path, key), f"Duplicate key {key} in {path}", "Remove one")
         return findings
 
 

@@ -71,7 +71,7 @@ def test_with_a_schema_the_answer_is_a_value(bench, parrot):
 def test_options_that_the_model_does_not_take_are_named(bench, parrot):
     bench.host.settings.set("PARROT_KEY", "swordfish")
     error = bench.run(ask(model="parrot", options={"colour": "red"}), who="Ann").error
-    assert "The model parrot does not take this: colour: Extra inputs are not permitted" in error.message
+    assert "The model parrot does not accept this: colour: Extra inputs are not permitted" in error.message
     assert error.suggestions == ("See: llm models --options",)
 
 
@@ -123,7 +123,7 @@ def test_a_model_that_is_not_reached_may_be_asked_again(bench, provider):
 
 def test_a_missing_model_or_key_is_told(bench, parrot):
     missing = bench.run(ask(model="nobody"), who="Ann")
-    assert "There is no model nobody" in missing.error.message
+    assert "Unknown model nobody" in missing.error.message
     assert missing.exit_code == 2
     assert "No key found" in bench.run(ask(model="parrot"), who="Ann").error.message
 

@@ -498,7 +498,7 @@ def test_secrets_of_items_stay_out_of_the_trace(bench):
         ({"items": [], "max_concurrent": True}, ".max_concurrent", "max_concurrent must be", ""),
         ({"items": [], "parallel": "yes"}, ".parallel", "parallel must be true or false, got yes", ""),
         ({"items": [], "as": "__run__"}, ".as", "as must be a name", ""),
-        ({"items": [], "as": "b"}, ".as", "The item's name b is also that of a node", "Choose another"),
+        ({"items": [], "as": "b"}, ".as", "The item's name b is also the name of a node", "Choose another"),
         ({"items": [], "error_handling": "fail-fast"}, ".error_handling", "error_handling must be", "Did"),
         ({"items": [], "retry_wait": -1}, ".retry_wait", "retry_wait must be seconds", "Write one, or leave"),
         ({"items": [], "retry_wait": 10**400}, ".retry_wait", "retry_wait must be seconds", ""),

@@ -142,7 +142,7 @@ def test_a_path_goes_on_into_text_that_is_json(text, path, value):
     ["words", "", '"a"', "3", "null", '{"a": 1', "{a: 1}", '[NaN, {"a": 1}]', "[1e999]", "[" * 100_000 + "]"],
 )
 def test_a_path_ends_at_a_text_that_is_no_json_object_or_array(text):
-    with pytest.raises(MissingValue, match="t is a text that is no JSON"):
+    with pytest.raises(MissingValue, match="t is a string that is not JSON"):
         follow({"t": text}, ("t", 0))
 
 

@@ -138,9 +138,9 @@ def test_a_good_workflow_has_no_problems():
         (None, ("$", "Expected an object, found null")),
         ({"nodes": {}}, ("$.nodes", "Expected a list, found an object")),
         ({}, ("$.nodes", "The workflow has no nodes")),
-        ({"nodes": ["x"]}, ("$.nodes[0]", "Expected an object, found a text")),
+        ({"nodes": ["x"]}, ("$.nodes[0]", "Expected an object, found a string")),
         ({"nodes": [{}]}, ("$.nodes[0]", "id is missing")),
-        ({"nodes": [{"id": 3}]}, ("$.nodes[0].id", "Expected a text, found a number")),
+        ({"nodes": [{"id": 3}]}, ("$.nodes[0].id", "Expected a string, found a number")),
         ({"nodes": [{"id": "", "type": "any"}]}, ("$.nodes[0].id", "id is empty")),
         (
             {"nodes": [{"id": "a.b", "type": "any"}]},
@@ -159,7 +159,7 @@ def test_a_good_workflow_has_no_problems():
         ({"nodes": [{"id": "any"}], "edges": [{"from": "any"}]}, ("$.edges[0]", "to is missing")),
         (
             {"nodes": [{"id": "any"}], "edges": [{"from": "any", "to": "any", "action": 1}]},
-            ("$.edges[0].action", "Expected a text, found a number"),
+            ("$.edges[0].action", "Expected a string, found a number"),
         ),
         (
             {"nodes": [{"id": "any"}], "inputs": {"x y": {}}},
@@ -167,7 +167,7 @@ def test_a_good_workflow_has_no_problems():
         ),
         (
             {"nodes": [{"id": "any"}], "inputs": {"x": "str"}},
-            ("$.inputs.x", "Expected an object, found a text"),
+            ("$.inputs.x", "Expected an object, found a string"),
         ),
         (
             {"nodes": [{"id": "any"}], "inputs": {"x": {"type": "strng"}}},
@@ -201,7 +201,7 @@ def test_a_good_workflow_has_no_problems():
         ),
         (
             {"nodes": [{"id": "any"}], "mappings": {"any": {"input_mappings": {"a": 1}}}},
-            ("$.mappings.any.input_mappings.a", "Expected a text, found a number"),
+            ("$.mappings.any.input_mappings.a", "Expected a string, found a number"),
         ),
         (
             {"nodes": [{"id": "any"}], "mappings": {"nay": {}}},
@@ -213,13 +213,16 @@ def test_a_good_workflow_has_no_problems():
         ),
         (
             {"nodes": [{"id": "any"}], "enable_namespacing": "no"},
-            ("$.enable_namespacing", "Expected true or false, found a text"),
+            ("$.enable_namespacing", "Expected true or false, found a string"),
         ),
         (
             {"nodes": [{"id": "any"}], "start_node": "any2"},
             ("$.start_node", "start_node names unknown node any2"),
         ),
-        ({"nodes": [{"id": "any"}, {"id": "any"}]}, ("$.nodes[1].id", "Node id any is taken by $.nodes[0]")),
+        (
+            {"nodes": [{"id": "any"}, {"id": "any"}]},
+            ("$.nodes[1].id", "Node id any is already used by $.nodes[0]"),
+        ),
         (
             {"nodes": [{"id": "any"}], "inputs": {"any": {}}},
             ("$.nodes[0].id", "Node id any is also the name of an input"),
@@ -261,7 +264,7 @@ def test_a_good_workflow_has_no_problems():
         ),
         (
             {"nodes": [make(title="${b.x}")]},
-            ("$.nodes[0].params.title", "${b.x} in node a names nothing that is there"),
+            ("$.nodes[0].params.title", "${b.x} in node a names an unknown value"),
         ),
         (
             {"nodes": [make(title=["${b.x}"]), make("b")]},
@@ -277,11 +280,11 @@ def test_a_good_workflow_has_no_problems():
         ),
         (
             {"inputs": {"n": {"type": "int"}}, "nodes": [make(title="${n.first}")]},
-            ("$.nodes[0].params.title", "${n.first}: n is int and holds nothing inside"),
+            ("$.nodes[0].params.title", "${n.first}: n is int and has no members"),
         ),
         (
             {"nodes": [make(), make("b", title="${a.issue.id.x}")]},
-            ("$.nodes[1].params.title", "${a.issue.id.x}: id is integer and holds nothing inside"),
+            ("$.nodes[1].params.title", "${a.issue.id.x}: id is integer and has no members"),
         ),
         (
             {"nodes": [{"id": "list"}, make(title="${list.closed.name}")]},
@@ -293,7 +296,7 @@ def test_a_good_workflow_has_no_problems():
         ),
         (
             {"nodes": [over([1, None], title="${item.path}")]},
-            ("$.nodes[0].params.title", "${item.path}: item is int | None and holds nothing inside"),
+            ("$.nodes[0].params.title", "${item.path}: item is int | None and has no members"),
         ),
         (
             {"inputs": {"n": {"type": "object | array"}}, "nodes": [make(count="${n}")]},
@@ -313,7 +316,7 @@ def test_a_good_workflow_has_no_problems():
         ),
         (
             {"nodes": [make()], "mappings": {"a": {"input_mappings": {"title": "headline"}}}},
-            ("$.mappings.a.input_mappings.title", "headline in node a names nothing that is there"),
+            ("$.mappings.a.input_mappings.title", "headline in node a names an unknown value"),
         ),
     ],
 )
@@ -396,11 +399,11 @@ def test_what_follows_from_a_mistake_is_not_complained_about(workflow, places):
         ),
         (
             {"nodes": [{"id": "once", "retry": {"max": 1}}]},
-            ("$.nodes[0].retry", "Node once (once) is never tried again: that could do harm"),
+            ("$.nodes[0].retry", "Node once (once) is never retried: that could do harm"),
         ),
         (
             {"nodes": [{"id": "once", "batch": {"items": [1], "max_retries": 1}}]},
-            ("$.nodes[0].batch.max_retries", "Node once (once) is never tried again: that could do harm"),
+            ("$.nodes[0].batch.max_retries", "Node once (once) is never retried: that could do harm"),
         ),
         ({"nodes": [{"id": "any", "parms": {}}]}, ("$.nodes[0].parms", "Unknown key parms")),
         (
@@ -441,7 +444,7 @@ def test_what_follows_from_a_mistake_is_not_complained_about(workflow, places):
         ),
         (
             {"nodes": [make(title="${nowhere}")], "template_resolution_mode": "permissive"},
-            ("$.nodes[0].params.title", "${nowhere} in node a names nothing that is there"),
+            ("$.nodes[0].params.title", "${nowhere} in node a names an unknown value"),
         ),
         ({"nodes": [{**make(), "prams": {"title": "t"}}]}, ("$.nodes[0].prams", "Unknown key prams")),
         ({"nodes": [{**make(), "param": {}, "type": "make"}]}, ("$.nodes[0].param", "Unknown key param")),
@@ -458,7 +461,7 @@ def test_what_follows_from_a_mistake_is_not_complained_about(workflow, places):
         ),
         (
             {"enable_namespacing": False, "nodes": [{"id": "perhaps"}, make(title="${sender}")]},
-            ("$.nodes[1].params.title", "${sender} in node a names nothing that is there"),
+            ("$.nodes[1].params.title", "${sender} in node a names an unknown value"),
         ),
         (
             {"nodes": [{"id": "list"}, over("${list.issues}", title="${item.path}")]},
@@ -583,9 +586,7 @@ def test_without_namespacing_earlier_outputs_are_at_the_root():
     workflow = {"enable_namespacing": False, "nodes": [make(), make("b", title="${issue_url}")]}
     assert check(workflow) == []
     late = {"enable_namespacing": False, "nodes": [make(title="${issue_url}")]}
-    assert [message for _, _, message, _ in check(late)] == [
-        "${issue_url} in node a names nothing that is there"
-    ]
+    assert [message for _, _, message, _ in check(late)] == ["${issue_url} in node a names an unknown value"]
 
 
 def test_without_namespacing_a_run_may_bring_what_is_not_declared():

@@ -49,7 +49,7 @@ def test_every_key_that_stands_twice_is_named_with_its_place():
 
 
 def test_one_key_that_stands_twice_is_told_in_the_message():
-    with pytest.raises(PflowError, match=r"wf\.json: \$\.nodes: Key nodes stands twice in \$"):
+    with pytest.raises(PflowError, match=r"wf\.json: \$\.nodes: Duplicate key nodes in \$"):
         load_workflow('{"nodes": [1], "nodes": [1]}', "wf.json")
 
 
