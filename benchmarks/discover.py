@@ -24,7 +24,7 @@ import attrs
 from pflow_mcp_plugin import naming
 from pflow_mcp_plugin.contract import Entry, Sketch
 from pflow_mcp_plugin.host.registry.discovery import discover
-from pflow_mcp_plugin.host.registry.index import open_index
+from pflow_mcp_plugin.host.registry.node_index import open_index
 from pflow_mcp_plugin.registration.entry import entry
 from pflow_mcp_plugin.types import Server, Tool, ToolRecord
 

@@ -45,9 +45,9 @@ def test_the_node_asks_a_model_of_the_library(pflow, keys):
 @pytest.mark.parametrize(
     ("params", "message"),
     [
-        (["model=echo", "temperature=1"], "The model echo does not take this: temperature: "),
+        (["model=echo", "temperature=1"], "The model echo does not accept this: temperature: "),
         (["model=echo", 'schema={"type": "object"}'], "does not support schemas"),
-        (["model=nope"], "There is no model nope"),
+        (["model=nope"], "Unknown model nope"),
         (["model=echo-needs-key"], "No key found"),
     ],
 )

@@ -17,7 +17,7 @@ from pflow_mcp_plugin.storage import default_paths
 
 if TYPE_CHECKING:
     from pflow_mcp_plugin.host.library import WorkflowLibrary
-    from pflow_mcp_plugin.host.registry.lookup import NodeRegistry
+    from pflow_mcp_plugin.host.registry.node_registry import NodeRegistry
     from pflow_mcp_plugin.host.running import WorkflowRunner
     from pflow_mcp_plugin.host.settings import StoredSettings
     from pflow_mcp_plugin.host.traces import TraceFiles
@@ -50,7 +50,7 @@ class EmbeddedHost(Host):
     @cached_property
     def registry(self) -> NodeRegistry:
         """Every node type."""
-        from pflow_mcp_plugin.host.registry.lookup import NodeRegistry
+        from pflow_mcp_plugin.host.registry.node_registry import NodeRegistry
 
         return NodeRegistry(self.paths, self.plugins, self._setting)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from contextlib import AbstractContextManager
 
 from pflow_mcp_plugin.contract import Host, NodeSource, Run, hookimpl
-from pflow_mcp_plugin.host.nodes.source import OwnNodes
+from pflow_mcp_plugin.host.nodes.own_nodes import OwnNodes
 
 
 @hookimpl
@@ -20,7 +20,7 @@ def pflow_run_context(run: Run) -> AbstractContextManager[object] | None:
     """End what `shell` nodes started when the run ends, also when it is interrupted."""
     if not any(node.entry.node == "shell" for node in run.workflow.nodes):
         return None
-    from pflow_mcp_plugin.host.nodes.processes import RESOURCE, Processes
+    from pflow_mcp_plugin.host.nodes.child_processes import RESOURCE, Processes
 
     processes = run.resources[RESOURCE] = Processes()
     return processes

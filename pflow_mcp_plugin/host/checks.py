@@ -8,7 +8,7 @@ from pflow_mcp_plugin.contract import PflowError, Problem
 from pflow_mcp_plugin.host.app import EmbeddedHost
 from pflow_mcp_plugin.host.entrypoints import entry_points
 from pflow_mcp_plugin.host.plugins import is_own_script, own_distribution
-from pflow_mcp_plugin.host.registry.saved import SavedEntries
+from pflow_mcp_plugin.host.registry.saved_entries import SavedEntries
 from pflow_mcp_plugin.host.settings import StoredSettings
 
 _SCRIPT = "pflow"

@@ -203,7 +203,7 @@ def test_a_disabled_plugin_is_named_with_what_it_provides(pflow, typed, workflow
     ran = pflow("run", path, env=disabled)
     assert ran.exit_code == 2
     assert "comes from the plugin mcp, which PFLOW_DISABLE_PLUGINS disables" in ran.stderr
-    assert "Take mcp out of PFLOW_DISABLE_PLUGINS" in ran.stderr
+    assert "Remove mcp from PFLOW_DISABLE_PLUGINS" in ran.stderr
     assert pflow("registry", "list", env=disabled).exit_code == 0
     hello = workflow(("a", "echo", {"message": "hello"}))
     assert pflow("run", hello, env=disabled).stdout == "hello\n"

@@ -12,7 +12,7 @@ from pflow_mcp_plugin.host.app import EmbeddedHost
 from pflow_mcp_plugin.host.cli.options import json_option
 from pflow_mcp_plugin.host.cli.output import counted, problem_lines
 from pflow_mcp_plugin.host.cli.tables import table
-from pflow_mcp_plugin.host.registry.sources import asked
+from pflow_mcp_plugin.host.registry.node_sources import asked
 
 
 @click.command()

@@ -12,7 +12,7 @@ from pflow_mcp_plugin.host.cli.inputs import parse_inputs
 from pflow_mcp_plugin.host.cli.options import json_option
 from pflow_mcp_plugin.host.cli.output import counted, problem_lines, to_json
 from pflow_mcp_plugin.host.cli.tables import table
-from pflow_mcp_plugin.host.registry.index import Row
+from pflow_mcp_plugin.host.registry.node_index import NodeRow
 
 _PATHS = 100
 """So many paths are shown to people."""
@@ -115,7 +115,7 @@ def validate(host: EmbeddedHost, nodes: tuple[str, ...], *, every: bool) -> Repo
     """Check, without running anything, that node types can be loaded and declare valid interfaces."""
     if nodes and every:
         raise PflowError("Give node types or --all, not both", kind="usage")
-    from pflow_mcp_plugin.host.registry.checking import as_errors, check_nodes
+    from pflow_mcp_plugin.host.registry.entry_check import as_errors, check_nodes
 
     with host.gathering() as reported:
         count, found = check_nodes(host, host.registry, nodes)
@@ -189,6 +189,6 @@ def _came_back(outputs: Mapping[str, object], shape: Sequence[tuple[str, str]]) 
     return "\n".join([table(("PATH", "TYPE"), rows), "", *values]) if outputs else "Done, without outputs"
 
 
-def _listing(rows: list[Row]) -> str:
+def _listing(rows: list[NodeRow]) -> str:
     cells = [(row.node, row.source, row.description) for row in rows]
     return table(("NODE", "SOURCE", "DESCRIPTION"), cells) if cells else ""

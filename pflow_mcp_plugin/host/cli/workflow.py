@@ -15,10 +15,10 @@ from pflow_mcp_plugin.host.cli.output import problem_lines, to_json
 from pflow_mcp_plugin.host.cli.run import find_workflow, read_workflow
 from pflow_mcp_plugin.host.cli.tables import table
 from pflow_mcp_plugin.host.workflow import normalise
-from pflow_mcp_plugin.host.workflow.document import Document
+from pflow_mcp_plugin.host.workflow.document_reader import read_document
 from pflow_mcp_plugin.host.workflow.findings import Findings, did_you_mean, errors_in, listing, refusal
 from pflow_mcp_plugin.host.workflow.graph import Graph
-from pflow_mcp_plugin.host.workflow.reading import read_document
+from pflow_mcp_plugin.host.workflow.workflow_document import WorkflowDocument
 from pflow_mcp_plugin.storage import write_output
 
 _HEADERS = ("NAME", "VERSION", "SAVED", "DESCRIPTION")
@@ -126,7 +126,7 @@ def export_python(host: EmbeddedHost, workflow: str, output: Path | None) -> Rep
     return Report(data={"path": str(output)}, text=f"Wrote {output}")
 
 
-def read_sound_document(host: EmbeddedHost, word: str) -> Document:
+def read_sound_document(host: EmbeddedHost, word: str) -> WorkflowDocument:
     """Return a workflow that is well-formed and starts somewhere, whatever its nodes are.
 
     Raises:

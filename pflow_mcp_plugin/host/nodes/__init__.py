@@ -1,1 +1,7 @@
-"""The host's own nodes: their entries in `source`, the classes in `echo` and `files`."""
+"""The host's own nodes.
+
+- `own_nodes`: their registry entries. Start reading here.
+- `echo`, `file_nodes`, `shell`, `llm_node`: the classes.
+- `node_arguments`: where they take their arguments from.
+- `child_processes`: the processes that `shell` starts.
+"""

@@ -7,18 +7,18 @@ from typing import Any
 
 import pocketflow
 
-from pflow_mcp_plugin.host.nodes.arguments import argument
+from pflow_mcp_plugin.host.nodes.node_arguments import argument
 
 
 class Echo(pocketflow.Node):
-    """Passes its message on: a constant, or a place to gather values in one text."""
+    """Passes its message on: a constant, or several values combined in one string."""
 
     def prep(self, shared: MutableMapping[str, Any]) -> Any:
         """Return `message` from params, else from the shared store."""
         return argument(self.params, shared, "message")
 
     def exec(self, prep_res: Any) -> Any:
-        """Return the message as it is."""
+        """Return the message unchanged."""
         return prep_res
 
     def post(self, shared: MutableMapping[str, Any], prep_res: Any, exec_res: Any) -> str:

@@ -10,14 +10,14 @@ import attrs
 import pocketflow
 
 from pflow_mcp_plugin.contract import PflowError
-from pflow_mcp_plugin.host.nodes.arguments import argument
-from pflow_mcp_plugin.host.nodes.processes import RESOURCE, Finished, Processes
+from pflow_mcp_plugin.host.nodes.child_processes import RESOURCE, Finished, Processes
+from pflow_mcp_plugin.host.nodes.node_arguments import argument
 from pflow_mcp_plugin.host.workflow.templates import as_text
 
 TIMEOUT = 300.0
-"""Seconds, where the workflow sets none."""
+"""Seconds, if the workflow does not set a timeout."""
 _LONGEST = 2_000_000.0
-"""Seconds; a wait of the operating system takes no more than 24 days."""
+"""Seconds; the operating system does not wait longer than 24 days."""
 _SHELL = "/bin/sh"
 _TAIL = 2_000
 
@@ -34,17 +34,17 @@ class _Job:
 
 
 class Shell(pocketflow.Node):
-    """Runs a command: a list of arguments, which no shell reads, or a line for the shell.
+    """Runs a command: a list of arguments, without a shell, or a shell line.
 
-    `command` comes from the params alone: nothing that happens to stand in the shared store is
-    ever run.
+    `command` is read from the params only: a value that happens to be in the shared store is never
+    run.
     """
 
     def prep(self, shared: MutableMapping[str, Any]) -> _Job:
-        """Return what is to be run.
+        """Return the command and how to run it.
 
         Raises:
-            PflowError: There is no command, or no time for it.
+            PflowError: The command is empty, or the timeout is not positive.
         """
         arguments, variables = _command(self.params.get("command"))
         env = {str(key): as_text(value) for key, value in self.params.get("env", {}).items()}
@@ -61,7 +61,7 @@ class Shell(pocketflow.Node):
         )
 
     def exec(self, prep_res: _Job) -> Finished:
-        """Run it.
+        """Run the command.
 
         Raises:
             PflowError: It cannot be started.

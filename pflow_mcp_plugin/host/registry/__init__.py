@@ -1,12 +1,12 @@
-"""Which node types there are, over all sources.
+"""The node types of all sources.
 
-- `lookup`: `Registry`, what the rest of the host and the plugins ask
-- `sources`: the node sources of all plugins, in their order of precedence
-- `saved`: `registry.json`, what users put there, as one more source
-- `outdated`: what an older pflow left in that file
-- `remembered`: which plugin brought which prefix, for when it is absent
-- `checking`: what is wrong with entries
-- `index`: the derived SQLite index behind lists and searches
-- `discovery`: which nodes a task in words needs; `wording` takes the task apart, `thesaurus.txt` holds
-  what tools call the things that people say, `reranking` asks a model
+- `node_registry`: `NodeRegistry`, which the rest of the host and the plugins ask. Start reading here.
+- `node_sources`: the node sources of all plugins, in their order of precedence
+- `saved_entries`: `registry.json`, the user's own entries, as one more source
+- `outdated_entries`: entries that an older pflow left in that file
+- `source_memory`: which plugin brought which prefix, for when it is absent
+- `entry_check`: the problems of entries
+- `node_index`: the derived SQLite index behind lists and searches
+- `discovery`: finds the nodes that a task in words needs; `task_words` splits the task into clauses and
+  words, `thesaurus.txt` maps what people say to what tools call it, `model_ranking` asks a model
 """

@@ -1,8 +1,8 @@
-"""Which nodes a task in words needs: a set that covers its clauses, without any model.
+"""Finds the nodes that a task in words needs: a set that covers its clauses, without any model.
 
-Each clause is a need. A node answers it by its own words (BM25, with what else tools may call the
-same), by the company it keeps (how well the other nodes of its family fit the task), and by the task
-as a whole. Nodes are then taken one by one; a need that is answered counts less for the next.
+Each clause is a need. A node is scored for it by its own words (BM25, synonyms included), by how well
+the other nodes of its family fit the task, and by its match with the task as a whole. Nodes are then
+chosen one by one; a need that is already answered counts less for the next choice.
 """
 
 from __future__ import annotations
@@ -12,41 +12,41 @@ from heapq import nlargest
 
 import attrs
 
-from pflow_mcp_plugin.host.registry.index import Columns, Index, Row
-from pflow_mcp_plugin.host.registry.wording import Thesaurus, clauses
+from pflow_mcp_plugin.host.registry.node_index import Columns, Index, NodeRow
+from pflow_mcp_plugin.host.registry.task_words import Thesaurus, clauses
 
 Scores = Mapping[int, float]
-"""How well nodes fit, by their number in the index."""
+"""Scores of nodes by their number in the index; higher is better."""
 _COLUMNS = Columns(node=0, name=6, family=3, description=2.5, params=1)
 
 
 @attrs.frozen(kw_only=True)
 class Discovered:
-    """What was found for a task.
+    """The nodes found for a task.
 
     Attributes:
         rows: The nodes, best first.
-        ranked_by: `words`, or the name of the model that put them in order.
-        note: Why a chosen model did not; empty otherwise.
+        ranked_by: `words`, or the name of the model that ranked them.
+        note: Why the chosen model did not rank them; empty otherwise.
     """
 
-    rows: list[Row]
+    rows: list[NodeRow]
     ranked_by: str = "words"
     note: str = ""
 
 
 @attrs.frozen(kw_only=True)
 class Weights:
-    """What counts how much; tuned with `benchmarks/discover.py`.
+    """The weights of the scores; tuned with `benchmarks/discover.py`.
 
     Attributes:
-        columns: A match in each part of a node.
-        synonym: A match of another word for the same, against one of the word itself.
-        family: The best of a node's family, against its own match.
-        task: A node's match with the whole task, against that with the clause.
-        evenness: 0 lets the clause with the strongest matches win, 1 makes all clauses equal.
-        answered: What of a need is left once its best match is taken.
-        twin: What a node counts when one that does the same is taken.
+        columns: Of a match in each part of a node.
+        synonym: Of a match of a synonym, relative to one of the word itself.
+        family: Of the best nodes of a node's family, relative to its own match.
+        task: Of a node's match with the whole task, relative to that with the clause.
+        evenness: 0 prefers the clause with the strongest matches, 1 makes all clauses equal.
+        answered: How much of a need is left once its best match is chosen.
+        twin: The factor for a node when one with the same description is chosen.
         candidates: How many nodes are considered for each need.
     """
 
@@ -60,8 +60,15 @@ class Weights:
     candidates: int = 60
 
 
-def discover(index: Index, task: str, limit: int, weights: Weights | None = None) -> list[Row]:
-    """Return the nodes that a task needs, best first, spread over its clauses."""
+def discover(index: Index, task: str, limit: int, weights: Weights | None = None) -> list[NodeRow]:
+    """Return the nodes that a task needs, best first, spread over its clauses.
+
+    Args:
+        index: The index of all nodes.
+        task: The task in words.
+        limit: How many nodes to return at most.
+        weights: The weights of the scores; the tuned ones by default.
+    """
     chosen = weights or Weights()
     matching = _Matching(index, chosen)
     needs = [need for need in matching.needs(clauses(task)) if need]
@@ -109,7 +116,7 @@ class _Matching:
         return total
 
     def _meaning(self, word: str) -> Scores:
-        """Return the matches of a word and of others for the same; a node's best one counts."""
+        """Return the matches of a word and of its synonyms; a node's best one counts."""
         if word not in self._meant:
             best = dict(self._matches(word))
             for other in self._thesaurus.others(word):
@@ -133,9 +140,9 @@ def _company(whole: Scores, families: Mapping[int, str]) -> dict[str, float]:
 
 
 def _spread(
-    needs: Sequence[Scores], rows: Mapping[int, Row], limit: int, weights: Weights
+    needs: Sequence[Scores], rows: Mapping[int, NodeRow], limit: int, weights: Weights
 ) -> dict[int, float]:
-    """Take the node that adds most, again and again; return each with what it added."""
+    """Choose repeatedly the node that adds most; return each with what it added."""
     tops = [max(need.values()) or 1.0 for need in needs]
     left = [1 / top**weights.evenness for top in tops]
     worth = dict.fromkeys(rows, 1.0)
@@ -153,11 +160,11 @@ def _spread(
 
 
 def _best(node: int, needs: Sequence[Scores], left: Sequence[float]) -> float:
-    """Return what a node adds to the need that it serves best."""
+    """Return what a node adds to the need that it answers best."""
     return max(remaining * need.get(node, 0.0) for need, remaining in zip(needs, left, strict=True))
 
 
-def _twins(node: int, others: Iterable[int], rows: Mapping[int, Row]) -> list[int]:
+def _twins(node: int, others: Iterable[int], rows: Mapping[int, NodeRow]) -> list[int]:
     """Return the nodes that are described in the same words, such as those of a second such server."""
     description = rows[node].description
     return [other for other in others if description and rows[other].description == description]

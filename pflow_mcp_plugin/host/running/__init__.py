@@ -1,19 +1,19 @@
 """Running a compiled workflow.
 
 - `runner`: `WorkflowRunner`, what the command line and plugins call. Start reading here.
-- `run`: the handle that nodes and plugins get on their run.
-- `contexts`: what plugins hold open meanwhile.
-- `values`, `store`: what has been written so far, and a node's view of it.
-- `steps`: one step, recorded: a node, or all items of its batch.
-- `attempts`, `repeating`: params in, action out, and again where that is safe.
-- `batch`, `threads`, `progress`: a node for each item of a list.
+- `current_run`: the handle that nodes and plugins get on their run.
+- `plugin_contexts`: the context managers that plugins hold open during a run.
+- `run_values`, `shared_store`: the values written so far, and a node's view of them.
+- `steps`: one recorded step: a node, or all items of its batch.
+- `attempts`, `retry_rules`: run a node on its params, and retry it where that is safe.
+- `batch`, `daemon_threads`, `progress_bar`: run a node for each item of a list.
 - `flow`: the workflow as a pocketflow `Flow`; importing it imports pocketflow.
-- `failures`: what stops a run.
-- `signals`: what else than Ctrl-C stops one.
-- `trace`: what a run leaves on disk.
+- `run_errors`: the errors that stop a run.
+- `signals`: the signals other than Ctrl-C that stop a run.
+- `trace_recorder`: the trace that a run writes to disk.
 """
 
 from pflow_mcp_plugin.host.running.runner import WorkflowRunner
-from pflow_mcp_plugin.host.running.store import NodeAwareSharedStore
+from pflow_mcp_plugin.host.running.shared_store import NodeAwareSharedStore
 
 __all__ = ["NodeAwareSharedStore", "WorkflowRunner"]

@@ -1,4 +1,4 @@
-"""Attempts at a node: params in, action out, and again where that is safe."""
+"""Attempts to run a node: resolve its params, run it, and retry where that is safe."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ import attrs
 
 from pflow_mcp_plugin.contract import Entry, Field, NodeRef, PflowError
 from pflow_mcp_plugin.host.interruption import end_if_interrupted
-from pflow_mcp_plugin.host.running.failures import input_not_given, node_failure, value_unavailable
-from pflow_mcp_plugin.host.running.repeating import asked_wait, is_safe_to_repeat, waits
-from pflow_mcp_plugin.host.running.run import CurrentRun
-from pflow_mcp_plugin.host.running.store import Fit, NodeAwareSharedStore
-from pflow_mcp_plugin.host.running.values import Values
+from pflow_mcp_plugin.host.running.current_run import CurrentRun
+from pflow_mcp_plugin.host.running.retry_rules import asked_wait, is_safe_to_repeat, waits
+from pflow_mcp_plugin.host.running.run_errors import input_not_given, node_failure, value_unavailable
+from pflow_mcp_plugin.host.running.run_values import Values
+from pflow_mcp_plugin.host.running.shared_store import Fit, NodeAwareSharedStore
 from pflow_mcp_plugin.host.workflow.coercion import TypeMismatch, coerce
 from pflow_mcp_plugin.host.workflow.compilation import PlannedNode
 from pflow_mcp_plugin.host.workflow.findings import said
 from pflow_mcp_plugin.host.workflow.repetition import Retry
 from pflow_mcp_plugin.host.workflow.shell_lines import bind_line, is_shell_line
-from pflow_mcp_plugin.host.workflow.templates import Lookup, MissingValue, Reference, resolve
+from pflow_mcp_plugin.host.workflow.templates import Lookup, MissingValue, TemplateReference, resolve
 
 Prepare = Callable[[Mapping[str, Any]], Callable[[NodeAwareSharedStore], object]]
-"""Gives a new copy of a node its params; what it returns runs the node on a store and returns its action."""
+"""Sets the params of a new copy of a node; returns what runs the copy on a store and returns its action."""
 
 
 @attrs.frozen
@@ -30,9 +30,9 @@ class Result:
     """How an execution ended.
 
     Attributes:
-        action: What the flow routes by; for a failure that no edge takes, what the node meant.
-        failure: Set when the node failed, whether an edge takes it or not.
-        retries: How many attempts came after the first.
+        action: The action that the flow routes by; for a failure that no edge handles, the node's own.
+        failure: Set when the node failed, whether or not an edge handles it.
+        retries: How many attempts followed the first.
     """
 
     action: str
@@ -46,7 +46,7 @@ class Attempts:
 
     Attributes:
         run: The run.
-        values: What templates and nodes can read.
+        values: The values that templates and nodes can read.
     """
 
     run: CurrentRun
@@ -60,14 +60,14 @@ class Attempts:
         retry: Retry,
         note: Callable[[Mapping[str, Any]], None],
     ) -> Result:
-        """Run a node, and again after a failure that is safe to repeat; what it raises is a failure.
+        """Run a node, and retry it where that is safe; an exception that it raises is a failure.
 
         Args:
             planned: The node.
-            prepare: Makes the real node.
+            prepare: Builds the real node.
             store: Its view of the shared store.
-            retry: How often, and how long to wait.
-            note: Is given the params once they are resolved.
+            retry: How often to retry, and how long to wait.
+            note: Called with the params once they are resolved.
         """
         try:
             params = self._params(planned.ref, store)
@@ -80,7 +80,7 @@ class Attempts:
             self.values.root.pop("__error__", None)
             try:
                 result = self._returned(planned, _checked_action(prepare(given)(store)), store)
-            except (Exception, SystemExit) as error:  # noqa: BLE001  # nodes are anyone's code
+            except (Exception, SystemExit) as error:  # noqa: BLE001  # a node is third-party code and may raise anything
                 end_if_interrupted(error)
                 result = _failed(planned, error, store)
             pause = next(pauses, None)
@@ -105,11 +105,11 @@ class Attempts:
     def _params(self, node: NodeRef, store: NodeAwareSharedStore) -> dict[str, Any]:
         """Return a node's params with templates resolved, in their declared types.
 
-        One that is nothing but an optional input that was not given is left out, if the node can do
-        without or finds a value in the store.
+        A param that consists of an optional input without a value is left out, unless the node requires
+        the param and the store has no value for it.
 
         Raises:
-            PflowError: A template names nothing, or a value does not fit; names node and parameter.
+            PflowError: A template has no value, or a value has the wrong type; names node and parameter.
         """
         fields = {field.key: field for field in node.entry.interface.params}
         return {
@@ -125,11 +125,11 @@ class Attempts:
         return bind_line(value, self._lookup(user), keep_missing=self.values.document.permissive)
 
     def resolve(self, value: Any, user: str) -> Any:
-        """Return a value with its templates resolved; `user` says in errors what needs them."""
+        """Return a value with its templates resolved; `user` names in errors what needs them."""
         return resolve(value, self._lookup(user), keep_missing=self.values.document.permissive)
 
     def _lookup(self, user: str) -> Lookup:
-        def lookup(reference: Reference) -> Any:
+        def lookup(reference: TemplateReference) -> Any:
             try:
                 return self.values.lookup(reference)
             except MissingValue as missing:
@@ -139,7 +139,7 @@ class Attempts:
 
         return lookup
 
-    def _unavailable(self, reference: Reference, user: str, missing: MissingValue) -> PflowError:
+    def _unavailable(self, reference: TemplateReference, user: str, missing: MissingValue) -> PflowError:
         name = reference.root
         if name in self.values.document.inputs and name not in self.values.root:
             return input_not_given(reference.text, user, name)
@@ -151,9 +151,9 @@ def _is_needed(field: Field | None, store: NodeAwareSharedStore) -> bool:
 
 
 def argument_types(entry: Entry) -> Fit:
-    """Return what makes a value of the shared store fit the parameter it is taken for, as params are.
+    """Return a function that coerces values of the shared store to the declared types of the parameters.
 
-    One that does not fit stays as it is, for the node to judge.
+    A value that does not fit is returned unchanged; the node decides what to do with it.
     """
     fields = {field.key: field for field in entry.interface.params}
 
@@ -167,7 +167,7 @@ def argument_types(entry: Entry) -> Fit:
 
 
 def routed(planned: PlannedNode, action: str) -> str:
-    """Return the action a failure takes: its own if an edge has it, else `error` if an edge has that."""
+    """Return the action to route a failure by: its own if an edge has it, else `error` if an edge has it."""
     if action in planned.successors or "error" not in planned.successors:
         return action
     return "error"
@@ -196,8 +196,8 @@ def _checked_action(action: object) -> str:
         return "default"
     if isinstance(action, str):
         return action or "default"
-    raise PflowError(f"its action must be a text, it returned {type(action).__name__}")
+    raise PflowError(f"its action must be a string, it returned {type(action).__name__}")
 
 
 def _words(told: object) -> str:
-    return "it took its error action and gave no reason" if told is None else str(told)
+    return "it returned its error action without a reason" if told is None else str(told)

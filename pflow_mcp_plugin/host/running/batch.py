@@ -1,8 +1,8 @@
 """A node that runs once for each item of a list.
 
-Items that run at the same time each get a view of the shared store of their own: they see what
-the run had written before the batch, and their item; what they write is theirs and becomes their
-entry in `results`.
+Items that run at the same time each get their own view of the shared store: they see what the run
+wrote before the batch, and their item. What they write stays in that view and becomes their entry in
+`results`.
 """
 
 from __future__ import annotations
@@ -20,26 +20,26 @@ import attrs
 
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.host.running.attempts import Attempts, Prepare, Result, argument_types, routed
-from pflow_mcp_plugin.host.running.failures import node_failure
-from pflow_mcp_plugin.host.running.progress import progress
-from pflow_mcp_plugin.host.running.store import Fit, NodeAwareSharedStore
+from pflow_mcp_plugin.host.running.progress_bar import progress
+from pflow_mcp_plugin.host.running.run_errors import node_failure
+from pflow_mcp_plugin.host.running.shared_store import Fit, NodeAwareSharedStore
 from pflow_mcp_plugin.host.workflow.coercion import TypeMismatch, coerce, described
 from pflow_mcp_plugin.host.workflow.compilation import PlannedNode
 from pflow_mcp_plugin.host.workflow.findings import said
 from pflow_mcp_plugin.host.workflow.repetition import ITEMS, Batch
 
 Engine = Callable[[int], AbstractContextManager[Executor]]
-"""Opens an executor for that many items at a time."""
+"""Opens an executor that runs the given number of items at a time."""
 ERRORS_IN_TRACE = 10
 _NAP = 0.25
-"""Seconds."""
+"""Seconds of one wait."""
 
 _Item = tuple[int, Any]
 
 
 @attrs.frozen
 class _Done:
-    """What came of one item: its outputs, and its failure if it failed."""
+    """The result of one item: its outputs, and its failure if it failed."""
 
     index: int
     item: Any
@@ -61,9 +61,9 @@ def run_batch(
         attempts: Runs the node on the values of the run.
         planned: The node.
         batch: Its batch.
-        prepare: Makes the real node.
+        prepare: Builds the real node.
         store: The node's view of the shared store.
-        engine: Opens what runs parallel items.
+        engine: Opens the executor that runs parallel items.
     """
     try:
         items = _items(attempts, batch)
@@ -81,7 +81,7 @@ def run_batch(
                 advance()
                 if attempts.run.cancelled():
                     raise PflowError(f"The run was stopped at node {planned.ref.id}", kind="interrupted")
-    finally:  # so that the trace says what was done when the run was interrupted, too
+    finally:  # the trace also says what was done when the run was interrupted
         attempts.run.annotate(planned.ref.id, {"batch": tally.noted()})
     return tally.close(planned, batch, store)
 
@@ -100,7 +100,7 @@ def _run_item(
 ) -> _Done:
     index, item = numbered
     values = attrs.evolve(attempts.values, root={**attempts.values.root, batch.name: item})
-    # Namespaced whatever the workflow says: an item's outputs are its own until the batch is done.
+    # Namespaced even if the workflow is not: an item's outputs are its own until the batch is done.
     store = NodeAwareSharedStore(
         values.root, planned.mapping.inputs, namespaced=True, lookup=values.find, fit=fit
     )
@@ -112,7 +112,7 @@ def _run_item(
 def _performed(
     one: Callable[[_Item], _Done], items: Sequence[Any], batch: Batch, engine: Engine
 ) -> Iterator[_Done]:
-    """Yield each item that ran, as it ends; none begins after a failure that ends the batch."""
+    """Yield each item that ran, as it ends; none starts after a failure that ends the batch."""
     if not batch.parallel:
         for numbered in enumerate(items):
             done = one(numbered)
@@ -149,7 +149,7 @@ def _side_by_side(
 
 
 def _next(ended: SimpleQueue[Future[_Done]]) -> Future[_Done]:
-    """Wait for the next item; in short naps, as a Ctrl-C just before a wait does not end it."""
+    """Wait for the next item; in short waits, as a Ctrl-C just before a wait does not interrupt it."""
     while True:
         try:
             return ended.get(timeout=_NAP)
@@ -159,7 +159,7 @@ def _next(ended: SimpleQueue[Future[_Done]]) -> Future[_Done]:
 
 @attrs.define(eq=False, repr=False)
 class _Tally:
-    """Gathers what came of the items, in their order."""
+    """Collects the results of the items, in their order."""
 
     count: int
     results: list[Any] = attrs.field(init=False)
@@ -186,11 +186,11 @@ class _Tally:
 
     @property
     def counts(self) -> dict[str, int]:
-        """How many items there are, and how many of them ended how."""
+        """The number of items, and how many of them succeeded and failed."""
         return {"count": self.count, "succeeded": self.succeeded, "failed": len(self.errors)}
 
     def noted(self) -> dict[str, Any]:
-        """Return what the trace is to say."""
+        """Return the details for the trace."""
         first = {"errors": self.errors[:ERRORS_IN_TRACE]} if self.errors else {}
         return {**self.counts, "retries": self.retries, **first}
 

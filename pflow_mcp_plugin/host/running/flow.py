@@ -9,18 +9,18 @@ from typing import Any, cast
 import pocketflow
 
 from pflow_mcp_plugin.host.running.attempts import Result
-from pflow_mcp_plugin.host.running.failures import endless
+from pflow_mcp_plugin.host.running.run_errors import endless
+from pflow_mcp_plugin.host.running.shared_store import NodeAwareSharedStore
 from pflow_mcp_plugin.host.running.steps import Steps
-from pflow_mcp_plugin.host.running.store import NodeAwareSharedStore
 from pflow_mcp_plugin.host.workflow.compilation import Compiled, PlannedNode
 from pflow_mcp_plugin.host.workflow.node_class import load_node
 
 
 class StepNode(pocketflow.BaseNode):
-    """Stands in the flow for a node of any class.
+    """Represents a node of any class in the flow.
 
-    pocketflow's `Flow` overwrites the params of each node with its own before it runs; here they
-    are the flow's, and the real node gets the compiled ones.
+    pocketflow's `Flow` overwrites the params of each node with its own before the node runs. It does
+    so to this object's params; the real node gets the compiled ones.
     """
 
     def __init__(self, planned: PlannedNode, node: Any, steps: Steps) -> None:
@@ -35,10 +35,10 @@ class StepNode(pocketflow.BaseNode):
         return self.result.action
 
     def _prepared(self, params: Mapping[str, Any]) -> Callable[[NodeAwareSharedStore], object]:
-        # A copy for each execution, as pocketflow itself does: nothing stays from the last one.
+        # A copy for each execution, as pocketflow itself does: no state is left over from the last one.
         node = copy.copy(self._node)
         if isinstance(node, pocketflow.Node):
-            node.max_retries = 1  # one attempt: what a node has done may not be done twice
+            node.max_retries = 1  # one attempt: `attempts` decides whether a retry is safe
         node.set_params(dict(params))
         if isinstance(node, pocketflow.AsyncNode):
             import asyncio
@@ -65,8 +65,8 @@ class RoutedFlow(pocketflow.Flow):
         """Return the node that an action leads to, None at the end of the flow.
 
         Raises:
-            PflowError: `curr` failed and no edge takes its failure.
-            PflowError: There is no end in sight.
+            PflowError: `curr` failed and no edge handles its failure.
+            PflowError: The run has taken as many steps as it may.
         """
         following: StepNode | None = curr.successors.get(action or "default")
         if following is None and curr.result and curr.result.failure:
@@ -78,10 +78,15 @@ class RoutedFlow(pocketflow.Flow):
 
 
 def build_flow(compiled: Compiled, steps: Steps, bound: int) -> RoutedFlow:
-    """Return the flow of a compiled workflow, its node classes imported.
+    """Return the flow of a compiled workflow; imports the node classes.
+
+    Args:
+        compiled: The workflow.
+        steps: Performs its steps.
+        bound: How many steps a run may take.
 
     Raises:
-        PflowError: A class cannot be imported or made.
+        PflowError: A class cannot be imported or instantiated.
     """
     nodes = {planned.ref.id: StepNode(planned, load_node(planned.ref), steps) for planned in compiled.nodes}
     for node in nodes.values():

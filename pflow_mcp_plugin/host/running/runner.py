@@ -12,17 +12,17 @@ from pflow_mcp_plugin.contract import EXIT_CODES, Host, Outcome, PflowError, Pro
 from pflow_mcp_plugin.host.interruption import interrupts_kept
 from pflow_mcp_plugin.host.plugins import Plugins
 from pflow_mcp_plugin.host.running.batch import Engine
-from pflow_mcp_plugin.host.running.contexts import RunContexts
-from pflow_mcp_plugin.host.running.failures import redacted, with_done
-from pflow_mcp_plugin.host.running.run import CurrentRun
+from pflow_mcp_plugin.host.running.current_run import CurrentRun
+from pflow_mcp_plugin.host.running.daemon_threads import Threads
+from pflow_mcp_plugin.host.running.plugin_contexts import RunContexts
+from pflow_mcp_plugin.host.running.run_errors import redacted, with_done
+from pflow_mcp_plugin.host.running.run_values import Values
 from pflow_mcp_plugin.host.running.signals import EndingSignals
 from pflow_mcp_plugin.host.running.steps import Steps
-from pflow_mcp_plugin.host.running.threads import Threads
-from pflow_mcp_plugin.host.running.trace import Recorder, Step
-from pflow_mcp_plugin.host.running.values import Values
+from pflow_mcp_plugin.host.running.trace_recorder import Recorder, Step
 from pflow_mcp_plugin.host.workflow import Compiled, NodeTypes, bind_inputs, check_workflow, compile_workflow
-from pflow_mcp_plugin.host.workflow.document import OutputSpec
-from pflow_mcp_plugin.host.workflow.templates import Reference, parse
+from pflow_mcp_plugin.host.workflow.templates import TemplateReference, parse
+from pflow_mcp_plugin.host.workflow.workflow_document import OutputSpec
 from pflow_mcp_plugin.storage import StoreError
 
 MOST_STEPS = 1_000
@@ -34,11 +34,11 @@ class WorkflowRunner(Runner):
 
     Args:
         host: The handle that nodes and plugins get.
-        types: Knows the node types.
-        plugins: Those whose hooks take part in a compilation or a run.
+        types: Looks up node types.
+        plugins: The plugins whose hooks take part in a compilation or a run.
         max_steps: How many node executions one run may take; by default `MOST_STEPS`, or
             `STEPS_PER_NODE` times the nodes of the workflow where that is more.
-        engine: Opens what runs the items of parallel batches; threads by default.
+        engine: Opens the executor that runs the items of parallel batches; threads by default.
     """
 
     def __init__(
@@ -57,13 +57,18 @@ class WorkflowRunner(Runner):
         self._engine = engine
 
     def validate(self, workflow: Mapping[str, Any]) -> Sequence[Problem]:
-        """Return every problem of a workflow, whatever JSON value it is; nothing runs."""
+        """Return every problem of a workflow, which may be any JSON value; runs nothing."""
         return check_workflow(workflow, self._types).problems
 
     def compile(
         self, workflow: Mapping[str, Any], name: str = "", inputs: Mapping[str, Any] | None = None
     ) -> Compiled:
         """Return the plan of a workflow, checked against a run's inputs if they are given.
+
+        Args:
+            workflow: The workflow as loaded; it is not changed.
+            name: The workflow's name or file, for messages.
+            inputs: Typed values by input name; None when there is no run yet.
 
         Raises:
             PflowError: Kind `validation` or `not_found`, with every problem; kind `config` when a
@@ -74,7 +79,7 @@ class WorkflowRunner(Runner):
     def run(
         self, workflow: Mapping[str, Any], inputs: Mapping[str, Any], *, name: str = "", trace: bool = True
     ) -> Outcome:
-        """Run a workflow to its end and write its trace.
+        """Run a workflow and write its trace.
 
         Args:
             workflow: The workflow as loaded; it is not changed.
@@ -83,13 +88,13 @@ class WorkflowRunner(Runner):
             trace: Whether a trace is written.
 
         Raises:
-            PflowError: See `compile`; nothing has run.
+            PflowError: As from `compile`; nothing has run.
         """
         compiled = self.compile(workflow, name or "workflow", inputs)
         return self.run_compiled(compiled, inputs, trace=trace)
 
     def run_compiled(self, compiled: Compiled, inputs: Mapping[str, Any], *, trace: bool = True) -> Outcome:
-        """Run a plan to its end.
+        """Run a plan.
 
         Args:
             compiled: The plan, checked against these inputs.
@@ -109,11 +114,11 @@ class WorkflowRunner(Runner):
         return attrs.evolve(outcome, exit_code=signals.exit_code or outcome.exit_code)
 
     def _attempt(self, compiled: Compiled, steps: Steps) -> tuple[Mapping[str, Any], PflowError | None]:
-        """Return the outputs, or how the run failed; plugins are told before they clean up."""
+        """Return the outputs, or the error; plugins learn of it before they clean up."""
         run = steps.run
         try:
             with interrupts_kept(), RunContexts(run, self._plugins), interrupts_kept():
-                # Only now: plugins have started what takes time, and pocketflow imports asyncio.
+                # Imported late: pocketflow imports asyncio, and servers that plugins started boot meanwhile.
                 from pflow_mcp_plugin.host.running.flow import build_flow
 
                 bound = self._max_steps or max(MOST_STEPS, STEPS_PER_NODE * len(compiled.nodes))
@@ -165,7 +170,7 @@ def _interrupted(run: CurrentRun) -> PflowError:
 def _exit_code(error: PflowError | None, steps: Sequence[Step]) -> int:
     if error is None:
         return 0
-    # What is lacking counts as found before the run as long as no node, and no item of a batch, has run.
+    # A missing prerequisite counts as found before the run while no node and no item of a batch has run.
     lacking = error.kind in ("connection", "config", "not_found") and not _has_run(steps)
     if lacking or error.kind == "interrupted" or not steps:
         return EXIT_CODES[error.kind]
@@ -173,7 +178,7 @@ def _exit_code(error: PflowError | None, steps: Sequence[Step]) -> int:
 
 
 def _has_run(steps: Sequence[Step]) -> bool:
-    """Return whether anything but the step that failed has run, the items of its batch included."""
+    """Return whether anything other than the failed step has run, the items of its batch included."""
     if len(steps) != 1:
         return bool(steps)
     batch = steps[0].details.get("batch")
@@ -183,8 +188,8 @@ def _has_run(steps: Sequence[Step]) -> bool:
 def collect_outputs(steps: Steps) -> dict[str, Any]:
     """Return a run's outputs: those the workflow declares, else what its last node wrote.
 
-    A declared output is None when it names a node that the run did not come to, or recovered from, or
-    an optional input that was not given.
+    A declared output is None when it names a node that the run did not reach, or recovered from, or an
+    optional input that was not given.
 
     Raises:
         PflowError: A node ran and did not write what an output names.
@@ -198,7 +203,7 @@ def collect_outputs(steps: Steps) -> dict[str, Any]:
 
 
 def _output(steps: Steps, output: OutputSpec) -> Any:
-    parts = [part for part in parse(output.source) if isinstance(part, Reference)]
+    parts = [part for part in parse(output.source) if isinstance(part, TemplateReference)]
     if any(steps.values.is_absent(part) for part in parts):
         return None
     return steps.attempts.resolve(output.source, f"output {output.name}")

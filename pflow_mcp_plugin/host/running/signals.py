@@ -1,4 +1,4 @@
-"""The signals that end a program, taken as Ctrl-C is while a workflow runs."""
+"""The signals that end a program, handled like Ctrl-C while a workflow runs."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ _ENDING = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasat
 
 
 class EndingSignals:
-    """While it is entered, the first SIGTERM or SIGHUP raises KeyboardInterrupt and later ones do nothing.
+    """While entered, raises KeyboardInterrupt at the first SIGTERM or SIGHUP and ignores later ones.
 
-    Only in the main thread, and only a signal that would end the program: one that is ignored, as
-    SIGHUP is under `nohup`, or that the program handles itself, stays what it is.
+    Only in the main thread, and only for a signal that would end the program: one that is ignored, as
+    SIGHUP is under `nohup`, or that the program handles itself, is left alone.
 
     Attributes:
-        exit_code: What a program ended by the signal that came exits with; None if none came.
+        exit_code: The exit code of a program ended by the signal received; None if none was received.
     """
 
     def __init__(self) -> None:
@@ -39,11 +39,11 @@ class EndingSignals:
             signal.signal(number, signal.SIG_DFL)
 
     def no_more(self) -> None:
-        """From now on let a signal do nothing: what it would end is over, and is being written down."""
+        """Ignore signals from now on: the run is over, and its outcome is being recorded."""
         self._over = True
 
     def _end(self, number: int, _frame: FrameType | None) -> None:
-        # Once: `timeout` and shells send theirs twice, and the second must not break the cleaning up.
+        # Once only: `timeout` and shells send theirs twice, and the second must not interrupt the clean-up.
         if not self._over:
             self._over = True
             self.exit_code = 128 + number

@@ -1,4 +1,4 @@
-"""One step of a run: a node, or all items of its batch, recorded."""
+"""One recorded step of a run: a node, or all items of its batch."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import attrs
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.host.running.attempts import Attempts, Prepare, Result, argument_types
 from pflow_mcp_plugin.host.running.batch import Engine, run_batch
-from pflow_mcp_plugin.host.running.run import CurrentRun
-from pflow_mcp_plugin.host.running.store import NodeAwareSharedStore
-from pflow_mcp_plugin.host.running.values import Values
+from pflow_mcp_plugin.host.running.current_run import CurrentRun
+from pflow_mcp_plugin.host.running.run_values import Values
+from pflow_mcp_plugin.host.running.shared_store import NodeAwareSharedStore
 from pflow_mcp_plugin.host.workflow.compilation import PlannedNode
 from pflow_mcp_plugin.host.workflow.findings import said
 
@@ -23,8 +23,8 @@ class Steps:
 
     Attributes:
         run: The run.
-        values: What nodes have written so far.
-        engine: Opens what runs the items of parallel batches.
+        values: The inputs, and what nodes have written so far.
+        engine: Opens the executor that runs the items of parallel batches.
     """
 
     run: CurrentRun
@@ -33,20 +33,20 @@ class Steps:
 
     @property
     def attempts(self) -> Attempts:
-        """What runs a node on the values of the run."""
+        """Runs nodes on the values of the run."""
         return Attempts(self.run, self.values)
 
     def perform(self, planned: PlannedNode, prepare: Prepare) -> Result:
-        """Run a node, once or for each item; whatever it raises becomes a failure.
+        """Run a node, once or for each item; an exception it raises becomes a failure.
 
         Args:
             planned: The node.
-            prepare: Makes the real node.
+            prepare: Builds the real node.
         """
         step = self.run.recorder.begin(planned.ref)
         store = self._store(planned)
-        step.params = planned.ref.params  # as written, should a template lead nowhere
-        step.error = "interrupted"  # stands only if nothing below gets to say otherwise
+        step.params = planned.ref.params  # as written, in case a template cannot be resolved
+        step.error = "interrupted"  # kept only if a KeyboardInterrupt skips the lines below
         try:
             if planned.batch is None:
                 note = partial(setattr, step, "params")

@@ -8,8 +8,8 @@ from html import escape
 import attrs
 
 from pflow_mcp_plugin.host.showing.page import page
-from pflow_mcp_plugin.host.workflow.document import Document, NodeSpec
 from pflow_mcp_plugin.host.workflow.graph import Graph
+from pflow_mcp_plugin.host.workflow.workflow_document import NodeSpec, WorkflowDocument
 
 _WIDTH, _HEIGHT = 210, 52
 _ACROSS, _DOWN = 270, 118
@@ -40,7 +40,7 @@ class _Spot:
     row: int
 
 
-def graph_page(name: str, document: Document, graph: Graph) -> str:
+def graph_page(name: str, document: WorkflowDocument, graph: Graph) -> str:
     """Return a page with the drawing of a workflow."""
     count = len(document.nodes)
     body = f"<h1>{escape(name)}</h1>\n<p>{count} node{'' if count == 1 else 's'}</p>"
@@ -48,7 +48,7 @@ def graph_page(name: str, document: Document, graph: Graph) -> str:
     return page(name, body, _STYLE)
 
 
-def svg(document: Document, graph: Graph) -> str:
+def svg(document: WorkflowDocument, graph: Graph) -> str:
     """Return the drawing of a workflow as an SVG element."""
     spots = _spots(graph)
     width = max(spot.x for spot in spots.values()) + _WIDTH // 2 + _MARGIN

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from pflow_mcp_plugin.host.workflow.document import Document, NodeSpec
 from pflow_mcp_plugin.host.workflow.graph import Graph
+from pflow_mcp_plugin.host.workflow.workflow_document import NodeSpec, WorkflowDocument
 
 # What ends a quoted label, begins markup in it, or is an entity itself.
 _ENTITIES = str.maketrans({"#": "#35;", '"': "#quot;", "<": "#lt;", ">": "#gt;", "&": "#amp;", "\n": " "})
 
 
-def mermaid(document: Document, graph: Graph) -> str:
+def mermaid(document: WorkflowDocument, graph: Graph) -> str:
     """Return the flowchart's text; its nodes are `n0`, `n1`... as ids can be Mermaid's own words."""
     names = {node.id: f"n{index}" for index, node in enumerate(document.nodes)}
     lines = ["flowchart TD"]

@@ -1,4 +1,4 @@
-"""Making a value fit its declared type, where nothing is lost by it."""
+"""Coercion of a value to its declared type, where nothing is lost."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ FRIENDLY: Mapping[str, str] = {
     "object": "dict",
     "null": "None",
 }
-"""The type names of JSON Schema and what they are called here."""
+"""The type names of JSON Schema and their friendly names."""
 
 _NUMBER = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d{1,4})?", re.ASCII)
 _EXACT = 2**53
-"""Up to here every integer is a float, and is written alike as either."""
+"""Up to this value every integer is exact as a float."""
 _MISFIT = object()
 """Returned by a conversion that would lose something."""
 
@@ -35,7 +35,7 @@ class TypeMismatch(PortableError, ValueError):
 
     Attributes:
         expected: The declared type, or the allowed values.
-        given: The value's type and the value, shortened, and what of it would be lost.
+        given: The value's type, the value, shortened, and what of it would be lost.
     """
 
     def __init__(self, expected: str, value: Any, lost: str = "") -> None:
@@ -58,7 +58,7 @@ def described(value: Any) -> str:
     """Return a value's type and the value itself, for messages."""
     try:
         text = repr(value) if not isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    except (ValueError, RecursionError):  # an integer of thousands of digits, a list nested as deep
+    except (ValueError, RecursionError):  # an integer of thousands of digits, or a deeply nested list
         return type(value).__name__
     return f"{type(value).__name__} {cut(text)}"
 
@@ -66,8 +66,8 @@ def described(value: Any) -> str:
 def coerce(value: Any, field: Field) -> Any:
     """Return `value` in the type that `field` declares.
 
-    A value that fits one of the alternatives is returned as it is. Otherwise the first alternative
-    it can be converted to without loss decides: `"3"` and `3.0` to int, `"true"` to bool, JSON text
+    A value that fits one of the alternatives is returned unchanged. Otherwise it is converted to the
+    first alternative for which nothing is lost: `"3"` and `3.0` to int, `"true"` to bool, JSON text
     to list or dict, a number to str.
 
     Raises:
@@ -97,17 +97,17 @@ def may_become(given: Field, wanted: Field) -> bool:
 
 
 def depends_on_text(given: Field, wanted: Field) -> bool:
-    """Return whether a value is declared as a text, and only some texts can be made what is wanted."""
+    """Return whether a value is declared as a string, of which only some can become the wanted type."""
     there = {type_name(name) for name in given.types} - {"None"}
     needed = {type_name(name) for name in wanted.types}
     return there == {"str"} and needed.isdisjoint({"str", "any"}) and needed <= _TYPES.keys()
 
 
 def typed(text: str, field: Field) -> Any:
-    """Return what a text that somebody typed means: JSON of a list or an object where `field` takes those.
+    """Return the value of a string that the user typed: parsed as JSON where `field` takes lists or objects.
 
-    Unlike `coerce`, which leaves a text alone wherever one fits: a value that comes from elsewhere is
-    never taken for more than it is.
+    `coerce`, in contrast, leaves a string unchanged where one fits: values from elsewhere are not
+    parsed needlessly.
     """
     structured = [name for name in map(type_name, field.types) if name in {"list", "dict"}]
     found = (_CONVERSIONS[name](text) for name in structured)
@@ -135,7 +135,7 @@ def _same(one: Any, other: Any) -> bool:
 def _fits(value: Any, name: str) -> bool:
     kind = _TYPES.get(name)
     if kind is None:
-        return True  # "any", and names we do not know: the node itself decides
+        return True  # "any" and unknown names: the node itself decides
     if isinstance(value, bool):
         return kind is bool
     return isinstance(value, kind)
@@ -162,7 +162,7 @@ def _to_float(value: Any) -> Any:
 
 
 def _float_of_int(value: int) -> float | int:
-    # One that a float may not hold is a number as it stands.
+    # An integer that a float may not hold exactly stays an integer, which is a number too.
     return float(value) if abs(value) <= _EXACT else value
 
 
@@ -182,7 +182,7 @@ def _to_str(value: Any) -> Any:
         return _MISFIT
     try:
         return json.dumps(value, allow_nan=False)
-    except ValueError:  # no number, or an integer of more digits than Python writes
+    except ValueError:  # NaN or infinity, or an integer of more digits than Python writes
         return _MISFIT
 
 
@@ -214,7 +214,7 @@ _BECOMES: Mapping[str, set[str]] = {
     "float": {"str", "int"},
     "bool": {"str"},
 }
-"""What `coerce` can make of values of each type."""
+"""The types that `coerce` can convert values of each type to."""
 _CONVERSIONS: Mapping[str, Callable[[Any], Any]] = {
     "str": _to_str,
     "int": _to_int,

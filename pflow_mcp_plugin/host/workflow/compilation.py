@@ -1,4 +1,4 @@
-"""From a checked workflow to a plan: pure data that a run is built from."""
+"""Compiles a checked workflow into a plan: pure data that a run is built from."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import attrs
 
 from pflow_mcp_plugin.contract import Entry, Host, NodeRef, PflowError, Problem, Workflow
 from pflow_mcp_plugin.host.plugins import Plugins
-from pflow_mcp_plugin.host.workflow.checking import Checked, NodeTypes, check_workflow
-from pflow_mcp_plugin.host.workflow.document import Document, NodeMapping, NodeSpec
 from pflow_mcp_plugin.host.workflow.findings import errors_in, refusal
 from pflow_mcp_plugin.host.workflow.graph import Graph
-from pflow_mcp_plugin.host.workflow.inputs import bind_inputs
 from pflow_mcp_plugin.host.workflow.repetition import Batch, Retry
+from pflow_mcp_plugin.host.workflow.run_inputs import bind_inputs
+from pflow_mcp_plugin.host.workflow.workflow_check import Checked, NodeTypes, check_workflow
+from pflow_mcp_plugin.host.workflow.workflow_document import NodeMapping, NodeSpec, WorkflowDocument
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
@@ -25,8 +25,8 @@ class PlannedNode:
         ref: Id, type, entry, params as written and what plugins injected.
         mapping: Its names at the root of the shared store.
         successors: The next node's id by action.
-        batch: The items it runs for, if it does.
-        retry: How its failures are tried again.
+        batch: The items it runs for, if it has a batch.
+        retry: How its failures are retried.
     """
 
     ref: NodeRef
@@ -45,18 +45,18 @@ class Compiled:
         document: The workflow in normal form.
         graph: Its edges.
         nodes: The plan of each node.
-        warnings: What was found on the way and does not keep it from running.
+        warnings: The problems found that do not prevent a run.
     """
 
     name: str
-    document: Document
+    document: WorkflowDocument
     graph: Graph
     nodes: tuple[PlannedNode, ...]
     warnings: tuple[Problem, ...] = ()
 
     @property
     def workflow(self) -> Workflow:
-        """The workflow as a run shows it to plugins."""
+        """The workflow in the form that a run passes to plugins."""
         refs = tuple(node.ref for node in self.nodes)
         return Workflow(name=self.name, nodes=refs, certain=self.graph.certain())
 
@@ -76,12 +76,12 @@ def compile_workflow(
         name: Its name or file, for messages.
         types: The registry.
         host: The host it will run in.
-        plugins: Those asked for special parameters.
-        inputs: What a run is given; None when there is no run yet.
+        plugins: The plugins to ask for special parameters.
+        inputs: The inputs of a run; None when the workflow is compiled without a run.
 
     Raises:
         PflowError: Kind `validation` or `not_found`, with every problem; kind `config` when a
-            plugin fails to give its parameters.
+            plugin fails to return its parameters.
     """
     checked = check_workflow(workflow, types, None if inputs is None else frozenset(inputs))
     unbound = [] if inputs is None else bind_inputs(checked.document, inputs)[1]
@@ -111,10 +111,10 @@ def _plan(node: NodeSpec, entry: Entry, checked: Checked, host: Host, plugins: P
 
 
 def inject_params(node: NodeRef, plugins: Plugins) -> dict[str, Any]:
-    """Return the special parameters that plugins give a node.
+    """Return the special parameters that plugins inject into a node.
 
     Raises:
-        PflowError: A plugin raises, gives anything but `__dunder__` names, or sets one that
+        PflowError: A plugin raises, returns anything but `__dunder__` names, or sets one that
             another has set; names the plugins.
     """
     injected: dict[str, Any] = {}
@@ -132,13 +132,12 @@ def _contributions(node: NodeRef, plugins: Plugins) -> Iterator[tuple[str, Mappi
         plugin = implementer.label
         try:
             params = call(node)
-        except Exception as error:  # whatever a plugin raises stops the compilation, told by name
+        except Exception as error:  # whatever a plugin raises is reported with its name
             message = f"Plugin {plugin} failed to set up node {node.id} ({node.type}): {error}"
             raise PflowError(message, **_carried(error), kind="config") from error
         if params is not None and not isinstance(params, Mapping):
-            message = (
-                f"Plugin {plugin} gave node {node.id} ({node.type}) a {type(params).__name__} as parameters"
-            )
+            returned = f"returned a {type(params).__name__} as parameters"
+            message = f"Plugin {plugin} {returned} of node {node.id} ({node.type})"
             raise PflowError(message, kind="config")
         yield plugin, params or {}
 
@@ -151,9 +150,8 @@ def _carried(error: Exception) -> dict[str, Any]:
 
 def _check_special(key: Any, node: NodeRef, plugin: str, other: str | None) -> None:
     if not (isinstance(key, str) and len(key) > 4 and key.startswith("__") and key.endswith("__")):
-        message = (
-            f"Plugin {plugin} may not set parameter {key} of node {node.id}: only __dunder__ names are its"
-        )
+        target = f"parameter {key} of node {node.id}"
+        message = f"Plugin {plugin} may not set {target}: only __dunder__ names are allowed"
         raise PflowError(message, kind="config")
     if other is not None:
         raise PflowError(

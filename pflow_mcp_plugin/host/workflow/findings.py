@@ -1,4 +1,4 @@
-"""What is found wrong with a workflow, and the errors that refuse it."""
+"""Problems found in a workflow, the errors that reject it, and the words of such messages."""
 
 from __future__ import annotations
 
@@ -39,28 +39,28 @@ def at(path: str, key: str) -> str:
 
 
 def shown(value: Any) -> str:
-    """Name a JSON value's type in the words of JSON, for messages."""
+    """Return the JSON type of a value, for messages."""
     if value is None:
         return "null"
-    names = {bool: "true or false", str: "a text", dict: "an object", list: "a list"}
+    names = {bool: "true or false", str: "a string", dict: "an object", list: "a list"}
     if type(value) in (int, float):
         return "a number"
     return names.get(type(value), f"a {type(value).__name__}")
 
 
 def cut(text: str) -> str:
-    """Return a text short enough for a message."""
+    """Return a string shortened for a message."""
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
 
 
 def did_you_mean(name: str, known: Iterable[str], otherwise: str = "", *, cutoff: float = 0.6) -> str:
-    """Return a suggestion that names what comes closest to `name`, else `otherwise`.
+    """Return a suggestion with the names closest to `name`, else `otherwise`.
 
     Args:
-        name: What was written.
-        known: What could have been meant.
-        otherwise: What is suggested when nothing is close.
-        cutoff: How close is close, from 0 to 1.
+        name: The name as written.
+        known: The names that could have been meant.
+        otherwise: The suggestion when none is close.
+        cutoff: The similarity that counts as close, from 0 to 1.
     """
     from difflib import get_close_matches
 
@@ -69,7 +69,7 @@ def did_you_mean(name: str, known: Iterable[str], otherwise: str = "", *, cutoff
 
 
 def listing(names: Iterable[str], limit: int = 12) -> str:
-    """Return names as one readable text, cut after `limit` of them."""
+    """Return names as one readable string, cut after `limit` of them."""
     every = list(names)
     rest = f" and {len(every) - limit} more" if len(every) > limit else ""
     return ", ".join(every[:limit]) + rest if every else "none"
@@ -81,12 +81,12 @@ def errors_in(problems: Sequence[Problem]) -> tuple[Problem, ...]:
 
 
 def refusal(name: str, problems: Sequence[Problem]) -> PflowError:
-    """Return the error that tells these problems of the workflow `name`.
+    """Return the error that reports these problems of the workflow `name`.
 
-    It is a `PflowError` when missing node types are all that is wrong.
+    Its kind is `not_found` if every problem is an unknown node type, else `validation`.
     """
     count = len(problems)
-    # One problem is told in the message; who shows several takes them from `problems`.
+    # A single problem is part of the message; several are shown from `problems`.
     only = attrs.evolve(problems[0], suggestion="")
     message = f"Workflow {name}: {only}" if count == 1 else f"Workflow {name} has {count} errors"
     steps = tuple(dict.fromkeys(problem.suggestion for problem in problems if problem.suggestion))
@@ -100,7 +100,7 @@ def refusal(name: str, problems: Sequence[Problem]) -> PflowError:
 
 
 def said(error: BaseException) -> str:
-    """Return an exception's own words, with its class where they alone would say too little."""
+    """Return an exception's message, with its class unless it is one of ours."""
     if isinstance(error, PflowError):
         return error.message
     words = str(error)

@@ -1,4 +1,4 @@
-"""The edges of a workflow as a graph: what runs before what, what never runs, what never ends."""
+"""The edges of a workflow as a graph: order, reachability and endless loops."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from functools import cached_property
 
 import attrs
 
-from pflow_mcp_plugin.host.workflow.document import Document
+from pflow_mcp_plugin.host.workflow.workflow_document import WorkflowDocument
 
 
 @attrs.frozen(eq=False, repr=False)
 class NodeSet(AbstractSet[str]):
-    """Some nodes of a workflow, as the bits of one number: a set for each of thousands stays cheap.
+    """Some nodes of a workflow, as the bits of an integer: a set for each of thousands of nodes is cheap.
 
     Attributes:
         positions: The place of every node of the workflow, by id.
@@ -36,10 +36,10 @@ class NodeSet(AbstractSet[str]):
 
 @attrs.frozen(kw_only=True, eq=False, repr=False, slots=False)
 class Graph:
-    """Where each node leads.
+    """The successors of each node.
 
     Attributes:
-        start: The id of the first node, empty if there is none.
+        start: The id of the first node, empty if the workflow has no valid start.
         successors: For each node id, the next node's id by action.
     """
 
@@ -47,7 +47,7 @@ class Graph:
     successors: Mapping[str, Mapping[str, str]]
 
     @classmethod
-    def of(cls, document: Document) -> Graph:
+    def of(cls, document: WorkflowDocument) -> Graph:
         """Build from a workflow; edges from or to unknown nodes are left out."""
         successors: dict[str, dict[str, str]] = {node.id: {} for node in document.nodes}
         for edge in document.edges:
@@ -63,7 +63,7 @@ class Graph:
 
     @cached_property
     def reachable(self) -> NodeSet:
-        """The nodes that some way leads to from the start."""
+        """The nodes that can be reached from the start."""
         return NodeSet(self.positions, self._bits(self._order))
 
     def before(self, node_id: str) -> NodeSet:
@@ -76,7 +76,7 @@ class Graph:
         return NodeSet(self.positions, everything & ~(1 << self.positions[node_id]))
 
     def trapped(self) -> set[str]:
-        """Return the reachable nodes from which no way leads to an end.
+        """Return the reachable nodes from which no path leads to an end.
 
         A node without a default edge ends the flow when it takes its default action.
         """
@@ -84,7 +84,7 @@ class Graph:
         return set(self._order) - _spread(ends, self._sources)
 
     def default_loops(self) -> list[tuple[str, ...]]:
-        """Return the loops that default edges lead into from trapped nodes."""
+        """Return the loops that trapped nodes reach by default edges."""
         loops: list[tuple[str, ...]] = []
         known: set[str] = set()
         for node_id in sorted(self.trapped()):
@@ -100,7 +100,7 @@ class Graph:
         return frozenset(self._walk(self.start)) if self.start else frozenset()
 
     def _walk(self, node_id: str, known: Collection[str] = ()) -> list[str]:
-        """Follow default edges to an end, to a node that was met, or to one of `known`."""
+        """Follow default edges to an end, to a node already visited, or to one of `known`."""
         walked: dict[str, None] = {}
         following: str | None = node_id
         while following and following not in walked and following not in known:
@@ -119,7 +119,7 @@ class Graph:
 
     @cached_property
     def _order(self) -> list[str]:
-        """The reachable nodes; each stands after all that lead to it, but for the edges that close a loop."""
+        """The reachable nodes in topological order, edges that close a loop ignored."""
         if not self.start:
             return []
         done: list[str] = []
@@ -140,7 +140,7 @@ class Graph:
     def _before(self) -> dict[str, int]:
         """For each reachable node the bits of those that lead to it.
 
-        Nodes that lead to each other have the same, so they are taken as one (Kosaraju's algorithm).
+        Nodes that lead to each other have the same bits, so they are treated as one (Kosaraju's algorithm).
         """
         before: dict[str, int] = {}
         for node_id in self._order:
@@ -167,7 +167,7 @@ class Graph:
 def _spread(
     first: Iterable[str], neighbours: Mapping[str, Iterable[str]], beyond: Collection[str] = ()
 ) -> set[str]:
-    """Return `first` and all that some way leads to; no way goes over what is in `beyond`."""
+    """Return `first` and all nodes reachable from it without passing through `beyond`."""
     seen = set(first)
     waiting = list(seen)
     while waiting:

@@ -1,9 +1,9 @@
-"""Text that is JSON, and when it is taken for the value that it spells.
+"""Strings that hold JSON, and when they are parsed.
 
-A text stays a text until something inside it is asked for. Where a template's path goes on into a
-text, and where a list or an object is wanted (`batch.items`, a param of such a type), a text that
-is a JSON object or array is read as one; any other is not. It makes no difference where the text
-comes from.
+A string stays a string until something inside it is needed. Where a template's path continues into a
+string, and where a list or an object is expected (`batch.items`, a param of such a type), a string
+that holds a JSON object or array is parsed; any other is not. The origin of the string makes no
+difference.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ _BLANKS = " \t\n\r"
 
 
 class Lossy(ValueError):
-    """A JSON text says something that a Python value could not give back."""
+    """A JSON text holds something that would be lost in a Python value."""
 
 
 def json_in(text: str, *, exact: bool = False) -> list[Any] | dict[str, Any] | None:
-    """Return the object or array that a text spells, None if it spells neither.
+    """Return the object or array that a string holds as JSON, None if it holds neither.
 
     Args:
-        text: Any text.
-        exact: Whether a text that could not be given back as it is counts as none; for values
-            that are handed on as a whole. See `loss`.
+        text: Any string.
+        exact: Return None if parsing would lose something; for values that are passed on as a whole.
+            See `loss`.
     """
     stripped = text.strip(_BLANKS)
     if stripped[:1] + stripped[-1:] not in ("{}", "[]"):
@@ -38,7 +38,7 @@ def json_in(text: str, *, exact: bool = False) -> list[Any] | dict[str, Any] | N
 
 
 def loss(text: str) -> str:
-    """Return what of a JSON text would be lost by reading it; empty if nothing, or if it is no JSON."""
+    """Return what of a JSON text parsing would lose; empty if nothing, or if it is not JSON."""
     try:
         _LOSSLESS.decode(text)
     except Lossy as error:
@@ -49,14 +49,14 @@ def loss(text: str) -> str:
 
 
 def exact_float(text: str) -> float:
-    """Return the float that a number of JSON is.
+    """Return a JSON number as a float.
 
     Raises:
-        Lossy: There is none that is exactly it.
+        Lossy: No float has exactly this value.
     """
     number = float(text)
     if not math.isfinite(number) or not _is_exactly(number, text):
-        message = f"{text[:40]} is no exact float"
+        message = f"{text[:40]} is not exact as a float"
         raise Lossy(message)
     return number
 
@@ -66,7 +66,7 @@ def _is_exactly(number: float, text: str) -> bool:
 
     try:
         return Decimal(repr(number)) == Decimal(text)
-    except InvalidOperation:  # an exponent that has no meaning
+    except InvalidOperation:  # an exponent beyond what Decimal accepts
         return False
 
 
@@ -79,7 +79,7 @@ def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     members: dict[str, Any] = {}
     for key, value in pairs:
         if key in members:
-            message = f"key {key[:40]} stands twice"
+            message = f"duplicate key {key[:40]}"
             raise Lossy(message)
         members[key] = value
     return members

@@ -1,4 +1,4 @@
-"""The class behind a node type, imported when a node is about to run."""
+"""The class of a node type, imported when a node is about to run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def load_node(ref: NodeRef) -> Any:
     """Return a new object of a node's class.
 
     Raises:
-        PflowError: It cannot be imported or made.
+        PflowError: It cannot be imported or instantiated.
     """
     entry = ref.entry
     try:

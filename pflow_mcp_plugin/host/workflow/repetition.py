@@ -1,9 +1,9 @@
-"""What a node says about being run more than once: its tables `batch` and `retry`.
+"""The tables `batch` and `retry` of a node, which make it run more than once.
 
     "batch": {"items": "${list.files}", "as": "file", "parallel": true, "error_handling": "continue"}
     "retry": {"max": 3, "wait": 1, "backoff": 2}
 
-Only what is safe to repeat is repeated, see `running.repeating`.
+Only what is safe to repeat is retried, see `running.retry_rules`.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ _NAME = re.compile(r"[^\W\d][\w-]*")
 
 @attrs.frozen(kw_only=True)
 class Retry:
-    """How often and after how long a failure is tried again.
+    """How often and after how long a failure is retried.
 
     Attributes:
         max: How many attempts may follow the first one.
         wait: Seconds before the second attempt.
-        backoff: What the wait is multiplied by for each further one.
+        backoff: The factor by which the wait grows for each further attempt.
     """
 
     max: int = 0
@@ -45,12 +45,12 @@ class Batch:
     """A node that runs once for each item of a list.
 
     Attributes:
-        items: A list, or a template that stands for one.
-        name: What the node's templates call the item.
+        items: A list, or a template of one.
+        name: The name of the item in the node's templates.
         parallel: Whether items run at the same time.
         max_concurrent: How many of them do.
         fail_fast: Whether the first failed item ends the batch; else the rest go on.
-        retry: What happens to an item that failed.
+        retry: How a failed item is retried.
         path: The table's JSON path.
     """
 
@@ -64,12 +64,12 @@ class Batch:
 
 
 ITEMS = Field(key="items", type="list")
-"""What a batch runs over, as a declared type."""
+"""The declared type of a batch's items."""
 
 
 @attrs.frozen
 class _Rule:
-    """What a member has to be."""
+    """The rule for a member's value, and its words for messages."""
 
     accepts: Callable[[Any], bool]
     expected: str
@@ -78,7 +78,12 @@ class _Rule:
 def read_batch(value: Any, path: str, findings: Findings) -> Batch | None:
     """Return a node's batch, None if it has none; problems go to `findings`.
 
-    One that cannot run is a batch all the same, so that what refers to it is not taken for wrong.
+    An invalid table still returns a batch, so that references to its outputs are not reported too.
+
+    Args:
+        value: The table; any JSON value.
+        path: Its JSON path.
+        findings: Collects the problems.
     """
     if value is None:
         return None
@@ -97,7 +102,13 @@ def read_batch(value: Any, path: str, findings: Findings) -> Batch | None:
 
 
 def read_retry(value: Any, path: str, findings: Findings) -> Retry | None:
-    """Return a node's retry, None if it has none; problems go to `findings`."""
+    """Return a node's retry, None if it has none; problems go to `findings`.
+
+    Args:
+        value: The table; any JSON value.
+        path: Its JSON path.
+        findings: Collects the problems.
+    """
     if value is None:
         return None
     table = _table(value, _RETRY, path, findings)
@@ -111,13 +122,13 @@ def read_retry(value: Any, path: str, findings: Findings) -> Retry | None:
 
 
 def _table(value: Any, rules: Mapping[str, _Rule], path: str, findings: Findings) -> dict[str, Any]:
-    """Return the members of a table that do."""
+    """Return the valid members of a table."""
     if not isinstance(value, dict):
         findings.error(path, f"Expected an object, found {shown(value)}", "Write {...}")
         return {}
     members = {}
     for key, member in value.items():
-        if member is None:  # as good as absent, like everywhere in a workflow
+        if member is None:  # null counts as absent, as everywhere in a workflow
             continue
         rule = rules.get(key)
         if rule is None:

@@ -1,4 +1,4 @@
-"""What a place in a workflow can refer to."""
+"""Scopes: the values that templates at each place of a workflow can refer to."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from typing import Any
 import attrs
 
 from pflow_mcp_plugin.contract import Entry, Field
-from pflow_mcp_plugin.host.workflow.declarations import inside
-from pflow_mcp_plugin.host.workflow.document import Document, NodeSpec
 from pflow_mcp_plugin.host.workflow.graph import NodeSet
-from pflow_mcp_plugin.host.workflow.templates import Reference
+from pflow_mcp_plugin.host.workflow.nested_declarations import inside
+from pflow_mcp_plugin.host.workflow.templates import TemplateReference
+from pflow_mcp_plugin.host.workflow.workflow_document import NodeSpec, WorkflowDocument
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class Scope:
-    """The names that a node's templates and arguments can take values from.
+    """The names that a node's templates and arguments can refer to.
 
     Attributes:
         roots: Names at the root of the shared store, with what is known of each value.
         earlier: For each node that can have run, its entry; None if its type is unknown.
         uncertain: Whether the root may hold anything, because a node that writes there is unknown.
         open: Whether it may hold more than `roots`, because a node that writes there may write more
-            than it declares; None where nothing is said of that.
+            than it declares; None where that is not declared.
     """
 
     roots: Mapping[str, Field]
@@ -36,8 +36,8 @@ class Scope:
         known = ((node_id, entry) for node_id, entry in self.earlier.items() if entry)
         return [node_id for node_id, entry in known if output_field(entry, key)]
 
-    def declared(self, reference: Reference) -> Field | None:
-        """Return what is declared of the value that a template names, None if nothing is known of it."""
+    def declared(self, reference: TemplateReference) -> Field | None:
+        """Return the declaration of the value that a template names, None if it is unknown."""
         root, *rest = reference.path
         start = self.roots.get(str(root))
         if root not in self.roots and rest:
@@ -48,7 +48,7 @@ class Scope:
 
 
 def output_field(entry: Entry, key: str) -> Field | None:
-    """Return what is declared of an output; every node has `error`."""
+    """Return the declaration of an output; every node has `error`."""
     declared = next((field for field in entry.interface.outputs if field.key == key), None)
     return declared or (Field(key="error") if key == "error" else None)
 
@@ -82,7 +82,7 @@ class _Writers:
     """The nodes that write a name at the root of the shared store.
 
     Attributes:
-        fields: What each declares of the value, by the node's place in the workflow.
+        fields: Each node's declaration of the value, by the node's place in the workflow.
         bits: The same places, as in a `NodeSet`.
     """
 
@@ -92,7 +92,7 @@ class _Writers:
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class _Roots(Mapping[str, Field]):
-    """The names at the root after `nodes` have run; of several that write one, the last counts."""
+    """The names at the root after `nodes` have run; the last node that writes a name counts."""
 
     item: Mapping[str, Field]
     given: Mapping[str, Field]
@@ -135,10 +135,10 @@ class _Earlier(Mapping[str, Entry | None]):
 
 
 class Scopes:
-    """What can be referred to at each place of a workflow.
+    """Creates the scope of each place of a workflow.
 
-    What the places share is worked out once: a scope is a view of it, and costs the same however
-    many nodes there are.
+    What the places share is computed once: a scope is a view of it, and its cost does not depend on
+    the number of nodes.
 
     Args:
         document: The workflow.
@@ -149,7 +149,7 @@ class Scopes:
 
     def __init__(
         self,
-        document: Document,
+        document: WorkflowDocument,
         nodes: Mapping[str, NodeSpec],
         entries: Mapping[str, Entry | None],
         given: frozenset[str],
@@ -165,11 +165,11 @@ class Scopes:
         self._unsaid = _places(is_open is None for is_open in said)
 
     def after(self, nodes: NodeSet, item: Mapping[str, Field] | None = None) -> Scope:
-        """Return what can be referred to after some nodes have run.
+        """Return the scope after some nodes have run.
 
         Args:
             nodes: The nodes.
-            item: What the item of a batch is called, where there is one.
+            item: The declaration of a batch's item by its name, inside a batch.
         """
         return Scope(
             roots=_Roots(item=item or {}, given=self._given, writers=self._writers, nodes=nodes),
@@ -184,7 +184,7 @@ def _places(wanted: Iterable[bool]) -> int:
     return sum(1 << place for place, is_wanted in enumerate(wanted) if is_wanted)
 
 
-def _writers(document: Document, entries: Mapping[str, Entry | None]) -> dict[str, _Writers]:
+def _writers(document: WorkflowDocument, entries: Mapping[str, Entry | None]) -> dict[str, _Writers]:
     fields: dict[str, dict[int, Field]] = {}
     for place, (node_id, entry) in enumerate(entries.items()):
         for name, field in _written(document, node_id, entry):
@@ -192,7 +192,7 @@ def _writers(document: Document, entries: Mapping[str, Entry | None]) -> dict[st
     return {name: _Writers(known, sum(1 << place for place in known)) for name, known in fields.items()}
 
 
-def _written(document: Document, node_id: str, entry: Entry | None) -> Iterator[tuple[str, Field]]:
+def _written(document: WorkflowDocument, node_id: str, entry: Entry | None) -> Iterator[tuple[str, Field]]:
     """Yield what a node writes to the root: what is mapped there, and all of it without namespacing."""
     for key, name in document.mapping(node_id).outputs.items():
         yield name, (entry and output_field(entry, key)) or Field(key=key)

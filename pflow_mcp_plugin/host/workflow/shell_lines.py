@@ -1,15 +1,15 @@
-r"""Shell lines with templates, so that no value can be taken for a part of the line.
+r"""Shell lines with templates, expanded so that no value is interpreted as part of the line.
 
-A value is never written into the line. It goes to the shell in a variable of its own, and the
-template becomes an expansion of that variable, quoted to fit where it stands:
+A value is never written into the line. It is passed to the shell in a variable of its own, and the
+template becomes an expansion of that variable, quoted for its place in the line:
 
     echo ${a} "b ${c}" 'd ${e}'
     echo "${PFLOW_1}" "b ${PFLOW_2}" 'd '"${PFLOW_3}"''
 
-A shell does not read again what an expansion brings, whatever characters are in it. There are
-places where it does, or where quotes are text: after `((`, `[[`, `$[` and `<<`, in backquotes and
-in comments templates are refused. What a command makes of its arguments is its own affair: who
-writes `eval ${a}` or `sh -c ${a}` runs what `a` says.
+A shell does not parse the result of a quoted expansion again, whatever characters are in it. In some
+places it does, or quotes are plain text: after `((`, `[[`, `$[` and `<<`, in backquotes and in
+comments templates are rejected. How a command interprets its arguments is outside of this:
+`eval ${a}` and `sh -c ${a}` run the value of `a`.
 """
 
 from __future__ import annotations
@@ -20,13 +20,12 @@ from typing import Any, TypedDict
 from pflow_mcp_plugin.contract import Field, PflowError
 from pflow_mcp_plugin.host.workflow.templates import Lookup, Malformed, as_text, lone, parse, resolve
 
-"""A parameter whose schema has this `format` is a shell line, if it is a text."""
 _AROUND: Mapping[str, tuple[str, str]] = {"": ('"', '"'), "(": ('"', '"'), '"': ("", ""), "'": ("'\"", "\"'")}
-"""What is put around an expansion, by what it stands in."""
+"""The text around an expansion, by the quotes or brackets that it is in."""
 
 
 class ShellLine(TypedDict):
-    """A line for a shell, and the variables that it needs."""
+    """A line for a shell, and the variables that it uses."""
 
     line: str
     variables: dict[str, str]
@@ -38,12 +37,17 @@ def is_shell_line(value: Any, field: Field | None) -> bool:
 
 
 def bind_line(text: str, lookup: Lookup, *, keep_missing: bool = False) -> ShellLine | str | list[Any]:
-    """Return a line with its values beside it; one without templates alone.
+    """Return a line with the variables of its values; a line without templates as a plain string.
 
-    A line that is nothing but a template of a list is that list: the arguments of a program.
+    A line that consists of a template of a list becomes that list: the arguments of a program.
+
+    Args:
+        text: The line.
+        lookup: Finds the value of a reference.
+        keep_missing: Leave a template as text when its value is missing, instead of raising.
 
     Raises:
-        PflowError: A template stands where no quoting would do.
+        PflowError: A template is in a place that cannot be quoted.
         MissingValue: From `lookup`, unless `keep_missing`.
     """
     if lone(text):
@@ -68,8 +72,8 @@ def bind_line(text: str, lookup: Lookup, *, keep_missing: bool = False) -> Shell
 class _Scanner:
     """Copies a line and keeps track of the quotes that are open.
 
-    Should a line be odd enough to mislead it, a value is quoted wrongly; it still cannot become a
-    part of the line, as it comes out of an expansion.
+    An odd line may mislead it, so that a value is quoted wrongly; the value still cannot become part of
+    the line, since it is the result of an expansion.
     """
 
     def __init__(self) -> None:
@@ -86,20 +90,20 @@ class _Scanner:
         self.line.append(text)
 
     def expand(self, name: str, template: str) -> None:
-        """Put an expansion where a template stands.
+        """Add an expansion in place of a template.
 
         Raises:
-            PflowError: It would not be safe, or be text, there.
+            PflowError: An expansion is not safe, or plain text, in this place.
         """
         inside = self._open[-1]
         if self._refused or inside not in _AROUND:
             where = self._refused or _NAMES[inside]
             raise PflowError(
-                f"{template} stands {where}, where a value could become a part of the line",
+                f"{template} is {where}, where a value could become part of the line",
                 suggestions=("Put it elsewhere in the line, pass it as stdin, or give a list of arguments",),
             )
         if self._before == "\\" and inside != "'":
-            raise PflowError(f"A backslash stands before {template}", suggestions=("Remove it",))
+            raise PflowError(f"A backslash precedes {template}", suggestions=("Remove it",))
         before, after = _AROUND[inside]
         self.line.append(f"{before}${{{name}}}{after}")
         self._before = "}"
@@ -140,7 +144,7 @@ class _Scanner:
 
 
 _ENDS: Mapping[str, str] = {"#": "\n", "'": "'"}
-"""What ends the places in which nothing else has a meaning."""
+"""The ends of places in which no other character is special."""
 _NAMES: Mapping[str, str] = {"`": "in backquotes", "#": "in a comment"}
 _REFUSED = frozenset({"((", "[[", "$[", "<<"})
 _WORD_ENDS = frozenset(" \t\n;&|(")

@@ -1,7 +1,7 @@
 r"""Templates: `${path.to[0].value}` in the params and outputs of a workflow.
 
-A text that is one template and nothing else takes the value with its type; a template inside other
-text becomes text. `$${` stands for a literal `${`. A path is a name, then `.name`, `[0]` or
+A string that consists of one template is replaced by the value, with its type; a template inside other
+text is replaced by text. `$${` stands for a literal `${`. A path is a name, then `.name`, `[0]` or
 `["any key"]` as often as needed.
 """
 
@@ -26,11 +26,11 @@ _STEP = re.compile(r"""\.([\w-]+)|\[(-?\d{1,9})\]|\["([^"]*)"\]|\['([^']*)'\]"""
 
 
 _SHOWN = 12
-"""Of a list of more items the first and the last index are told only."""
+"""For a longer list only the first and the last index are named."""
 
 
 @attrs.frozen
-class Reference:
+class TemplateReference:
     """A template: its text as written and the path it names."""
 
     text: str
@@ -44,7 +44,7 @@ class Reference:
 
 @attrs.frozen
 class Malformed:
-    """A `${` that begins no template."""
+    """A `${` that does not begin a valid template."""
 
     text: str
 
@@ -55,7 +55,7 @@ class MissingValue(PortableError, LookupError):
     Args:
         reached: The part of the path that is there, as text.
         available: What could have followed it.
-        leaf: What stands there, in words, if nothing can follow it whatever it holds.
+        leaf: The value at `reached`, in words, if it is of a type without members.
     """
 
     def __init__(self, reached: str, available: Sequence[str], leaf: str = "") -> None:
@@ -65,20 +65,20 @@ class MissingValue(PortableError, LookupError):
         super().__init__(str(self))
 
     def __str__(self) -> str:
-        """Say how far the path came and what is there."""
+        """Say how far the path leads and what is available there."""
         if self.leaf:
             return f"{self.reached} is {self.leaf}"
         names = listing(self.available)
         return f"{self.reached} has {names}" if self.reached else f"there is {names}"
 
 
-Lookup = Callable[[Reference], Any]
+Lookup = Callable[[TemplateReference], Any]
 """Returns the value of a reference or raises `MissingValue`."""
 
 
-def parse(text: str) -> list[str | Reference | Malformed]:
-    """Return the parts of a text in order: literals (with `$${` unescaped), templates, mistakes."""
-    parts: list[str | Reference | Malformed] = []
+def parse(text: str) -> list[str | TemplateReference | Malformed]:
+    """Return the parts of a string in order: literals (`$${` unescaped), templates, malformed ones."""
+    parts: list[str | TemplateReference | Malformed] = []
     end = 0
     for match in _PARTS.finditer(text):
         if match.start() > end:
@@ -90,11 +90,11 @@ def parse(text: str) -> list[str | Reference | Malformed]:
     return parts
 
 
-def _part(match: re.Match[str]) -> str | Reference | Malformed:
+def _part(match: re.Match[str]) -> str | TemplateReference | Malformed:
     if match[0] == "$${":
         return "${"
     path = parse_path(match[1]) if match[1] is not None else None
-    return Malformed(match[0]) if path is None else Reference(match[0], path)
+    return Malformed(match[0]) if path is None else TemplateReference(match[0], path)
 
 
 def parse_path(text: str) -> tuple[str | int, ...] | None:
@@ -115,12 +115,12 @@ def parse_path(text: str) -> tuple[str | int, ...] | None:
     return tuple(path)
 
 
-def lone(value: Any) -> Reference | None:
-    """Return the template that a value consists of, None if it is anything else."""
+def lone(value: Any) -> TemplateReference | None:
+    """Return the template that a value consists of, None if the value is anything else."""
     if not isinstance(value, str) or not value.startswith("${"):
         return None
     match parse(value):
-        case [Reference() as reference]:
+        case [TemplateReference() as reference]:
             return reference
     return None
 
@@ -130,8 +130,8 @@ def has_template(value: Any) -> bool:
     return any(True for _ in references(value))
 
 
-def references(value: Any, path: str = "$") -> Iterator[tuple[str, Reference | Malformed]]:
-    """Yield every template in a value with the JSON path of the text that holds it."""
+def references(value: Any, path: str = "$") -> Iterator[tuple[str, TemplateReference | Malformed]]:
+    """Yield every template in a value with the JSON path of the string that holds it."""
     if isinstance(value, str):
         yield from ((path, part) for part in parse(value) if not isinstance(part, str))
     elif isinstance(value, dict):
@@ -143,7 +143,7 @@ def references(value: Any, path: str = "$") -> Iterator[tuple[str, Reference | M
 
 
 def resolve(value: Any, lookup: Lookup, *, keep_missing: bool = False) -> Any:
-    """Return a value with its templates replaced, at any depth; the original stays as it is.
+    """Return a value with its templates replaced, at any depth; the original is not changed.
 
     Args:
         value: A JSON value; keys of objects are not templates.
@@ -163,7 +163,7 @@ def resolve(value: Any, lookup: Lookup, *, keep_missing: bool = False) -> Any:
 
 
 def literal(value: Any) -> Any:
-    """Return a value that resolves to `value`, whatever looks like a template in it, at any depth."""
+    """Return a value that resolves to `value`: anything like a template in it is escaped, at any depth."""
     if isinstance(value, str):
         return value.replace("${", "$${")
     if isinstance(value, dict):
@@ -182,7 +182,7 @@ def _resolve_text(text: str, lookup: Lookup, *, keep_missing: bool) -> Any:
     return "".join(as_text(part) for part in parts)
 
 
-def _resolve_part(part: str | Reference | Malformed, lookup: Lookup, *, keep_missing: bool) -> Any:
+def _resolve_part(part: str | TemplateReference | Malformed, lookup: Lookup, *, keep_missing: bool) -> Any:
     if isinstance(part, str):
         return part
     if isinstance(part, Malformed):
@@ -196,15 +196,15 @@ def _resolve_part(part: str | Reference | Malformed, lookup: Lookup, *, keep_mis
 
 
 def follow(value: Any, path: Sequence[str | int], reached: str = "") -> Any:
-    """Return what a path leads to inside a value; a text on the way is read if it is JSON.
+    """Return the value at a path inside a value; strings along the path are parsed if they are JSON.
 
     Args:
         value: Where the path starts.
-        path: Keys of objects and indexes of lists (a name of digits is an index there, too).
-        reached: How the start is called in the error.
+        path: Keys of objects and indexes of lists (a name of digits is an index too).
+        reached: The name of the start, for the error.
 
     Raises:
-        MissingValue: A step is not there; says what is.
+        MissingValue: A step does not exist; names those that do.
     """
     for step in path:
         found, value = _step(_readable(value), step)
@@ -215,13 +215,13 @@ def follow(value: Any, path: Sequence[str | int], reached: str = "") -> Any:
 
 
 def _readable(value: Any) -> Any:
-    """Return what a path can go on in: of a text that is JSON the value that it spells."""
+    """Return the value that a path continues in: a string that holds JSON is parsed."""
     inside = json_in(value) if isinstance(value, str) else None
     return value if inside is None else inside
 
 
 def _step(value: Any, step: str | int) -> tuple[bool, Any]:
-    """Return whether the step is there, with what it leads to (or else where it was tried)."""
+    """Return whether a step exists, and the value it leads to (or the original value if not)."""
     if isinstance(value, dict):
         return (True, value[step]) if step in value else (False, value)
     if isinstance(value, (list, tuple)):
@@ -242,7 +242,7 @@ def _steps_of(value: Any) -> list[str]:
 def _leaf(value: Any) -> str:
     if isinstance(value, dict | list | tuple):
         return ""
-    return "a text that is no JSON" if isinstance(value, str) else shown(value)
+    return "a string that is not JSON" if isinstance(value, str) else shown(value)
 
 
 def _joined(reached: str, step: str | int) -> str:
@@ -252,10 +252,11 @@ def _joined(reached: str, step: str | int) -> str:
 
 
 def as_text(value: Any) -> str:
-    """Return a value as it appears inside text: texts as they are, the rest as JSON.
+    """Return a value as it appears inside text: strings unchanged, other values as JSON.
 
     Raises:
-        PflowError: JSON cannot say it: it is nested too deep or in itself, or has keys that are no texts.
+        PflowError: It cannot be written as JSON: it is nested too deep or contains itself, or has keys
+            that are not strings.
     """
     if isinstance(value, str):
         return value

@@ -7,8 +7,8 @@ import pytest
 
 from pflow_mcp_plugin.contract import Entry, NodeSource, Sketch, hookimpl
 from pflow_mcp_plugin.host.registry.discovery import discover
-from pflow_mcp_plugin.host.registry.index import open_index
-from pflow_mcp_plugin.host.registry.wording import Thesaurus, clauses, words
+from pflow_mcp_plugin.host.registry.node_index import open_index
+from pflow_mcp_plugin.host.registry.task_words import Thesaurus, clauses, words
 from pflow_mcp_plugin.host.settings import StoredSettings
 
 
@@ -221,7 +221,7 @@ def test_a_name_is_found_wherever_it_stands_in_the_answer(office, model, answer)
 def test_a_model_that_names_no_node_is_noted_and_the_words_decide(office, model, monkeypatch, answer):
     model.answer = answer
     found = office.discovered("price of a stock as a chart", 3)
-    assert (found.ranked_by, found.note) == ("words", "sage named none of them")
+    assert (found.ranked_by, found.note) == ("words", "sage named none of the nodes")
     assert office.discovered("xyzzy", 3).note == ""
     monkeypatch.delenv("PFLOW_DISCOVER_MODEL")
     assert office.discovered("price of a stock as a chart", 3).rows == found.rows

@@ -17,8 +17,8 @@ from pflow_mcp_plugin.contract import (
     hookimpl,
 )
 from pflow_mcp_plugin.host.cli.registry import describe_entry
-from pflow_mcp_plugin.host.registry.index import open_index
-from pflow_mcp_plugin.host.registry.outdated import is_installed
+from pflow_mcp_plugin.host.registry.node_index import open_index
+from pflow_mcp_plugin.host.registry.outdated_entries import is_installed
 
 
 class Source(NodeSource):
@@ -230,7 +230,7 @@ def test_a_disabled_plugin_that_was_never_seen_is_guessed_by_its_name(install, o
     install("loud", NODES)
     monkeypatch.setenv("PFLOW_DISABLE_PLUGINS", "loud")
     with open_with(scan=True) as opened:
-        assert opened.host.registry.missing("loud-x").suggestion == "Take loud out of PFLOW_DISABLE_PLUGINS"
+        assert opened.host.registry.missing("loud-x").suggestion == "Remove loud from PFLOW_DISABLE_PLUGINS"
 
 
 def test_an_older_node_is_upgraded_by_the_source_that_knows_it(open_with):
@@ -395,8 +395,8 @@ def test_entries_outside_nodes_are_told_with_what_to_do(open_with, older):
     with open_with(plugin(shout)) as opened:
         assert opened.host.registry.rows("loud") == []
         of_plugin, own = map(str, opened.problems)
-    unused = f'{path}: entries outside "nodes", as an older pflow has them, are not used: '
-    assert of_plugin == f"{unused}shout-loud (Remove them, as the plugin shout brings such nodes itself)"
+    unused = f'{path}: entries outside "nodes", where an older pflow put them, are not used: '
+    assert of_plugin == f"{unused}shout-loud (Remove them, as the plugin shout provides such nodes itself)"
     assert own.startswith(f'{unused}mine (Move them into "nodes", as in ')
 
 
@@ -410,9 +410,9 @@ def test_entries_of_a_module_that_is_gone_are_told_with_what_to_do(open_with, ol
         assert opened.host.registry.find("fine")
         replaced, own = map(str, opened.problems)
     told = f"{path}: module no_such_core.nodes.caller is not installed, so entries of it cannot run: "
-    step = "Remove them, as the plugin shout brings such nodes itself; Run: fetch it"
+    step = "Remove them, as the plugin shout provides such nodes itself; Run: fetch it"
     assert replaced == f"{told}shout-loud, shout-low ({step})"
-    assert own == f"{told}mine (Install what brings it, or correct or remove them)"
+    assert own == f"{told}mine (Install the package that provides it, or correct or remove them)"
 
 
 def test_what_an_older_pflow_left_is_told_by_every_list(open_with, older):

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from pflow_mcp_plugin.contract import NodeSource
-from pflow_mcp_plugin.host.nodes.source import OwnNodes
+from pflow_mcp_plugin.host.nodes.own_nodes import OwnNodes
 
 
 def one(node_type, **params):
@@ -52,7 +52,7 @@ def test_values_are_written_as_json(bench, tmp_path):
         ({"file_path": "{}/missing"}, "Cannot read {}/missing: No such file or directory"),
         ({"file_path": "{}"}, "Cannot read {}: Is a directory"),
         ({"file_path": "{}/latin"}, "Cannot read {}/latin: it is not utf-8 text"),
-        ({"file_path": "{}/latin", "encoding": "utf-9"}, "Cannot read {}/latin: there is no encoding utf-9"),
+        ({"file_path": "{}/latin", "encoding": "utf-9"}, "Cannot read {}/latin: unknown encoding utf-9"),
     ],
 )
 def test_a_file_that_cannot_be_read_is_named_with_the_reason(bench, tmp_path, params, message):

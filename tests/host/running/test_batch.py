@@ -405,7 +405,9 @@ def test_a_retry_that_succeeds_leaves_nothing_of_the_failure(bench, namespaced):
 
 def test_a_wait_grows_by_its_backoff(bench, monkeypatch):
     waited = []
-    monkeypatch.setattr("pflow_mcp_plugin.host.running.run.CurrentRun.pause", lambda _, s: waited.append(s))
+    monkeypatch.setattr(
+        "pflow_mcp_plugin.host.running.current_run.CurrentRun.pause", lambda _, s: waited.append(s)
+    )
 
     @bench.node("t-double")
     class Fail(pocketflow.Node):
@@ -419,7 +421,9 @@ def test_a_wait_grows_by_its_backoff(bench, monkeypatch):
 @pytest.mark.parametrize(("asked", "seconds"), [(7.5, 7.5), (1, 2), (-1, 2), (1e9, 3600), (None, 2)])
 def test_a_retry_waits_as_long_as_it_was_asked_to(bench, monkeypatch, asked, seconds):
     waited = []
-    monkeypatch.setattr("pflow_mcp_plugin.host.running.run.CurrentRun.pause", lambda _, s: waited.append(s))
+    monkeypatch.setattr(
+        "pflow_mcp_plugin.host.running.current_run.CurrentRun.pause", lambda _, s: waited.append(s)
+    )
 
     @bench.node("t-double")
     class Fail(pocketflow.Node):
@@ -494,7 +498,7 @@ def test_secrets_of_items_stay_out_of_the_trace(bench):
         ({"items": [], "max_concurrent": True}, ".max_concurrent", "max_concurrent must be", ""),
         ({"items": [], "parallel": "yes"}, ".parallel", "parallel must be true or false, got yes", ""),
         ({"items": [], "as": "__run__"}, ".as", "as must be a name", ""),
-        ({"items": [], "as": "b"}, ".as", "The item's name b is also that of a node", "Choose another"),
+        ({"items": [], "as": "b"}, ".as", "The item's name b is also the name of a node", "Choose another"),
         ({"items": [], "error_handling": "fail-fast"}, ".error_handling", "error_handling must be", "Did"),
         ({"items": [], "retry_wait": -1}, ".retry_wait", "retry_wait must be seconds", "Write one, or leave"),
         ({"items": [], "retry_wait": 10**400}, ".retry_wait", "retry_wait must be seconds", ""),
@@ -571,7 +575,7 @@ def test_a_terminal_shows_progress_on_standard_error_and_nothing_else_does(pflow
     workflow = {"inputs": {"items": {"type": "list"}}, "nodes": [node], "outputs": {"n": "${say.count}"}}
     (tmp_path / "wf.json").write_text(json.dumps(workflow))
     (tmp_path / "slow.py").write_text(
-        "import runpy, pflow_mcp_plugin.host.running.progress as p; p._SOON = 0\n"
+        "import runpy, pflow_mcp_plugin.host.running.progress_bar as p; p._SOON = 0\n"
         'runpy.run_module("pflow_mcp_plugin", run_name="__main__", alter_sys=True)\n'
     )
     controller, terminal = pty.openpty()

@@ -444,12 +444,12 @@ def test_an_action_without_edge_and_error_ends_the_flow(bench, act, give):
 
 def test_an_error_action_without_a_reason_still_fails(bench, act):
     outcome = bench.run({"nodes": [{"id": "a", "type": "t-act", "params": {"action": "error"}}]})
-    assert outcome.error.message == "Node a (t-act) failed: it took its error action and gave no reason"
+    assert outcome.error.message == "Node a (t-act) failed: it returned its error action without a reason"
 
 
 def test_an_action_that_is_no_text_is_the_nodes_mistake(bench, act):
     outcome = bench.run({"nodes": [{"id": "a", "type": "t-act", "params": {"action": ["x"]}}]})
-    assert "its action must be a text, it returned list" in outcome.error.message
+    assert "its action must be a string, it returned list" in outcome.error.message
 
 
 def test_a_declared_output_of_a_node_that_was_recovered_from_is_none(bench, fail, give):

@@ -131,8 +131,8 @@ def test_a_conversion_that_would_lose_something_is_refused(kind, value):
 @pytest.mark.parametrize(
     ("text", "lost"),
     [
-        ('{"a": 1, "a": 2}', "key a stands twice"),
-        ('{"a": [0.12345678901234567890123]}', "0.12345678901234567890123 is no exact float"),
+        ('{"a": 1, "a": 2}', "duplicate key a"),
+        ('{"a": [0.12345678901234567890123]}', "0.12345678901234567890123 is not exact as a float"),
         ('{"a": ', ""),
     ],
 )

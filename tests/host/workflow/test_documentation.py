@@ -9,7 +9,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from pflow_mcp_plugin.host.workflow.reading import SCHEMA_FILE
+from pflow_mcp_plugin.host.workflow.document_reader import SCHEMA_FILE
 
 TEXT = (Path(__file__).parents[3] / "docs" / "workflows.md").read_text(encoding="utf-8")
 WORKFLOWS = [json.loads(block) for block in re.findall(r"```json\n(.*?)```", TEXT, re.DOTALL)]

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+from pflow_mcp_plugin.host.workflow.document_reader import read_document
 from pflow_mcp_plugin.host.workflow.findings import Findings
 from pflow_mcp_plugin.host.workflow.graph import Graph
-from pflow_mcp_plugin.host.workflow.reading import read_document
 
 
 def graph(ids, *edges, start=None):

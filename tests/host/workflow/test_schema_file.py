@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pflow_mcp_plugin.host.workflow import normalise
-from pflow_mcp_plugin.host.workflow.findings import Findings, errors_in
-from pflow_mcp_plugin.host.workflow.reading import (
+from pflow_mcp_plugin.host.workflow.document_reader import (
     _KEYS,
     EDGE_KEYS,
     INPUT_KEYS,
@@ -19,6 +18,7 @@ from pflow_mcp_plugin.host.workflow.reading import (
     SCHEMA_FILE,
     read_document,
 )
+from pflow_mcp_plugin.host.workflow.findings import Findings, errors_in
 from pflow_mcp_plugin.host.workflow.repetition import _BATCH, _RETRY
 
 SCHEMA = json.loads(SCHEMA_FILE.read_text(encoding="utf-8"))

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from pflow_mcp_plugin.host.workflow.templates import (
     Malformed,
     MissingValue,
-    Reference,
+    TemplateReference,
     as_text,
     follow,
     lone,
@@ -142,7 +142,7 @@ def test_a_path_goes_on_into_text_that_is_json(text, path, value):
     ["words", "", '"a"', "3", "null", '{"a": 1', "{a: 1}", '[NaN, {"a": 1}]', "[1e999]", "[" * 100_000 + "]"],
 )
 def test_a_path_ends_at_a_text_that_is_no_json_object_or_array(text):
-    with pytest.raises(MissingValue, match="t is a text that is no JSON"):
+    with pytest.raises(MissingValue, match="t is a string that is not JSON"):
         follow({"t": text}, ("t", 0))
 
 
@@ -166,13 +166,13 @@ def test_a_missing_value_can_be_left_as_text():
 def test_references_come_with_their_places():
     found = list(references({"a": ["x", "${b.c}"], "d e": "$${no} ${f}"}, "$.params"))
     assert found == [
-        ("$.params.a[1]", Reference("${b.c}", ("b", "c"))),
-        ('$.params["d e"]', Reference("${f}", ("f",))),
+        ("$.params.a[1]", TemplateReference("${b.c}", ("b", "c"))),
+        ('$.params["d e"]', TemplateReference("${f}", ("f",))),
     ]
 
 
 def test_only_a_whole_text_is_a_lone_template():
-    assert lone("${a}") == Reference("${a}", ("a",))
+    assert lone("${a}") == TemplateReference("${a}", ("a",))
     assert [lone(value) for value in ("${a} ", "$${a}", "${a b}", 3, None)] == [None] * 5
 
 

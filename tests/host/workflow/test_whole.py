@@ -18,9 +18,9 @@ from pflow_mcp_plugin.host.showing.drawing import svg
 from pflow_mcp_plugin.host.showing.mermaid import mermaid
 from pflow_mcp_plugin.host.showing.script import python_script
 from pflow_mcp_plugin.host.workflow import bind_inputs, check_workflow, compile_workflow, normalise
+from pflow_mcp_plugin.host.workflow.document_reader import read_document
 from pflow_mcp_plugin.host.workflow.findings import Findings, errors_in
 from pflow_mcp_plugin.host.workflow.graph import Graph
-from pflow_mcp_plugin.host.workflow.reading import read_document
 
 pytestmark = pytest.mark.slow
 
@@ -173,7 +173,7 @@ anything = workflows() | workflows() | workflows() | odd
 
 def compiled_or_refused(workflow, given_inputs):
     try:
-        return compile_workflow(workflow, "wf", Types(), PLUGINS, given_inputs), None
+        return compile_workflow(workflow, "wf", Types(), None, PLUGINS, given_inputs), None
     except PflowError as error:
         return None, error
 
@@ -223,4 +223,4 @@ def test_what_validates_without_errors_compiles(workflow, given_inputs):
     checked = check_workflow(workflow, Types(), frozenset(given_inputs or ()))
     bound = bind_inputs(checked.document, given_inputs or {})[1]
     if not errors_in([*checked.problems, *bound]):
-        compile_workflow(workflow, "wf", Types(), PLUGINS, given_inputs or {})
+        compile_workflow(workflow, "wf", Types(), None, PLUGINS, given_inputs or {})

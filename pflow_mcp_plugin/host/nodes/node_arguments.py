@@ -1,0 +1,30 @@
+"""Looks up a node's arguments in its params and the shared store."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pflow_mcp_plugin.contract import PflowError
+
+_REQUIRED = object()
+
+
+def argument(params: Mapping[str, Any], shared: Mapping[str, Any], key: str, default: Any = _REQUIRED) -> Any:
+    """Return an argument: from the params, else the shared store, else the default.
+
+    Args:
+        params: The node's params.
+        shared: The shared store.
+        key: The argument's name.
+        default: Its value where neither has it; it is required if left out.
+
+    Raises:
+        PflowError: It is in neither and has no default.
+    """
+    for place in (params, shared):
+        if key in place:
+            return place[key]
+    if default is _REQUIRED:
+        raise PflowError(f"parameter {key} is missing", suggestions=(f"Set {key} in params",))
+    return default

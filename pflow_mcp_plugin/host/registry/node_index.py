@@ -1,0 +1,299 @@
+"""The search index of all nodes: derived, disposable, never modified.
+
+One SQLite file holds what lists show of every entry, and an FTS5 table over names, families (where a
+node comes from), descriptions and parameters; it is named after the fingerprint of all sources. It is
+built in memory and written to the cache folder as a whole; if that cannot be written, the index in
+memory is used.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pflow_mcp_plugin.contract import Sketch
+from pflow_mcp_plugin.storage import StoreError, write_atomic
+
+if TYPE_CHECKING:
+    from sqlite3 import Connection
+
+_SCHEMA = """
+CREATE TABLE about (fingerprint TEXT);
+CREATE TABLE node (
+    id INTEGER PRIMARY KEY, node TEXT, source TEXT, family TEXT, description TEXT, labels TEXT
+);
+CREATE VIRTUAL TABLE words USING fts5 (
+    node, name, family, description, params, content='', tokenize='porter unicode61'
+);
+"""
+_LAYOUT = "2"
+"""Part of every fingerprint; change it with `_SCHEMA` and with what is indexed."""
+_ROWS = """
+SELECT node, source, description, labels FROM node WHERE instr(lower(node), lower(?)) ORDER BY node
+"""
+_SEARCH = """
+SELECT node.node, source, node.description, labels, -bm25(words, 8.0, 4.0, 0.0, 3.0, 1.0) AS score
+FROM words JOIN node ON node.id = words.rowid WHERE words MATCH ? ORDER BY score DESC, node.node LIMIT ?
+"""
+_MATCHES = "SELECT rowid, -bm25(words, ?, ?, ?, ?, ?) FROM words WHERE words MATCH ?"
+_COUNT = "SELECT count(*) FROM words WHERE words MATCH ?"
+_MANY = 1_000
+_AS_JSON = json.JSONEncoder(default=str).encode
+_INSERT_NODE = "INSERT INTO node VALUES (?, ?, ?, ?, ?, ?)"
+_INSERT_WORDS = "INSERT INTO words (rowid, node, name, family, description, params) VALUES (?, ?, ?, ?, ?, ?)"
+_BOUNDARY = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[-_]")
+_IDEOGRAPH = r"(?=[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff])|(?<=[\u3040-\u30ff\u3400-\u9fff])"
+
+
+class Columns(NamedTuple):
+    """The weights of a match in each indexed part of a node.
+
+    Attributes:
+        node: Its type.
+        name: Its local name, else its node type.
+        family: Its family, else its source.
+        description: What it does.
+        params: Names and descriptions of its parameters.
+    """
+
+    node: float
+    name: float
+    family: float
+    description: float
+    params: float
+
+
+class NodeRow(NamedTuple):
+    """An entry as a list shows it.
+
+    Attributes:
+        node: The node type.
+        source: The source that it comes from.
+        description: What it does.
+        labels: Further values that the source has shown with it (`labels` of an entry's extra keys).
+        score: How well it matches a search, higher is better; 0 in a list.
+    """
+
+    node: str
+    source: str
+    description: str
+    labels: dict[str, Any]
+    score: float = 0.0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON form, labels included."""
+        score = {"score": round(self.score, 6)} if self.score else {}
+        return {
+            "node": self.node,
+            **score,
+            **self.labels,
+            "source": self.source,
+            "description": self.description,
+        }
+
+
+class Index:
+    """An open index.
+
+    Args:
+        connection: The database.
+        fingerprint: The fingerprint of the sources it was built from.
+    """
+
+    def __init__(self, connection: Connection, fingerprint: str) -> None:
+        self._connection = connection
+        self._fingerprint = fingerprint
+
+    def fits(self, fingerprint: str) -> bool:
+        """Return whether the index was built from sources with this fingerprint."""
+        return self._fingerprint == _whole(fingerprint)
+
+    def close(self) -> None:
+        """Close the database."""
+        self._connection.close()
+
+    def rows(self, pattern: str = "") -> list[NodeRow]:
+        """Return every row, sorted by name; only names that contain `pattern` if one is given."""
+        found = self._connection.execute(_ROWS, (_storable(pattern),))
+        return [_row(*values) for values in found]
+
+    def names(self) -> list[str]:
+        """Return every node type, sorted."""
+        return [name for (name,) in self._connection.execute("SELECT node FROM node ORDER BY node")]
+
+    def search(self, words: str, limit: int) -> list[NodeRow]:
+        """Return the nodes that match the words, best first (BM25)."""
+        query = _query(words)
+        if not query:
+            return []
+        found = self._connection.execute(_SEARCH, (query, limit))
+        return [_row(*values) for values in found]
+
+    def count(self, words: str) -> int:
+        """Return how many nodes match the words."""
+        query = _query(words)
+        return int(self._connection.execute(_COUNT, (query,)).fetchone()[0]) if query else 0
+
+    def matches(self, word: str, columns: Columns) -> dict[int, float]:
+        """Return how well nodes match one word (BM25), by their number; higher is better.
+
+        Among many nodes, a word that more than a third of them have is ignored.
+        """
+        query = " ".join(f'"{part}"' for part in _words(word))
+        if not query or self._is_too_common(query):
+            return {}
+        return dict(self._connection.execute(_MATCHES, (*columns, query)))
+
+    def _is_too_common(self, query: str) -> bool:
+        (size,) = self._connection.execute("SELECT count(*) FROM node").fetchone()
+        if size < _MANY:
+            return False
+        (found,) = self._connection.execute(_COUNT, (query,)).fetchone()
+        return bool(found > size / 3)
+
+    def families(self) -> dict[int, str]:
+        """Return the family of every node, by its number."""
+        return dict(self._connection.execute("SELECT id, family FROM node"))
+
+    def rows_of(self, numbers: Iterable[int]) -> dict[int, NodeRow]:
+        """Return the rows of some nodes, by their number."""
+        wanted = list(numbers)
+        marks = ", ".join("?" * len(wanted))
+        query = f"SELECT id, node, source, description, labels FROM node WHERE id IN ({marks})"  # noqa: S608 - marks
+        return {number: _row(*values) for number, *values in self._connection.execute(query, wanted)}
+
+
+def open_index(
+    folder: Path,
+    fingerprint: str,
+    sketches: Callable[[], Iterable[Sketch]],
+    keep: Callable[[], bool] = lambda: True,
+) -> Index:
+    """Open the index of these sources; build it if it is missing or damaged.
+
+    Args:
+        folder: The cache folder.
+        fingerprint: Changes when any entry does.
+        sketches: Yields a sketch of every entry; called when the index has to be built.
+        keep: Called after that; returns whether to write the index to the folder.
+    """
+    fingerprint = _whole(fingerprint)
+    path = folder / f"nodes-{zlib.crc32(fingerprint.encode()):08x}.sqlite"
+    return _open(path, fingerprint) or _build(path, fingerprint, sketches(), keep)
+
+
+def _whole(fingerprint: str) -> str:
+    return f"{_LAYOUT}\n{fingerprint}"
+
+
+def _open(path: Path, fingerprint: str) -> Index | None:
+    import sqlite3
+
+    if not path.exists():
+        return None
+    connection = None
+    try:
+        connection = sqlite3.connect(
+            f"{path.as_uri()}?mode=ro&immutable=1", uri=True, check_same_thread=False
+        )
+        (found,) = connection.execute("SELECT fingerprint FROM about").fetchone()
+    except sqlite3.DatabaseError:  # damaged, or swept since: it is rebuilt
+        found = None
+    if connection and found != fingerprint:
+        connection.close()
+    return Index(connection, fingerprint) if connection and found == fingerprint else None
+
+
+def _build(path: Path, fingerprint: str, sketches: Iterable[Sketch], keep: Callable[[], bool]) -> Index:
+    import sqlite3
+
+    connection = sqlite3.connect(":memory:", check_same_thread=False)
+    connection.executescript(_SCHEMA)
+    connection.execute("INSERT INTO about VALUES (?)", (fingerprint,))
+    with _uncollected():
+        numbered = list(enumerate(sketches))
+        connection.executemany(_INSERT_NODE, (_shown(*item) for item in numbered))
+        connection.executemany(_INSERT_WORDS, (_searched(*item) for item in numbered))
+    connection.commit()
+    if keep():
+        with suppress(StoreError):
+            write_atomic(path, connection.serialize())
+            _sweep(path)
+    return Index(connection, fingerprint)
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Pause the garbage collector: many short-lived sketches are created, and none is in a cycle."""
+    import gc
+
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+def _shown(number: int, sketch: Sketch) -> tuple[object, ...]:
+    labels = _AS_JSON(sketch.labels) if sketch.labels else ""
+    node, description = _storable(sketch.node), _storable(sketch.description)
+    return number, node, sketch.source, _family(sketch), description, labels
+
+
+def _searched(number: int, sketch: Sketch) -> tuple[object, ...]:
+    name = _split(_storable(sketch.local_name or sketch.node))
+    described = " ".join([_split(" ".join(sketch.params)), *sketch.params.values()])
+    description, params = (_spaced(_storable(text)) for text in (sketch.description, described))
+    return number, _storable(sketch.node), name, _family(sketch), description, params
+
+
+def _family(sketch: Sketch) -> str:
+    return _storable(sketch.family or sketch.source)
+
+
+def _sweep(current: Path) -> None:
+    for path in current.parent.glob("nodes-*.sqlite"):
+        if path != current:
+            with suppress(OSError):  # another process may hold it open, or have swept it
+                path.unlink()
+
+
+def _storable(text: str) -> str:
+    """Return a string without lone surrogates, which JSON may hold and SQLite rejects."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
+
+
+def _split(name: str) -> str:
+    """Return a name as words: `createIssue`, `create-issue` and `create_issue` have two each."""
+    return _BOUNDARY.sub(" ", name)
+
+
+def _spaced(text: str) -> str:
+    """Return a string with spaces around the characters of scripts that do not separate words."""
+    return text if text.isascii() else re.sub(_IDEOGRAPH, " ", text)
+
+
+def _words(text: str) -> list[str]:
+    return re.findall(r"\w+", _spaced(_split(_storable(text))))
+
+
+def _query(words: str) -> str:
+    """Return an FTS5 query for any of the words, or for words that begin with them."""
+    return " OR ".join(f'"{word}"*' if len(word) > 2 else f'"{word}"' for word in _words(words))
+
+
+def _row(node: str, source: str, description: str, labels: str, score: float = 0.0) -> NodeRow:
+    return NodeRow(
+        node=node,
+        source=source,
+        description=description,
+        labels=json.loads(labels) if labels else {},
+        score=score,
+    )

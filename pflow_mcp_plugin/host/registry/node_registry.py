@@ -1,0 +1,261 @@
+"""The registry of node types that the rest of the host and plugins ask."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from pflow_mcp_plugin.contract import Entry, Paths, PflowError, Problem, Registry, Sketch
+from pflow_mcp_plugin.host.plugins import Plugin, PluginFailed, Plugins
+from pflow_mcp_plugin.host.registry.node_index import Index, NodeRow, open_index
+from pflow_mcp_plugin.host.registry.node_sources import Origin, asked, collect_sources
+from pflow_mcp_plugin.host.registry.saved_entries import NAME as SAVED
+from pflow_mcp_plugin.host.registry.saved_entries import SavedEntries
+from pflow_mcp_plugin.host.registry.source_memory import Memory
+
+if TYPE_CHECKING:
+    from pflow_mcp_plugin.host.registry.discovery import Discovered
+
+_Drawn = TypeVar("_Drawn", Entry, Sketch)
+_FEW = 2_000
+"""The most names that are compared one by one with a misspelt one."""
+
+
+class Overwritten(Problem):
+    """A node type that two sources have; the one earlier in their order provides it."""
+
+
+class NodeRegistry(Registry):
+    """Every node type that is known: the host's own, those in `registry.json`, those of plugins.
+
+    Args:
+        paths: The folders of `registry.json`, of the sources that were seen and of the index.
+        plugins: The plugins whose node sources are asked.
+        setting: Returns one of the user's settings.
+    """
+
+    def __init__(self, paths: Paths, plugins: Plugins, setting: Callable[[str], str | None]) -> None:
+        self._cache = paths.cache
+        self._plugins = plugins
+        self._setting = setting
+        self._report = plugins.report
+        self._saved = SavedEntries(paths.data / SAVED, self._report, self.plugin_origin)
+        self._memory = Memory(paths.state / "sources.json", self._report)
+        self._lock = threading.Lock()
+        self._index: Index | None = None
+        self._replaced: list[Index] = []
+
+    @cached_property
+    def sources(self) -> list[Origin]:
+        """Every source, in the order of precedence."""
+        saved = Origin(self._saved, Plugin(SAVED, own=True))
+        origins = collect_sources(self._plugins, saved)
+        self._memory.note(origins)
+        return origins
+
+    def get(self, node_type: str) -> Entry:
+        """Return the entry of a node type or alias.
+
+        Raises:
+            PflowError: Kind `not_found`, with the nearest names and where to get the node.
+        """
+        entry = self.find(node_type)
+        if entry is not None:
+            return entry
+        problem = self.missing(node_type)
+        raise PflowError(
+            problem.message,
+            details={"node": node_type},
+            suggestions=(problem.suggestion,) if problem.suggestion else (),
+            kind="not_found",
+        )
+
+    def find(self, node_type: str) -> Entry | None:
+        """Return the entry of a node type or alias, None if no source has it."""
+        fitting = [origin for origin in self.sources if origin.fits(node_type)]
+        found = [(origin, asked(partial(origin.get, node_type), self._report)) for origin in fitting]
+        answers = [(origin, entry) for origin, entry in found if entry is not None]
+        # A name beats an alias, even an alias of a source that comes first.
+        named = [(origin, entry) for origin, entry in answers if entry.node == node_type]
+        for origin, _ in named[1:]:
+            self._overwritten(node_type, named[0][0], origin)
+        return next((entry for _, entry in named or answers), None)
+
+    def entries(self, pattern: str = "") -> Iterator[Entry]:
+        """Yield entries by name, those whose name contains `pattern` if one is given."""
+        wanted = pattern.lower()
+        found = (entry for entry in self._all(Origin.entries, []) if wanted in entry.node.lower())
+        yield from sorted(found, key=lambda entry: entry.node)
+
+    def rows(self, pattern: str = "") -> list[NodeRow]:
+        """Return the rows of `entries`, read from the index, not from the sources."""
+        return self._opened().rows(pattern)
+
+    def search(self, words: str, limit: int = 20) -> list[tuple[Entry, float]]:
+        """Return entries that match, best first, each with its score (higher is better)."""
+        found = ((self.find(row.node), row.score) for row in self.search_rows(words, limit))
+        return [(entry, score) for entry, score in found if entry is not None]
+
+    def count(self, words: str) -> int:
+        """Return how many entries match."""
+        return self._opened().count(words)
+
+    def search_rows(self, words: str, limit: int = 20) -> list[NodeRow]:
+        """Return the rows of `search`."""
+        return self._opened().search(words, limit)
+
+    def discover(self, task: str, limit: int = 10) -> list[tuple[Entry, float]]:
+        """Return the entries that a task in words needs, spread over its parts, best first."""
+        found = ((self.find(row.node), row.score) for row in self.discovered(task, limit).rows)
+        return [(entry, score) for entry, score in found if entry is not None]
+
+    def discovered(self, task: str, limit: int = 10) -> Discovered:
+        """Return the rows of `discover`, and how they were ranked.
+
+        The model that `PFLOW_DISCOVER_MODEL` names, in the environment or the settings, chooses among
+        the nodes whose words match; without one, or when it cannot be asked, the words decide.
+        """
+        from pflow_mcp_plugin.host.registry.discovery import Discovered, discover
+        from pflow_mcp_plugin.host.registry.model_ranking import CHOICE, SETTING, rerank
+
+        model = os.environ.get(SETTING) or self._setting(SETTING)
+        if not model:
+            return Discovered(rows=discover(self._opened(), task, limit))
+        rows = discover(self._opened(), task, limit * CHOICE)
+        try:
+            return Discovered(rows=rerank(task, rows, model, self._setting)[:limit], ranked_by=model)
+        except PflowError as error:
+            return Discovered(rows=rows[:limit], note=error.message)
+
+    def nearest(self, node_type: str, n: int = 3) -> list[str]:
+        """Return the names closest to an unknown one, closest first."""
+        from difflib import get_close_matches
+
+        names = self._opened().names()
+        if len(names) > _FEW:
+            names = [row.node for row in self._opened().search(node_type, 200)]
+        return get_close_matches(node_type, names, n)
+
+    def missing(self, node_type: str) -> Problem:
+        """Return why a node type is unknown and what to do about it."""
+        for origin in self.sources:
+            if origin.fits(node_type):
+                problem = asked(partial(origin.missing, node_type), self._report)
+                if problem:
+                    return problem
+        return self._memory.explain(node_type, self._plugins.all) or self._unknown(node_type)
+
+    def upgrade(self, node: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """Return a workflow node rewritten from an older shape by the source that knows it, or None."""
+        answers = (asked(partial(origin.upgrade, node), self._report) for origin in self.sources)
+        return next((answer for answer in answers if answer is not None), None)
+
+    def save(self, nodes: Mapping[str, Mapping[str, Any]]) -> None:
+        """Put entries into `registry.json`; those of other names stay.
+
+        Args:
+            nodes: The JSON form of an entry by node type.
+
+        Raises:
+            PflowError: The file cannot be written.
+        """
+        self._saved.save(nodes)
+
+    def export(self) -> dict[str, Any]:
+        """Return every entry in the shape of `registry.json`."""
+        return {"schema_version": 1, "nodes": {entry.node: _exported(entry) for entry in self.entries()}}
+
+    def refresh(self) -> None:
+        """Bring the index up to date, so that no list or search has to wait for it."""
+        self._opened()
+
+    def close(self) -> None:
+        """Close every index that was opened."""
+        with self._lock:
+            self._replace(None)
+        for index in self._replaced:
+            index.close()
+        self._replaced.clear()
+
+    def plugin_origin(self, node_type: str) -> Origin | None:
+        """Return the plugin's source whose prefixes match this name, None if no plugin has one."""
+        fitting = (origin for origin in self.sources if origin.fits(node_type) and not origin.plugin.own)
+        return next(fitting, None)
+
+    def _opened(self) -> Index:
+        self._saved.check()  # an existing index does not report the entries that were left out of it
+        fingerprint = "\n".join(self._fingerprint(origin) for origin in self.sources)
+        with self._lock:
+            index = self._index
+            if index is None or not index.fits(fingerprint):
+                lacking: list[Origin] = []
+                drawn = partial(self._all, Origin.sketches, lacking)
+                index = open_index(self._cache, fingerprint, drawn, keep=lambda: not lacking)
+                self._replace(index)
+            return index
+
+    def _replace(self, index: Index | None) -> None:
+        # The previous index stays open: another thread may be reading from it.
+        if self._index:
+            self._replaced.append(self._index)
+        self._index = index
+
+    def _fingerprint(self, origin: Origin) -> str:
+        answer = asked(origin.fingerprint, self._report)
+        return f"{origin.name} {origin.plugin.name} {answer}"
+
+    def _all(self, ask: Callable[[Origin], Iterable[_Drawn]], lacking: list[Origin]) -> Iterator[_Drawn]:
+        """Yield what the sources list; those that fail are reported and added to `lacking`."""
+        owners: dict[str, Origin] = {}
+        for origin in self.sources:
+            for entry in self._listed(ask, origin, lacking):
+                if not origin.fits(entry.node):
+                    self._misplaced(entry.node, origin)
+                elif entry.node not in owners:
+                    owners[entry.node] = origin
+                    yield entry
+                elif owners[entry.node] is not origin:
+                    self._overwritten(entry.node, owners[entry.node], origin)
+
+    def _listed(
+        self, ask: Callable[[Origin], Iterable[_Drawn]], origin: Origin, lacking: list[Origin]
+    ) -> Iterable[_Drawn]:
+        try:
+            return ask(origin)
+        except PflowError as error:
+            lacking.append(origin)
+            self._report(error.as_warning() if isinstance(error, PluginFailed) else _left_out(origin, error))
+            return ()
+
+    def _overwritten(self, node: str, by: Origin, origin: Origin) -> None:
+        message = f"Node type {node} of {origin.name} is overwritten by that of {by.name}"
+        self._report(Overwritten(message=message, severity="warning", kind="config", source=origin.name))
+
+    def _misplaced(self, node: str, origin: Origin) -> None:
+        prefixes = ", ".join(origin.prefixes)
+        message = f"Node type {node} of {origin.name} is left out: it begins with none of {prefixes}"
+        self._report(Problem(message=message, severity="warning", kind="config", source=origin.name))
+
+    def _unknown(self, node_type: str) -> Problem:
+        nearest = self.nearest(node_type)
+        fix = f"Did you mean {' or '.join(nearest)}?" if nearest else "List them: pflow registry list"
+        return Problem(message=f"Unknown node type {node_type}", suggestion=fix, kind="not_found")
+
+
+def _left_out(origin: Origin, error: PflowError) -> Problem:
+    return Problem(
+        message=f"The nodes of {origin.name} are left out: {error}",
+        suggestion=next(iter(error.suggestions), ""),
+        severity="warning",
+        kind=error.kind,
+        source=origin.name,
+    )
+
+
+def _exported(entry: Entry) -> dict[str, Any]:
+    data = entry.to_dict()
+    del data["node"]
+    return {**data, "interface": {"description": entry.description, **data["interface"]}}

@@ -1,0 +1,168 @@
+"""The node sources of all plugins, in their order of precedence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import attrs
+
+from pflow_mcp_plugin.contract import Entry, NodeSource, PflowError, Problem, Sketch
+from pflow_mcp_plugin.host.plugins import Plugin, PluginFailed, Plugins, door
+
+T = TypeVar("T")
+
+
+class Origin:
+    """A node source and the plugin it comes from.
+
+    A source is a plugin's code: an error that it raises names the plugin.
+
+    Attributes:
+        name: The name of the source.
+        prefixes: The prefixes of its node types.
+    """
+
+    def __init__(self, source: NodeSource, plugin: Plugin) -> None:
+        self.source = source
+        self.plugin = plugin
+        self.name = source.name
+        self.prefixes = tuple(source.prefixes)
+
+    def fits(self, node_type: str) -> bool:
+        """Return whether the source is responsible for node types of this name."""
+        return node_type.startswith(self.prefixes)
+
+    def get(self, node_type: str) -> Entry | None:
+        """Return the entry of a node type or alias.
+
+        Raises:
+            PflowError: The source says why it cannot answer, or is broken.
+        """
+        with self._door("look up a node", passing=(PflowError,)):
+            entry = self.source.get(node_type)
+            return None if entry is None else self._signed(entry)
+
+    def entries(self) -> list[Entry]:
+        """Return every entry.
+
+        Raises:
+            PflowError: The source says why it cannot answer, or is broken.
+        """
+        with self._door("list its nodes", passing=(PflowError,)):
+            return [self._signed(entry) for entry in self.source.entries()]
+
+    def sketches(self) -> list[Sketch]:
+        """Return the parts of every entry that lists and searches need.
+
+        Raises:
+            PflowError: The source says why it cannot answer, or is broken.
+        """
+        with self._door("list its nodes", passing=(PflowError,)):
+            return [self._checked(sketch) for sketch in self.source.sketches()]
+
+    def fingerprint(self) -> str:
+        """Return a string that changes when the entries do.
+
+        Raises:
+            PluginFailed: The source is broken.
+        """
+        with self._door("return its fingerprint"):
+            return str(self.source.fingerprint())
+
+    def missing(self, node_type: str) -> Problem | None:
+        """Return why a node type is unknown, in the source's words.
+
+        Raises:
+            PluginFailed: The source is broken.
+        """
+        with self._door("explain a missing node"):
+            return self.source.missing(node_type)
+
+    def upgrade(self, node: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """Return a node rewritten from an older shape, or None.
+
+        Raises:
+            PluginFailed: The source is broken.
+        """
+        with self._door("upgrade a node"):
+            return self.source.upgrade(node)
+
+    def files(self) -> dict[Path, str]:
+        """Return the files and folders that the source reads, each with its role.
+
+        Raises:
+            PluginFailed: The source is broken.
+        """
+        with self._door("list its files"):
+            return {Path(path): str(role) for path, role in self.source.files.items()}
+
+    def _signed(self, entry: Entry) -> Entry:
+        return entry if entry.source else attrs.evolve(entry, source=self.name)
+
+    def _checked(self, sketch: Sketch) -> Sketch:
+        for text in (sketch.node, sketch.description, *sketch.params, *sketch.params.values()):
+            if not isinstance(text, str):
+                message = f"{text!r} in the entry of {sketch.node!r} is not a string"
+                raise TypeError(message)
+        return sketch if sketch.source else attrs.evolve(sketch, source=self.name)
+
+    def _door(
+        self, doing: str, passing: tuple[type[BaseException], ...] = ()
+    ) -> AbstractContextManager[None]:
+        return door(self.plugin, f"(node source {self.name}) failed to {doing}", passing=passing)
+
+
+def collect_sources(plugins: Plugins, saved: Origin) -> list[Origin]:
+    """Return every source: the host's own, the saved entries, then plugins' by the source's name.
+
+    Args:
+        plugins: The plugins whose sources to collect.
+        saved: The source of `registry.json`.
+    """
+    candidates = [
+        _origin(source, plugin, plugins)
+        for plugin, sources in plugins.collect("pflow_register_nodes")
+        for source in sources
+    ]
+    found = [origin for origin in candidates if origin is not None]
+    own = [origin for origin in found if origin.plugin.own]
+    others = sorted((origin for origin in found if not origin.plugin.own), key=lambda origin: origin.name)
+    return list(_distinct([*own, saved, *others], plugins.report))
+
+
+def asked(attempt: Callable[[], T], report: Callable[[Problem], None]) -> T | None:
+    """Return the answer of a source; if it is broken, report that and return None."""
+    try:
+        return attempt()
+    except PluginFailed as failed:
+        report(failed.as_warning())
+        return None
+
+
+def _origin(source: object, plugin: Plugin, plugins: Plugins) -> Origin | None:
+    with plugins.reporting(plugin, "registered an invalid node source"):
+        if not isinstance(source, NodeSource):
+            message = f"{source!r} does not extend NodeSource"
+            raise TypeError(message)
+        if isinstance(source.prefixes, str):
+            message = f"prefixes of {source.name} must be a tuple, not a string"
+            raise TypeError(message)
+        return Origin(source, plugin)
+    return None
+
+
+def _distinct(origins: list[Origin], report: Callable[[Problem], None]) -> Iterator[Origin]:
+    taken: dict[str, Origin] = {}
+    for origin in origins:
+        first = taken.setdefault(origin.name, origin)
+        if first is origin:
+            yield origin
+            continue
+        message = (
+            f"Plugins {first.plugin.label} and {origin.plugin.label} both register a node source "
+            f"named {origin.name}; the latter is left out"
+        )
+        report(Problem(message=message, severity="warning", kind="config", source=origin.plugin.name))

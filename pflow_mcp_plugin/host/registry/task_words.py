@@ -1,0 +1,104 @@
+"""The clauses of a task, the words of each to look up, and the synonyms that tools use for them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+_THESAURUS = Path(__file__).with_name("thesaurus.txt")
+_BOUNDARY = re.compile(
+    r"[.?!;:](?:\s+|$)|,\s+|[\u3001\u3002\uff01\uff0c\uff1b\uff1f]|\s+-\s+|\n+|\s+(?:and|then|plus|or)\s+",
+    re.IGNORECASE,
+)
+_WORD = re.compile(r"\w+(?:['\u2019](?!s\b)\w+)*")
+_UNSPACED = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]{2,}")
+"""Text of a script that does not put spaces between words."""
+_ENDING = re.compile(r"(?<=\w{3})(?:[iy]?(?:e*ing|e+[ds]?|(?<!s)s)|y)$")
+_IRREGULAR = """
+    sold sell, bought buy, wrote write, written write, kept keep, made make, built build, sent send,
+    drew draw, drawn draw, took take, taken take, ran run, found find, told tell, said say, held hold,
+    met meet, got get, spoken speech, shown show, seen see, known know, chosen choose, thrown throw,
+    spent spend, lent lend, paid pay, lost lose, won win, grew grow, fell fall, rose rise, began begin,
+    broke break, broken break, people person, children child, men man, women woman, indices index,
+    criteria criterion, matrices matrix
+"""
+_IDLE = """
+    a about after again all also am an and any are as at be been before being both but by can could did
+    do does down during each either every few for from get give had has have having he her here him his
+    how i if in into is it its just let like many may me might more most must my need no nor not now of
+    off on once one only or other our out over own per please same shall she should so some such than
+    that the their them then there these they this those through to too two three under until up upon us
+    use used uses using very want was we were what when where which while who whom whose why will with
+    within without would yes yet you your s t ll re ve d
+"""
+"""Words that do not help to find what a task needs."""
+_IDLE_WORDS = frozenset(_IDLE.split())
+_BASE = dict(pair.split() for pair in _IRREGULAR.split(","))
+"""Irregular forms, each with the form that is looked up."""
+_SHAPES = (
+    (re.compile(r"https?://\S+", re.IGNORECASE), "url web fetch"),
+    (re.compile(r"\b\d{1,3}(?:\.\d{1,3}){3}\b"), "ip"),
+    (re.compile(r"(?<![\w@/])[\w-]+\.(?:com|org|net|io|dev|gov|edu)\b", re.IGNORECASE), "domain url"),
+    (re.compile(r"-?\d+\.\d+\s*,\s*-?\d+\.\d+"), "latitude longitude coordinates"),
+    (re.compile(r"\d\s*(?:%|[-+*/^]\s*\d)"), "calculate"),
+    (re.compile(r"\w\.pptx?\b", re.IGNORECASE), "powerpoint presentation pptx"),
+    (re.compile(r"\w\.docx?\b", re.IGNORECASE), "word document docx"),
+    (re.compile(r"\w\.(?:xlsx?|csv|tsv)\b", re.IGNORECASE), "excel sheet"),
+    (re.compile(r"\w\.(?:png|jpe?g|gif|webp)\b", re.IGNORECASE), "image"),
+    (re.compile(r"\w\.(?:wav|mp3|flac|ogg)\b", re.IGNORECASE), "audio"),
+    (re.compile(r"\w\.(?:py|js|ts|txt|md|toml|ya?ml|ini|log)\b", re.IGNORECASE), "file text"),
+)
+"""Patterns of names and numbers, each with the words that tools use for such things."""
+
+
+def clauses(task: str) -> list[list[str]]:
+    """Return the words of each clause of a task, without stop words."""
+    parts = (words(part) for part in _BOUNDARY.split(task))
+    return [part for part in parts if part]
+
+
+def words(text: str) -> list[str]:
+    """Return the words of a string without stop words, in lower case, and those for the shapes in it."""
+    spelt = (_BASE.get(word, word) for word in _WORD.findall(text.lower()))
+    found = [word for word in spelt if len(word) > 1 and word not in _IDLE_WORDS]
+    shapes = [word for shape, meant in _SHAPES if shape.search(text) for word in meant.split()]
+    return list(dict.fromkeys([part for word in found for part in _parts(word)] + shapes))
+
+
+def _parts(word: str) -> list[str]:
+    """Return a word, or the character pairs in it if it is of a script without spaces."""
+    runs = _UNSPACED.findall(word)
+    return [run[start : start + 2] for run in runs for start in range(len(run) - 1)] or [word]
+
+
+class Thesaurus:
+    """The words that tools use for what people say.
+
+    Args:
+        path: A file with lines `what people say : what tools call it`; `#` begins a comment.
+    """
+
+    def __init__(self, path: Path = _THESAURUS) -> None:
+        self._known = _read(path.read_text(encoding="utf-8"))
+
+    def others(self, word: str) -> list[str]:
+        """Return the synonyms to look for as well."""
+        stem = _stem(word)
+        called = self._known.get(stem, "").split()
+        return list(dict.fromkeys(other for other in called if _stem(other) != stem))
+
+
+def _read(text: str) -> Mapping[str, str]:
+    known: dict[str, str] = {}
+    for line in text.splitlines():
+        said, colon, called = line.partition(" : ")
+        for word in said.split(", ") if colon else ():
+            stem = _stem(word)
+            known[stem] = f"{known.get(stem, '')} {called}"
+    return known
+
+
+def _stem(word: str) -> str:
+    """Return a word without its ending, the same for most forms of it."""
+    return _ENDING.sub("", word)

@@ -1,0 +1,63 @@
+"""The handle that nodes and plugins get on their run."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from pflow_mcp_plugin.contract import Host, PflowError, Run, Workflow
+from pflow_mcp_plugin.host.running.trace_recorder import Recorder
+from pflow_mcp_plugin.redaction import Redactor
+
+
+class CurrentRun(Run):
+    """One run of a workflow.
+
+    Args:
+        host: The host it runs in.
+        workflow: The workflow that runs.
+    """
+
+    def __init__(self, host: Host, workflow: Workflow) -> None:
+        self.run_id = new_run_id()
+        self.workflow = workflow
+        self.host = host
+        self.artifacts_dir: Path = host.paths.state / "artifacts" / self.run_id
+        self.resources: dict[str, Any] = {}
+        self.redactor = Redactor()
+        self.recorder = Recorder(self.run_id, workflow.name, self.redactor)
+        self._cancelled = threading.Event()
+
+    def cancelled(self) -> bool:
+        """Return whether the user has stopped the run."""
+        return self._cancelled.is_set()
+
+    def cancel(self) -> None:
+        """Tell nodes and plugins that the run is being stopped."""
+        self._cancelled.set()
+
+    def pause(self, seconds: float) -> None:
+        """Wait for some seconds, or until the user stops the run.
+
+        Raises:
+            PflowError: The user has stopped the run.
+        """
+        if self._cancelled.wait(seconds):
+            raise PflowError("the run was stopped", kind="interrupted")
+
+    def annotate(self, node_id: str, details: Mapping[str, Any]) -> None:
+        """Add JSON values to the node's step in the trace."""
+        self.recorder.annotate(node_id, details)
+
+    def add_secrets(self, values: Iterable[str]) -> None:
+        """Redact these values in the trace and errors of this run."""
+        self.redactor.add(values)
+
+
+def new_run_id() -> str:
+    """Return a unique id that sorts by time."""
+    return f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{os.urandom(4).hex()}"

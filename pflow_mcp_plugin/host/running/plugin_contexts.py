@@ -1,0 +1,99 @@
+"""The context managers that plugins hold open while a workflow runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, ExitStack
+from types import TracebackType
+
+from pflow_mcp_plugin.contract import PflowError, Problem
+from pflow_mcp_plugin.host.interruption import end_if_interrupted
+from pflow_mcp_plugin.host.plugins import Plugin, Plugins
+from pflow_mcp_plugin.host.running.current_run import CurrentRun
+from pflow_mcp_plugin.host.workflow.findings import said
+
+_Context = AbstractContextManager[object]
+
+
+class RunContexts:
+    """Enters the contexts that plugins offer for a run in their order, and leaves them in reverse.
+
+    A plugin that fails to offer or to leave one is reported; the others are not affected.
+
+    Args:
+        run: The run; Ctrl-C cancels it before the contexts are left.
+        plugins: The plugins to ask.
+    """
+
+    def __init__(self, run: CurrentRun, plugins: Plugins) -> None:
+        self._run = run
+        self._plugins = plugins
+        self._entered: list[tuple[Plugin, _Context]] = []
+
+    def __enter__(self) -> None:
+        """Enter every context.
+
+        Raises:
+            PflowError: One could not be entered; those entered before have been left.
+        """
+        try:
+            for plugin, context in list(_offers(self._run, self._plugins)):
+                _enter(plugin, context)
+                self._entered.append((plugin, context))
+        except BaseException as error:
+            self._leave_all(error)
+            raise
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Leave every context, with the run's error if it failed."""
+        self._leave_all(error)
+
+    def _leave_all(self, error: BaseException | None) -> None:
+        failure = None if error is None else self._failure(error)
+        with ExitStack() as stack:  # each is left, even if leaving another one raises
+            for plugin, context in self._entered:
+                stack.callback(_leave, self._run, plugin, context, failure)
+        self._entered.clear()
+
+    def _failure(self, error: BaseException) -> PflowError:
+        if isinstance(error, PflowError):
+            return error
+        self._run.cancel()
+        return PflowError("The run was interrupted", kind="interrupted")
+
+
+def _offers(run: CurrentRun, plugins: Plugins) -> Iterator[tuple[Plugin, _Context]]:
+    for plugin, call in plugins.implementations("pflow_run_context"):
+        offer: _Context | None = None
+        with plugins.reporting(plugin, "could not take part in the run"):
+            offer = call(run)
+        if offer is not None:
+            yield plugin, offer
+
+
+def _enter(plugin: Plugin, context: _Context) -> None:
+    try:
+        context.__enter__()
+    except PflowError:
+        raise
+    except Exception as error:
+        message = f"Plugin {plugin.label} could not prepare the run: {said(error)}"
+        raise PflowError(message, details={"plugin": plugin.name}) from error
+
+
+def _leave(run: CurrentRun, plugin: Plugin, context: _Context, failure: PflowError | None) -> None:
+    try:
+        context.__exit__(type(failure) if failure else None, failure, None)
+    except Exception as error:  # noqa: BLE001  # the outcome of the run is decided by now
+        if error is failure:
+            return
+        end_if_interrupted(error)
+        message = f"Plugin {plugin.label} failed to clean up after the run: {said(error)}"
+        _report(run, message, plugin.name)
+
+
+def _report(run: CurrentRun, message: str, plugin: str) -> None:
+    text = run.redactor.text(message)
+    run.host.report(Problem(message=text, severity="warning", kind="execution", source=plugin))

@@ -1,0 +1,77 @@
+"""The values of a run that templates can read: inputs, and what nodes have written so far."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+
+from pflow_mcp_plugin.host.running.shared_store import is_reserved
+from pflow_mcp_plugin.host.workflow.templates import MissingValue, TemplateReference, follow, lone, parse_path
+from pflow_mcp_plugin.host.workflow.workflow_document import WorkflowDocument
+
+
+@attrs.frozen(eq=False, repr=False)
+class Values:
+    """The values of one run.
+
+    Attributes:
+        document: The workflow.
+        root: The root of the shared store.
+        written: What each node wrote when it last ran, by node id.
+    """
+
+    document: WorkflowDocument
+    root: dict[str, Any]
+    written: dict[str, dict[str, Any]] = attrs.field(factory=dict)
+
+    def lookup(self, reference: TemplateReference) -> Any:
+        """Return the value of a template.
+
+        Raises:
+            MissingValue: It has no value; names what is available.
+        """
+        name = reference.root
+        if name in self.root and not is_reserved(name):
+            return follow(self.root[name], reference.path[1:], name)
+        if name in self.written:
+            return follow(self.written[name], reference.path[1:], name)
+        raise MissingValue("", self.names())
+
+    def find(self, name: str) -> Any:
+        """Return the value of a mapped name: of a key of the root, else of a path.
+
+        Raises:
+            LookupError: It has no value.
+        """
+        if name in self.root:
+            return self.root[name]
+        path = parse_path(name)
+        if path is None:
+            raise MissingValue("", self.names())
+        return self.lookup(TemplateReference(name, path))
+
+    def names(self) -> list[str]:
+        """Return every name that a template can begin with at this point."""
+        return [*(name for name in self.root if not is_reserved(name)), *self.written]
+
+    def is_left_out(self, value: Any) -> bool:
+        """Return whether a param consists of an optional input that was not given."""
+        reference = lone(value)
+        if reference is None or len(reference.path) > 1:
+            return False
+        spec = self.document.inputs.get(reference.root)
+        return spec is not None and not spec.required and reference.root not in self.root
+
+    def is_absent(self, reference: TemplateReference) -> bool:
+        """Return whether a template names a value that a successful run may lack.
+
+        That is one of a node that the run did not reach, or that failed and was recovered from, or an
+        optional input that was not given.
+        """
+        name = reference.root
+        if name in self.root:
+            return False
+        if name in self.written:
+            return self.written[name].get("error") is not None and reference.path[1:] != ("error",)
+        return name in self.document.inputs or any(node.id == name for node in self.document.nodes)

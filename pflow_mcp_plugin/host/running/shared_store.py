@@ -1,0 +1,116 @@
+"""A node's view of the shared store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from typing import Any
+
+import attrs
+
+Fit = Callable[[str, Any], Any]
+"""Converts the value of a name to the type expected under that name."""
+
+_NOTHING = object()
+"""Marks a name that had no value."""
+
+
+def _as_it_is(_: str, value: Any) -> Any:
+    return value
+
+
+@attrs.define(eq=False, repr=False, slots=False)
+class NodeAwareSharedStore(MutableMapping[str, Any]):
+    """The shared store as one node sees it during one execution.
+
+    A node reads first what it has written itself, then the root of the store, then what it wrote when
+    it last ran. It reads and writes under its own names; mappings translate them.
+
+    Args:
+        shared: The root of the store.
+        input_mappings: The name to read from, by own name.
+        output_mappings: The name at the root to write to as well, by own name.
+        namespaced: Keep what is written out of the root, except under mapped names.
+        before: What the node wrote when it last ran.
+        lookup: Finds the value for a mapped name; raises LookupError. The root's keys by default.
+        fit: Converts a value read from the root to the type that the node expects.
+
+    Attributes:
+        written: What the node has written so far, under its own names.
+    """
+
+    _shared: MutableMapping[str, Any]
+    _inputs: Mapping[str, str] = attrs.field(alias="input_mappings", factory=dict)
+    _outputs: Mapping[str, str] = attrs.field(alias="output_mappings", factory=dict)
+    _namespaced: bool = attrs.field(default=False, kw_only=True)
+    _before: Mapping[str, Any] = attrs.field(factory=dict, kw_only=True)
+    _lookup: Callable[[str], Any] = attrs.field(kw_only=True)
+    _fit: Fit = attrs.field(default=_as_it_is, kw_only=True)
+    written: dict[str, Any] = attrs.field(init=False, factory=dict)
+    _former: dict[str, Any] = attrs.field(init=False, factory=dict)
+
+    @_lookup.default
+    def _key_of_root(self) -> Callable[[str], Any]:
+        return self._shared.__getitem__
+
+    def __getitem__(self, key: str) -> Any:
+        if key in self.written:
+            return self.written[key]
+        if key in self._inputs:
+            return self._fit(key, self._mapped(key))
+        return self._fit(key, self._shared[key]) if key in self._shared else self._before[key]
+
+    def _mapped(self, key: str) -> Any:
+        try:
+            return self._lookup(self._inputs[key])
+        except LookupError as error:
+            raise KeyError(key) from error
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        if is_reserved(key):
+            self._shared[key] = value
+            return
+        self.written[key] = value
+        if key in self._outputs or not self._namespaced:
+            name = self._outputs.get(key, key)
+            self._remember(name)
+            self._shared[name] = value
+
+    def __delitem__(self, key: str) -> None:
+        removed = self.written.pop(key, self) is not self
+        name = self._outputs.get(key, key)
+        shares = is_reserved(key) or key in self._outputs or not self._namespaced
+        if shares and name in self._shared:
+            self._remember(name)
+            del self._shared[name]
+        elif not removed:
+            raise KeyError(key)
+
+    def _remember(self, name: str) -> None:
+        if not is_reserved(name):
+            self._former.setdefault(name, self._shared.get(name, _NOTHING))
+
+    def take_back(self) -> None:
+        """Undo what the node has written and removed, before it is retried."""
+        self.written.clear()
+        for name, value in self._former.items():
+            if value is _NOTHING:
+                self._shared.pop(name, None)
+            else:
+                self._shared[name] = value
+        self._former.clear()
+
+    def __iter__(self) -> Iterator[str]:
+        names = dict.fromkeys([*self.written, *self._inputs, *self._shared, *self._before])
+        # A mapped name exists only if its source does.
+        return (name for name in names if name not in self._inputs or name in self)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({dict(self)!r})"
+
+
+def is_reserved(key: object) -> bool:
+    """Return whether a key is reserved for the host and plugins; every node sees those."""
+    return isinstance(key, str) and key.startswith("__") and key.endswith("__")

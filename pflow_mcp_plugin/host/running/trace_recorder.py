@@ -1,0 +1,206 @@
+"""The trace of a run: each step with its params, outputs and times, secrets redacted."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from pflow_mcp_plugin.contract import NodeRef, PflowError
+from pflow_mcp_plugin.redaction import Redactor
+from pflow_mcp_plugin.storage import write_atomic
+
+LONGEST_TEXT = 2_000
+"""Characters kept of one string."""
+LARGEST_STEP = 50_000
+"""Characters kept of the params, and of the outputs, of one step; approximate."""
+_DEEPEST = 20
+_LONGEST_NAME = 200
+
+
+@attrs.define(eq=False, repr=False)
+class Step:
+    """One execution of a node, while it runs and after; times are in milliseconds.
+
+    `offset` is the time from the start of the run to the start of the step.
+    """
+
+    node: NodeRef
+    offset: float = 0.0
+    began: float = attrs.field(factory=time.perf_counter)
+    milliseconds: float = 0.0
+    action: str | None = None
+    params: Any = None
+    outputs: Any = None
+    error: str | None = None
+    details: dict[str, Any] = attrs.field(factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON form."""
+        return {
+            "id": self.node.id,
+            "type": self.node.type,
+            "action": self.action,
+            "offset": self.offset,
+            "milliseconds": self.milliseconds,
+            "params": self.params,
+            "outputs": self.outputs,
+            "error": self.error,
+            "details": self.details,
+        }
+
+
+class Recorder:
+    """Records the steps of one run.
+
+    Args:
+        run_id: Names the trace file.
+        workflow: The workflow's name.
+        redactor: Redacts the run's secrets.
+    """
+
+    def __init__(self, run_id: str, workflow: str, redactor: Redactor) -> None:
+        self.steps: list[Step] = []
+        self._run_id = run_id
+        self._workflow = workflow
+        self._redactor = redactor
+        self._inputs: Any = {}
+        self._started = time.time()
+        self._began = time.perf_counter()
+
+    @property
+    def done(self) -> tuple[NodeRef, ...]:
+        """The nodes that succeeded, in the order in which they last did."""
+        ended = (step.node for step in reversed(self.steps) if step.error is None and step.action is not None)
+        distinct: dict[str, NodeRef] = {}
+        for node in ended:
+            distinct.setdefault(node.id, node)
+        return tuple(reversed(distinct.values()))
+
+    def given(self, inputs: Mapping[str, Any]) -> None:
+        """Record a copy of the inputs of the run."""
+        self._inputs = _copied(inputs)
+
+    def begin(self, node: NodeRef) -> Step:
+        """Begin a step; the caller sets its fields to any values and ends it."""
+        step = Step(node, offset=_since(self._began))
+        self.steps.append(step)
+        return step
+
+    def end(self, step: Step) -> None:
+        """End a step; its values are copied now, as later nodes may change them."""
+        step.milliseconds = _since(step.began)
+        step.params = self.excerpt(step.params)
+        step.outputs = self.excerpt(step.outputs)
+        step.error = self._redactor.text(step.error) if step.error else step.error
+
+    def annotate(self, node_id: str, details: Mapping[str, Any]) -> None:
+        """Add details to the latest step of a node."""
+        for step in reversed(self.steps):
+            if step.node.id == node_id:
+                step.details.update(self.excerpt(dict(details)))
+                return
+
+    def excerpt(self, value: Any) -> Any:
+        """Return a JSON value of bounded size that shows `value`, secrets redacted."""
+        return _Excerpt(self._redactor, LARGEST_STEP).of(value)
+
+    def write(self, folder: Path, error: PflowError | None) -> Path:
+        """Write the trace into `folder` and return its path.
+
+        Raises:
+            StoreError: It cannot be written.
+        """
+        path = folder / f"{self._run_id}.json"
+        # Redacted again as a whole: a secret may have become known after a step was recorded.
+        data = self._redactor.value(self._to_dict(error))
+        write_atomic(path, json.dumps(data, ensure_ascii=False, indent=1).encode("utf-8", "replace"))
+        return path
+
+    def _to_dict(self, error: PflowError | None) -> dict[str, Any]:
+        started = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(self._started))
+        return {
+            "run_id": self._run_id,
+            "workflow": self._workflow,
+            "started": f"{started}.{int(self._started % 1 * 1000):03d}Z",
+            "milliseconds": _since(self._began),
+            "success": error is None,
+            "error": self.excerpt(error.to_dict()) if error else None,
+            # Excerpted only now: redaction must come before shortening, and now every secret is known.
+            "inputs": self.excerpt(self._inputs),
+            "steps": [step.to_dict() for step in self.steps],
+        }
+
+
+class _Excerpt:
+    """Copies a value until its budget of characters is used up."""
+
+    def __init__(self, redactor: Redactor, budget: int) -> None:
+        self._redactor = redactor
+        self._left = budget
+
+    def of(self, value: Any, depth: int = 0) -> Any:
+        if value is None or isinstance(value, (bool, int)):
+            self._left -= 5
+            return value if isinstance(value, bool) or abs(value or 0) < 2**63 else self._text(_repr(value))
+        if isinstance(value, str):
+            return self._text(value)
+        if depth < _DEEPEST and isinstance(value, Mapping):
+            return self._mapping(value, depth)
+        if depth < _DEEPEST and isinstance(value, (list, tuple)):
+            return self._list(value, depth)
+        if isinstance(value, float) and value - value == 0:  # finite: JSON has no infinity or NaN
+            self._left -= 5
+            return value
+        return self._text(_repr(value))
+
+    def _text(self, text: str) -> str:
+        # Redacted before it is cut: half a secret would not be recognised.
+        shown = self._redactor.text(text)
+        kept = shown[: max(0, min(LONGEST_TEXT, self._left))]
+        self._left -= len(kept)
+        return kept if len(kept) == len(shown) else f"{kept}... ({len(text):,} characters)"
+
+    def _mapping(self, value: Mapping[Any, Any], depth: int) -> dict[str, Any]:
+        copy: dict[str, Any] = {}
+        for count, (key, item) in enumerate(value.items()):
+            if self._left <= 0:
+                copy["..."] = f"{len(value) - count:,} more keys"
+                break
+            name = self._redactor.text(key if isinstance(key, str) else _repr(key))[:_LONGEST_NAME]
+            self._left -= len(name)
+            copy[name] = self.of(item, depth + 1)
+        return copy
+
+    def _list(self, value: list[Any] | tuple[Any, ...], depth: int) -> list[Any]:
+        copy: list[Any] = []
+        for count, item in enumerate(value):
+            if self._left <= 0:
+                copy.append(f"... {len(value) - count:,} more items")
+                break
+            copy.append(self.of(item, depth + 1))
+        return copy
+
+
+def _copied(value: Any, depth: int = 0) -> Any:
+    """Copy the objects and lists, which nodes could change in place."""
+    if depth < _DEEPEST and isinstance(value, Mapping):
+        return {key: _copied(item, depth + 1) for key, item in value.items()}
+    if depth < _DEEPEST and isinstance(value, (list, tuple)):
+        return [_copied(item, depth + 1) for item in value]
+    return value
+
+
+def _repr(value: Any) -> str:
+    try:
+        return repr(value)
+    except Exception:  # noqa: BLE001  # a node's own object may raise anything; a trace must not fail because of it
+        return f"<{type(value).__name__}>"
+
+
+def _since(began: float) -> float:
+    return round((time.perf_counter() - began) * 1000, 3)

@@ -1,0 +1,304 @@
+"""Reads a workflow's JSON into a `WorkflowDocument` and reports its malformed parts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pflow_mcp_plugin.host.workflow.coercion import FRIENDLY, TypeMismatch, coerce, is_type
+from pflow_mcp_plugin.host.workflow.findings import Findings, at, did_you_mean, listing, shown
+from pflow_mcp_plugin.host.workflow.repetition import Batch, Retry, read_batch, read_retry
+from pflow_mcp_plugin.host.workflow.workflow_document import (
+    IR_VERSION,
+    EdgeSpec,
+    InputSpec,
+    NodeMapping,
+    NodeSpec,
+    OutputSpec,
+    WorkflowDocument,
+)
+
+T = TypeVar("T")
+
+SCHEMA_FILE = Path(__file__).with_name("workflow.schema.json")
+"""The JSON Schema of the format, for editors: it and this module accept the same workflows."""
+
+_KEYS = frozenset(
+    {
+        "$schema",
+        "ir_version",
+        "nodes",
+        "edges",
+        "start_node",
+        "inputs",
+        "outputs",
+        "mappings",
+        "enable_namespacing",
+        "template_resolution_mode",
+        "metadata",
+        "name",
+        "description",
+    }
+)
+NODE_KEYS = frozenset({"id", "type", "params", "purpose", "batch", "retry", "version"})
+EDGE_KEYS = frozenset({"from", "to", "action"})
+MAPPING_KEYS = frozenset({"input_mappings", "output_mappings"})
+INPUT_KEYS = frozenset({"type", "required", "default", "description", "stdin"})
+_TYPES = ("any", *FRIENDLY.values())
+_NAME = re.compile(r"\w[\w-]*")
+_DEEPEST = 100
+_CLOSE = 0.75
+"""The similarity to a known key from which a node's key counts as misspelt."""
+_WORDS: Mapping[type, tuple[str, str]] = {
+    dict: ("an object", "Write {...}"),
+    list: ("a list", "Write [...]"),
+    str: ("a string", 'Write "..."'),
+    bool: ("true or false", "Write true or false, without quotes"),
+}
+"""The expected type in words, and how to write it."""
+
+
+def read_document(workflow: Any, findings: Findings) -> WorkflowDocument:
+    """Return the well-formed parts of a workflow; problems go to `findings`.
+
+    Args:
+        workflow: Any JSON value, in normal form.
+        findings: Collects the problems of structure.
+    """
+    reader = _Reader(findings)
+    if not reader.expect(workflow, dict, "$") or not _shallow_enough(workflow, findings):
+        return WorkflowDocument()
+    reader.check_keys(workflow)
+    reader.check_version(workflow)
+    return WorkflowDocument(
+        nodes=reader.nodes(workflow),
+        edges=reader.edges(workflow),
+        start=reader.get(workflow, "start_node", str, "$", "") or "",
+        inputs=reader.inputs(workflow),
+        outputs=reader.outputs(workflow),
+        mappings=reader.mappings(workflow),
+        namespaced=reader.get(workflow, "enable_namespacing", bool, "$", True),
+        permissive=reader.permissive(workflow),
+    )
+
+
+def _shallow_enough(workflow: Any, findings: Findings) -> bool:
+    """Check the depth level by level, without recursion: everything after this may recurse."""
+    level = [workflow]
+    for _ in range(_DEEPEST):
+        level = [item for value in level for item in _children(value)]
+        if not level:
+            return True
+    findings.error("$", f"The workflow is nested deeper than {_DEEPEST} levels", "Flatten it")
+    return False
+
+
+def _children(value: Any) -> list[Any]:
+    items = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return [item for item in items if isinstance(item, (dict, list))]
+
+
+class _Reader:
+    """Reads one section after another; each method reports what it leaves out."""
+
+    def __init__(self, findings: Findings) -> None:
+        self.findings = findings
+
+    def expect(self, value: Any, kind: type, path: str) -> bool:
+        """Return whether a value has the JSON type; report it if not."""
+        if isinstance(value, kind):
+            return True
+        expected, step = _WORDS[kind]
+        self.findings.error(path, f"Expected {expected}, found {shown(value)}", step)
+        return False
+
+    def get(self, holder: Mapping[str, Any], key: str, kind: type[T], path: str, default: T) -> T:
+        """Return an optional member, `default` when it is absent, null or of another type."""
+        value = holder.get(key)
+        if value is None or not self.expect(value, kind, at(path, key)):
+            return default
+        return value  # type: ignore[no-any-return]  # `expect` has just checked it
+
+    def check_keys(self, workflow: Mapping[str, Any]) -> None:
+        for key in workflow:
+            if not isinstance(key, str):
+                self.findings.error("$", f"The key {key!r} is not a string", "Put it in quotes")
+            elif key not in _KEYS:
+                hint = did_you_mean(key, _KEYS, "Put your own keys under metadata")
+                self.findings.warning(at("$", key), f"Unknown key {key}", hint)
+
+    def check_members(self, item: Mapping[str, Any], known: frozenset[str], path: str) -> None:
+        """Warn about unknown keys."""
+        for key in item:
+            if key not in known:
+                hint = did_you_mean(str(key), known, f"The keys are {listing(sorted(known))}")
+                self.findings.warning(at(path, str(key)), f"Unknown key {key}", hint)
+
+    def check_spelling(self, node: Mapping[str, Any], path: str) -> None:
+        """Warn about misspelt keys of a node; others are the user's own, such as `types` next to `type`."""
+        for key in (key for key in node if key not in NODE_KEYS):
+            known = [ours for ours in NODE_KEYS if ours not in node or not str(key).startswith(ours)]
+            hint = did_you_mean(str(key), known, cutoff=_CLOSE)
+            if hint:
+                self.findings.warning(at(path, str(key)), f"Unknown key {key}", hint)
+
+    def check_version(self, workflow: Mapping[str, Any]) -> None:
+        version = self.get(workflow, "ir_version", str, "$", IR_VERSION)
+        major = version.partition(".")[0]
+        if not (major.isdecimal() and int(major[:9]) <= int(IR_VERSION.partition(".")[0])):
+            message = f"ir_version {version} is not supported, {IR_VERSION} is"
+            self.findings.error("$.ir_version", message, "Upgrade pflow, or write the workflow for it")
+
+    def permissive(self, workflow: Mapping[str, Any]) -> bool:
+        mode = self.get(workflow, "template_resolution_mode", str, "$", "strict")
+        if mode not in ("strict", "permissive"):
+            path = "$.template_resolution_mode"
+            hint = did_you_mean(mode, ("strict", "permissive"), "Use strict or permissive")
+            self.findings.error(path, f"Unknown template resolution mode {mode}", hint)
+        return mode == "permissive"
+
+    def nodes(self, workflow: Mapping[str, Any]) -> tuple[NodeSpec, ...]:
+        items = self.get(workflow, "nodes", list, "$", [])
+        if not items and workflow.get("nodes") in (None, []):
+            self.findings.error("$.nodes", "The workflow has no nodes", "Add at least one node")
+        read = (self.node(index, item) for index, item in enumerate(items))
+        return tuple(node for node in read if node)
+
+    def node(self, index: int, item: Any) -> NodeSpec | None:
+        path = f"$.nodes[{index}]"
+        if not self.expect(item, dict, path):
+            return None
+        self.check_spelling(item, path)
+        named = self.name_at(item, "id", path)
+        typed = self.name_at(item, "type", path) if "id" in item or "type" in item else ""
+        params = self.get(item, "params", dict, path, {})
+        batch, retry = self.repetition(item, path)
+        if not named:
+            return None
+        # A bad id or type has been reported; the node stays, for edges and templates that name it.
+        self.is_name(named, f"{path}.id", "node id")
+        return NodeSpec(index=index, id=named, type=typed, params=params, raw=item, batch=batch, retry=retry)
+
+    def repetition(self, item: Mapping[str, Any], path: str) -> tuple[Batch | None, Retry | None]:
+        """Return the batch and the retry of a node; a batch has its own retries, for each item."""
+        batch = read_batch(item.get("batch"), f"{path}.batch", self.findings)
+        retry = read_retry(item.get("retry"), f"{path}.retry", self.findings)
+        if batch and retry:
+            message = "A batch is not retried as a whole"
+            self.findings.error(f"{path}.retry", message, "Set max_retries and retry_wait in batch")
+        return batch, retry
+
+    def name_at(self, item: Mapping[str, Any], key: str, path: str) -> str:
+        """Return a required member that must be a non-empty string, or ""."""
+        if key not in item:
+            self.findings.error(path, f"{key} is missing", f"Add {key}")
+        elif self.expect(item[key], str, at(path, key)):
+            if not item[key]:
+                self.findings.error(at(path, key), f"{key} is empty", f"Fill in {key}")
+            return str(item[key])
+        return ""
+
+    def is_name(self, name: str, path: str, what: str) -> bool:
+        """Return whether a name is valid; report one that templates cannot name or that is reserved."""
+        if name.startswith("__") and name.endswith("__"):
+            self.findings.error(path, f"The {what} {name} is reserved", "Drop the double underscores")
+        elif not _NAME.fullmatch(name):
+            self.findings.error(
+                path, f"The {what} {name!r} may hold letters, digits, _ and - only", "Rename it"
+            )
+        else:
+            return True
+        return False
+
+    def edges(self, workflow: Mapping[str, Any]) -> tuple[EdgeSpec, ...]:
+        items = self.get(workflow, "edges", list, "$", [])
+        read = (self.edge(index, item) for index, item in enumerate(items))
+        return tuple(edge for edge in read if edge)
+
+    def edge(self, index: int, item: Any) -> EdgeSpec | None:
+        path = f"$.edges[{index}]"
+        if not self.expect(item, dict, path):
+            return None
+        self.check_members(item, EDGE_KEYS, path)
+        source, target = self.name_at(item, "from", path), self.name_at(item, "to", path)
+        action = self.get(item, "action", str, path, "default") or "default"
+        return (
+            EdgeSpec(index=index, source=source, target=target, action=action) if source and target else None
+        )
+
+    def inputs(self, workflow: Mapping[str, Any]) -> dict[str, InputSpec]:
+        items = self.get(workflow, "inputs", dict, "$", {})
+        read = (self.input(name, item) for name, item in items.items())
+        inputs = {spec.name: spec for spec in read if spec}
+        streams = [name for name, spec in inputs.items() if spec.stdin]
+        for name in streams[1:]:
+            message = f"Only one input can take stdin; {streams[0]} does"
+            self.findings.error(f"{inputs[name].path}.stdin", message, "Remove stdin from one")
+        return inputs
+
+    def input(self, name: str, item: Any) -> InputSpec | None:
+        path = at("$.inputs", str(name))
+        if not self.is_name(str(name), path, "input name") or not self.expect(item, dict, path):
+            return None
+        self.check_members(item, INPUT_KEYS, path)
+        kind = self.get(item, "type", str, path, "any")
+        if not is_type(kind):
+            hint = did_you_mean(kind, _TYPES, f"Use one of {', '.join(_TYPES)}")
+            self.findings.error(f"{path}.type", f"Unknown type {kind}", hint)
+            kind = "any"
+        spec = InputSpec(
+            name=name,
+            type=kind,
+            required=self.get(item, "required", bool, path, "default" not in item),
+            default=item.get("default"),
+            has_default="default" in item,
+            description=self.get(item, "description", str, path, ""),
+            stdin=self.get(item, "stdin", bool, path, False),
+        )
+        self.check_default(spec)
+        return spec
+
+    def check_default(self, spec: InputSpec) -> None:
+        if not spec.has_default or spec.default is None:
+            return
+        try:
+            coerce(spec.default, spec.field)
+        except TypeMismatch as error:
+            message = f"The default of input {spec.name} must be {error.expected}, got {error.given}"
+            self.findings.error(f"{spec.path}.default", message, "Write one, or change the type")
+
+    def outputs(self, workflow: Mapping[str, Any]) -> dict[str, OutputSpec]:
+        items = self.get(workflow, "outputs", dict, "$", {})
+        read = (self.output(str(name), item) for name, item in items.items())
+        return {spec.name: spec for spec in read if spec}
+
+    def output(self, name: str, item: Any) -> OutputSpec | None:
+        path = at("$.outputs", name)
+        if isinstance(item, str):
+            return OutputSpec(name=name, source=item, path=path)
+        if not isinstance(item, dict):
+            message = f"Expected a template or an object with a source, found {shown(item)}"
+            self.findings.error(path, message, 'Write "${node.key}"')
+            return None
+        source = self.name_at(item, "source", path)
+        return OutputSpec(name=name, source=source, path=f"{path}.source") if source else None
+
+    def mappings(self, workflow: Mapping[str, Any]) -> dict[str, NodeMapping]:
+        items = self.get(workflow, "mappings", dict, "$", {})
+        return {str(node): self.mapping(at("$.mappings", str(node)), item) for node, item in items.items()}
+
+    def mapping(self, path: str, item: Any) -> NodeMapping:
+        if not self.expect(item, dict, path):
+            return NodeMapping()
+        self.check_members(item, MAPPING_KEYS, path)
+        return NodeMapping(
+            inputs=self.names(item, "input_mappings", path),
+            outputs=self.names(item, "output_mappings", path),
+        )
+
+    def names(self, item: Mapping[str, Any], key: str, path: str) -> dict[str, str]:
+        pairs = self.get(item, key, dict, path, {})
+        where = at(path, key)
+        return {own: other for own, other in pairs.items() if self.expect(other, str, at(where, str(own)))}

@@ -1,0 +1,139 @@
+"""Declarations of the values inside a value, for template paths that continue into it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import attrs
+
+from pflow_mcp_plugin.contract import Field
+from pflow_mcp_plugin.host.workflow.coercion import type_name
+from pflow_mcp_plugin.host.workflow.templates import has_template
+
+_EMPTY = frozenset({"int", "float", "bool", "None"})
+"""Types of values without members; a string is not one, as it may hold JSON."""
+_HOPS = 32
+_COMPOSED = ("$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "if", "dependentSchemas")
+"""A schema with one of these may have more than its own `properties`."""
+_DEFINITIONS = ("$defs", "definitions")
+_NAMES: Mapping[type, str] = {
+    bool: "bool",
+    int: "int",
+    float: "float",
+    str: "str",
+    list: "list",
+    dict: "dict",
+    type(None): "None",
+}
+
+
+@attrs.frozen(kw_only=True)
+class Misstep:
+    """A step of a path that the declaration does not have.
+
+    Attributes:
+        step: The step.
+        within: The declaration that lacks it.
+        known: The names that it has; empty if the value has no members.
+        certain: Whether the declaration excludes the step; else it only does not name it.
+    """
+
+    step: str
+    within: Field
+    known: tuple[str, ...] = ()
+    certain: bool = True
+
+
+def inside(field: Field, path: Sequence[str | int]) -> Field | Misstep | None:
+    """Return the declaration of the value at a path inside a value; None if it is unknown."""
+    for step in path:
+        found = _member(field, step)
+        if not isinstance(found, Field):
+            return found
+        field = found
+    return field
+
+
+def _member(field: Field, step: str | int) -> Field | Misstep | None:
+    types = {type_name(name) for name in field.types}
+    if types <= _EMPTY:
+        return Misstep(step=str(step), within=field)
+    schema = _resolved(field.schema)
+    if "str" in types or not isinstance(schema, Mapping) or any(key in schema for key in _COMPOSED):
+        return None
+    if isinstance(step, str):
+        return _property(field, schema, step)
+    return (
+        None if "prefixItems" in schema else _described(f"{field.key}[{step}]", schema.get("items"), schema)
+    )
+
+
+def _property(field: Field, schema: Mapping[str, Any], name: str) -> Field | Misstep | None:
+    properties, others = schema.get("properties"), schema.get("additionalProperties")
+    if not isinstance(properties, Mapping) or not properties or schema.get("patternProperties"):
+        return None
+    if name in properties or others:
+        return _described(name, properties.get(name, others), schema)
+    known = tuple(str(key) for key in properties)
+    return Misstep(step=name, within=field, known=known, certain=others is False)
+
+
+def _described(key: str, schema: Any, around: Mapping[str, Any]) -> Field | None:
+    found = _resolved(_carrying(schema, around))
+    if not isinstance(found, Mapping):
+        return None
+    stated = found.get("type")
+    names = [name for name in (stated if isinstance(stated, list) else [stated]) if isinstance(name, str)]
+    kind = "any" if found.get("nullable") else " | ".join(names) or "any"
+    return Field(key=key, type=kind, schema=found)
+
+
+def _resolved(schema: Any) -> Any:
+    """Follow references to a schema's own definitions, and choices between one schema and null."""
+    for _ in range(_HOPS):
+        if not isinstance(schema, Mapping):
+            break
+        choices = schema.get("anyOf") or schema.get("oneOf")
+        if "$ref" in schema:
+            target = _definition(schema, schema["$ref"])
+        elif isinstance(choices, list) and "properties" not in schema:
+            some = [choice for choice in choices if choice != {"type": "null"}]
+            target = some[0] if len(some) == 1 else None
+        else:
+            break
+        if not isinstance(target, Mapping):
+            break
+        schema = _carrying(target, schema)
+    return schema
+
+
+def _definition(schema: Mapping[str, Any], reference: object) -> Any:
+    table, _, name = str(reference).removeprefix("#/").partition("/")
+    definitions = schema.get(table) if table in _DEFINITIONS else None
+    return definitions.get(name) if isinstance(definitions, Mapping) else None
+
+
+def _carrying(schema: Any, around: Mapping[str, Any]) -> Any:
+    """Return a part of a schema with the definitions of the schema around it."""
+    if not isinstance(schema, Mapping):
+        return schema
+    return {**{key: around[key] for key in _DEFINITIONS if key in around}, **schema}
+
+
+def item_of(items: Field | None, name: str) -> Field:
+    """Return the declaration of each item of a declared list, named `name`."""
+    found = inside(items, [0]) if items else None
+    return attrs.evolve(found, key=name) if isinstance(found, Field) else Field(key=name)
+
+
+def item_among(items: Sequence[Any], name: str) -> Field:
+    """Return the declaration of each item of a literal list, named `name`."""
+    if not items or any(isinstance(item, str) and has_template(item) for item in items):
+        return Field(key=name)
+    types = dict.fromkeys(_NAMES.get(type(item), "any") for item in items)
+    schema = None
+    if [*types] == ["dict"]:
+        keys: dict[str, Any] = {str(key): {} for item in items for key in item}
+        schema = {"properties": keys, "additionalProperties": False}
+    return Field(key=name, type=" | ".join(types), schema=schema)

@@ -1,0 +1,119 @@
+"""Checks that every template names a value that exists when it is needed."""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from typing import Any, Literal
+
+import attrs
+
+from pflow_mcp_plugin.contract import Entry, Field
+from pflow_mcp_plugin.host.workflow.findings import Findings, did_you_mean, listing
+from pflow_mcp_plugin.host.workflow.nested_declarations import Misstep, inside
+from pflow_mcp_plugin.host.workflow.scope import Scope, output_field
+from pflow_mcp_plugin.host.workflow.templates import Malformed, TemplateReference, references
+
+_SLIP = 0.85
+"""The similarity to a declared name from which a name counts as misspelt where others may exist too."""
+
+
+@attrs.frozen
+class _Unnamed:
+    """An undeclared name; `is_open` says whether others may exist (None: unknown)."""
+
+    name: str
+    declared: tuple[str, ...]
+    is_open: bool | None
+
+    @property
+    def is_slip(self) -> bool:
+        return bool(did_you_mean(self.name, self.declared, cutoff=_SLIP))
+
+
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class ReferenceCheck:
+    """Checks the templates of one place.
+
+    Attributes:
+        scope: The values that they can refer to.
+        node_ids: Every node of the workflow.
+        user: The place, for messages: `node fetch`, `output summary`.
+        severity: `warning` where templates without a value are left as text.
+        findings: Collects the problems.
+    """
+
+    scope: Scope
+    node_ids: Container[str]
+    user: str
+    severity: Literal["error", "warning"]
+    findings: Findings
+
+    def check(self, value: Any, path: str) -> None:
+        """Check every template in the value at `path`."""
+        for where, part in references(value, path):
+            if isinstance(part, Malformed):
+                message = f"{part.text} in {self.user} is not a template"
+                self._add(where, message, "Write ${name.key}, or $${ for a literal ${")
+            else:
+                self.check_reference(part, where)
+
+    def check_reference(self, reference: TemplateReference, path: str) -> None:
+        """Check one template at `path`."""
+        root = reference.root
+        if root in self.scope.roots:
+            self._check_inside(reference, self.scope.roots[root], 1, path)
+        elif root in self.scope.earlier:
+            self._check_output(reference, self.scope.earlier[root], path)
+        elif root in self.node_ids:
+            message = f"{reference.text} names node {root}, which does not run before {self.user}"
+            self._add(path, message, "Refer to an earlier node, or add an edge")
+        elif not self.scope.uncertain:
+            message = f"{reference.text} in {self.user} names an unknown value"
+            known = (*self.scope.roots, *self.scope.earlier)
+            self._add_unnamed(_Unnamed(root, known, self.scope.open), path, message, self._nearest(root))
+
+    def _nearest(self, root: str) -> str:
+        holders = self.scope.holders(root)
+        if holders:
+            return f"Did you mean ${{{holders[-1]}.{root}}}?"
+        known = [*self.scope.roots, *self.scope.earlier]
+        step = f"It can name {listing(known)}" if known else f"Declare {root} under inputs"
+        return did_you_mean(root, known, f"{step}; write $${{ for a literal ${{")
+
+    def _check_output(self, reference: TemplateReference, entry: Entry | None, path: str) -> None:
+        if entry is None or len(reference.path) == 1:
+            return
+        key = str(reference.path[1])
+        field = output_field(entry, key)
+        if field:
+            self._check_inside(reference, field, 2, path)
+            return
+        outputs = tuple(known.key for known in entry.interface.outputs)
+        unnamed = _Unnamed(key, outputs, entry.interface.open_outputs)
+        lacks = "has" if unnamed.is_open is False else "declares"
+        message = f"{reference.text}: node {reference.root} ({entry.node}) {lacks} no output {key}"
+        hint = did_you_mean(key, outputs, f"It has {listing(outputs)}")
+        self._add_unnamed(unnamed, path, message, hint)
+
+    def _check_inside(self, reference: TemplateReference, field: Field, used: int, path: str) -> None:
+        found = inside(field, reference.path[used:])
+        if not isinstance(found, Misstep):
+            return
+        key, step = found.within.key, found.step
+        if not found.known:
+            message = f"{reference.text}: {key} is {found.within.type} and has no members"
+            self._add(path, message, "Refer to it as a whole")
+            return
+        message = f"{reference.text}: the schema of {key} names no {step}"
+        severity = self.severity if found.certain else "warning"
+        hint = did_you_mean(step, found.known, f"It names {listing(found.known)}")
+        self.findings.add(path, message, hint, severity=severity)
+
+    def _add_unnamed(self, unnamed: _Unnamed, path: str, message: str, suggestion: str) -> None:
+        if unnamed.is_open is False:
+            self._add(path, message, suggestion)
+        elif unnamed.is_open is None or unnamed.is_slip:
+            self.findings.warning(path, message, suggestion)
+
+    def _add(self, path: str, message: str, suggestion: str) -> None:
+        self.findings.add(path, message, suggestion, severity=self.severity)

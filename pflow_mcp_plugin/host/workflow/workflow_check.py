@@ -1,0 +1,306 @@
+"""Checks a workflow: reports every problem at once, before anything runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import attrs
+
+from pflow_mcp_plugin.contract import Entry, Field, Problem
+from pflow_mcp_plugin.host.workflow.coercion import TypeMismatch, coerce, depends_on_text, may_become
+from pflow_mcp_plugin.host.workflow.document_reader import read_document
+from pflow_mcp_plugin.host.workflow.findings import Findings, at, did_you_mean, listing
+from pflow_mcp_plugin.host.workflow.graph import Graph, NodeSet
+from pflow_mcp_plugin.host.workflow.nested_declarations import item_among, item_of
+from pflow_mcp_plugin.host.workflow.normal_form import normalise
+from pflow_mcp_plugin.host.workflow.reference_check import ReferenceCheck
+from pflow_mcp_plugin.host.workflow.repetition import ITEMS, Batch
+from pflow_mcp_plugin.host.workflow.route_check import RouteCheck
+from pflow_mcp_plugin.host.workflow.scope import Scope, Scopes, effective_entry, output_field
+from pflow_mcp_plugin.host.workflow.templates import TemplateReference, has_template, lone, parse_path
+from pflow_mcp_plugin.host.workflow.unused_inputs import check_inputs_are_used, reads
+from pflow_mcp_plugin.host.workflow.workflow_document import NodeSpec, WorkflowDocument
+
+
+class NodeTypes(Protocol):
+    """The part of the registry that a check uses."""
+
+    def find(self, node_type: str) -> Entry | None:
+        """Return the entry of a node type or alias, None if it is unknown."""
+        ...
+
+    def missing(self, node_type: str) -> Problem:
+        """Explain why a node type is unknown."""
+        ...
+
+    def upgrade(self, node: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """Return a workflow node rewritten from an older shape, or None."""
+        ...
+
+
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Checked:
+    """A workflow that was read and checked.
+
+    Attributes:
+        document: Its well-formed parts, in normal form.
+        entries: The entry of each node type it uses, None for an unknown one.
+        graph: Its edges.
+        problems: All errors and warnings, in the order of the workflow's parts.
+    """
+
+    document: WorkflowDocument
+    entries: Mapping[str, Entry | None]
+    graph: Graph
+    problems: tuple[Problem, ...]
+
+
+def check_workflow(workflow: Any, types: NodeTypes, given: frozenset[str] | None = None) -> Checked:
+    """Read and check a workflow.
+
+    Args:
+        workflow: Any JSON value; it is not changed.
+        types: The registry.
+        given: The names of the inputs of a run; None when the workflow is checked without a run.
+    """
+    findings = Findings()
+    document = read_document(normalise(workflow, types.upgrade), findings)
+    graph = Graph.of(document)
+    entries = {node.type: types.find(node.type) if node.type else None for node in document.nodes}
+    _Check(document, graph, entries, types, given, findings).run()
+    problems = tuple(dict.fromkeys(findings.problems))
+    return Checked(document=document, entries=entries, graph=graph, problems=problems)
+
+
+@attrs.define(eq=False, repr=False)
+class _Check:
+    document: WorkflowDocument
+    graph: Graph
+    entries: Mapping[str, Entry | None]
+    types: NodeTypes
+    given: frozenset[str] | None
+    findings: Findings
+    nodes: dict[str, NodeSpec] = attrs.field(init=False, factory=dict)
+    scopes: Scopes = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        # Of two nodes with the same id the first counts; the second is reported.
+        for node in self.document.nodes:
+            self.nodes.setdefault(node.id, node)
+        extra = frozenset() if self.document.namespaced else self.given or frozenset()
+        self.scopes = Scopes(self.document, self.nodes, self.entries, extra)
+
+    def run(self) -> None:
+        self.check_ids()
+        for node in self.document.nodes:
+            self.check_node(node)
+        self.routes.run()
+        self.check_mappings()
+        self.check_outputs()
+        check_inputs_are_used(self.document, self.entries, self.findings)
+
+    @property
+    def routes(self) -> RouteCheck:
+        return RouteCheck(
+            document=self.document,
+            graph=self.graph,
+            nodes=self.nodes,
+            entries=self.entries,
+            findings=self.findings,
+        )
+
+    @property
+    def lenient(self) -> bool:
+        """Whether a run could still put anything at the root of the shared store."""
+        return self.given is None and not self.document.namespaced
+
+    def earlier(self, node_id: str) -> NodeSet:
+        """Return the nodes that a node can refer to."""
+        # An unreachable node is reported as such; its templates may name any other node.
+        is_reached = node_id in self.graph.reachable
+        return self.graph.before(node_id) if is_reached else self.graph.others(node_id)
+
+    def scope(self, node_id: str) -> Scope:
+        return self.scopes.after(self.earlier(node_id))
+
+    def inner_scope(self, node: NodeSpec) -> Scope:
+        """Return what a node can refer to, the item of its batch included."""
+        earlier = self.earlier(node.id)
+        scope = self.scopes.after(earlier)
+        if node.batch is None:
+            return scope
+        items, name = node.batch.items, node.batch.name
+        reference = lone(items)
+        listed = scope.declared(reference) if reference else None
+        item = item_among(items, name) if isinstance(items, list) else item_of(listed, name)
+        return self.scopes.after(earlier, {name: item})
+
+    def reference_check(self, scope: Scope, user: str) -> ReferenceCheck:
+        return ReferenceCheck(
+            scope=scope,
+            node_ids=self.nodes,
+            user=user,
+            severity="warning" if self.document.permissive else "error",
+            findings=self.findings,
+        )
+
+    def check_ids(self) -> None:
+        for node in self.document.nodes:
+            first = self.nodes[node.id]
+            if first is not node:
+                self.findings.error(
+                    f"{node.path}.id", f"Node id {node.id} is already used by {first.path}", "Rename one"
+                )
+            if self.document.namespaced and node.id in self.document.inputs:
+                message = f"Node id {node.id} is also the name of an input"
+                self.findings.error(
+                    f"{node.path}.id", message, "Rename one, so that templates can distinguish them"
+                )
+
+    def check_batch(self, node: NodeSpec, batch: Batch) -> None:
+        checker = self.reference_check(self.scope(node.id), f"node {node.id}")
+        checker.check(batch.items, f"{batch.path}.items")
+        self.check_declared(node, ITEMS, batch.items, f"{batch.path}.items", self.scope(node.id))
+        if batch.name in self.document.inputs or batch.name in self.nodes:
+            taken = "an input" if batch.name in self.document.inputs else "a node"
+            message = f"The item's name {batch.name} is also the name of {taken}"
+            self.findings.error(f"{batch.path}.as", message, "Choose another name")
+
+    def check_node(self, node: NodeSpec) -> None:
+        if node.batch:
+            self.check_batch(node, node.batch)
+        scope = self.inner_scope(node)
+        entry = self.entries[node.type]
+        if entry is None and node.type:
+            missing = self.types.missing(node.type)
+            self.findings.problems.append(attrs.evolve(missing, path=f"{node.path}.type"))
+        if entry is not None:
+            self.check_retries(node, entry)
+            self.check_params(node, entry, scope)
+            self.check_taken(node, entry, scope)
+            self.check_required(node, entry, scope)
+        checker = self.reference_check(scope, f"node {node.id}")
+        for key, value in node.params.items():
+            checker.check(value, at(f"{node.path}.params", str(key)))
+
+    def check_retries(self, node: NodeSpec, entry: Entry) -> None:
+        retry = node.batch.retry if node.batch else node.retry
+        if retry is None or not retry.max or entry.retryable or entry.purity == "flow_safe":
+            return
+        path = f"{node.path}.batch.max_retries" if node.batch else f"{node.path}.retry"
+        message = f"Node {node.id} ({node.type}) is never retried: that could do harm"
+        step = "Remove it" if node.batch else "Remove it, or route its failure back to it with an edge"
+        self.findings.warning(path, message, step)
+
+    def check_params(self, node: NodeSpec, entry: Entry, scope: Scope) -> None:
+        fields = {field.key: field for field in entry.interface.params}
+        for key, value in node.params.items():
+            path = at(f"{node.path}.params", str(key))
+            if str(key).startswith("__"):
+                self.findings.error(path, f"Parameter {key} of node {node.id} is reserved", "Remove it")
+            elif key in fields:
+                self.check_constant(node, fields[key], value, path)
+                self.check_declared(node, fields[key], value, path, scope)
+            elif not entry.interface.open:
+                hint = did_you_mean(str(key), fields, f"It takes {listing(fields)}")
+                self.findings.error(path, f"Node {node.id} ({node.type}) has no parameter {key}", hint)
+
+    def check_constant(self, node: NodeSpec, field: Field, value: Any, path: str) -> None:
+        if has_template(value):
+            return
+        try:
+            coerce(value, field)
+        except TypeMismatch as error:
+            message = f"Parameter {field.key} of node {node.id} must be {error.expected}, got {error.given}"
+            step = f"Write one, or give {field.key} a template whose value is one"
+            self.findings.error(path, message, step)
+
+    def check_declared(self, node: NodeSpec, wanted: Field, value: Any, path: str, scope: Scope) -> None:
+        """Check a value that consists of a template against the declaration of what the template names."""
+        reference = lone(value)
+        given = scope.declared(reference) if reference else None
+        if reference is None or given is None:
+            return
+        spec = self.document.inputs.get(reference.root)
+        own = spec if spec and spec.field == given else None
+        message = (
+            f"{wanted.key} of node {node.id} must be {wanted.type}, but {reference.text} is {given.type}"
+        )
+        if not may_become(given, wanted):
+            # An input always has its declared type; a node may really return another type.
+            report = self.findings.error if own else self.findings.warning
+            report(path, message, "Refer to a value of that type")
+        elif own and depends_on_text(given, wanted):
+            self.findings.warning(path, message, f"Declare the input {own.name} as {wanted.type}")
+
+    def check_taken(self, node: NodeSpec, entry: Entry, scope: Scope) -> None:
+        """Check inputs that a node reads by its own names, or by mapped ones, against its params."""
+        sources = {**{key: key for key in entry.interface.inputs}, **self.document.mapping(node.id).inputs}
+        for wanted in entry.interface.params:
+            spec = self.document.inputs.get(sources.get(wanted.key, ""))
+            if spec is None or wanted.key in node.params or scope.roots[spec.name] != spec.field:
+                continue
+            if not may_become(spec.field, wanted) or depends_on_text(spec.field, wanted):
+                needs = f"{wanted.key} of node {node.id} must be {wanted.type}"
+                message = f"{needs}, but input {spec.name} is {spec.type}"
+                self.findings.warning(spec.path, message, f"Declare it as {wanted.type}")
+
+    def check_required(self, node: NodeSpec, entry: Entry, scope: Scope) -> None:
+        if not isinstance(node.raw.get("params"), Mapping | None):
+            return  # malformed, so its intended content is unknown
+        there = (node.params, self.document.mapping(node.id).inputs, scope.roots)
+        for field in entry.interface.params:
+            is_needed = field.required and not field.has_default and not scope.uncertain
+            if not is_needed or any(field.key in names for names in there):
+                continue
+            self.findings.add(
+                f"{node.path}.params",
+                f"Node {node.id} ({node.type}) needs parameter {field.key}",
+                f"Set it in params, or declare an input {field.key}",
+                severity="warning" if self.lenient or scope.open else "error",
+            )
+
+    def check_mappings(self) -> None:
+        for node_id in self.document.mappings:
+            path = at("$.mappings", node_id)
+            if node_id not in self.nodes:
+                self.routes.unknown_node(path, f"Mapping of unknown node {node_id}", node_id)
+                continue
+            self.check_input_mappings(self.nodes[node_id], f"{path}.input_mappings")
+            self.check_output_mappings(self.nodes[node_id], f"{path}.output_mappings")
+
+    def check_input_mappings(self, node: NodeSpec, path: str) -> None:
+        entry = self.entries[node.type]
+        scope = self.inner_scope(node)
+        checker = self.reference_check(scope, f"node {node.id}")
+        if self.lenient:
+            checker = attrs.evolve(checker, severity="warning")
+        known = reads(entry) if entry else set()
+        for key, source in self.document.mapping(node.id).inputs.items():
+            where = at(path, key)
+            if entry and not entry.interface.open and key not in known:
+                hint = did_you_mean(key, known, f"It reads {listing(sorted(known))}")
+                self.findings.warning(where, f"Node {node.id} ({node.type}) reads no {key}", hint)
+            if source not in scope.roots:
+                spelled = TemplateReference(source, parse_path(source) or (source,))
+                checker.check_reference(spelled, where)
+
+    def check_output_mappings(self, node: NodeSpec, path: str) -> None:
+        entry = effective_entry(node, self.entries)
+        for key, target in self.document.mapping(node.id).outputs.items():
+            where = at(path, key)
+            if target.startswith("__") or not target:
+                self.findings.error(where, f"The name {target!r} is reserved", "Choose another name")
+            if entry and not entry.interface.open_outputs and not output_field(entry, key):
+                outputs = [field.key for field in entry.interface.outputs]
+                hint = did_you_mean(key, outputs, f"It has {listing(outputs)}")
+                self.findings.warning(where, f"Node {node.id} ({node.type}) has no output {key}", hint)
+
+    def check_outputs(self) -> None:
+        scope = self.scopes.after(self.graph.reachable)
+        for output in self.document.outputs.values():
+            if not has_template(output.source):
+                hint = f"Write ${{{output.source}}}" if parse_path(output.source) else "Write ${node.key}"
+                self.findings.error(output.path, f"Output {output.name} names no value", hint)
+            self.reference_check(scope, f"output {output.name}").check(output.source, output.path)

@@ -1,0 +1,108 @@
+"""Loads a workflow from JSON text."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+from pflow_mcp_plugin.contract import PflowError
+from pflow_mcp_plugin.host.workflow.findings import Findings, at, refusal, shown
+
+_LONGEST = 4_000
+"""Digits of a whole number; Python reads a few more."""
+
+
+def load_workflow(text: str, origin: str) -> dict[str, Any]:
+    """Return the workflow in `text`.
+
+    Args:
+        text: The whole file; a byte order mark is skipped.
+        origin: The file's name, for messages.
+
+    Raises:
+        PflowError: It is not JSON (line and column are named), not an object, or holds objects
+            with duplicate keys (each is named).
+    """
+    repeated = _RepeatedKeys()
+    try:
+        value = json.loads(
+            text.removeprefix("\ufeff"),
+            parse_constant=_number,
+            parse_float=_number,
+            parse_int=_whole,
+            object_pairs_hook=repeated.join,
+        )
+        findings = repeated.findings(value)
+    except json.JSONDecodeError as error:
+        raise _not_json(origin, error) from error
+    except ValueError as error:
+        raise PflowError(f"{origin}: {error}", details={"file": origin}, kind="validation") from error
+    except RecursionError as error:
+        raise PflowError(f"{origin}: nested too deep", details={"file": origin}, kind="validation") from error
+    if not isinstance(value, dict):
+        message = f"{origin}: a workflow is a JSON object, this is {shown(value)}"
+        raise PflowError(message, details={"file": origin}, kind="validation")
+    if findings.problems:
+        raise refusal(origin, findings.problems)
+    return value
+
+
+class _RepeatedKeys:
+    """Finds duplicate keys of an object, of which all but one value would be lost."""
+
+    def __init__(self) -> None:
+        self._found: list[tuple[dict[str, Any], list[str]]] = []
+
+    def join(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        """Return an object from its members; used as `object_pairs_hook`."""
+        members = dict(pairs)
+        if len(members) < len(pairs):
+            counts = Counter(key for key, _ in pairs)
+            self._found.append((members, [key for key, count in counts.items() if count > 1]))
+        return members
+
+    def findings(self, value: Any) -> Findings:
+        """Return a problem for each, with its JSON path."""
+        findings = Findings()
+        places = {id(item): path for path, item in _objects(value, "$")} if self._found else {}
+        for members, keys in self._found:
+            path = places.get(id(members), "")  # empty if the object itself was replaced by a duplicate
+            for key in keys if path else ():
+                findings.error(at(path, key), f"Duplicate key {key} in {path}", "Remove one")
+        return findings
+
+
+def _objects(value: Any, path: str) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, dict):
+        yield path, value
+        for key, item in value.items():
+            yield from _objects(item, at(path, key))
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from _objects(item, f"{path}[{index}]")
+
+
+def _whole(text: str) -> int:
+    if len(text) <= _LONGEST:
+        return int(text)
+    message = f"a whole number of {len(text.removeprefix('-')):,} digits is too large"
+    raise ValueError(message)
+
+
+def _number(text: str) -> float:
+    number = float(text)
+    if math.isfinite(number):
+        return number
+    message = f"{text} is too large a number" if text[-1].isdigit() else f"{text} is not a JSON value"
+    raise ValueError(message)
+
+
+def _not_json(origin: str, error: json.JSONDecodeError) -> PflowError:
+    details = {"file": origin, "line": error.lineno, "column": error.colno}
+    message = f"{origin} is not valid JSON: {error.msg} at line {error.lineno}, column {error.colno}"
+    return PflowError(
+        message, details=details, suggestions=(f"Fix line {error.lineno} of {origin}",), kind="validation"
+    )

@@ -1,0 +1,136 @@
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import SimpleNamespace
+
+import pytest
+
+
+def ask(**params):
+    return {
+        "nodes": [{"id": "ask", "type": "llm", "params": {"prompt": "Hi ${who}", **params}}],
+        "inputs": {"who": {}},
+    }
+
+
+@pytest.fixture
+def parrot(pflow_home, monkeypatch):
+    """A model of the real library that answers with what it was asked."""
+    monkeypatch.setenv("LLM_USER_PATH", str(pflow_home / "llm"))
+    monkeypatch.delenv("PARROT_KEY", raising=False)
+    llm = pytest.importorskip("llm", reason="the extra [llm] is not installed")
+
+    class Parrot(llm.KeyModel):
+        model_id = "parrot"
+        needs_key = "parrot"
+        key_env_var = "PARROT_KEY"
+        supports_schema = True
+
+        class Options(llm.Options):
+            temperature: float | None = None
+
+        def execute(self, prompt, stream, response, conversation, key):
+            response.set_usage(input=2, output=3)
+            said = {"said": prompt.prompt, "system": prompt.system, "heat": prompt.options.temperature}
+            yield json.dumps(said) if prompt.schema else f"{prompt.prompt}! ({key})"
+
+    class Plugin:
+        @llm.hookimpl
+        def register_models(self, register):
+            register(Parrot())
+
+    plugin = Plugin()
+    llm.get_models()  # loads the library's own plugins
+    llm.pm.register(plugin)
+    yield
+    llm.pm.unregister(plugin)
+
+
+def test_a_model_answers_with_the_key_from_the_settings(bench, parrot):
+    bench.host.settings.set("PARROT_KEY", "swordfish")
+    outcome = bench.run(ask(model="parrot"), who="Ann")
+    assert outcome.outputs == {
+        "response": "Hi Ann! (swordfish)",
+        "model": "parrot",
+        "usage": {"input": 2, "output": 3},
+    }
+    assert "swordfish" not in outcome.trace_path.read_text()
+
+
+def test_with_a_schema_the_answer_is_a_value(bench, parrot):
+    bench.host.settings.set("PARROT_KEY", "swordfish")
+    params = {"model": "parrot", "schema": {"type": "object"}, "system": "Be brief", "temperature": 1}
+    response = bench.run(ask(**params), who="Ann").outputs["response"]
+    assert response == {"said": "Hi Ann", "system": "Be brief", "heat": 1.0}
+
+
+def test_options_that_the_model_does_not_take_are_named(bench, parrot):
+    bench.host.settings.set("PARROT_KEY", "swordfish")
+    error = bench.run(ask(model="parrot", options={"colour": "red"}), who="Ann").error
+    assert "The model parrot does not accept this: colour: Extra inputs are not permitted" in error.message
+    assert error.suggestions == ("See: llm models --options",)
+
+
+@pytest.fixture
+def provider(bench, pflow_home, monkeypatch):
+    """A model of the real library behind an address; a provider there turns every question away."""
+    monkeypatch.setenv("LLM_USER_PATH", str(pflow_home / "llm"))
+    pytest.importorskip("llm", reason="the extra [llm] is not installed")
+    asked = []
+
+    class Busy(BaseHTTPRequestHandler):
+        def do_POST(self):
+            asked.append(self.path)
+            self.send_response(429)
+            self.send_header("Retry-After", "0")
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, *_):
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Busy)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    table = {"model_id": "there", "model_name": "x", "api_base": f"http://127.0.0.1:{server.server_port}"}
+    (pflow_home / "llm").mkdir()
+    (pflow_home / "llm" / "extra-openai-models.yaml").write_text(json.dumps([table]))
+    yield SimpleNamespace(server=server, asked=asked)
+    server.shutdown()
+    server.server_close()
+
+
+def test_a_question_that_was_turned_away_is_asked_again(bench, provider):
+    workflow = ask(model="there")
+    bench.run(workflow, who="Ann")
+    once = len(provider.asked)  # the provider's own library may try a few times by itself
+    workflow["nodes"][0]["retry"] = {"max": 2, "wait": 0}
+    error = bench.run(workflow, who="Ann").error
+    assert len(provider.asked) == 4 * once
+    assert (error.action, error.details["status"], error.retry_after) == ("rate_limited", 429, 0)
+
+
+def test_a_model_that_is_not_reached_may_be_asked_again(bench, provider):
+    provider.server.shutdown()
+    provider.server.server_close()
+    error = bench.run(ask(model="there"), who="Ann").error
+    assert "could not be reached" in error.message
+    assert (error.kind, error.retryable) == ("connection", True)
+
+
+def test_a_missing_model_or_key_is_told(bench, parrot):
+    missing = bench.run(ask(model="nobody"), who="Ann")
+    assert "Unknown model nobody" in missing.error.message
+    assert missing.exit_code == 2
+    assert "No key found" in bench.run(ask(model="parrot"), who="Ann").error.message
+
+
+@pytest.mark.skipif(importlib.util.find_spec("llm") is not None, reason="the extra [llm] is installed")
+def test_without_the_library_it_says_what_to_install(bench):
+    error = bench.run(ask(), who="Ann").error
+    assert "The library llm is not installed" in error.message
+    assert "[llm]" in error.suggestions[0]
+    assert "llm" not in sys.modules

@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+import pytest
+
+from pflow_mcp_plugin.contract import PflowError
+from pflow_mcp_plugin.host.workflow import load_workflow
+
+
+def test_a_workflow_is_read_with_or_without_a_byte_order_mark():
+    assert load_workflow('\ufeff{"nodes": []}', "wf.json") == {"nodes": []}
+
+
+def test_a_syntax_error_names_file_line_and_column():
+    with pytest.raises(PflowError) as caught:
+        load_workflow('{\n  "nodes": [,]\n}', "wf.json")
+    assert caught.value.message.startswith("wf.json is not valid JSON: Expecting value at line 2, column 13")
+    assert caught.value.details == {"file": "wf.json", "line": 2, "column": 13}
+    assert caught.value.kind == "validation"
+
+
+@pytest.mark.parametrize(
+    "text", ["[]", "3", "null", '{"a": NaN}', '{"a": -1e999}', "[" * 100_000, "", '{"a": ' + "9" * 5000 + "}"]
+)
+def test_what_is_no_workflow_is_refused_by_name(text):
+    with pytest.raises(PflowError, match=r"wf\.json"):
+        load_workflow(text, "wf.json")
+
+
+def test_every_key_that_stands_twice_is_named_with_its_place():
+    text = """{
+        "nodes": [
+            {"id": "a", "params": {"x": 1}, "params": {"x": 2}, "id": "a"},
+            {"id": "b", "params": {"deep": [{"k": 1, "k": 1, "k": 1}]}}
+        ],
+        "nodes": [
+            {"id": "a", "params": {"x": 1}, "params": {"x": 2}, "id": "a"},
+            {"id": "b", "params": {"deep": [{"k": 1, "k": 1, "k": 1}]}}
+        ]
+    }"""
+    with pytest.raises(PflowError) as caught:
+        load_workflow(text, "wf.json")
+    assert {problem.path for problem in caught.value.problems} == {
+        "$.nodes",
+        "$.nodes[0].params",
+        "$.nodes[0].id",
+        "$.nodes[1].params.deep[0].k",
+    }
+    assert caught.value.kind == "validation"
+
+
+def test_one_key_that_stands_twice_is_told_in_the_message():
+    with pytest.raises(PflowError, match=r"wf\.json: \$\.nodes: Duplicate key nodes in \$"):
+        load_workflow('{"nodes": [1], "nodes": [1]}', "wf.json")
+
+
+def test_equal_objects_in_two_places_are_no_repetition():
+    assert load_workflow('{"a": {"k": 1}, "b": {"k": 1}}', "wf.json") == {"a": {"k": 1}, "b": {"k": 1}}
+
+
+def test_a_number_too_long_is_told_in_plain_words():
+    with pytest.raises(PflowError, match="a whole number of 5,000 digits is too large"):
+        load_workflow('{"a": -' + "9" * 5000 + "}", "wf.json")
