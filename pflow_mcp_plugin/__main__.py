@@ -53,7 +53,7 @@ def program() -> int:
 
 
 def _flush() -> None:
-    from pflow_mcp_plugin.host.streams import silence
+    from pflow_mcp_plugin.host.standard_streams import silence
 
     for stream in (sys.stdout, sys.stderr):
         try:
@@ -67,7 +67,7 @@ def _flush() -> None:
 def _end_after(seconds: float, code: int) -> None:
     import threading
 
-    from pflow_mcp_plugin.host.streams import write
+    from pflow_mcp_plugin.host.standard_streams import write
 
     time.sleep(seconds)
     others = [thread for thread in threading.enumerate() if thread is not threading.main_thread()]

@@ -3,6 +3,6 @@
 from pflow_mcp_plugin.script import Script
 """
 
-from pflow_mcp_plugin.host.script import Script
+from pflow_mcp_plugin.host.python_workflow import Script
 
 __all__ = ["Script"]

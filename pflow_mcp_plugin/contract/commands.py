@@ -8,8 +8,8 @@ from typing import Any, Protocol
 
 import attrs
 
-from pflow_mcp_plugin.contract.checks import flag, is_a, items, text, valid_name
 from pflow_mcp_plugin.contract.problems import PflowError
+from pflow_mcp_plugin.contract.validators import flag, is_a, items, text, valid_name
 
 _WORD = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 _LOAD = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")

@@ -10,8 +10,8 @@ from typing import Any, Literal, Protocol
 
 import attrs
 
-from pflow_mcp_plugin.contract.checks import each, flag, is_a, items, one_of, text, valid_name
 from pflow_mcp_plugin.contract.problems import Problem
+from pflow_mcp_plugin.contract.validators import each, flag, is_a, items, one_of, text, valid_name
 
 _ALWAYS_SHOWN = (
     "class_name",

@@ -15,9 +15,9 @@ from typing import Any
 import attrs
 import pluggy
 
-from pflow_mcp_plugin.contract.checks import each, flag, is_a, items, text, valid_name
 from pflow_mcp_plugin.contract.entries import Entry
 from pflow_mcp_plugin.contract.problems import PflowError, Problem
+from pflow_mcp_plugin.contract.validators import each, flag, is_a, items, text, valid_name
 
 API: tuple[int, int] = (1, 0)
 """Major and minor version of the contract in this package; see `docs/plugins.md`, "Versions"."""

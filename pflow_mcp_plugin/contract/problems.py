@@ -7,7 +7,7 @@ from typing import Literal
 
 import attrs
 
-from pflow_mcp_plugin.contract.checks import one_of, text
+from pflow_mcp_plugin.contract.validators import one_of, text
 
 Kind = Literal["usage", "config", "validation", "not_found", "connection", "execution", "interrupted"]
 """The `error.type` of the JSON envelope."""

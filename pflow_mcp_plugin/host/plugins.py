@@ -18,14 +18,14 @@ import pluggy
 
 from pflow_mcp_plugin.contract import ENTRY_POINT_GROUP, Host, PflowError, Problem
 from pflow_mcp_plugin.host.entrypoints import Distribution, EntryPoint, entry_points
-from pflow_mcp_plugin.host.hooks import create_manager, uncalled_hooks
+from pflow_mcp_plugin.host.hook_matching import create_manager, uncalled_hooks
 from pflow_mcp_plugin.host.interruption import end_if_interrupted
 
 DISABLE_VARIABLE = "PFLOW_DISABLE_PLUGINS"
 _PACKAGE = __name__.partition(".")[0]
 _OWN = (
-    ("pflow-nodes", f"{__package__}.builtin"),
-    ("pflow-commands", f"{__package__}.cli.builtin"),
+    ("pflow-nodes", f"{__package__}.builtin_nodes"),
+    ("pflow-commands", f"{__package__}.cli.builtin_commands"),
 )
 
 

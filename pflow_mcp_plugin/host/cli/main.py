@@ -10,11 +10,11 @@ import click
 import pluggy
 
 from pflow_mcp_plugin.contract import PflowError, Report
-from pflow_mcp_plugin.host.app import open_host
+from pflow_mcp_plugin.host.cli.command_tree import PROGRAM, build_cli
 from pflow_mcp_plugin.host.cli.output import Output, wants_json
-from pflow_mcp_plugin.host.cli.tree import PROGRAM, build_cli
+from pflow_mcp_plugin.host.embedded_host import open_host
 from pflow_mcp_plugin.host.interruption import interrupts_kept
-from pflow_mcp_plugin.host.streams import is_of_output, lost, prepare_streams
+from pflow_mcp_plugin.host.standard_streams import is_of_output, lost, prepare_streams
 
 
 def main(argv: Sequence[str] | None = None, manager: pluggy.PluginManager | None = None) -> int:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pflow_mcp_plugin.contract import PflowError, Problem, Report
-from pflow_mcp_plugin.host.streams import write
+from pflow_mcp_plugin.host.standard_streams import write
 
 SCHEMA = 1
 """Version of the JSON envelope."""

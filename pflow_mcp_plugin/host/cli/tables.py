@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from pflow_mcp_plugin.host.streams import plain
+from pflow_mcp_plugin.host.standard_streams import plain
 
 
 def table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -12,7 +12,7 @@ import pytest
 from pflow_mcp_plugin.contract import Command, NodeSource, PflowError, Problem, Report, hookimpl
 from pflow_mcp_plugin.host.cli.main import main
 from pflow_mcp_plugin.host.cli.output import to_json
-from pflow_mcp_plugin.host.hooks import create_manager
+from pflow_mcp_plugin.host.hook_matching import create_manager
 
 PROGRAM = (sys.executable, "-m", "pflow_mcp_plugin")
 

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from pflow_mcp_plugin.contract import hookimpl
-from pflow_mcp_plugin.host.hooks import create_manager
+from pflow_mcp_plugin.host.hook_matching import create_manager
 from pflow_mcp_plugin.host.plugins import Plugins
 
 GOOD = """

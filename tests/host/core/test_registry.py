@@ -16,7 +16,7 @@ from pflow_mcp_plugin.contract import (
     Sketch,
     hookimpl,
 )
-from pflow_mcp_plugin.host.cli.registry import describe_entry
+from pflow_mcp_plugin.host.cli.registry_commands import describe_entry
 from pflow_mcp_plugin.host.registry.index import open_index
 from pflow_mcp_plugin.host.registry.outdated import is_installed
 

@@ -10,12 +10,12 @@ from typing import Any
 import click
 
 from pflow_mcp_plugin.contract import Outcome, PflowError, Problem, Report
-from pflow_mcp_plugin.host.app import EmbeddedHost
-from pflow_mcp_plugin.host.cli.inputs import parse_inputs, piped_inputs
-from pflow_mcp_plugin.host.cli.options import json_option
+from pflow_mcp_plugin.host.cli.command_line_inputs import parse_inputs, piped_inputs
+from pflow_mcp_plugin.host.cli.json_option import json_option
 from pflow_mcp_plugin.host.cli.output import counted, problem_lines, to_json
-from pflow_mcp_plugin.host.library import is_name
+from pflow_mcp_plugin.host.embedded_host import EmbeddedHost
 from pflow_mcp_plugin.host.workflow import load_workflow
+from pflow_mcp_plugin.host.workflow_library import is_name
 
 
 @click.command()

@@ -12,15 +12,15 @@ import pluggy
 
 from pflow_mcp_plugin.contract import Host, Paths, Problem
 from pflow_mcp_plugin.host.plugins import Plugins
-from pflow_mcp_plugin.host.streams import write
+from pflow_mcp_plugin.host.standard_streams import write
 from pflow_mcp_plugin.storage import default_paths
 
 if TYPE_CHECKING:
-    from pflow_mcp_plugin.host.library import WorkflowLibrary
     from pflow_mcp_plugin.host.registry.lookup import NodeRegistry
     from pflow_mcp_plugin.host.running import WorkflowRunner
-    from pflow_mcp_plugin.host.settings import StoredSettings
-    from pflow_mcp_plugin.host.traces import TraceFiles
+    from pflow_mcp_plugin.host.stored_settings import StoredSettings
+    from pflow_mcp_plugin.host.trace_files import TraceFiles
+    from pflow_mcp_plugin.host.workflow_library import WorkflowLibrary
 
 
 class EmbeddedHost(Host):
@@ -64,21 +64,21 @@ class EmbeddedHost(Host):
     @cached_property
     def settings(self) -> StoredSettings:
         """What the user keeps with pflow."""
-        from pflow_mcp_plugin.host.settings import StoredSettings
+        from pflow_mcp_plugin.host.stored_settings import StoredSettings
 
         return StoredSettings(self.paths.config / "settings.json")
 
     @cached_property
     def library(self) -> WorkflowLibrary:
         """Saved workflows."""
-        from pflow_mcp_plugin.host.library import WorkflowLibrary
+        from pflow_mcp_plugin.host.workflow_library import WorkflowLibrary
 
         return WorkflowLibrary(self.paths.data / "workflows")
 
     @cached_property
     def traces(self) -> TraceFiles:
         """What earlier runs recorded."""
-        from pflow_mcp_plugin.host.traces import TraceFiles
+        from pflow_mcp_plugin.host.trace_files import TraceFiles
 
         return TraceFiles(self.paths.state / "traces")
 

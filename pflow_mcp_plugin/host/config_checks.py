@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pflow_mcp_plugin.contract import PflowError, Problem
-from pflow_mcp_plugin.host.app import EmbeddedHost
+from pflow_mcp_plugin.host.embedded_host import EmbeddedHost
 from pflow_mcp_plugin.host.entrypoints import entry_points
 from pflow_mcp_plugin.host.plugins import is_own_script, own_distribution
 from pflow_mcp_plugin.host.registry.saved import SavedEntries
-from pflow_mcp_plugin.host.settings import StoredSettings
+from pflow_mcp_plugin.host.stored_settings import StoredSettings
 
 _SCRIPT = "pflow"
 

@@ -57,9 +57,9 @@ class StoredSettings(Settings):
         data = self.store.read()
         if key not in self._in_keyring(data):
             return self._values(data).get(key)
-        from pflow_mcp_plugin.host import keychain
+        from pflow_mcp_plugin.host import system_keyring
 
-        return keychain.read(key)
+        return system_keyring.read(key)
 
     def set(self, key: str, value: str, *, keyring: bool = False) -> None:
         """Keep a value, in the file or in the keyring.
@@ -71,9 +71,9 @@ class StoredSettings(Settings):
             message = f"{key!r} is no key: letters, digits, _ . and -, not beginning with a digit"
             raise PflowError(message, kind="usage")
         if keyring:
-            from pflow_mcp_plugin.host import keychain
+            from pflow_mcp_plugin.host import system_keyring
 
-            keychain.write(key, value)
+            system_keyring.write(key, value)
         else:
             self._forget_in_keyring(key)
 
@@ -108,9 +108,9 @@ class StoredSettings(Settings):
         """Remove a value from the keyring if it is there, and return where it was kept."""
         place = self.names().get(key)
         if place == "keyring":
-            from pflow_mcp_plugin.host import keychain
+            from pflow_mcp_plugin.host import system_keyring
 
-            keychain.remove(key)
+            system_keyring.remove(key)
         return place
 
     def _values(self, data: dict[str, Any]) -> dict[str, str]:

@@ -9,12 +9,12 @@ from typing import Any
 import click
 
 from pflow_mcp_plugin.contract import PflowError, Report
-from pflow_mcp_plugin.host.app import EmbeddedHost
-from pflow_mcp_plugin.host.cli.options import json_option
+from pflow_mcp_plugin.host.cli.json_option import json_option
 from pflow_mcp_plugin.host.cli.output import to_json
 from pflow_mcp_plugin.host.cli.tables import table
-from pflow_mcp_plugin.host.streams import plain
-from pflow_mcp_plugin.host.traces import LATEST
+from pflow_mcp_plugin.host.embedded_host import EmbeddedHost
+from pflow_mcp_plugin.host.standard_streams import plain
+from pflow_mcp_plugin.host.trace_files import LATEST
 from pflow_mcp_plugin.storage import write_output
 
 _HEADERS = ("RUN", "WORKFLOW", "STARTED", "STEPS", "MILLISECONDS", "RESULT")
@@ -61,7 +61,7 @@ def show(host: EmbeddedHost, run: str) -> Report:
 @click.pass_obj
 def view(host: EmbeddedHost, run: str, output: Path | None) -> Report:
     """Write the trace of RUN, which is an id or `latest`, as an HTML page for any browser."""
-    from pflow_mcp_plugin.host.showing.timeline import trace_page
+    from pflow_mcp_plugin.host.rendering.timeline import trace_page
 
     path = host.traces.find(run)
     target = output or Path(f"trace-{path.stem}.html")

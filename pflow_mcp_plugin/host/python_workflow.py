@@ -19,7 +19,7 @@ import attrs
 import pocketflow  # type: ignore[import-untyped]
 
 from pflow_mcp_plugin.contract import Entry, Interface, Outcome, PflowError, Problem
-from pflow_mcp_plugin.host.app import EmbeddedHost, open_host
+from pflow_mcp_plugin.host.embedded_host import EmbeddedHost, open_host
 from pflow_mcp_plugin.host.workflow import Compiled, PlannedNode, compile_workflow
 
 
@@ -93,10 +93,10 @@ class Script:
         Returns:
             The exit code that `pflow run` would end with.
         """
-        from pflow_mcp_plugin.host.cli.inputs import parse_inputs, piped_inputs
+        from pflow_mcp_plugin.host.cli.command_line_inputs import parse_inputs, piped_inputs
         from pflow_mcp_plugin.host.cli.output import Output, to_json
-        from pflow_mcp_plugin.host.cli.run import outcome_report
-        from pflow_mcp_plugin.host.streams import prepare_streams
+        from pflow_mcp_plugin.host.cli.run_commands import outcome_report
+        from pflow_mcp_plugin.host.standard_streams import prepare_streams
 
         prepare_streams()
         output = Output(as_json=False)

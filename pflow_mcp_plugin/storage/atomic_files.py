@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
 
-from pflow_mcp_plugin.storage.failures import StoreError
+from pflow_mcp_plugin.storage.file_errors import StoreError
 
 LOCK_WAIT = 30.0
 """Seconds that a writer waits for the others; no turn is kept, so that one of many may wait long."""

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from pflow_mcp_plugin.contract import Problem
-from pflow_mcp_plugin.storage.failures import CorruptFile, StoreError
-from pflow_mcp_plugin.storage.files import locked, read_bytes, set_aside, write_atomic
+from pflow_mcp_plugin.storage.atomic_files import locked, read_bytes, set_aside, write_atomic
+from pflow_mcp_plugin.storage.file_errors import CorruptFile, StoreError
 
 
 class JsonStore:

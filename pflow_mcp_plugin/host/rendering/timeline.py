@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from html import escape
 from typing import Any
 
-from pflow_mcp_plugin.host.showing.page import page
+from pflow_mcp_plugin.host.rendering.html_page import page
 
 _TICKS = 4
 _STYLE = """

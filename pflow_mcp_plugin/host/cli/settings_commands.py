@@ -7,9 +7,9 @@ import sys
 import click
 
 from pflow_mcp_plugin.contract import PflowError, Report
-from pflow_mcp_plugin.host.app import EmbeddedHost
-from pflow_mcp_plugin.host.cli.options import json_option
+from pflow_mcp_plugin.host.cli.json_option import json_option
 from pflow_mcp_plugin.host.cli.tables import table
+from pflow_mcp_plugin.host.embedded_host import EmbeddedHost
 from pflow_mcp_plugin.redaction import mask
 
 

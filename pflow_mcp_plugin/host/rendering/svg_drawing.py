@@ -7,7 +7,7 @@ from html import escape
 
 import attrs
 
-from pflow_mcp_plugin.host.showing.page import page
+from pflow_mcp_plugin.host.rendering.html_page import page
 from pflow_mcp_plugin.host.workflow.document import Document, NodeSpec
 from pflow_mcp_plugin.host.workflow.graph import Graph
 

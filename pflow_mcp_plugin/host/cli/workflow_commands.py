@@ -9,11 +9,11 @@ from typing import Any
 import click
 
 from pflow_mcp_plugin.contract import PflowError, Problem, Report
-from pflow_mcp_plugin.host.app import EmbeddedHost
-from pflow_mcp_plugin.host.cli.options import json_option
+from pflow_mcp_plugin.host.cli.json_option import json_option
 from pflow_mcp_plugin.host.cli.output import problem_lines, to_json
-from pflow_mcp_plugin.host.cli.run import find_workflow, read_workflow
+from pflow_mcp_plugin.host.cli.run_commands import find_workflow, read_workflow
 from pflow_mcp_plugin.host.cli.tables import table
+from pflow_mcp_plugin.host.embedded_host import EmbeddedHost
 from pflow_mcp_plugin.host.workflow import normalise
 from pflow_mcp_plugin.host.workflow.document import Document
 from pflow_mcp_plugin.host.workflow.findings import Findings, did_you_mean, errors_in, listing, refusal
@@ -88,8 +88,8 @@ def delete(host: EmbeddedHost, name: str) -> Report:
 @click.pass_obj
 def graph(host: EmbeddedHost, workflow: str, html: Path | None) -> Report:
     """Print WORKFLOW, a JSON file or the name of a saved workflow, as a Mermaid flowchart."""
-    from pflow_mcp_plugin.host.showing.drawing import graph_page
-    from pflow_mcp_plugin.host.showing.mermaid import mermaid
+    from pflow_mcp_plugin.host.rendering.mermaid import mermaid
+    from pflow_mcp_plugin.host.rendering.svg_drawing import graph_page
 
     document = read_sound_document(host, workflow)
     edges = Graph.of(document)
@@ -115,7 +115,7 @@ def export_python(host: EmbeddedHost, workflow: str, output: Path | None) -> Rep
 
     The program needs no package but this one.
     """
-    from pflow_mcp_plugin.host.showing.script import python_script
+    from pflow_mcp_plugin.host.rendering.python_export import python_script
 
     raw: Mapping[str, Any] = find_workflow(host, workflow)
     compiled = host.runner.compile(raw, Path(workflow).stem)

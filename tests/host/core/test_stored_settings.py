@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from pflow_mcp_plugin.host.settings import StoredSettings
+from pflow_mcp_plugin.host.stored_settings import StoredSettings
 from pflow_mcp_plugin.storage import CorruptFile
 
 

@@ -16,9 +16,9 @@ import attrs
 import click
 
 from pflow_mcp_plugin.contract import Command, PflowError, Problem, Report
-from pflow_mcp_plugin.host.app import EmbeddedHost
+from pflow_mcp_plugin.host.embedded_host import EmbeddedHost
 from pflow_mcp_plugin.host.plugins import Plugin, PluginFailed, Plugins, door, own_distribution
-from pflow_mcp_plugin.host.streams import is_of_output
+from pflow_mcp_plugin.host.standard_streams import is_of_output
 
 PROGRAM = "pflow"
 _ROOT_HELP = "Run workflows, and manage the nodes that they are made of."

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import click
 
 from pflow_mcp_plugin.contract import Entry, Field, PflowError, Report
-from pflow_mcp_plugin.host.app import EmbeddedHost
-from pflow_mcp_plugin.host.cli.inputs import parse_inputs
-from pflow_mcp_plugin.host.cli.options import json_option
+from pflow_mcp_plugin.host.cli.command_line_inputs import parse_inputs
+from pflow_mcp_plugin.host.cli.json_option import json_option
 from pflow_mcp_plugin.host.cli.output import counted, problem_lines, to_json
 from pflow_mcp_plugin.host.cli.tables import table
+from pflow_mcp_plugin.host.embedded_host import EmbeddedHost
 from pflow_mcp_plugin.host.registry.index import Row
 
 _PATHS = 100
@@ -134,8 +134,8 @@ def run_node(host: EmbeddedHost, node: str, params: Mapping[str, str]) -> Report
     Raises:
         PflowError: There is no such node, or the params do not fit; nothing has run.
     """
-    from pflow_mcp_plugin.host.cli.params import read_params
-    from pflow_mcp_plugin.host.cli.structure import structure
+    from pflow_mcp_plugin.host.cli.node_params import read_params
+    from pflow_mcp_plugin.host.cli.value_structure import structure
 
     entry = host.registry.get(node)
     workflow = {"nodes": [{"id": entry.node, "type": entry.node, "params": read_params(entry, params)}]}

@@ -8,9 +8,9 @@ from typing import Any
 import click
 
 from pflow_mcp_plugin.contract import Report
-from pflow_mcp_plugin.host.app import EmbeddedHost
-from pflow_mcp_plugin.host.cli.options import json_option
-from pflow_mcp_plugin.host.cli.tree import Leaf, build_cli, leaves
+from pflow_mcp_plugin.host.cli.command_tree import Leaf, build_cli, leaves
+from pflow_mcp_plugin.host.cli.json_option import json_option
+from pflow_mcp_plugin.host.embedded_host import EmbeddedHost
 from pflow_mcp_plugin.host.plugins import Plugin
 
 
