@@ -1,4 +1,4 @@
-"""Workflows written in Python; what `pflow workflow export-python` writes imports this, and it stays.
+"""Workflows written in Python; programs from `pflow workflow export-python` import this stable module.
 
 from pflow_mcp_plugin.script import Script
 """

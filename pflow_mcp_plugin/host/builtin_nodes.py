@@ -1,4 +1,4 @@
-"""The host's own nodes as a plugin: they come through the same hook as everybody's."""
+"""The host's own nodes as a plugin, registered through the same hook as any other plugin's."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def pflow_register_nodes(host: Host) -> Iterable[NodeSource]:
 
 @hookimpl
 def pflow_run_context(run: Run) -> AbstractContextManager[object] | None:
-    """End what `shell` nodes started when the run ends, also when it is interrupted."""
+    """Terminate the processes that `shell` nodes started when the run ends or is interrupted."""
     if not any(node.entry.node == "shell" for node in run.workflow.nodes):
         return None
     from pflow_mcp_plugin.host.nodes.processes import RESOURCE, Processes

@@ -1,4 +1,4 @@
-"""What `config check` finds in the host's own files and its installation."""
+"""The host's part of `config check`: its own files and its installation."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SCRIPT = "pflow"
 
 
 def check_own_config(host: EmbeddedHost) -> list[Problem]:
-    """Return every problem of the settings, the saved registry and the installed scripts."""
+    """Return every problem in the settings, the saved registry and the installed scripts."""
     paths = host.paths
     found = StoredSettings(paths.config / "settings.json").check()
     saved = SavedEntries(paths.data / "registry.json", found.append, host.registry.plugin_origin)
@@ -34,7 +34,7 @@ def _script_clashes() -> Iterator[Problem]:
             other = f"{script.distribution.name} {script.distribution.version}"
             yield Problem(
                 message=f"{other} and {mine.name} {mine.version} both install a script `{_SCRIPT}`",
-                suggestion=f"Use an environment of its own, or start this one as `{mine.name}`",
+                suggestion=f"Install them in separate environments, or start this one as `{mine.name}`",
                 severity="warning",
                 kind="config",
                 source=script.distribution.name,

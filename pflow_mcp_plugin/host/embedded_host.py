@@ -24,15 +24,15 @@ if TYPE_CHECKING:
 
 
 class EmbeddedHost(Host):
-    """A pflow core of its own; what hangs on it is made when it is first asked for.
+    """A complete small pflow core; its parts are created on first use.
 
     Args:
         paths: The folders to work in.
-        manager: The plugin manager to use in place of one with every installed plugin.
+        manager: The plugin manager to use instead of one that holds every installed plugin.
         show: Shows a warning to the user.
     """
 
-    api = (1, 0)  # what this host was written for, not the version that is installed
+    api = (1, 0)  # the contract version this host was written for, not the installed one
 
     def __init__(
         self, paths: Paths, manager: pluggy.PluginManager | None, show: Callable[[Problem], None]
@@ -56,14 +56,14 @@ class EmbeddedHost(Host):
 
     @cached_property
     def runner(self) -> WorkflowRunner:
-        """What checks and runs workflows."""
+        """Checks and runs workflows."""
         from pflow_mcp_plugin.host.running import WorkflowRunner
 
         return WorkflowRunner(self, self.registry, self.plugins)
 
     @cached_property
     def settings(self) -> StoredSettings:
-        """What the user keeps with pflow."""
+        """The user's saved keys and values."""
         from pflow_mcp_plugin.host.stored_settings import StoredSettings
 
         return StoredSettings(self.paths.config / "settings.json")
@@ -77,20 +77,20 @@ class EmbeddedHost(Host):
 
     @cached_property
     def traces(self) -> TraceFiles:
-        """What earlier runs recorded."""
+        """The traces of earlier runs."""
         from pflow_mcp_plugin.host.trace_files import TraceFiles
 
         return TraceFiles(self.paths.state / "traces")
 
     def report(self, problem: Problem) -> None:
-        """Show a warning to the user, once for each text."""
+        """Show a warning to the user; a message is shown once only."""
         if problem.message not in self._reported:
             self._reported.add(problem.message)
             self._show(problem)
 
     @contextmanager
     def gathering(self) -> Iterator[list[Problem]]:
-        """Gather what is reported meanwhile, in place of showing it."""
+        """Collect what is reported inside the `with` block instead of showing it."""
         gathered: list[Problem] = []
         show, self._show = self._show, gathered.append
         try:
@@ -99,14 +99,14 @@ class EmbeddedHost(Host):
             self._show = show
 
     def refresh(self, source: str) -> None:
-        """Rebuild the registry's index; it is one for all sources."""
+        """Rebuild the registry's index, which covers all sources."""
         self.registry.refresh()
 
     def _setting(self, key: str) -> str | None:
         return self.settings.get(key)
 
     def close(self) -> None:
-        """Close what was opened; plugins have been told before."""
+        """Close what was opened; plugins are unconfigured before this."""
         if "registry" in vars(self):
             self.registry.close()
 
@@ -118,9 +118,9 @@ def open_host(
     """Load and configure the plugins, and unconfigure them at the end.
 
     Args:
-        manager: Plugins to use in place of the installed ones, see `hooks.create_manager`; the
+        manager: Plugins to use instead of the installed ones, see `hook_matching.create_manager`; the
             host's own are added.
-        show: Shows a warning to the user; to standard error when left out.
+        show: Shows a warning to the user; by default on standard error.
     """
     host = EmbeddedHost(default_paths(), manager, show or print_warning)
     host.plugins.load()

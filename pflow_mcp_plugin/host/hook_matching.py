@@ -1,4 +1,4 @@
-"""Hook specs and the functions that claim to implement them."""
+"""Whether a plugin's functions match the hook specs that they implement."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _PREFIX = f"{PROJECT}_"
 
 
 class Manager(pluggy.PluginManager):
-    """A plugin manager that takes hook specs although an earlier plugin does not fit them.
+    """A plugin manager that accepts hook specs even if an earlier plugin does not match them.
 
     Attributes:
-        misfits: Plugins that were unregistered for it, each with what is wrong with it.
+        misfits: Plugins that were unregistered because they do not match, each with the reason.
     """
 
     def __init__(self) -> None:
@@ -25,9 +25,9 @@ class Manager(pluggy.PluginManager):
         self.misfits: list[tuple[object, str]] = []
 
     def add_hookspecs(self, module_or_class: Any) -> None:
-        """Add specs, and unregister plugins whose implementations do not fit them.
+        """Add specs, and unregister plugins whose implementations do not match them.
 
-        Otherwise the plugin that brings the specs would fail for another's mistake.
+        Otherwise the plugin that adds the specs would fail because of another plugin's mistake.
         """
         for plugin, reason in list(self._misfitting(module_or_class)):
             if self.is_registered(plugin):
@@ -45,11 +45,14 @@ class Manager(pluggy.PluginManager):
                 unknown = set(implementation.argnames) - accepted
                 if unknown:
                     asked = ", ".join(sorted(unknown))
-                    yield implementation.plugin, f"asks in {name} for {asked}, which that hook does not have"
+                    yield (
+                        implementation.plugin,
+                        f"implements {name} with the argument {asked}, which that hook does not have",
+                    )
 
 
 def create_manager() -> Manager:
-    """Return a plugin manager that knows the contract's hooks and no plugin yet."""
+    """Return a plugin manager with the contract's hooks and no plugins."""
     manager = Manager()
     manager.add_hookspecs(hookspecs)
     manager.hook.pflow_addhooks.call_historic(kwargs={"manager": manager})
@@ -57,13 +60,13 @@ def create_manager() -> Manager:
 
 
 def uncalled_hooks(manager: pluggy.PluginManager, plugin: object) -> Iterator[tuple[str, str]]:
-    """Find the `pflow_*` functions of a plugin that nobody will ever call.
+    """Find the `pflow_*` functions of a plugin that will never be called.
 
-    One that follows another plugin's prefix (`pflow_other_...`), while that plugin is not there
-    to specify it, is no mistake.
+    A function with another plugin's prefix (`pflow_other_...`) is not reported while that plugin, which
+    would specify the hook, is not installed.
 
     Yields:
-        What is wrong with each, and the fix.
+        The mistake and the fix, for each function.
     """
     known = {name for name in dir(manager.hook) if name.startswith(_PREFIX)}
     known = {name for name in known if getattr(manager.hook, name).has_spec()}
@@ -76,13 +79,13 @@ def uncalled_hooks(manager: pluggy.PluginManager, plugin: object) -> Iterator[tu
         if hook not in known:
             closest = _closest(hook, known)
             if closest:
-                yield f"{hook} is no hook; the closest is {closest}", f"Rename it to {closest}"
+                yield f"{hook} is not a hook; the closest is {closest}", f"Rename it to {closest}"
         elif options is None:
             yield f"{name} is not marked and never called", f"Mark {name} with @hookimpl"
 
 
 def _closest(name: str, known: set[str]) -> str:
-    """Return the hook that `name` was probably meant for, empty when it has another's prefix."""
+    """Return the hook that `name` probably means, empty when it has another plugin's prefix."""
     from difflib import SequenceMatcher, get_close_matches
 
     closest = get_close_matches(name, known, n=1, cutoff=0)[0]

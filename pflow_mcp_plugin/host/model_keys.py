@@ -1,4 +1,4 @@
-"""What the `llm` library's models need of pflow."""
+"""API keys from pflow's settings for the models of the `llm` library."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any
 
 
 def kept_key(model: Any, settings: Callable[[str], str | None]) -> str | None:
-    """Return a model's key from the settings, where it is kept under the name of its environment variable.
+    """Return a model's key from the settings, where it is stored under the name of its environment variable.
 
     Args:
-        model: A model of the library.
+        model: A model of the `llm` library.
         settings: Looks up a value of pflow's settings.
 
     Returns:
-        None where the variable itself is set, as the library reads that, and where nothing is kept.
+        None if the environment variable is set, since the library reads it itself, or if no key is stored.
     """
     variable = getattr(model, "key_env_var", None)
     return None if not variable or variable in os.environ else settings(variable)

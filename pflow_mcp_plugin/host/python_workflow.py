@@ -1,11 +1,12 @@
-"""Workflows written in Python: nodes wired by `>>` and `- "action" >>`.
+"""Workflows written in Python: nodes connected by `>>` and `- "action" >>`.
 
     script = Script("greet", inputs={"name": {"type": "str"}}, outputs={"said": "${say.message}"})
     say = script.node("say", "echo", params={"message": "Hello ${name}"})
     raise SystemExit(script.main(say))
 
-It is checked and run as the same workflow in JSON is, with templates, batches, retries, plugins
-and a trace. `pflow workflow export-python` writes such programs. Importing this imports pocketflow.
+Such a workflow is checked and run like the same workflow in JSON, with templates, batches, retries,
+plugins and a trace. `pflow workflow export-python` writes such programs. Importing this module imports
+pocketflow.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from pflow_mcp_plugin.host.workflow import Compiled, PlannedNode, compile_workfl
 
 
 class ScriptNode(pocketflow.BaseNode):  # type: ignore[misc]  # pocketflow ships no types
-    """A node of a script; wire it as any pocketflow node."""
+    """A node of a script; connect it like any pocketflow node."""
 
     def __init__(self, raw: Mapping[str, Any], node_class: type | None) -> None:
         super().__init__()
@@ -57,10 +58,10 @@ class Script:
         """Add a node.
 
         Args:
-            node_id: Its id; templates name it so.
+            node_id: Its id, as templates name it.
             node_type: Its type in the registry; any other word for a class of the script's own.
-            node_class: What is instantiated, without arguments, in place of the registry's class.
-            params: Its params, templates and all.
+            node_class: The class to instantiate, without arguments, instead of the registry's.
+            params: Its params, which may hold templates.
             settings: Its other keys: `batch`, `retry`.
         """
         raw = {"id": node_id, "type": node_type, "params": dict(params or {}), **settings}
@@ -68,7 +69,7 @@ class Script:
         return node
 
     def workflow(self, start: ScriptNode) -> dict[str, Any]:
-        """Return the workflow as JSON, edges as they are wired by now."""
+        """Return the workflow as JSON, with the edges connected so far."""
         ids = {id(node): node_id for node_id, node in self._nodes.items()}
         edges = [
             {"from": node_id, "to": ids[id(target)], "action": action}
@@ -79,7 +80,7 @@ class Script:
         return {**self._settings, "nodes": nodes, "edges": edges, "start_node": start.raw["id"]}
 
     def run(self, start: ScriptNode, **inputs: Any) -> Outcome:
-        """Run from a node on and return how it ended.
+        """Run the workflow from a node on and return its outcome.
 
         Raises:
             PflowError: The workflow or its inputs are invalid; nothing has run.
@@ -129,14 +130,14 @@ class Script:
 
 
 class _Types:
-    """The registry, and the classes of a script that it does not know."""
+    """The registry, extended by the script's own node classes."""
 
     def __init__(self, host: EmbeddedHost, nodes: Mapping[str, ScriptNode]) -> None:
         self._registry = host.registry
         self._own = {node.raw["type"]: node.node_class for node in nodes.values() if node.node_class}
 
     def find(self, node_type: str) -> Entry | None:
-        """Return what the registry knows; of a class of the script's, one that takes and writes anything."""
+        """Return the registry's entry; for a class of the script's own, one with an open interface."""
         known = self._registry.find(node_type)
         own = self._own.get(node_type)
         if known is not None or own is None:
@@ -149,9 +150,9 @@ class _Types:
         )
 
     def missing(self, node_type: str) -> Problem:
-        """Explain why a node type is not there."""
+        """Explain why a node type does not exist."""
         return self._registry.missing(node_type)
 
     def upgrade(self, node: Mapping[str, Any]) -> Mapping[str, Any] | None:
-        """Return None: a script has no older shapes."""
+        """Return None: there are no older forms of scripts."""
         return None

@@ -1,4 +1,4 @@
-"""Standard output and error: any text, for people without control characters, and closed pipes."""
+"""Standard output and error: any encoding, control characters left out, closed pipes handled."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _STEERING = (
 
 
 def prepare_streams() -> None:
-    """Let standard output and error take any text, whatever the locale."""
+    """Let standard output and error accept any string, whatever the locale."""
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure:
@@ -22,15 +22,15 @@ def prepare_streams() -> None:
 
 
 def plain(text: str) -> str:
-    """Return a text without what would move a terminal's cursor, colour it, or turn its letters round."""
+    """Return a string without terminal control sequences, control characters and text direction overrides."""
     return text if text.isprintable() else re.sub(_STEERING, "", text)
 
 
 def write(stream: IO[str] | None, text: str) -> int:
-    """Write a text and a newline; return 1 if it could not be written, 0 also if nobody reads on."""
-    if not text or stream is None:  # None: the process was started with it closed
+    """Write a string and a newline; return the exit code: 1 if that failed, 0 also if the reader is gone."""
+    if not text or stream is None:  # None: the process was started with the stream closed
         return 0
-    if stream is sys.stderr:  # for people; what nodes and files say is quoted there
+    if stream is sys.stderr:  # it is for people, and messages quote untrusted output and files
         text = plain(text)
     try:
         stream.write(text if text.endswith("\n") else text + "\n")
@@ -41,7 +41,7 @@ def write(stream: IO[str] | None, text: str) -> int:
 
 
 def lost(stream: IO[str], error: OSError) -> int:
-    """Write no more to a stream and say why, if anybody was reading; return the exit code."""
+    """Stop writing to a stream after a failure, report it unless the reader is gone; return the exit code."""
     silence(stream)
     if isinstance(error, BrokenPipeError):
         return 0
@@ -51,18 +51,18 @@ def lost(stream: IO[str], error: OSError) -> int:
 
 
 def is_of_output(error: OSError) -> bool:
-    """Return whether it was standard output that could not be written, and no file of a command's."""
+    """Return whether an error comes from writing standard output, not from a file of the command."""
     if sys.stdout is None:
         return False
     try:
-        sys.stdout.flush()  # what could not be written is still there
+        sys.stdout.flush()  # unwritten data is still in the buffer
     except OSError:
         return True
     return bool(getattr(sys.stdout, "write_through", False)) and error.filename is None
 
 
 def silence(stream: IO[str]) -> None:
-    """Send what a stream still holds nowhere, so that the interpreter's last flush does not fail."""
+    """Redirect a stream to the null device, so that the interpreter's last flush does not fail."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     try:
         os.dup2(nowhere, stream.fileno())

@@ -1,4 +1,4 @@
-"""Keys and values that the user keeps with pflow, in a file that only they can read."""
+"""The user's saved keys and values, in a file that only the user can read."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pflow_mcp_plugin.contract import PflowError, Problem, Settings
 from pflow_mcp_plugin.storage import CorruptFile, JsonStore
 
 Place = Literal["file", "keyring"]
-"""Where a value is kept."""
+"""Where a value is stored."""
 
 _KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 
@@ -22,9 +22,9 @@ _KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 class StoredSettings(Settings):
     """The settings file: `{"schema_version": 1, "env": {"KEY": "value"}, "keyring": ["OTHER"]}`.
 
-    `env` holds keys with their values; `keyring` names the keys whose values the keyring of the
-    operating system holds, which is asked for one only when it is wanted. The file is read anew
-    each time, so that a long-lived host sees what other processes set.
+    `env` holds keys with their values; `keyring` names the keys whose values are in the keyring of the
+    operating system, which is read only when such a value is needed. The file is read again each
+    time, so that a long-lived host sees changes by other processes.
     """
 
     path: Path
@@ -35,7 +35,7 @@ class StoredSettings(Settings):
         return JsonStore(path=self.path, schema_version=1, what="settings")
 
     def values(self) -> dict[str, str]:
-        """Return every key that has its value in the file, with the value.
+        """Return the keys whose values are in the file, with the values.
 
         Raises:
             PflowError: The file is corrupt or cannot be read.
@@ -43,7 +43,7 @@ class StoredSettings(Settings):
         return self._values(self.store.read())
 
     def names(self) -> dict[str, Place]:
-        """Return every key and where its value is kept."""
+        """Return every key and where its value is stored."""
         data = self.store.read()
         places: dict[str, Place] = dict.fromkeys(self._values(data), "file")
         return dict(sorted((places | dict.fromkeys(self._in_keyring(data), "keyring")).items()))
@@ -52,7 +52,7 @@ class StoredSettings(Settings):
         """Return a value, or None if it is not set.
 
         Raises:
-            PflowError: The file is corrupt or cannot be read, or the keyring cannot be asked.
+            PflowError: The file is corrupt or cannot be read, or the keyring cannot be read.
         """
         data = self.store.read()
         if key not in self._in_keyring(data):
@@ -62,13 +62,18 @@ class StoredSettings(Settings):
         return system_keyring.read(key)
 
     def set(self, key: str, value: str, *, keyring: bool = False) -> None:
-        """Keep a value, in the file or in the keyring.
+        """Save a value, in the file or in the keyring.
+
+        Args:
+            key: A name of letters, digits, `_`, `.` and `-`, not beginning with a digit.
+            value: Any string.
+            keyring: Whether to store it in the keyring instead of the file.
 
         Raises:
-            PflowError: `key` is no name, or the value cannot be kept.
+            PflowError: `key` is invalid, or the value cannot be saved.
         """
         if not _KEY.fullmatch(key):
-            message = f"{key!r} is no key: letters, digits, _ . and -, not beginning with a digit"
+            message = f"Invalid key {key!r}: use letters, digits, _ . and -, not beginning with a digit"
             raise PflowError(message, kind="usage")
         if keyring:
             from pflow_mcp_plugin.host import system_keyring
@@ -78,7 +83,7 @@ class StoredSettings(Settings):
             self._forget_in_keyring(key)
 
         def change(data: dict[str, Any]) -> None:
-            # A key has one place: setting it in the other moves it.
+            # A key is stored in one place only: saving it in the other moves it.
             values, elsewhere = data.setdefault("env", {}), set(self._in_keyring(data))
             self._values(data)
             values.pop(key, None)
@@ -89,7 +94,7 @@ class StoredSettings(Settings):
         self.store.update(change)
 
     def unset(self, key: str) -> bool:
-        """Forget a value; return whether there was one.
+        """Delete a value; return whether it was set.
 
         Raises:
             PflowError: It cannot be removed.
@@ -105,7 +110,7 @@ class StoredSettings(Settings):
         return place is not None
 
     def _forget_in_keyring(self, key: str) -> Place | None:
-        """Remove a value from the keyring if it is there, and return where it was kept."""
+        """Remove a value from the keyring if it is there, and return where it was stored."""
         place = self.names().get(key)
         if place == "keyring":
             from pflow_mcp_plugin.host import system_keyring
@@ -126,7 +131,7 @@ class StoredSettings(Settings):
         return names
 
     def check(self) -> list[Problem]:
-        """Return what is wrong with the file: its content, or who may read it."""
+        """Return the problems of the file: its content and its permissions."""
         problems = []
         try:
             self.names()
@@ -150,7 +155,7 @@ class StoredSettings(Settings):
     def _is_open_to_others(self) -> bool:
         try:
             return bool(self.path.stat().st_mode & 0o077)
-        except OSError:  # it is not there, or in a folder that is closed even to us
+        except OSError:  # it does not exist, or its folder is not accessible
             return False
 
 

@@ -1,4 +1,4 @@
-"""Secrets in the keyring of the operating system: through `keyring`, the extra `[keyring]`."""
+"""Secrets in the keyring of the operating system, through the package `keyring` (the extra `[keyring]`)."""
 
 from __future__ import annotations
 
@@ -11,31 +11,31 @@ _SERVICE = "pflow"
 
 
 def read(key: str) -> str | None:
-    """Return the secret kept under a key, None if there is none.
+    """Return the secret stored under a key, None if it is not set.
 
     Raises:
-        PflowError: It cannot be asked.
+        PflowError: The keyring cannot be read.
     """
     value: str | None = _ask("get_password", key)
     return value
 
 
 def write(key: str, value: str) -> None:
-    """Keep a secret under a key.
+    """Store a secret under a key.
 
     Raises:
-        PflowError: It cannot be kept, or is not: a keyring that is switched off takes everything.
+        PflowError: It cannot be stored, or was not: a disabled keyring accepts everything silently.
     """
     _ask("set_password", key, value)
     if read(key) != value:
-        message = f"The keyring took {key} and did not keep it"
+        message = f"The keyring accepted {key} but did not store it"
         raise PflowError(
-            message, suggestions=("Switch it on, or keep the value in the settings file",), kind="config"
+            message, suggestions=("Enable it, or keep the value in the settings file",), kind="config"
         )
 
 
 def remove(key: str) -> None:
-    """Forget the secret under a key, if there is one.
+    """Delete the secret under a key, if it is set.
 
     Raises:
         PflowError: It cannot be removed.
@@ -49,12 +49,12 @@ def _ask(question: str, key: str, *more: str) -> Any:
         import keyring
         from keyring.errors import KeyringError
     except ImportError as error:
-        message = f"{key} needs the keyring, and the package keyring is not installed"
+        message = f"{key} needs the keyring, but the package keyring is not installed"
         mine = own_distribution()
         package = f"'{mine.name}[keyring]'" if mine else "keyring"
         raise PflowError(message, suggestions=(f"pip install {package}",), kind="config") from error
     try:
-        with door(Plugin("keyring"), "could not be asked", passing=(KeyringError,)):
+        with door(Plugin("keyring"), "could not be used", passing=(KeyringError,)):
             return getattr(keyring, question)(_SERVICE, key, *more)
     except (KeyringError, PluginFailed) as error:
         reason = error.reason if isinstance(error, PluginFailed) else str(error) or type(error).__name__

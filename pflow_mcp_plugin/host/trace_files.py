@@ -1,4 +1,4 @@
-"""What earlier runs recorded."""
+"""The traces of earlier runs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class TraceFiles(Traces):
         """Return the trace of a run: by its id, the beginning of one, or `latest`.
 
         Raises:
-            PflowError: There is none, or several ids begin so.
+            PflowError: No run matches, or several do.
         """
         paths = self.paths()
         found = paths[:1] if run == LATEST else [path for path in paths if run and path.stem.startswith(run)]
@@ -38,24 +38,22 @@ class TraceFiles(Traces):
         if found:
             message = f"{len(found)} runs begin with {run}"
             raise PflowError(message, suggestions=tuple(path.stem for path in found[:5]), kind="not_found")
-        message = (
-            "There are no traces yet" if run == LATEST else f"There is no trace of a run {run or repr(run)}"
-        )
+        message = "No traces yet" if run == LATEST else f"No trace of a run {run or repr(run)}"
         raise PflowError(message, suggestions=("See: pflow trace list",) if paths else (), kind="not_found")
 
     def read(self, path: Path) -> dict[str, Any]:
-        """Return what a trace file says.
+        """Return the content of a trace file.
 
         Raises:
-            PflowError: It cannot be read, or is no trace.
+            PflowError: It cannot be read, or is not a trace.
         """
         content = read_bytes(path)
         if content is None:
-            raise PflowError(f"There is no {path}", kind="not_found")
+            raise PflowError(f"No such file: {path}", kind="not_found")
         data = decode_json(path, content)
         steps = data.get("steps")
         if not isinstance(steps, list) or not all(isinstance(step, dict) for step in steps):
-            raise CorruptFile(path, "it is no trace: it has no list of steps")
+            raise CorruptFile(path, "not a trace: it has no list of steps")
         return data
 
     def _aged(self) -> Iterator[tuple[int, Path]]:

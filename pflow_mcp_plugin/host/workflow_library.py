@@ -28,8 +28,8 @@ _NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 class WorkflowLibrary(Library):
     """A folder with one JSON file for each saved workflow, named after it.
 
-    A file holds the workflow itself, so that it can be run, edited and handed on as it is. What it
-    was before a change stays in `versions/NAME/NUMBER.json`.
+    A file holds the plain workflow, so that it can be run, edited and shared as it is. Earlier versions
+    are kept in `versions/NAME/NUMBER.json`.
     """
 
     folder: Path
@@ -43,10 +43,10 @@ class WorkflowLibrary(Library):
         return self.folder / f"{name}.json"
 
     def get(self, name: str, version: int | None = None) -> dict[str, Any]:
-        """Return a saved workflow, the current version unless another is asked for.
+        """Return a saved workflow, by default its current version.
 
         Raises:
-            PflowError: There is none (kind `not_found`), or its file is not what was saved.
+            PflowError: It does not exist (kind `not_found`), or its file is corrupt.
         """
         path = self.path(name)
         content = read_bytes(path) if is_name(name) else None
@@ -57,14 +57,12 @@ class WorkflowLibrary(Library):
             path = self._versions(name) / f"{version}.json"
             content = read_bytes(path)
         if content is None:
-            hint = f"There are versions 1 to {current}"
-            raise PflowError(
-                f"There is no version {version} of {name}", suggestions=(hint,), kind="not_found"
-            )
+            hint = f"Its versions are 1 to {current}"
+            raise PflowError(f"{name} has no version {version}", suggestions=(hint,), kind="not_found")
         return decode_json(path, content, finite=True)
 
     def describe(self, name: str) -> SavedWorkflow:
-        """Return what is known of a saved workflow.
+        """Return a saved workflow's name, description, version, file and time.
 
         Raises:
             PflowError: As for `get`.
@@ -80,15 +78,20 @@ class WorkflowLibrary(Library):
         )
 
     def save(self, name: str, workflow: Mapping[str, Any], description: str = "") -> SavedWorkflow:
-        """Save a workflow under a name; what was there before is kept as an older version.
+        """Save a workflow under a name; the workflow it replaces is kept as an older version.
+
+        Args:
+            name: Its name in the library.
+            workflow: The workflow as loaded.
+            description: Replaces the workflow's own description unless empty.
 
         Raises:
-            PflowError: The name does not do, the workflow cannot be written, or what is there is corrupt
+            PflowError: The name is invalid, the workflow cannot be written, or the existing file is corrupt
                 and would be lost.
         """
         if not is_name(name):
             raise PflowError(
-                f"{name!r} is no name for a workflow",
+                f"{name!r} is not a valid workflow name",
                 suggestions=("Use a-z, 0-9 and single hyphens between them, like daily-report",),
                 kind="usage",
             )
@@ -106,17 +109,17 @@ class WorkflowLibrary(Library):
         return self.describe(name)
 
     def delete(self, name: str) -> None:
-        """Delete a workflow with every version of it.
+        """Delete a workflow with all its versions.
 
         Raises:
-            PflowError: There is none, or a file cannot be deleted.
+            PflowError: It does not exist, or a file cannot be deleted.
         """
         with locked(self.folder / "library"):
             if name not in self.names():
                 raise self._not_saved(name)
             try:
                 self._delete_versions(name)
-                self.path(name).unlink()  # last: until then it is listed, and can be deleted once more
+                self.path(name).unlink()  # last: until then it is listed, and deleting can be repeated
             except OSError as error:
                 reason = f"could not be deleted: {error.strerror}"
                 raise StoreError(Path(error.filename or self.path(name)), reason) from error
@@ -124,7 +127,7 @@ class WorkflowLibrary(Library):
     def _delete_versions(self, name: str) -> None:
         folder = self._versions(name)
         if folder.is_dir():
-            for left in folder.iterdir():  # with what a writer that was killed left there
+            for left in folder.iterdir():  # including temporary files of a killed writer
                 left.unlink()
             folder.rmdir()
 
@@ -144,5 +147,5 @@ class WorkflowLibrary(Library):
 
 
 def is_name(text: str) -> bool:
-    """Return whether a text can be the name of a saved workflow."""
+    """Return whether a string is a valid name for a saved workflow."""
     return len(text) <= 100 and _NAME.fullmatch(text) is not None
