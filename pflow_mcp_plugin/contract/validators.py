@@ -1,4 +1,4 @@
-"""Validators of the values that cross the contract; each names the field and what it got."""
+"""Validators for the values that cross the contract; each names the field and the rejected value."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def text(instance: object, attribute: attrs.Attribute[Any], value: object) -> No
     """Accept a string.
 
     Raises:
-        ValueError: It is something else.
+        ValueError: It is anything else.
     """
     if not isinstance(value, str):
         raise _rejected(instance, attribute, "a string", value)
@@ -24,7 +24,7 @@ def valid_name(instance: object, attribute: attrs.Attribute[Any], value: object)
     """Accept a string that is not empty.
 
     Raises:
-        ValueError: It is something else.
+        ValueError: It is anything else.
     """
     if not (isinstance(value, str) and value):
         raise _rejected(instance, attribute, "a string that is not empty", value)
@@ -34,7 +34,7 @@ def flag(instance: object, attribute: attrs.Attribute[Any], value: object) -> No
     """Accept true or false.
 
     Raises:
-        ValueError: It is something else.
+        ValueError: It is anything else.
     """
     if not isinstance(value, bool):
         raise _rejected(instance, attribute, "true or false", value)
@@ -62,7 +62,7 @@ def is_a(*kinds: Any) -> Validator:
 
 
 def each(kind: type) -> Validator:
-    """Return a validator that accepts a tuple of objects of one class."""
+    """Return a validator that accepts an iterable of objects of one class."""
 
     def check(instance: object, attribute: attrs.Attribute[Any], value: Iterable[object]) -> None:
         for item in value:
@@ -73,7 +73,7 @@ def each(kind: type) -> Validator:
 
 
 def items(value: Iterable[Any]) -> tuple[Any, ...]:
-    """Return what was given as a tuple; a string, which would become its letters, as it is.
+    """Convert an iterable to a tuple; a string is rejected, since it would become its letters.
 
     Raises:
         TypeError: It is a string, or not iterable.

@@ -19,17 +19,18 @@ from pathlib import Path
 from pflow_mcp_plugin.storage.file_errors import StoreError
 
 LOCK_WAIT = 30.0
-"""Seconds that a writer waits for the others; no turn is kept, so that one of many may wait long."""
+"""Seconds that a writer waits for the lock; waiting writers get it in no particular order."""
 
 _TEMP_NAME = re.compile(r"\..+\.(?P<pid>\d+)-[0-9a-f]+\.tmp")
 _TEMP_AGE = 86_400.0
+"""Seconds after which a temporary file is removed even if a process has its writer's id."""
 
 
 def read_bytes(path: Path) -> bytes | None:
-    """Return the content of a file, None when there is none.
+    """Return the content of a file, None if it does not exist.
 
     Raises:
-        StoreError: It is there, but cannot be read.
+        StoreError: It exists but cannot be read.
     """
     try:
         return path.read_bytes()
@@ -40,10 +41,10 @@ def read_bytes(path: Path) -> bytes | None:
 
 
 def files_in(folder: Path, suffix: str) -> list[Path]:
-    """Return what a folder holds with this suffix, in no order; nothing when there is no folder.
+    """Return the paths in a folder with this suffix, unsorted; empty if the folder does not exist.
 
     Raises:
-        StoreError: It is there, but cannot be read.
+        StoreError: It exists but cannot be read.
     """
     try:
         return [path for path in folder.iterdir() if path.name.endswith(suffix)]
@@ -54,30 +55,30 @@ def files_in(folder: Path, suffix: str) -> list[Path]:
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder and its missing parents, each readable by its owner only (0700).
+    """Create a folder and its missing parents, each readable by its owner only (0700).
 
     Raises:
-        StoreError: The folder cannot be made.
+        StoreError: The folder cannot be created.
     """
     try:
         missing = [place for place in (folder, *folder.parents) if not place.exists()]
         for place in reversed(missing):
             place.mkdir(mode=0o700, exist_ok=True)
-            place.chmod(0o700)  # a strict umask may have taken the owner's own rights
+            place.chmod(0o700)  # a strict umask may have removed the owner's own permissions
     except OSError as error:
-        raise StoreError(folder, f"the folder could not be made: {_reason(error)}") from error
+        raise StoreError(folder, f"the folder could not be created: {_reason(error)}") from error
 
 
 def write_atomic(path: Path, data: bytes, *, mode: int | None = 0o600) -> None:
-    """Replace the content of a file, or leave it as it was.
+    """Replace the content of a file, or leave it unchanged.
 
-    Missing folders are made 0700, temporary files of dead writers are swept. A symlink stays one:
-    its target is written.
+    Missing folders are created with mode 0700, temporary files of dead writers are removed. A symlink
+    stays a symlink: its target is written.
 
     Args:
         path: The file.
         data: All of its content.
-        mode: The permissions it gets; None for those that the umask leaves.
+        mode: Its permissions; None for those that the umask allows.
 
     Raises:
         StoreError: Nothing was changed; the temporary file is gone.
@@ -97,15 +98,14 @@ def write_atomic(path: Path, data: bytes, *, mode: int | None = 0o600) -> None:
 
 
 def write_output(path: Path, data: bytes, *, private: bool = False) -> None:
-    """Write a file that the user named: an ordinary one as a whole or not at all.
+    """Write a file that the user named; a regular file is written atomically.
 
-    A device or a pipe is written to as it is, never replaced. A file that was there keeps its
-    permissions.
+    A device or a pipe is written to directly, never replaced. An existing file keeps its permissions.
 
     Args:
         path: The file.
         data: All of its content.
-        private: Only the owner may read it.
+        private: Whether only the owner may read it.
 
     Raises:
         StoreError: It could not be written.
@@ -123,12 +123,12 @@ def write_output(path: Path, data: bytes, *, private: bool = False) -> None:
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Keep other writers of a file out; the lock is `<path>.lock` beside it.
+    """Lock a file against other writers; the lock is `<path>.lock` next to it.
 
-    It does not nest: a second lock on the same file, also in this thread, waits in vain.
+    It is not reentrant: a second lock on the same file, even in the same thread, times out.
 
     Raises:
-        StoreError: Other writers held the lock for `LOCK_WAIT`, or it cannot be made.
+        StoreError: Other writers held the lock for `LOCK_WAIT`, or it cannot be created.
     """
     from filelock import FileLock, Timeout
 
@@ -150,7 +150,7 @@ def locked(path: Path) -> Iterator[None]:
 
 
 def sweep(folder: Path) -> None:
-    """Remove temporary files that writers which are no more left in a folder."""
+    """Remove temporary files that dead writers left in a folder."""
     with suppress(OSError), os.scandir(folder) as found:
         for item in found:
             match = _TEMP_NAME.fullmatch(item.name)
@@ -180,7 +180,7 @@ def _target(path: Path) -> Path:
         return path.resolve() if path.is_symlink() else path
     except OSError as error:
         raise StoreError(path, f"could not be read: {_reason(error)}") from error
-    except RuntimeError as error:  # so Python before 3.13
+    except RuntimeError as error:  # Python before 3.13 raises this
         raise StoreError(path, "is a link that leads to itself") from error
 
 
@@ -199,8 +199,8 @@ def _write_synced(path: Path, data: bytes, mode: int | None) -> None:
 
 
 def _sync_folder(folder: Path) -> None:
-    # The new file is in place and complete by now, so a file system (or platform) that cannot
-    # sync a folder is no failure of the write.
+    # The new file is complete and in place by now, so the write has not failed if a file system (or
+    # platform) cannot sync a folder.
     with suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY)
         try:
@@ -212,14 +212,14 @@ def _sync_folder(folder: Path) -> None:
 def _is_left_over(item: os.DirEntry[str], pid: int) -> bool:
     if not _is_alive(pid):
         return True
-    try:  # its number may have gone to another process since
+    try:  # another process may have got its id since
         return time.time() - item.stat(follow_symlinks=False).st_mtime > _TEMP_AGE
     except OSError:
         return False
 
 
 def _is_alive(pid: int) -> bool:
-    if os.name == "nt":  # signal 0 would end the process there
+    if os.name == "nt":  # signal 0 would terminate the process there
         return True
     try:
         os.kill(pid, 0)

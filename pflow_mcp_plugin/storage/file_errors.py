@@ -1,4 +1,4 @@
-"""How reading and writing a file fails."""
+"""The exceptions for files that cannot be read or written."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from pflow_mcp_plugin.contract import PflowError
 
 
 class CorruptFile(PflowError):
-    """A file that does not hold what it should; nothing was written over it.
+    """A file with invalid content; it was not overwritten.
 
     Args:
         path: The file.
         reason: What is wrong with it, e.g. the parser's words.
-        line: Line of the mistake, from 1; 0 when it has no place.
+        line: Line of the mistake, from 1; 0 if it has no line.
         column: Column of the mistake, from 1.
     """
 
@@ -35,7 +35,7 @@ class CorruptFile(PflowError):
 
 
 class StoreError(PflowError):
-    """A file could not be read, locked or written; what was there before still is."""
+    """A file could not be read, locked or written; its content is unchanged."""
 
     def __init__(self, path: Path, reason: str, *, suggestion: str = "") -> None:
         super().__init__(

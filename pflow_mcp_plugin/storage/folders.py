@@ -1,4 +1,4 @@
-"""Where files are kept."""
+"""The folders that pflow uses."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pflow_mcp_plugin.contract import Paths
 
 
 def default_paths() -> Paths:
-    """Return the folders of pflow: below `$PFLOW_HOME` when it is set, else the platform's own."""
+    """Return the folders of pflow: below `$PFLOW_HOME` if it is set, otherwise the platform's usual ones."""
     home = os.environ.get("PFLOW_HOME")
     if home:
         root = Path(home).expanduser().absolute()

@@ -1,4 +1,4 @@
-"""JSON objects as the content of files."""
+"""JSON objects in files."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ class JsonStore:
 
     Args:
         path: The file.
-        schema_version: What this program writes; a file of a newer version is refused.
-        what: What the file holds, for messages: "settings", "registry".
-        rebuildable: A corrupt file is moved aside and started afresh instead of refused.
-        report: Told about a file that was moved aside.
+        schema_version: The version that this program writes; a file of a newer version is refused.
+        what: The content of the file, for messages: "settings", "registry".
+        rebuildable: Whether a corrupt file is moved aside and replaced instead of refused.
+        report: Called with a warning about a file that was moved aside.
     """
 
     def __init__(
@@ -39,24 +39,24 @@ class JsonStore:
         self.report = report
 
     def read(self) -> dict[str, Any]:
-        """Return the object, `{}` when there is no file.
+        """Return the object, `{}` if the file does not exist.
 
         Raises:
-            CorruptFile: It is not what it should be, and cannot be rebuilt.
+            CorruptFile: Its content is invalid, and it cannot be rebuilt.
             StoreError: It cannot be read, or a newer version of the program wrote it.
         """
         found = self._load()
         if not isinstance(found, CorruptFile):
             return found
-        with locked(self.path):  # read once more: another may have rebuilt it meanwhile
+        with locked(self.path):  # read again: another writer may have rebuilt it
             return self._load_or_begin()
 
     def update(self, change: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
-        """Change the object under the lock; what `change` does not touch stays.
+        """Change the object under the lock; keys that `change` does not touch stay.
 
         Args:
-            change: Is given the object as it is on disk now and changes it in place. When it
-                raises, nothing is written.
+            change: Receives the current object on disk and changes it in place. If it raises,
+                nothing is written.
 
         Returns:
             The object as it was written.
@@ -82,7 +82,7 @@ class JsonStore:
         return {}
 
     def _load(self) -> dict[str, Any] | CorruptFile:
-        """Return the object, or what is wrong with a file that can be rebuilt."""
+        """Return the object, or the error of a corrupt file that can be rebuilt."""
         try:
             return self._parse(read_bytes(self.path))
         except CorruptFile as corrupt:
@@ -110,8 +110,8 @@ class JsonStore:
         backup = set_aside(self.path)
         self.report(
             Problem(
-                message=f"The {self.what} was corrupt and is started afresh: {corrupt.message}",
-                suggestion=f"What was in it is kept in {backup}",
+                message=f"The {self.what} was corrupt and was replaced by an empty one: {corrupt.message}",
+                suggestion=f"Its old content is in {backup}",
                 severity="warning",
                 kind="config",
                 source=str(self.path),
@@ -120,10 +120,10 @@ class JsonStore:
 
 
 def encode_json(path: Path, data: Mapping[str, Any]) -> bytes:
-    """Return an object, which is to be the content of a file, as indented UTF-8 JSON with a final newline.
+    """Return an object as the content of a file: indented UTF-8 JSON with a final newline.
 
     Raises:
-        StoreError: It holds what JSON has not, such as an infinite number.
+        StoreError: JSON cannot represent it, such as an infinite number.
     """
     import json
 
@@ -137,15 +137,15 @@ def encode_json(path: Path, data: Mapping[str, Any]) -> bytes:
 
 
 def decode_json(path: Path, content: bytes, *, finite: bool = False) -> dict[str, Any]:
-    """Return the object that the content of a file is.
+    """Parse the content of a file as a JSON object.
 
     Args:
         path: The file, for messages.
-        content: What is in it.
-        finite: Refuse numbers that JSON has not, or that are too large for a float.
+        content: Its content.
+        finite: Whether to refuse NaN, infinity and numbers too large for a float.
 
     Raises:
-        CorruptFile: It is no UTF-8, no JSON, or no object; names line and column.
+        CorruptFile: It is not UTF-8, not JSON, or not an object; names line and column.
     """
     import json
 
@@ -160,7 +160,7 @@ def decode_json(path: Path, content: bytes, *, finite: bool = False) -> dict[str
         raise CorruptFile(path, f"not JSON: {error.msg}", line=error.lineno, column=error.colno) from error
     except RecursionError as error:
         raise CorruptFile(path, "not JSON: nested too deeply") from error
-    except ValueError as error:  # a number
+    except ValueError as error:  # from `_finite`, or an integer of too many digits
         raise CorruptFile(path, f"not JSON: {error}") from error
     if not isinstance(data, dict):
         raise CorruptFile(path, f"expected a JSON object, found {type(data).__name__}", line=1, column=1)
@@ -170,6 +170,6 @@ def decode_json(path: Path, content: bytes, *, finite: bool = False) -> dict[str
 def _finite(number: str) -> float:
     value = float(number)
     if not math.isfinite(value):
-        message = f"{number} is no number that can be kept"
+        message = f"the number {number} is too large or not finite"
         raise ValueError(message)
     return value

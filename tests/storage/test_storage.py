@@ -85,7 +85,7 @@ def test_a_folder_that_is_not_there_holds_no_files_and_one_that_cannot_be_read_i
 
 
 def test_a_folder_whose_name_is_impossible_is_named(tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match="the folder could not be made: file name too long"):
+    with pytest.raises(StoreError, match="the folder could not be created: file name too long"):
         storage.make_folder(tmp_path / ("a" * 300))
 
 

@@ -1,4 +1,4 @@
-"""The host's own commands as a plugin: they come through the same hook as everybody's."""
+"""The host's own commands as a plugin, registered through the same hook as any other plugin's."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 _ROOM = __name__.rpartition(".")[0]
 
 _GROUPS = {
-    "config": "Check the config files, and find out where they are.",
+    "config": "Check the config files, and list where they are.",
     "registry": "Find and describe node types, and try them out.",
     "settings": "Save values such as tokens.",
     "trace": "Look at past runs.",

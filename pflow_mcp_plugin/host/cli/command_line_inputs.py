@@ -1,4 +1,4 @@
-"""What a command is given for the inputs of a workflow or the params of a node."""
+"""Inputs of a workflow and params of a node, as they are typed or piped in."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from pflow_mcp_plugin.contract import PflowError
 
 
 def parse_inputs(words: Sequence[str]) -> dict[str, str]:
-    """Return the inputs that are written `name=value`.
+    """Parse inputs of the form `name=value`.
 
     Raises:
-        PflowError: One has no name, or comes twice.
+        PflowError: One has another form, or a name is repeated.
     """
     values: dict[str, str] = {}
     for word in words:
         name, equals, value = word.partition("=")
         if not name or not equals:
-            message = f"{word!r} is no input"
+            message = f"Invalid input {word!r}"
             raise PflowError(message, suggestions=("Write NAME=VALUE",), kind="usage")
         if name in values:
             message = f"The input {name} is given twice"
@@ -31,16 +31,16 @@ def parse_inputs(words: Sequence[str]) -> dict[str, str]:
 def piped_inputs(
     document: Mapping[str, Any], given: Mapping[str, Any], check: Callable[[Mapping[str, Any]], object]
 ) -> dict[str, str]:
-    """Return what is piped in, for the input that the workflow declares with `"stdin": true`.
+    """Read the input that the workflow declares with `"stdin": true` from standard input.
 
-    Without such an input, or when its value is given, standard input is not touched. Where nothing
-    comes, an input that can do without a value gets none.
+    Standard input is not read if there is no such input, or if its value is given. If it is empty, an
+    input that does not require a value gets none.
 
     Args:
         document: The workflow.
-        given: The inputs that are there already.
-        check: Raises for a workflow, or inputs of it, that do not do. It is asked before anything is
-            read, so that nobody waits for what is piped in only to hear of a mistake.
+        given: The inputs that already have a value.
+        check: Raises if the workflow or its inputs are invalid. It is called before anything is read, so
+            that a mistake is reported without waiting for piped input.
     """
     inputs = document.get("inputs")
     declared = inputs.items() if isinstance(inputs, dict) else ()

@@ -1,7 +1,7 @@
 """The commands of all plugins as one tree of click groups.
 
-A leaf of the tree is an announcement: help and completion of the tree import nothing; what a
-command runs is imported when it is called.
+A leaf of the tree is an announced command: help and completion import nothing; the code of a command
+is imported when it is called.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ _ROOT_EPILOG = """\b
 pflow GROUP           lists the commands of a group
 pflow COMMAND --help  shows the options of a command"""
 _PASSING = (PflowError, click.ClickException, click.Abort, click.exceptions.Exit, SystemExit)
-"""What a command raises to say how it went; SystemExit is click's way to end at a closed pipe."""
+"""Exceptions by which a command reports its outcome; click raises SystemExit for a closed pipe."""
 
 
 class Branch(click.Group):
-    """A group of commands; alone it prints its help."""
+    """A group of commands; called without a command it prints its help."""
 
     def __init__(
         self, name: str, help_text: str, plugins: Plugins, params: Iterable[click.Parameter] = ()
@@ -46,7 +46,7 @@ class Branch(click.Group):
         self._plugins = plugins
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the commands, then the groups of commands, with a line for each."""
+        """Write the commands, then the groups of commands, one per line."""
         shown = {name: command for name, command in sorted(self.commands.items()) if not command.hidden}
         for title, is_group in (("Commands", False), ("Groups", True)):
             of_kind = {name: it for name, it in shown.items() if isinstance(it, Branch) == is_group}
@@ -61,7 +61,7 @@ class Branch(click.Group):
         """Return the command that the first argument names.
 
         Raises:
-            PflowError: There is none; names the closest.
+            PflowError: It does not exist; suggests the closest.
         """
         if self.get_command(ctx, args[0]) is None:
             raise self._unknown(ctx, args[0])
@@ -83,7 +83,7 @@ class Branch(click.Group):
 
 
 class Leaf(click.Command):
-    """An announced command, which is imported when it is called and parses its own arguments."""
+    """An announced command; its code is imported when it is called, and parses its own arguments."""
 
     def __init__(self, announced: Command, plugin: Plugin) -> None:
         super().__init__(
@@ -105,7 +105,7 @@ class Leaf(click.Command):
         """Import the command and run it.
 
         Raises:
-            PflowError: Its failure, or that it cannot be imported or crashed.
+            PflowError: The command failed, crashed, or cannot be imported.
         """
         path = ctx.command_path
         with door(self.plugin, f"could not load the command `{path}`"):
@@ -123,7 +123,7 @@ class Leaf(click.Command):
 
     @contextmanager
     def _guard(self, path: str) -> Iterator[None]:
-        """Name the plugin for whatever no command should raise."""
+        """Report any other exception than a command may raise as a crash of its plugin."""
         try:
             with door(self.plugin, "crashed", passing=_PASSING):
                 yield
@@ -166,9 +166,9 @@ def leaves(group: click.Group) -> Iterator[Leaf]:
 
 
 def _graft(root: Branch, command: object, plugin: Plugin, plugins: Plugins) -> str:
-    """Put a command in its place; return what is wrong with it, if anything is."""
+    """Add a command to the tree; return what is wrong with it, empty if nothing is."""
     if not isinstance(command, Command):
-        return f"{command!r} is no Command"
+        return f"{command!r} is not a Command"
     place: click.Command = root
     for word in command.path[:-1]:
         if not isinstance(place, Branch):
@@ -177,10 +177,10 @@ def _graft(root: Branch, command: object, plugin: Plugin, plugins: Plugins) -> s
     place.help = place.help or command.group
     words = " ".join(command.path)
     if not isinstance(place, Branch):
-        return f"the command `{words}` lies below another command"
+        return f"the command `{words}` is below another command"
     there = place.commands.get(command.path[-1])
     if isinstance(there, Leaf):
-        return f"the command `{words}` is already one of the plugin {there.plugin.label}"
+        return f"the command `{words}` is already provided by the plugin {there.plugin.label}"
     if there is not None:
         return f"the command `{words}` is already a group of commands"
     place.add_command(Leaf(command, plugin))
@@ -188,7 +188,7 @@ def _graft(root: Branch, command: object, plugin: Plugin, plugins: Plugins) -> s
 
 
 def _describe_groups(group: click.Group) -> None:
-    """List a group with the line that its commands have for it, else with their names."""
+    """Describe a group by the line that its commands give for it, otherwise by their names."""
     for child in group.commands.values():
         if isinstance(child, Branch):
             shown = [name for name, command in child.commands.items() if not command.hidden]
@@ -218,5 +218,5 @@ def _crash(path: str, plugin: Plugin, failed: PluginFailed) -> PflowError:
     return PflowError(
         f"`{path}` of the plugin {plugin.label} {failed.reason}",
         details=failed.details,
-        suggestions=("This is a mistake in its code; with PFLOW_DEBUG=1 the traceback is shown",),
+        suggestions=("This is a bug in the plugin; PFLOW_DEBUG=1 shows the traceback",),
     )

@@ -36,17 +36,17 @@ def path(host: EmbeddedHost) -> Report:
 
 
 def findings_report(problems: list[Problem]) -> Report:
-    """Return what a check of every config found."""
+    """Return a report of the problems that a check of every config found."""
     if any(problem.severity == "error" for problem in problems):
         return Report(
             error=PflowError(f"The config has {counted(problems)}", problems=tuple(problems), kind="config")
         )
     data = [problem.to_dict() for problem in problems]
-    return Report(data=data, text="\n".join(["The config is sound", *problem_lines(tuple(problems))]))
+    return Report(data=data, text="\n".join(["The config is valid", *problem_lines(tuple(problems))]))
 
 
 def files_of_sources(host: EmbeddedHost) -> dict[Path, str]:
-    """Return what the node sources of plugins read, each with its role."""
+    """Return the files that the node sources of plugins read, each with its role."""
     found: dict[Path, str] = {}
     for origin in host.registry.sources:
         found |= asked(origin.files, host.report) or {}
@@ -54,7 +54,7 @@ def files_of_sources(host: EmbeddedHost) -> dict[Path, str]:
 
 
 def files(paths: Paths, of_sources: Mapping[Path, str]) -> Iterator[tuple[Path, str]]:
-    """Yield every file and folder of pflow with its role, known ones first, then what else is there."""
+    """Yield every file and folder of pflow with its role: the known ones, then any others."""
     known = {
         paths.config / "settings.json": "settings",
         paths.data / "registry.json": "saved nodes",

@@ -1,4 +1,4 @@
-"""What `pflow registry run` is given for the params of a node."""
+"""The params of a node, as `pflow registry run` takes them."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from pflow_mcp_plugin.host.workflow.templates import literal
 
 
 def read_params(entry: Entry, given: Mapping[str, str]) -> dict[str, object]:
-    """Return params as their declared types read them, with nothing in them for a template.
+    """Convert params to their declared types and escape `${`, so that they contain no templates.
 
     Args:
         entry: The node type.
-        given: What was typed, by parameter.
+        given: The typed string of each parameter.
 
     Raises:
-        PflowError: Some are lacking, unknown, or do not fit their type; names each.
+        PflowError: Some are missing, unknown, or of the wrong type; names each.
     """
     fields = {field.key: field for field in entry.interface.params}
     meant = {name: typed(text, fields[name]) if name in fields else text for name, text in given.items()}
@@ -53,7 +53,7 @@ def _see(entry: Entry, word: str = "Run") -> str:
 
 def _misused(entry: Entry, problems: tuple[Problem, ...]) -> PflowError:
     if len(problems) > 1:
-        message = f"Node {entry.node} cannot be run so: {len(problems)} problems"
+        message = f"Node {entry.node} cannot be run with these params: {len(problems)} problems"
         return PflowError(message, problems=problems, kind="usage")
     return PflowError(
         problems[0].message, suggestions=(problems[0].suggestion,), problems=problems, kind="usage"

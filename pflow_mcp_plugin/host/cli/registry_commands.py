@@ -15,7 +15,7 @@ from pflow_mcp_plugin.host.embedded_host import EmbeddedHost
 from pflow_mcp_plugin.host.registry.index import Row
 
 _PATHS = 100
-"""So many paths are shown to people."""
+"""The number of paths that are shown to people."""
 
 
 @click.command()
@@ -27,7 +27,7 @@ _PATHS = 100
 def list_nodes(host: EmbeddedHost, pattern: str) -> Report:
     """List node types by name."""
     rows = host.registry.rows(pattern)
-    nothing = f"No node type contains {pattern!r}" if pattern else "There are no node types"
+    nothing = f"No node type contains {pattern!r}" if pattern else "No node types"
     return Report(data=[row.to_dict() for row in rows], text=lambda: _listing(rows) or nothing)
 
 
@@ -43,10 +43,10 @@ def search(host: EmbeddedHost, words: tuple[str, ...], limit: int) -> Report:
     text = " ".join(words)
     rows = host.registry.search_rows(text, limit)
     total = host.registry.count(text) if len(rows) == limit else len(rows)
-    more = f"\n{total - limit:,} more fit; to see them: --limit {total}" if total > limit else ""
+    more = f"\n{total - limit:,} more match; to see them: --limit {total}" if total > limit else ""
     return Report(
         data=[row.to_dict() for row in rows],
-        text=lambda: (_listing(rows) or f"Nothing fits {text!r}") + more,
+        text=lambda: (_listing(rows) or f"Nothing matches {text!r}") + more,
         beside={"total": total},
     )
 
@@ -65,10 +65,10 @@ def discover(host: EmbeddedHost, task: tuple[str, ...], limit: int) -> Report:
     """
     text = " ".join(task)
     found = host.registry.discovered(text, limit)
-    note = f"\nIn the order of the words that fit: {found.note}" if found.note else ""
+    note = f"\nRanked by matching words: {found.note}" if found.note else ""
     return Report(
         data=[row.to_dict() for row in found.rows],
-        text=lambda: (_listing(found.rows) or f"Nothing fits {text!r}") + note,
+        text=lambda: (_listing(found.rows) or f"Nothing matches {text!r}") + note,
         beside={"ranked_by": found.ranked_by, **({"note": found.note} if found.note else {})},
     )
 
@@ -124,15 +124,20 @@ def validate(host: EmbeddedHost, nodes: tuple[str, ...], *, every: bool) -> Repo
         message = f"The registry has {counted(problems)}"
         return Report(error=PflowError(message, problems=tuple(problems), kind="config"))
     data = [problem.to_dict() for problem in problems]
-    sound = f"{count} node type{'' if count == 1 else 's'} checked, nothing is wrong"
+    sound = f"{count} node type{'' if count == 1 else 's'} checked, no problems found"
     return Report(data=data, text="\n".join([sound, *problem_lines(tuple(problems))]))
 
 
 def run_node(host: EmbeddedHost, node: str, params: Mapping[str, str]) -> Report:
-    """Run one node, with params as they are given on a command line.
+    """Run one node, with params as they are typed on a command line.
+
+    Args:
+        host: The host to run it in.
+        node: The node type.
+        params: The typed string of each parameter.
 
     Raises:
-        PflowError: There is no such node, or the params do not fit; nothing has run.
+        PflowError: The node type does not exist, or the params are invalid; nothing has run.
     """
     from pflow_mcp_plugin.host.cli.node_params import read_params
     from pflow_mcp_plugin.host.cli.value_structure import structure
@@ -156,12 +161,12 @@ def run_node(host: EmbeddedHost, node: str, params: Mapping[str, str]) -> Report
 
 
 def describe_entry(entry: Entry) -> str:
-    """Return an entry for people."""
+    """Return an entry as text for people."""
     interface = entry.interface
     lines = [entry.node, *(f"  {line}" for line in entry.description.splitlines())]
     lines += _fields("Parameters", interface.params)
     lines += _fields("Outputs", interface.outputs)
-    lines += ["  and others, which are known when it runs"] if interface.open_outputs else []
+    lines += ["  and others, known only when it runs"] if interface.open_outputs else []
     lines += [
         "",
         f"Actions: {', '.join(interface.actions)}",

@@ -45,7 +45,7 @@ def validate(host: EmbeddedHost, workflow: str) -> Report:
 
 
 def find_workflow(host: EmbeddedHost, word: str) -> dict[str, Any]:
-    """Return the workflow that is saved under a name or stands in a file.
+    """Return the workflow that is saved under a name or stored in a file.
 
     A saved name wins over a file of the same name without suffix; `./NAME` is always the file.
 
@@ -68,7 +68,7 @@ def read_workflow(path: Path) -> dict[str, Any]:
     """Return the workflow in a file.
 
     Raises:
-        PflowError: There is no such file, it cannot be read, or is not JSON.
+        PflowError: The file does not exist, cannot be read, or is not JSON.
     """
     try:
         text = path.read_text(encoding="utf-8")
@@ -86,7 +86,7 @@ def read_workflow(path: Path) -> dict[str, Any]:
 
 
 def outcome_report(outcome: Outcome) -> Report:
-    """Return how a run ended."""
+    """Return the outcome of a run as a report."""
     return Report(
         data={"outputs": dict(outcome.outputs), "run_id": outcome.run_id},
         text=lambda: outputs_text(outcome),
@@ -97,7 +97,7 @@ def outcome_report(outcome: Outcome) -> Report:
 
 
 def outputs_text(outcome: Outcome) -> str:
-    """Return the outputs, each under its name; a single one alone, so that scripts can use it."""
+    """Return the outputs with their names; a single one without its name, so that scripts can use it."""
     if len(outcome.outputs) == 1:
         return _shown(*outcome.outputs.values())
     if outcome.outputs:
@@ -106,7 +106,7 @@ def outputs_text(outcome: Outcome) -> str:
 
 
 def findings_report(name: str, problems: Sequence[Problem]) -> Report:
-    """Return what a check of a workflow found."""
+    """Return a report of the problems that a check of a workflow found."""
     errors = tuple(problem for problem in problems if problem.severity == "error")
     warnings = tuple(problem for problem in problems if problem.severity == "warning")
     if not errors:

@@ -26,7 +26,7 @@ def set_value(host: EmbeddedHost, key: str, value: str, *, keyring: bool) -> Rep
     """
     host.settings.set(key, _piped() if value == "-" else value, keyring=keyring)
     place = "keyring" if keyring else "file"
-    return Report(data={"key": key, "place": place}, text=f"{key} is kept in the {_named(place)}")
+    return Report(data={"key": key, "place": place}, text=f"{key} is stored in the {_named(place)}")
 
 
 @click.command()
@@ -64,7 +64,7 @@ def unset(host: EmbeddedHost, key: str) -> Report:
     """Delete the value of KEY."""
     if not host.settings.unset(key):
         raise _not_set(host, key, "See: pflow settings list")
-    return Report(data={"key": key}, text=f"{key} is forgotten")
+    return Report(data={"key": key}, text=f"{key} is deleted")
 
 
 def _piped() -> str:

@@ -65,7 +65,7 @@ def view(host: EmbeddedHost, run: str, output: Path | None) -> Report:
 
     path = host.traces.find(run)
     target = output or Path(f"trace-{path.stem}.html")
-    # Readable by its owner only, as the trace itself: it shows what the nodes worked on.
+    # Readable by its owner only, like the trace itself: it contains the data of the nodes.
     page = trace_page(host.traces.read(path)).encode("utf-8", "replace")
     write_output(target, page, private=True)
     return Report(data={"run_id": path.stem, "path": str(target)}, text=f"Wrote {target}")
@@ -77,10 +77,10 @@ def _summary(host: EmbeddedHost, path: Path) -> dict[str, Any]:
         trace = host.traces.read(path)
     except PflowError as error:
         return {**row, "steps": None, "error": error.message}
-    told = {key: trace[key] for key in _SUMMARY if key in trace}
+    known = {key: trace[key] for key in _SUMMARY if key in trace}
     failure = trace.get("error")
     message = failure.get("message") if isinstance(failure, Mapping) else None
-    return {**row, **told, "steps": len(trace["steps"]), "error": message}
+    return {**row, **known, "steps": len(trace["steps"]), "error": message}
 
 
 def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:

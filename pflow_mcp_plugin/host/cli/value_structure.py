@@ -1,4 +1,4 @@
-"""What a value is made of: the type at every path, as templates spell paths."""
+"""The structure of a value: the type at every path, with paths as templates spell them."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from pflow_mcp_plugin.host.workflow.json_text import json_in
 
 _PLAIN = re.compile(r"[\w-]+")
 _DEPTH = 20
-"""What lies deeper is not looked at."""
+"""Levels of nesting that are examined."""
 _SAMPLE = 100
-"""So many items of a list are looked at."""
+"""Items of a list that are examined."""
 _NAMES = {"NoneType": "None"}
 
 _Shape = list[tuple[str, str]]
@@ -22,8 +22,8 @@ _Shape = list[tuple[str, str]]
 def structure(value: Any) -> _Shape:
     """Return the paths in an object, each with its type, outermost first.
 
-    Every one of them is a path that a template may take. Of a list the items that show something
-    new are told, each at its own index: `[0]`, and `[3]` if that is the next of another shape.
+    Every path can be used in a template. Of a list, only items with a new shape are included, each at its
+    own index: `[0]`, and `[3]` if that is the next one with another shape.
     """
     return [(path.removeprefix("."), kind) for path, kind in _shape(value, _DEPTH) if path]
 
@@ -58,7 +58,7 @@ def _items(value: Sequence[Any], depth: int) -> Iterator[tuple[str, str]]:
 
 
 def _step(key: object) -> str:
-    """Return how a template spells a key; empty if it cannot."""
+    """Return a key as a template spells it; empty if no template can."""
     if not isinstance(key, str) or "{" in key or "}" in key:
         return ""
     if _PLAIN.fullmatch(key):

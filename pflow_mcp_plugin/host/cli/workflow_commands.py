@@ -34,7 +34,7 @@ def save(host: EmbeddedHost, file: str, name: str, description: str) -> Report:
     """Save the workflow in FILE under a name; earlier versions are kept."""
     workflow = read_workflow(Path(file))
     problems = host.runner.validate(workflow)
-    # What a node type lacks may be installed or synced later; the rest is a mistake in the file.
+    # A missing node type may be installed or synced later; any other error is a mistake in the file.
     errors = [problem for problem in errors_in(problems) if problem.kind != "not_found"]
     if errors:
         raise refusal(file, errors)
@@ -113,7 +113,7 @@ def graph(host: EmbeddedHost, workflow: str, html: Path | None) -> Report:
 def export_python(host: EmbeddedHost, workflow: str, output: Path | None) -> Report:
     """Write WORKFLOW, a JSON file or the name of a saved workflow, as a Python program.
 
-    The program needs no package but this one.
+    The program needs no other package than this one.
     """
     from pflow_mcp_plugin.host.rendering.python_export import python_script
 
@@ -127,10 +127,10 @@ def export_python(host: EmbeddedHost, workflow: str, output: Path | None) -> Rep
 
 
 def read_sound_document(host: EmbeddedHost, word: str) -> Document:
-    """Return a workflow that is well-formed and starts somewhere, whatever its nodes are.
+    """Return a workflow that is well-formed and has a valid start; its node types need not exist.
 
     Raises:
-        PflowError: It is not there, or malformed.
+        PflowError: It does not exist, or is malformed.
     """
     findings = Findings()
     document = read_document(normalise(find_workflow(host, word), host.registry.upgrade), findings)

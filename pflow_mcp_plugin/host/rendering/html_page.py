@@ -1,10 +1,10 @@
-"""What every page has: one file, no script, nothing loaded from elsewhere."""
+"""The frame of every HTML page: one file, no scripts, nothing loaded from elsewhere."""
 
 from __future__ import annotations
 
 from html import escape
 
-# Styles of the page itself and nothing else: no script runs, and nothing is loaded from elsewhere.
+# Allows the page's own styles only: no scripts, nothing loaded from elsewhere.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 _STYLE = """
 :root { color-scheme: light dark; --line: #8886; --soft: #8881; --bar: #4a7dbd; --bad: #c33; }
@@ -22,7 +22,7 @@ def page(title: str, body: str, style: str = "") -> str:
 
     Args:
         title: Plain text.
-        body: HTML; what came from outside is escaped in it.
+        body: HTML; the caller has escaped untrusted values in it.
         style: CSS.
     """
     return f"""<!doctype html>

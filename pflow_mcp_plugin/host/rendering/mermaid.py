@@ -5,12 +5,12 @@ from __future__ import annotations
 from pflow_mcp_plugin.host.workflow.document import Document, NodeSpec
 from pflow_mcp_plugin.host.workflow.graph import Graph
 
-# What ends a quoted label, begins markup in it, or is an entity itself.
+# Characters that end a quoted label, begin markup in it, or begin an entity.
 _ENTITIES = str.maketrans({"#": "#35;", '"': "#quot;", "<": "#lt;", ">": "#gt;", "&": "#amp;", "\n": " "})
 
 
 def mermaid(document: Document, graph: Graph) -> str:
-    """Return the flowchart's text; its nodes are `n0`, `n1`... as ids can be Mermaid's own words."""
+    """Return the flowchart's source; its nodes are `n0`, `n1`... since ids can be Mermaid keywords."""
     names = {node.id: f"n{index}" for index, node in enumerate(document.nodes)}
     lines = ["flowchart TD"]
     if graph.start:

@@ -1,4 +1,4 @@
-"""A workflow as a Python program that wires its nodes as pocketflow does."""
+"""A workflow as a Python program that connects its nodes in pocketflow's notation."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _TAKEN = frozenset({"script", "Script", *dir(builtins)})
 
 
 def python_script(compiled: Compiled, workflow: Mapping[str, Any]) -> str:
-    """Return the program's text.
+    """Return the program's source code.
 
     Args:
         compiled: The plan of the workflow.
@@ -39,7 +39,9 @@ def _docstring(name: str, workflow: Mapping[str, Any]) -> str:
     about = workflow.get("description")
     title = f"{name}: {about}" if isinstance(about, str) and about else name
     one_line = " ".join(title.replace("\\", "/").replace('"', "'").split())
-    plain = "".join(filter(str.isprintable, one_line))  # Python takes no NUL, an editor no terminal codes
+    plain = "".join(
+        filter(str.isprintable, one_line)
+    )  # Python rejects NUL, and terminal codes do not belong in source code
     return f'"""{plain}\n\nRun it with the workflow\'s inputs: python THIS_FILE name=value ...\n"""'
 
 

@@ -33,7 +33,7 @@ text { fill: currentColor; font: 13px system-ui, sans-serif; text-anchor: middle
 
 @attrs.frozen
 class _Spot:
-    """Where a node is drawn: the upper middle of its box, and its row."""
+    """The position of a node: the top centre of its box, and its row."""
 
     x: int
     y: int
@@ -64,7 +64,7 @@ def svg(document: Document, graph: Graph) -> str:
 
 
 def _spots(graph: Graph) -> dict[str, _Spot]:
-    """Return a place for each node: its row is how many steps it is from the start."""
+    """Return a position for each node; its row is its distance from the start."""
     rows: dict[str, int] = {graph.start: 0} if graph.start else {}
     waiting = list(rows)
     for node_id in waiting:
@@ -107,7 +107,7 @@ def _downwards(one: _Spot, other: _Spot) -> tuple[str, int, int]:
 
 
 def _around(one: _Spot, other: _Spot, number: int) -> tuple[str, int, int]:
-    """Return a way past the boxes between two nodes: forwards on the left, back on the right."""
+    """Return a path around the boxes between two nodes: forwards on the left, back on the right."""
     side = -1 if other.row > one.row else 1
     begin, end = one.x + side * _WIDTH // 2, other.x + side * _WIDTH // 2
     out = (min(begin, end) if side < 0 else max(begin, end)) + side * (34 + 9 * number)

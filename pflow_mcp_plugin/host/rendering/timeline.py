@@ -1,4 +1,4 @@
-"""A trace as a page: when each node ran, what it was given and what it gave."""
+"""A trace as an HTML page: when each node ran, its inputs and its outputs."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ pre { margin: 0; padding: .5rem .75rem; background: var(--soft); overflow: auto;
 
 
 def trace_page(trace: Mapping[str, Any]) -> str:
-    """Return a page that shows a trace; a click on a node opens it. It needs no script."""
+    """Return a page that shows a trace; a click on a node opens it. It works without scripts."""
     steps = trace["steps"]
     length = max([_number(trace.get("milliseconds")), *(_end(step) for step in steps), 0.001])
     title = f"{trace.get('workflow')}: run {trace.get('run_id')}"
-    # What ended the run stands open: it is what people look for. Failures that an edge took do not.
+    # The failure that ended the run is open, since people look for it; failures routed by an edge are not.
     end = None if trace.get("success") else len(steps) - 1
     rows = [_row(step, length, opened=place == end and _failed(step)) for place, step in enumerate(steps)]
     body = "\n".join([*_heading(trace, len(steps)), _axis(length), *rows])
@@ -93,7 +93,7 @@ def _failed(step: Mapping[str, Any]) -> bool:
 
 
 def _failed_items(step: Mapping[str, Any]) -> str:
-    """Return how many items of a batch failed, which need not fail the batch."""
+    """Return the number of failed items of a batch as HTML; they do not always fail the batch."""
     details = step.get("details")
     batch = details.get("batch") if isinstance(details, Mapping) else None
     if not isinstance(batch, Mapping) or not batch.get("failed"):
