@@ -114,6 +114,11 @@ class Recite:
 class Poems(NodeSource):
     """A source of one node, `poem-recite`, with the alias `poem-RECITE`.
 
+    Args:
+        name: The name of the source.
+        prefix: The prefix of its node types.
+        description: The description of its node.
+
     Attributes:
         listed: The number of calls of `entries`.
         asked: The node types passed to `get`.

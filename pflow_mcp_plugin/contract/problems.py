@@ -36,7 +36,7 @@ class Problem:
     Attributes:
         message: What is wrong, in one sentence that names the thing concerned.
         path: Where: a JSON path (`$.nodes[2].params.title`) or a config path (`mcpServers.slack.auth.type`).
-        suggestion: The next step, as an imperative; empty if there is none to suggest.
+        suggestion: The next step, as an imperative; may be empty.
         severity: An `error` stops the command; a `warning` does not.
         kind: Decides the exit code and the envelope's `type` if it stops the command.
         source: The file, plugin or node source that it comes from.

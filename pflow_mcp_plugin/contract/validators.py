@@ -13,6 +13,11 @@ Validator = Callable[[Any, "attrs.Attribute[Any]", Any], None]
 def text(instance: object, attribute: attrs.Attribute[Any], value: object) -> None:
     """Accept a string.
 
+    Args:
+        instance: The object that is being created.
+        attribute: The field, for the message.
+        value: The value to check.
+
     Raises:
         ValueError: It is anything else.
     """
@@ -23,6 +28,11 @@ def text(instance: object, attribute: attrs.Attribute[Any], value: object) -> No
 def valid_name(instance: object, attribute: attrs.Attribute[Any], value: object) -> None:
     """Accept a string that is not empty.
 
+    Args:
+        instance: The object that is being created.
+        attribute: The field, for the message.
+        value: The value to check.
+
     Raises:
         ValueError: It is anything else.
     """
@@ -32,6 +42,11 @@ def valid_name(instance: object, attribute: attrs.Attribute[Any], value: object)
 
 def flag(instance: object, attribute: attrs.Attribute[Any], value: object) -> None:
     """Accept true or false.
+
+    Args:
+        instance: The object that is being created.
+        attribute: The field, for the message.
+        value: The value to check.
 
     Raises:
         ValueError: It is anything else.

@@ -5,8 +5,7 @@ as the rest of a short command. So this module reads the folders itself, and use
 `sys.path` holds something other than folders.
 """
 
-# pathlib would take three times as long for some hundred folders.
-# ruff: noqa: PTH113, PTH118, PTH119, PTH123, PTH208
+# ruff: noqa: PTH113, PTH118, PTH119, PTH123, PTH208 - pathlib takes three times as long for hundreds of folders
 
 from __future__ import annotations
 

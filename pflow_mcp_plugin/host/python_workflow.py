@@ -17,7 +17,7 @@ from functools import partial
 from typing import Any
 
 import attrs
-import pocketflow  # type: ignore[import-untyped]
+import pocketflow  # type: ignore[import-untyped]  # it ships no types
 
 from pflow_mcp_plugin.contract import Entry, Interface, Outcome, PflowError, Problem
 from pflow_mcp_plugin.host.embedded_host import EmbeddedHost, open_host
@@ -154,5 +154,5 @@ class _Types:
         return self._registry.missing(node_type)
 
     def upgrade(self, node: Mapping[str, Any]) -> Mapping[str, Any] | None:
-        """Return None: there are no older forms of scripts."""
+        """Return None: a script has only one form."""
         return None

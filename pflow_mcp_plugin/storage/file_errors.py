@@ -35,7 +35,13 @@ class CorruptFile(PflowError):
 
 
 class StoreError(PflowError):
-    """A file could not be read, locked or written; its content is unchanged."""
+    """A file could not be read, locked or written; its content is unchanged.
+
+    Args:
+        path: The file.
+        reason: What failed, e.g. the words of the operating system.
+        suggestion: The next step, may be empty.
+    """
 
     def __init__(self, path: Path, reason: str, *, suggestion: str = "") -> None:
         super().__init__(

@@ -33,7 +33,7 @@ def piped_inputs(
 ) -> dict[str, str]:
     """Read the input that the workflow declares with `"stdin": true` from standard input.
 
-    Standard input is not read if there is no such input, or if its value is given. If it is empty, an
+    Standard input is read only if the workflow declares such an input and its value is not given. If it is empty, an
     input that does not require a value gets none.
 
     Args:

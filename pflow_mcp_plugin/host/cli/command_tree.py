@@ -30,7 +30,14 @@ _PASSING = (PflowError, click.ClickException, click.Abort, click.exceptions.Exit
 
 
 class Branch(click.Group):
-    """A group of commands; called without a command it prints its help."""
+    """A group of commands; called without a command it prints its help.
+
+    Args:
+        name: The word that names the group.
+        help_text: Its help.
+        plugins: All plugins, to explain why a command is missing.
+        params: Options besides `--json`.
+    """
 
     def __init__(
         self, name: str, help_text: str, plugins: Plugins, params: Iterable[click.Parameter] = ()

@@ -25,7 +25,13 @@ def plugins(host: EmbeddedHost) -> Report:
 
 
 def describe_plugin(host: EmbeddedHost, plugin: Plugin, commands: Sequence[Leaf]) -> dict[str, Any]:
-    """Return a plugin's origin and status, and its node sources, commands and hooks."""
+    """Return a plugin's origin and status, and its node sources, commands and hooks.
+
+    Args:
+        host: The host that loaded it.
+        plugin: The plugin.
+        commands: The commands of all plugins.
+    """
     sources = (origin for origin in host.registry.sources if origin.plugin is plugin)
     paths = (leaf.announced.path for leaf in commands if leaf.plugin is plugin)
     callers = host.plugins.manager.get_hookcallers(plugin.module) if plugin.status == "loaded" else None
