@@ -33,8 +33,8 @@ def piped_inputs(
 ) -> dict[str, str]:
     """Read the input that the workflow declares with `"stdin": true` from standard input.
 
-    Standard input is read only if the workflow declares such an input and its value is not given. If it is empty, an
-    input that does not require a value gets none.
+    Standard input is read only if the workflow declares such an input and its value is not given. If it
+    is empty, an input that does not require a value gets none.
 
     Args:
         document: The workflow.
