@@ -11,12 +11,12 @@ import time
 from pflow_mcp_plugin.host.ctrl_c import EXIT_CODE, CtrlC
 
 _YOUNG_OBJECTS = 50_000
-"""New objects between two garbage collections; Python's 700 cost a short command a tenth of its time."""
+"""New objects between two garbage collections; Python's default, 700, slows a short command by a tenth."""
 _GRACE = 10.0
-"""Seconds that threads and `atexit` functions of others have once the command is done."""
+"""Seconds that other code's threads and `atexit` functions get once the command is done."""
 _GRACE_AFTER_SIGNAL = 1.0
 _SIGNALLED = 128
-"""Exit codes above it tell of a signal that ended the command."""
+"""An exit code above this stands for the signal that ended the command."""
 
 
 def main() -> int:
@@ -26,48 +26,48 @@ def main() -> int:
         from pflow_mcp_plugin.host.cli.main import main as run_command_line
 
         return run_command_line()
-    except KeyboardInterrupt:  # before the command line could take it
+    except KeyboardInterrupt:  # before the command line could handle it
         from pflow_mcp_plugin.host.cli.main import report_interruption
 
         return report_interruption()
 
 
 def program() -> int:
-    """Run, and return the exit code; the process is then to end as any Python program does.
+    """Run, and return the exit code; the process should then exit like any Python program.
 
-    Where that takes too long it ends by itself: `atexit` functions may hang, and threads that are
-    no daemons, for which Python would wait for ever.
+    If that takes too long, it is ended: `atexit` functions may hang, and so may non-daemon threads,
+    for which Python would wait forever.
     """
     ctrl_c = CtrlC()
     ctrl_c.take()
     try:
         code = main()
         ctrl_c.over = True
-    except KeyboardInterrupt:  # another one, while the first was reported
+    except KeyboardInterrupt:  # a second one, while the first was being reported
         ctrl_c.over = True
         code = EXIT_CODE
     _flush()
     _thread.start_new_thread(_end_after, (_GRACE_AFTER_SIGNAL if code > _SIGNALLED else _GRACE, code))
-    gc.freeze()  # a last search for garbage in all that was loaded would cost a command a fifth of its time
+    gc.freeze()  # a last collection over everything loaded would cost a command a fifth of its time
     return code
 
 
 def _flush() -> None:
-    from pflow_mcp_plugin.host.streams import silence
+    from pflow_mcp_plugin.host.standard_streams import silence
 
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
-        except OSError:  # else the interpreter's own flush would fail, and change the exit code
+        except OSError:  # otherwise the interpreter's own flush would fail and change the exit code
             silence(stream)
-        except (ValueError, AttributeError):  # closed, or never there
+        except (ValueError, AttributeError):  # closed, or None
             continue
 
 
 def _end_after(seconds: float, code: int) -> None:
     import threading
 
-    from pflow_mcp_plugin.host.streams import write
+    from pflow_mcp_plugin.host.standard_streams import write
 
     time.sleep(seconds)
     others = [thread for thread in threading.enumerate() if thread is not threading.main_thread()]

@@ -1,7 +1,7 @@
-"""Secrets kept out of what is shown and recorded.
+"""Keeps secrets out of output and records.
 
-`mask` hides a configured value that is about to be printed; `Redactor` takes known secret values
-out of whatever text or JSON they got into.
+`mask` hides a configured value that is about to be printed; `Redactor` removes known secret values
+from strings and JSON values.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 MASK = "****"
 REDACTED = "***"
 SHORTEST = 4
-"""Shorter values are left alone: taking them out would shred ordinary text and hide nothing."""
+"""Shorter values are not redacted: that would garble ordinary text and hide nothing."""
 
 _REFERENCE = re.compile(r"\$\{([^{}:]+)(?::-([^{}]*))?\}")
 _REFERENCES_ONLY = re.compile(
@@ -25,11 +25,11 @@ _REFERENCES_ONLY = re.compile(
 
 
 def mask(value: str) -> str:
-    """Return a configured value in a form that may be shown.
+    """Return a configured value in a form that is safe to print.
 
     A value that is only `${...}` references (perhaps after an auth scheme, as in
-    `Bearer ${TOKEN}`) stays as it is, but for defaults written into the reference. Any other
-    becomes `****`, whatever its length.
+    `Bearer ${TOKEN}`) stays as it is, except that defaults in the references are masked. Any other
+    value becomes `****`, whatever its length.
     """
     if not value:
         return value
@@ -48,7 +48,7 @@ class Redactor:
         self.add(values)
 
     def add(self, values: Iterable[str]) -> None:
-        """Redact these values from now on, also as they look inside a JSON text."""
+        """Redact these values from now on, also in the escaped form they have inside a JSON document."""
         wanted = {form for value in values if len(value) >= SHORTEST for form in _forms(value)}
         with self._lock:
             if wanted <= self._secrets:
@@ -58,13 +58,13 @@ class Redactor:
             self._pattern = re.compile("|".join(map(re.escape, longest_first)))
 
     def text(self, text: str) -> str:
-        """Return the text without the secrets."""
+        """Return a string with the secrets redacted."""
         return text if self._pattern is None else self._pattern.sub(REDACTED, text)
 
     def value(self, value: Any) -> Any:
-        """Return a JSON value with the secrets taken out of its texts and keys.
+        """Return a JSON value with the secrets redacted from its strings and keys.
 
-        A number that is a secret as a whole is taken out as well; others pass as they are.
+        A number that equals a secret is redacted as well; other numbers stay as they are.
         """
         if self._pattern is None:
             return value

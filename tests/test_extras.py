@@ -73,7 +73,7 @@ def test_a_key_in_the_keyring_is_found_by_the_model_and_by_no_trace(pflow, keys)
 @pytest.mark.parametrize(
     ("backend", "message"),
     [
-        ("keyring.backends.null.Keyring", "did not keep it"),
+        ("keyring.backends.null.Keyring", "did not store it"),
         ("keyring.backends.fail.Keyring", "No recommended backend was available"),
         ("no.such.Keyring", "ModuleNotFoundError"),
     ],

@@ -1,14 +1,14 @@
 """The contract between pflow core (the *host*) and its plugins.
 
-A plugin author needs this package and nothing else of the host:
+A plugin author needs this package and nothing else from the host:
 
 - `hookspecs`: the hooks a host calls; mark an implementation with `hookimpl`.
-- `entries`: what a plugin gives the registry: `NodeSource`, `Entry`, `Interface`, `Field`, `Sketch`;
-  and what a host runs: `Node`.
-- `commands`: what a plugin gives the command line: `Command`, `Report`.
-- `hosts`: the handles a plugin is given: `Host`, `Run`, `NodeRef`, `Paths` and what they lead to.
+- `entries`: what a plugin contributes to the registry: `NodeSource`, `Entry`, `Interface`, `Field`,
+  `Sketch`; and what a host runs: `Node`.
+- `commands`: what a plugin contributes to the command line: `Command`, `Report`.
+- `hosts`: the handles that a plugin receives: `Host`, `Run`, `NodeRef`, `Paths` and what they lead to.
 - `problems`: `Problem` (a finding) and `PflowError` (a failure), with their kinds and exit codes.
-- `checks`: the validators of all these.
+- `validators`: the validators of all these.
 - `conformance`: checks that a host runs against itself; imported by its tests only.
 
 It imports pluggy, attrs and typing only, and knows nothing of any plugin.

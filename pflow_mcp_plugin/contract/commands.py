@@ -1,4 +1,4 @@
-"""What a plugin contributes to the command line."""
+"""A plugin's contributions to the command line."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any, Protocol
 
 import attrs
 
-from pflow_mcp_plugin.contract.checks import flag, is_a, items, text, valid_name
 from pflow_mcp_plugin.contract.problems import PflowError
+from pflow_mcp_plugin.contract.validators import flag, is_a, items, text, valid_name
 
 _WORD = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 _LOAD = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
@@ -17,19 +17,19 @@ _LOAD = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
 
 @attrs.frozen(kw_only=True)
 class Command:
-    """A command, announced without importing what runs it.
+    """A command, announced without importing the code that runs it.
 
     Attributes:
-        path: The words that call it: `("mcp", "add")` is `pflow mcp add`. Each consists of lower-case
+        path: The words of the command: `("mcp", "add")` is `pflow mcp add`. Each consists of lower-case
             letters, digits and single hyphens.
         help: One line for the list of commands.
         load: `module:attribute` of a `CommandLike`, imported when the command runs.
         hidden: Left out of the list of commands.
-        group: One line about the group of commands that it is in, for the list of groups; of
-            several in one group, the first counts.
+        group: One line about the group that the command belongs to, for the list of groups; if several
+            commands of a group have one, the first is used.
 
     Raises:
-        ValueError: A field does not have that form; names it.
+        ValueError: A field is invalid; names it.
         TypeError: `path` is a string.
     """
 
@@ -54,15 +54,15 @@ class Command:
 
 @attrs.frozen(kw_only=True)
 class Report:
-    """What a command has to say; the host prints it, for people or as the JSON envelope.
+    """The result of a command; the host prints it, for people or as the JSON envelope.
 
     Attributes:
         data: JSON value for `--json`.
         text: Lines for people, or a function that returns them, called only when they are shown.
         error: Set when the command did its work but the outcome is a failure; `data` then
-            stands in the envelope's `error.details.data`.
-        beside: What stands in the envelope beside `data` or `error`, such as `trace_path`.
-        exit_code: The process exit code, where it is not the error's own; 0 to 255.
+            becomes the envelope's `error.details.data`.
+        beside: Further keys of the envelope next to `data` or `error`, such as `trace_path`.
+        exit_code: The process exit code, if it differs from the error's own; 0 to 255.
 
     Raises:
         ValueError: A field is of the wrong type.
@@ -85,21 +85,21 @@ class Report:
 
 
 class CommandLike(Protocol):
-    """A loaded command. A `click.Command` is one.
+    """A loaded command, such as a `click.Command`.
 
     The host calls `main(argv, prog_name="pflow mcp add", obj=host, standalone_mode=False)`.
-    It returns a `Report` (or None) and raises `PflowError` for a failure; anything else it raises is
-    its parser's own complaint about the arguments. `--json` belongs to the host, which looks for
-    it in the arguments itself; a command declares the option so that its help lists it.
+    It returns a `Report` (or None) and raises `PflowError` for a failure; any other exception is its
+    parser's own error about the arguments. `--json` belongs to the host, which looks for it in the
+    arguments itself; a command declares the option so that its help lists it.
     """
 
     def main(self, args: Sequence[str], prog_name: str, *, standalone_mode: bool, **extra: Any) -> Any:
         """Parse `args` and run.
 
         Args:
-            args: What follows the command's words.
-            prog_name: The words themselves, for usage messages.
-            standalone_mode: False: the command returns and raises, it does not end the process.
+            args: The arguments after the command's words.
+            prog_name: The program and the command's words, for usage messages.
+            standalone_mode: False: the command returns and raises, it does not exit the process.
             extra: `obj`, the `Host`. A later 1.x may pass more.
         """
         ...

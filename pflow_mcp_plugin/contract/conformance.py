@@ -1,13 +1,13 @@
-"""Checks that a host runs against itself: what it does with plugins, good and bad, and with runs.
+"""Checks that a host runs against itself: how it treats good and bad plugins, and runs.
 
-Each check opens the host with plugins of its own and fails with an `AssertionError` that says what
-the contract asks for. With pytest:
+Each check opens the host with plugins of its own and fails with an `AssertionError` that states the
+requirement of the contract. With pytest:
 
     @pytest.mark.parametrize("check", conformance.CHECKS, ids=lambda check: check.__name__)
     def test_the_host_keeps_the_contract(check, tmp_path):
         check(conformance.Trial(open_my_host, tmp_path))
 
-A host without a runner is not asked to run anything.
+The checks of runs pass for a host without a runner.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ from pflow_mcp_plugin.contract.hosts import (
 )
 from pflow_mcp_plugin.contract.problems import PflowError, Problem
 
-SECRET = "sw0rdfish-sw0rdfish"  # noqa: S105 - of nobody
-"""What the checks tell a run to redact."""
+SECRET = "sw0rdfish-sw0rdfish"  # noqa: S105 - not a real secret
+"""The secret that the checks tell a run to redact."""
 
 
 class Subject(Protocol):
@@ -46,7 +46,7 @@ class Subject(Protocol):
     host: Host
 
     def warnings(self) -> str:
-        """Return everything that the host has reported to the user so far."""
+        """Return all warnings that the host has shown to the user so far."""
         ...
 
     def command(self, words: Sequence[str]) -> tuple[int, Mapping[str, Any]]:
@@ -60,7 +60,7 @@ Open = Callable[[Mapping[str, object], Path], AbstractContextManager[Subject]]
 
 @attrs.frozen
 class Trial:
-    """What a check needs.
+    """The host and the folder that a check works with.
 
     Attributes:
         opener: Opens the host.
@@ -79,7 +79,7 @@ class Trial:
 
 Check = Callable[[Trial], None]
 CHECKS: list[Check] = []
-"""Every check; its name says what the contract asks for."""
+"""Every check; its name states a requirement of the contract."""
 
 
 def _check(function: Check) -> Check:
@@ -88,14 +88,14 @@ def _check(function: Check) -> Check:
 
 
 class Recite:
-    """A node that records what it was given and does as its params say."""
+    """A node that records its params and behaves as they say."""
 
     def set_params(self, params: Mapping[str, Any]) -> None:
         """Store the params."""
         self._params = dict(params)
 
     def run(self, shared: MutableMapping[str, Any]) -> str | None:
-        """Write `said`; fail, or read the store, where a param asks for it."""
+        """Write `said`; fail, or read the store, if a param says so."""
         run: Run = shared["__run__"]
         run.resources.setdefault("recited", []).append(self._params)
         run.annotate(self._params["__node_id__"], {"recited": True})
@@ -114,9 +114,14 @@ class Recite:
 class Poems(NodeSource):
     """A source of one node, `poem-recite`, with the alias `poem-RECITE`.
 
+    Args:
+        name: The name of the source.
+        prefix: The prefix of its node types.
+        description: The description of its node.
+
     Attributes:
-        listed: How often it was asked for every entry.
-        asked: The node types it was asked for.
+        listed: The number of calls of `entries`.
+        asked: The node types passed to `get`.
     """
 
     def __init__(
@@ -143,7 +148,7 @@ class Poems(NodeSource):
         yield self._entry()
 
     def missing(self, node_type: str) -> Problem | None:
-        """Explain what there is."""
+        """Explain that the poem was never written."""
         return Problem(message=f"{node_type} was never written", suggestion="Write it", kind="not_found")
 
     def _entry(self) -> Entry:
@@ -210,7 +215,7 @@ def _not_found(registry: Registry, node_type: str) -> PflowError:
         found = registry.get(node_type)
     except PflowError as error:
         return error
-    raise AssertionError(f"{node_type} should not be there, it is {found}")
+    raise AssertionError(f"{node_type} should not exist, it is {found}")
 
 
 def _names(text: str, *names: str) -> None:
@@ -267,7 +272,7 @@ def a_plugin_is_configured_once_and_unconfigured_at_the_end(trial: Trial) -> Non
 
 @_check
 def a_plugin_that_fails_to_configure_is_named_and_left_out(trial: Trial) -> None:
-    """Its nodes are not there, its `pflow_unconfigure` is not called, the others stay."""
+    """Its nodes are missing, its `pflow_unconfigure` is not called, the others stay."""
     events = []
 
     def fail(host: Host) -> None:
@@ -287,7 +292,7 @@ def a_plugin_that_fails_to_configure_is_named_and_left_out(trial: Trial) -> None
 
 @_check
 def a_plugin_that_fails_to_register_nodes_is_named_and_the_others_stay(trial: Trial) -> None:
-    """One bad plugin never sinks the host."""
+    """One bad plugin never brings down the host."""
 
     def fail(host: Host) -> list[NodeSource]:
         raise ValueError("no ink")
@@ -328,7 +333,7 @@ def the_version_and_the_parts_are_those_of_the_contract(trial: Trial) -> None:
 
 @_check
 def a_node_is_looked_up_without_listing_every_entry(trial: Trial) -> None:
-    """`get` asks sources whose prefix fits, and does not list them."""
+    """`get` asks the sources with a matching prefix only, and does not list them."""
     poems, other = Poems(), Poems("tales", "tale-")
     with trial.open(poetry=poetry(poems, other)) as subject:
         assert subject.host.registry.get("poem-recite").description == "Recite a poem"
@@ -339,7 +344,7 @@ def a_node_is_looked_up_without_listing_every_entry(trial: Trial) -> None:
 
 @_check
 def an_alias_finds_its_entry(trial: Trial) -> None:
-    """A source may answer to another name; the entry keeps its own."""
+    """A source may accept another name; the entry keeps its own."""
     with trial.open(poetry=poetry()) as subject:
         assert subject.host.registry.get("poem-RECITE").node == "poem-recite"
 
@@ -414,7 +419,7 @@ def _injecting(given: Mapping[str, object]) -> SimpleNamespace:
 
 @_check
 def a_parameter_that_is_not_special_is_refused(trial: Trial) -> None:
-    """Only `__dunder__` names may be injected; nothing runs otherwise."""
+    """Only `__dunder__` names may be injected; otherwise nothing runs."""
     events: list[Any] = []
     with trial.open(
         poetry=poetry(), pushy=_injecting({"text": "mine"}), a=_Listening("a", events)
@@ -436,7 +441,7 @@ def two_plugins_that_inject_one_parameter_are_both_named(trial: Trial) -> None:
 
 @_check
 def a_plugin_that_fails_to_inject_stops_the_compilation(trial: Trial) -> None:
-    """A node is never run without the parameters it was to get."""
+    """A node never runs without the parameters that it should get."""
     events: list[Any] = []
 
     def fail(node: NodeRef) -> None:
@@ -467,7 +472,7 @@ def values_keep_their_types_from_node_to_node(trial: Trial) -> None:
 
 @_check
 def contexts_are_entered_in_order_and_left_in_reverse(trial: Trial) -> None:
-    """The plugins' own order, around the nodes."""
+    """They are entered in the order of the plugins, around the nodes."""
     events: list[Any] = []
     with trial.open(poetry=poetry(), a=_Listening("a", events), b=_Listening("b", events)) as subject:
         if subject.host.runner is None:
@@ -487,15 +492,15 @@ def a_failure_reaches_every_context_and_none_can_undo_it(trial: Trial) -> None:
             return
         outcome = _run(subject, _node(fail="action"))
         assert not outcome.success
-        told = [event for event in events if isinstance(event, BaseException)]
+        failures = [event for event in events if isinstance(event, BaseException)]
         assert [event for event in events if isinstance(event, str)] == ["a in", "b in", "b out", "a out"]
-        assert len(told) == 2, "each context is told of the failure"
-        assert all(isinstance(error, PflowError) and "hoarse" in error.message for error in told)
+        assert len(failures) == 2, "each context receives the failure"
+        assert all(isinstance(error, PflowError) and "hoarse" in error.message for error in failures)
 
 
 @_check
 def a_context_that_cannot_be_entered_fails_the_run(trial: Trial) -> None:
-    """Those entered before it are left, and no node runs."""
+    """Those entered before it are exited, and no node runs."""
     events: list[Any] = []
 
     @contextmanager
@@ -519,7 +524,7 @@ def a_context_that_cannot_be_entered_fails_the_run(trial: Trial) -> None:
 
 @_check
 def a_context_that_fails_to_close_is_reported_and_changes_nothing(trial: Trial) -> None:
-    """The run has succeeded by then; the contexts around it are left all the same."""
+    """The run has succeeded by then; the contexts around it are exited nevertheless."""
     events: list[Any] = []
 
     @contextmanager
@@ -555,7 +560,7 @@ def a_failing_node_fails_the_run_with_its_own_fields(trial: Trial) -> None:
 
 @_check
 def a_node_runs_exactly_once(trial: Trial) -> None:
-    """Even a retryable failure is not repeated unless the workflow asks for it."""
+    """Even a retryable failure is not retried unless the workflow says so."""
     listening = _Listening("a", [])
     with trial.open(poetry=poetry(), a=listening) as subject:
         if subject.host.runner is None:
@@ -567,7 +572,7 @@ def a_node_runs_exactly_once(trial: Trial) -> None:
 
 @_check
 def secrets_of_a_run_are_redacted(trial: Trial) -> None:
-    """What `add_secrets` was given appears in no error of the run."""
+    """Values passed to `add_secrets` do not appear in any error of the run."""
     with trial.open(poetry=poetry()) as subject:
         if subject.host.runner is None:
             return
@@ -578,7 +583,7 @@ def secrets_of_a_run_are_redacted(trial: Trial) -> None:
 
 @_check
 def a_command_gets_its_arguments_and_the_host(trial: Trial) -> None:
-    """Its report stands in the envelope, its failure too, with the exit code of its kind."""
+    """Its report or failure is in the envelope, with the exit code of its kind."""
     announced = Command(path=("verse", "orate"), help="Speak.", load=f"{__name__}:orate")
     with trial.open(verse=plugin(pflow_register_commands=lambda host: [announced])) as subject:
         code, envelope = subject.command(["verse", "orate", "a", "b"])

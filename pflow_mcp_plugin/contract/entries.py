@@ -1,4 +1,4 @@
-"""What a plugin contributes to the registry of nodes."""
+"""A plugin's contributions to the registry of nodes."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any, Literal, Protocol
 
 import attrs
 
-from pflow_mcp_plugin.contract.checks import each, flag, is_a, items, one_of, text, valid_name
 from pflow_mcp_plugin.contract.problems import Problem
+from pflow_mcp_plugin.contract.validators import each, flag, is_a, items, one_of, text, valid_name
 
 _ALWAYS_SHOWN = (
     "class_name",
@@ -27,7 +27,7 @@ _SHOWN_WHEN_SET = ("labels", "family", "local_name")
 _OWN_KEYS = frozenset({"node", "retryable", *_ALWAYS_SHOWN, *_SHOWN_WHEN_SET})
 
 FAILURES = frozenset({"error", "rate_limited", "auth_failed", "resource_missing", "timeout"})
-"""The actions by which nodes fail; one that the workflow routes nowhere fails the run."""
+"""The actions of failed nodes; a run fails if the workflow does not route the action."""
 
 
 @attrs.frozen(kw_only=True)
@@ -40,9 +40,9 @@ class Field:
             or several joined as in `str | None`.
         required: Whether the node fails without it.
         description: One or a few sentences for people.
-        schema: The JSON Schema it was made from, untouched, where there is one.
-        shell_line: Whether a string is a line for a shell; the host then quotes the values of its
-            templates.
+        schema: The JSON Schema it was derived from, unchanged, if there is one.
+        shell_line: Whether a string is a command line for a shell; the host then quotes the values of
+            its templates.
 
     Raises:
         ValueError: A field is of the wrong type.
@@ -66,7 +66,7 @@ class Field:
         return isinstance(self.schema, Mapping) and "default" in self.schema
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the JSON form: `key`, `type`, and what else is filled."""
+        """Return the JSON form: `key`, `type`, and every other field that is set."""
         data: dict[str, Any] = {"key": self.key, "type": self.type}
         if self.required:
             data["required"] = True
@@ -93,21 +93,21 @@ class Field:
 
 @attrs.frozen(kw_only=True)
 class Interface:
-    """What a node takes and what it returns.
+    """The parameters, outputs and actions of a node.
 
     Attributes:
-        params: Every argument that it takes.
+        params: Every parameter that it takes.
         outputs: Every key that it writes.
         actions: The actions that it may return.
-        inputs: The keys it reads from the root of the shared store when no param is set.
-        open: Whether it takes arguments beyond `params`.
-        open_outputs: Whether it may write keys beyond `outputs`: then a workflow may name them, and
-            they are found or not when it runs. None where nothing is known: a check then warns of
-            such a key and does not refuse it. The JSON form says True only.
+        inputs: The keys that it reads from the root of the shared store if the param is not set.
+        open: Whether it takes parameters beyond `params`.
+        open_outputs: Whether it may write keys beyond `outputs`: a workflow may then name them, and
+            whether they exist is seen when it runs. None if that is unknown: validation then warns
+            about such a key but accepts it. The JSON form contains True only.
 
     Raises:
         ValueError: A field is of the wrong type.
-        TypeError: A string stands where a list belongs.
+        TypeError: A string is given in place of a list.
     """
 
     params: tuple[Field, ...] = attrs.field(default=(), converter=items, validator=each(Field))
@@ -153,21 +153,21 @@ class Entry:
         class_name: The class in `module` to instantiate without arguments.
         module: The importable module of the class.
         interface: Parameters, outputs and actions.
-        description: What the node does, in words a search can find.
-        file_path: Where the class comes from; `virtual://...` for one class behind many entries.
-        type: What sort of entry it is, in the source's words.
-        source: The name of the `NodeSource` that answers for it.
-        purity: `flow_safe` when running it twice does no harm, else `impure`.
-        retryable: False for an impure node none of whose failures is ever safe to repeat, so that a
-            workflow that asks to retry it can be warned.
-        labels: What lists show beside it, in order, such as where it comes from.
-        family: What it belongs with, for search: nodes of one family are often used together. Its
+        description: What the node does, in words that people search for.
+        file_path: The file of the class; `virtual://...` for one class behind many entries.
+        type: The kind of entry, in the source's words.
+        source: The name of the `NodeSource` that provides it.
+        purity: `flow_safe` if running it twice does no harm, else `impure`.
+        retryable: False for an impure node that is never safe to run again after a failure, so that
+            validation can warn about a workflow that retries it.
+        labels: Further columns in lists, in order, such as where it comes from.
+        family: The group it belongs to, for search: nodes of one family are often used together. Its
             source when left empty.
         local_name: Its name within the family, for search. Its node type when left empty.
         extra: Keys of the source's own, passed through untouched.
 
     Raises:
-        ValueError: A field is of the wrong type, or `extra` has a key that is ours.
+        ValueError: A field is of the wrong type, or `extra` contains the name of a field.
     """
 
     node: str = attrs.field(validator=valid_name)
@@ -193,7 +193,7 @@ class Entry:
             raise ValueError(f"Entry.extra may not hold {', '.join(taken)}: set the field of that name")
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the JSON form of `registry describe`: our keys, then the source's own."""
+        """Return the JSON form of `registry describe`: the fields, then the source's own keys."""
         data: dict[str, Any] = {"node": self.node}
         data.update({key: getattr(self, key) for key in _ALWAYS_SHOWN})
         data["interface"] = self.interface.to_dict()
@@ -205,7 +205,7 @@ class Entry:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Entry:
-        """Build from the JSON form; keys that are not ours go to `extra`."""
+        """Build from the JSON form; other keys go to `extra`."""
         known = {key: value for key, value in data.items() if key in _OWN_KEYS}
         known["interface"] = Interface.from_dict(data.get("interface", {}))
         extra = {key: value for key, value in data.items() if key not in _OWN_KEYS}
@@ -214,7 +214,7 @@ class Entry:
 
 @attrs.frozen(kw_only=True)
 class Sketch:
-    """As much of an `Entry` as lists and searches need; it is not validated, ten thousand are soon made.
+    """The part of an `Entry` that lists and searches need; not validated, as there may be ten thousand.
 
     Attributes:
         node: The node type.
@@ -223,7 +223,7 @@ class Sketch:
         labels: As of the entry.
         family: As of the entry.
         local_name: As of the entry.
-        source: The name of the `NodeSource` that answers for it.
+        source: The name of the `NodeSource` that provides it.
     """
 
     node: str
@@ -249,14 +249,14 @@ class Sketch:
 
 
 class Node(Protocol):
-    """What the class of an `Entry` makes. A `pocketflow.Node` is one.
+    """An instance of an `Entry`'s class, such as a `pocketflow.Node`.
 
-    A host instantiates the class without arguments, hands it its params (as the workflow gives
-    them, templates resolved, what plugins injected, and its own id as `__node_id__`) and runs it
+    A host instantiates the class without arguments, passes it its params (those of the workflow with
+    templates resolved, those that plugins injected, and its own id as `__node_id__`) and runs it
     once. A node writes its outputs, and `error`, into `shared` under the keys of its `Interface`.
     It fails by raising, or by returning an action other than `default` with the reason in
-    `shared["error"]` (and, if it likes, the `PflowError` in `shared["__error__"]`); a failure that
-    the workflow routes nowhere fails the run.
+    `shared["error"]` (and, optionally, the `PflowError` in `shared["__error__"]`); a failure that
+    the workflow does not route fails the run.
     """
 
     def set_params(self, params: Mapping[str, Any]) -> None:
@@ -277,14 +277,14 @@ class Node(Protocol):
 
 
 class NodeSource(ABC):
-    """Answers for the node types of one plugin; a plugin extends it.
+    """Provides the node types of one plugin; a plugin extends it.
 
-    A source is cheap to make: it reads nothing until it is asked, and it starts no server.
+    A source is cheap to create: it reads nothing until a method is called, and it starts no server.
 
     Attributes:
         name: Unique among sources; `Entry.source` of its entries.
         prefixes: Its node types start with one of these, e.g. `("mcp-",)`.
-        files: The files and folders it reads, each with what it is for; `config path` shows them.
+        files: The files and folders it reads, each with its purpose; `config path` shows them.
     """
 
     name: str
@@ -293,14 +293,14 @@ class NodeSource(ABC):
 
     @abstractmethod
     def fingerprint(self) -> str:
-        """Return a string that changes when the entries do; at most 5 ms, by stat only."""
+        """Return a string that changes when the entries do; takes at most 5 ms, using `stat` only."""
 
     @abstractmethod
     def get(self, node_type: str) -> Entry | None:
-        """Return the entry of a node type, or of an alias of one; None if there is none.
+        """Return the entry of a node type or alias, None if it does not exist.
 
         Raises:
-            PflowError: Why it cannot tell.
+            PflowError: The source cannot be read.
         """
 
     @abstractmethod
@@ -308,11 +308,11 @@ class NodeSource(ABC):
         """Yield every entry; called for lists and to build the search index only.
 
         Raises:
-            PflowError: Why it cannot tell; lists then leave the source out, and show that.
+            PflowError: The source cannot be read; lists then leave it out and show the message.
         """
 
     def sketches(self) -> Iterator[Sketch]:
-        """Yield a `Sketch` of every entry; by default made of whole entries.
+        """Yield a `Sketch` of every entry; by default derived from the whole entries.
 
         Raises:
             PflowError: As for `entries`.
@@ -320,9 +320,9 @@ class NodeSource(ABC):
         return map(Sketch.of, self.entries())
 
     def missing(self, node_type: str) -> Problem | None:
-        """Explain why a node type with our prefix is not there, with the next step; by default None."""
+        """Explain why a node type does not exist, with the next step; None by default."""
         return None
 
     def upgrade(self, node: Mapping[str, Any]) -> Mapping[str, Any] | None:
-        """Return a workflow node rewritten from an older shape, or None to leave it, the default."""
+        """Return a workflow node converted from an older form; None, the default, leaves it as is."""
         return None

@@ -5,10 +5,10 @@ pluggy project name `pflow`; a distribution names its plugin under the entry-poi
     [project.entry-points.pflow]
     mine = "my_package.plugin"
 
-Every hook takes one argument; what a later version adds is an attribute of that argument, so an
-implementation written for 1.x never stops fitting. Hooks are synchronous. One bad plugin never
-sinks the host: an implementation that raises is named, with its distribution, and skipped, except
-where a hook says otherwise.
+Every hook takes one argument; later versions only add attributes to that argument, so an
+implementation written for 1.x keeps working. Hooks are synchronous. One bad plugin never brings
+down the host: an implementation that raises is named, with its distribution, and skipped, unless
+a hook says otherwise.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def pflow_addhooks(manager: pluggy.PluginManager) -> None:
     Called once for each plugin, when it is registered, before any other hook.
 
     Args:
-        manager: The host's plugin manager; only `add_hookspecs` is for plugins to call.
+        manager: The host's plugin manager; plugins call its `add_hookspecs` only.
 
     A plugin that raises here is unregistered and named.
 
@@ -53,7 +53,7 @@ def pflow_addhooks(manager: pluggy.PluginManager) -> None:
 
 @hookspec
 def pflow_configure(host: Host) -> None:
-    """Keep the handle on the host; do no I/O.
+    """Store the handle on the host; do no I/O.
 
     Called once, after every plugin is registered and before any hook below.
 
@@ -86,8 +86,8 @@ def pflow_unconfigure(host: Host) -> None:
 def pflow_register_nodes(host: Host) -> Iterable[NodeSource]:
     """Contribute nodes to the registry.
 
-    Called when a node is first looked up or listed. The objects returned are cheap: they read
-    their entries when asked, never here.
+    Called when a node is first looked up or listed. The returned objects are cheap: they read their
+    entries when one is needed, never here.
 
     Returns:
         The plugin's node sources.
@@ -113,11 +113,11 @@ def pflow_register_nodes(host: Host) -> Iterable[NodeSource]:
 def pflow_inject_params(node: NodeRef) -> Mapping[str, object] | None:
     """Give a node special parameters when a workflow is compiled.
 
-    Called exactly once for each node of the workflow; what every plugin returned stands in
-    `NodeRef.injected` from then on. The node's host is `node.host`.
+    Called exactly once for each node of the workflow; afterwards `NodeRef.injected` contains what all
+    plugins returned. The node's host is `node.host`.
 
     Returns:
-        Parameters whose names have the form `__name__`, or None for nodes that are not yours.
+        Parameters whose names have the form `__name__`, or None for other plugins' nodes.
 
     A plugin that raises here stops the compilation, as do two plugins that set one parameter.
 
@@ -137,7 +137,7 @@ def pflow_register_commands(host: Host) -> Iterable[Command]:
     Called when the command line is built.
 
     Returns:
-        Announcements; what a command runs is imported when it is called.
+        Announcements; the code of a command is imported when it is called.
 
     Example:
         >>> from pflow_mcp_plugin.contract import Command, hookimpl
@@ -152,17 +152,17 @@ def pflow_register_commands(host: Host) -> Iterable[Command]:
 def pflow_validate_config(host: Host) -> Iterable[Problem]:
     """Check the plugin's own config.
 
-    Called on `config check` and before a plugin's config is written; never at start-up.
+    Called by `config check` and before a plugin's config is written; never at start-up.
 
     Returns:
-        Every problem there is, each with its path and the fix.
+        All problems, each with its path and the fix.
 
     Example:
         >>> from pflow_mcp_plugin.contract import Problem, hookimpl
         >>> @hookimpl
         ... def pflow_validate_config(host):
         ...     if not (host.paths.config / "shout.toml").exists():
-        ...         yield Problem(message="There is no shout.toml", severity="warning", kind="config")
+        ...         yield Problem(message="Missing file shout.toml", severity="warning", kind="config")
     """
     return ()
 
@@ -172,16 +172,16 @@ def pflow_run_context(run: Run) -> AbstractContextManager[object] | None:
     """Hold something open while a workflow runs.
 
     Called after the workflow was compiled, before its first node. The context managers are
-    entered in the order of their plugins and left in reverse, whatever happens.
+    entered in the order of their plugins and exited in reverse order, whatever happens.
 
     Returns:
-        A context manager, or None when the workflow has nothing of yours.
+        A context manager, or None if the workflow does not concern the plugin.
 
     A context manager that raises when it is entered fails the run; those entered before it are
-    left. When the run fails, each is left as a `with` statement would leave it: `__exit__` receives
+    exited. When the run fails, each is exited as by a `with` statement: `__exit__` receives
     the failure, a `PflowError` (kind `interrupted` when the user stopped the run), and a generator
-    has it raised at its `yield`, so it cleans up in `finally`. The outcome of the run stands by then:
-    returning true does not change it, and what else `__exit__` raises is reported as a warning.
+    has it raised at its `yield`, so it cleans up in `finally`. The outcome of the run is final by then:
+    returning true does not change it, and any other exception from `__exit__` is reported as a warning.
 
     Example:
         >>> from contextlib import contextmanager

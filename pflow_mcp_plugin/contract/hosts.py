@@ -1,8 +1,8 @@
-"""The handles a host gives to its plugins.
+"""The handles that a host passes to its plugins.
 
-A host extends `Host`, `Registry` and `Run`, and `Runner`, `Settings`, `Library` and `Traces` where it
-has such a part. What a later 1.x adds to these classes has a default, so that a host written for an
-earlier 1.x still fits.
+A host extends `Host`, `Registry` and `Run`, and `Runner`, `Settings`, `Library` and `Traces` if it
+has such a part. Members that a later 1.x adds to these classes have a default, so that a host written
+for an earlier 1.x still works.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from typing import Any
 import attrs
 import pluggy
 
-from pflow_mcp_plugin.contract.checks import each, flag, is_a, items, text, valid_name
 from pflow_mcp_plugin.contract.entries import Entry
 from pflow_mcp_plugin.contract.problems import PflowError, Problem
+from pflow_mcp_plugin.contract.validators import each, flag, is_a, items, text, valid_name
 
 API: tuple[int, int] = (1, 0)
 """Major and minor version of the contract in this package; see `docs/plugins.md`, "Versions"."""
@@ -28,10 +28,10 @@ class Paths:
     """The folders of pflow on this machine; each may not exist yet.
 
     Attributes:
-        config: What people edit or `settings` writes.
-        data: What was fetched or saved and is kept.
-        state: Traces and what runs leave behind.
-        cache: Derived; may be deleted at any time.
+        config: Files that people edit or `settings` writes.
+        data: Fetched or saved files that are kept.
+        state: Traces and other files that runs leave behind.
+        cache: Derived files; may be deleted at any time.
     """
 
     config: Path
@@ -49,8 +49,8 @@ class NodeRef:
         type: The node type as the workflow wrote it (perhaps an alias).
         entry: The registry entry it was resolved to.
         host: The host that compiles or runs it.
-        params: Its params as written, templates and all.
-        injected: What plugins injected, of all of them; empty while they are being asked.
+        params: Its params as written, with unresolved templates.
+        injected: The params that all plugins injected; empty while `pflow_inject_params` is being called.
     """
 
     id: str = attrs.field(validator=valid_name)
@@ -63,12 +63,12 @@ class NodeRef:
 
 @attrs.frozen(kw_only=True)
 class Workflow:
-    """A compiled workflow, as a run shows it to plugins.
+    """A compiled workflow, as plugins see it in a run.
 
     Attributes:
         name: Its name or file, for messages.
         nodes: Every node.
-        certain: Ids of the nodes that run whenever every node takes its default action.
+        certain: Ids of the nodes that run if every node takes its default action.
     """
 
     name: str = attrs.field(validator=text)
@@ -78,17 +78,17 @@ class Workflow:
 
 @attrs.frozen(kw_only=True)
 class Outcome:
-    """How a run ended.
+    """The outcome of a run.
 
     Attributes:
         success: Whether it ended without an unrouted failure.
         outputs: The workflow's outputs by name.
         run_id: Unique; names the trace.
         trace_path: The trace file, None when none was written.
-        error: The failure, when there is one.
-        steps: How many node executions began.
-        exit_code: 0; 3 if a server could not be reached, or 2 if its config does not allow it, before
-            any node had run; 130 if it was interrupted; 1 for any other failure.
+        error: The failure, None on success.
+        steps: The number of node executions that began.
+        exit_code: 0; 3 if a server could not be reached, or 2 if its config is invalid, before any
+            node had run; 130 if it was interrupted; 1 for any other failure.
     """
 
     success: bool = attrs.field(validator=flag)
@@ -113,10 +113,10 @@ class Registry(ABC):
 
     @abstractmethod
     def entries(self, pattern: str = "") -> Iterator[Entry]:
-        """Yield entries by name, those whose name contains `pattern` if one is given."""
+        """Yield entries sorted by name, only those whose name contains `pattern`."""
 
     def find(self, node_type: str) -> Entry | None:
-        """Return the entry of a node type or alias, None if there is none."""
+        """Return the entry of a node type or alias, None if it does not exist."""
         try:
             return self.get(node_type)
         except PflowError as error:
@@ -127,7 +127,7 @@ class Registry(ABC):
     def search(self, words: str, limit: int = 20) -> Sequence[tuple[Entry, float]]:
         """Return entries that match, best first, each with its score (higher is better).
 
-        By default, the score is the share of the words that stand in the name or the description.
+        By default, the score is the share of the words that occur in the name or the description.
         """
         wanted = words.lower().split()
         scored = ((entry, _share(wanted, entry)) for entry in self.entries())
@@ -135,9 +135,9 @@ class Registry(ABC):
         return sorted(found, key=lambda pair: (-pair[1], pair[0].node))[:limit]
 
     def discover(self, task: str, limit: int = 10) -> Sequence[tuple[Entry, float]]:
-        """Return the entries that a task in words needs, best first, each with its score.
+        """Return the entries that a task described in words needs, best first, each with its score.
 
-        By default, what `search` finds.
+        By default, the same as `search`.
         """
         return self.search(task, limit)
 
@@ -159,7 +159,7 @@ class Runner(ABC):
             workflow: The workflow as loaded; the host normalises it.
             inputs: Values by input name.
             name: The workflow's name or file, for messages and the trace.
-            trace: Whether a trace is written, by a host that writes any.
+            trace: Whether to write a trace, if the host writes traces at all.
 
         Raises:
             PflowError: Kind `validation`, `not_found` or `config`, before anything has run.
@@ -167,43 +167,43 @@ class Runner(ABC):
 
 
 class Settings(ABC):
-    """Keys and values that the user keeps with pflow, e.g. tokens."""
+    """The user's saved keys and values, e.g. tokens."""
 
     @abstractmethod
     def get(self, key: str) -> str | None:
         """Return a value, or None if it is not set."""
 
     def names(self) -> Mapping[str, str]:
-        """Return every key that is set, with a word for where its value is kept, such as `file`.
+        """Return every key that is set, with a word for where its value is stored, such as `file`.
 
-        By default there are none: the host keeps its settings to itself.
+        Empty by default: the host does not list its settings.
         """
         return {}
 
     def set(self, key: str, value: str) -> None:
-        """Keep a value.
+        """Save a value.
 
         Raises:
-            PflowError: Kind `usage` if `key` is not a valid name; or the value cannot be kept. By
-                default, no value can.
+            PflowError: Kind `usage` if `key` is invalid; or the value cannot be saved. Always raised by
+                default.
         """
-        raise PflowError(f"{key} cannot be set: this pflow does not keep settings", kind="usage")
+        raise PflowError(f"{key} cannot be set: this pflow does not save settings", kind="usage")
 
     def unset(self, key: str) -> bool:
-        """Forget a value; return whether there was one. By default there is none to forget."""
+        """Delete a value; return whether it was set. By default, False."""
         return False
 
 
 @attrs.frozen(kw_only=True)
 class SavedWorkflow:
-    """What is known of a saved workflow without reading all of it.
+    """A saved workflow in a list of them.
 
     Attributes:
         name: Its name in the library.
-        description: What it says of itself, empty if nothing.
-        version: Counts how often it was changed, from 1.
+        description: Its description, possibly empty.
+        version: Its version number, counted from 1.
         path: Its file.
-        saved: When, as UTC time (ISO 8601); empty if the host does not know.
+        saved: When it was saved, as UTC time (ISO 8601); empty if the host does not know.
     """
 
     name: str = attrs.field(validator=valid_name)
@@ -226,7 +226,7 @@ class Library(ABC):
 
     @abstractmethod
     def get(self, name: str, version: int | None = None) -> Mapping[str, Any]:
-        """Return a saved workflow as JSON, the current version unless another is asked for.
+        """Return a saved workflow as JSON, by default its current version.
 
         Raises:
             PflowError: Kind `not_found`, with the nearest name; or its file is corrupt.
@@ -234,7 +234,7 @@ class Library(ABC):
 
     @abstractmethod
     def describe(self, name: str) -> SavedWorkflow:
-        """Return what is known of a saved workflow.
+        """Return a saved workflow's name, description, version, file and time.
 
         Raises:
             PflowError: As for `get`.
@@ -242,12 +242,12 @@ class Library(ABC):
 
     @abstractmethod
     def save(self, name: str, workflow: Mapping[str, Any], description: str = "") -> SavedWorkflow:
-        """Save a workflow under a name; what was there before is kept as an older version.
+        """Save a workflow under a name; the workflow it replaces is kept as an older version.
 
         Args:
             name: Its name in the library.
             workflow: The workflow as loaded.
-            description: What it is for; what the workflow says of itself when left empty.
+            description: What it is for; the workflow's own description when left empty.
 
         Raises:
             PflowError: Kind `usage` if the name is invalid; or it cannot be written.
@@ -255,7 +255,7 @@ class Library(ABC):
 
     @abstractmethod
     def delete(self, name: str) -> None:
-        """Delete a workflow with every version of it.
+        """Delete a workflow with all its versions.
 
         Raises:
             PflowError: Kind `not_found`.
@@ -263,7 +263,7 @@ class Library(ABC):
 
 
 class Traces(ABC):
-    """What earlier runs recorded."""
+    """The traces of earlier runs."""
 
     @abstractmethod
     def paths(self) -> Sequence[Path]:
@@ -274,12 +274,12 @@ class Traces(ABC):
         """Return the trace of a run: by its id, the beginning of one, or `latest`.
 
         Raises:
-            PflowError: Kind `not_found`: there is none, or several ids begin so.
+            PflowError: Kind `not_found`: no run matches, or several do.
         """
 
     @abstractmethod
     def read(self, path: Path) -> Mapping[str, Any]:
-        """Return what a trace file says: `run_id`, `success`, `error`, `inputs`, `steps` and more.
+        """Return the content of a trace file: `run_id`, `success`, `error`, `inputs`, `steps` and more.
 
         Raises:
             PflowError: It cannot be read, or is not a trace.
@@ -291,11 +291,11 @@ class Run(ABC):
 
     Attributes:
         run_id: Unique; names the trace.
-        workflow: What runs.
+        workflow: The workflow that runs.
         host: The host it runs in.
-        artifacts_dir: Where nodes put files that are too large or not text; made by whoever writes
-            the first.
-        resources: What plugins keep for the run, each under its own key.
+        artifacts_dir: The folder for results that are too large or not text; created by whoever writes
+            the first file.
+        resources: Objects that plugins keep for the run, each under its own key.
     """
 
     run_id: str
@@ -309,20 +309,20 @@ class Run(ABC):
         """Redact these values from trace, logs and errors of this run."""
 
     def cancelled(self) -> bool:
-        """Return whether the user has stopped the run; by default, nobody can."""
+        """Return whether the user has stopped the run; by default, False."""
         return False
 
     def annotate(self, node_id: str, details: Mapping[str, Any]) -> None:
-        """Add JSON values to the node's step in the trace; by default, there is no trace."""
+        """Add JSON values to the node's step in the trace; does nothing by default."""
         return
 
 
 class Host(ABC):
-    """The handle on pflow core that every hook is given.
+    """The handle on pflow core that every hook receives.
 
     Attributes:
         api: The version of the contract that the host was written for, such as `(1, 0)`. A plugin
-            that needs what a later one added looks here.
+            that needs a later addition checks it.
         paths: The folders to work in.
     """
 
@@ -341,22 +341,22 @@ class Host(ABC):
 
     @property
     def runner(self) -> Runner | None:
-        """What checks and runs workflows, if it can."""
+        """Checks and runs workflows; None if the host cannot."""
         return None
 
     @property
     def settings(self) -> Settings | None:
-        """What the user keeps with pflow, if anything is kept."""
+        """The user's saved keys and values; None if the host saves none."""
         return None
 
     @property
     def library(self) -> Library | None:
-        """Saved workflows, if it saves any."""
+        """Saved workflows; None if the host saves none."""
         return None
 
     @property
     def traces(self) -> Traces | None:
-        """What earlier runs recorded, if they do."""
+        """The traces of earlier runs; None if the host writes none."""
         return None
 
     @abstractmethod
@@ -364,9 +364,9 @@ class Host(ABC):
         """Show a warning to the user, once for each message."""
 
     def refresh(self, source: str) -> None:
-        """Rebuild what was derived from a node source, such as an index; its entries have changed.
+        """Rebuild what is derived from a node source, such as an index, after its entries changed.
 
-        By default nothing is derived.
+        Does nothing by default.
         """
         return
 

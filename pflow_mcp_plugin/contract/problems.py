@@ -1,4 +1,4 @@
-"""Findings and failures, in the form every host shows them."""
+"""Findings and failures, in the form that every host shows."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Literal
 
 import attrs
 
-from pflow_mcp_plugin.contract.checks import one_of, text
+from pflow_mcp_plugin.contract.validators import one_of, text
 
 Kind = Literal["usage", "config", "validation", "not_found", "connection", "execution", "interrupted"]
 """The `error.type` of the JSON envelope."""
 
 Ran = Literal["ran", "not ran", "unknown"]
-"""Whether the work that failed was done: a failure of unknown outcome is never repeated."""
+"""Whether the failed work was done: work of unknown outcome is never repeated."""
 
 EXIT_CODES: Mapping[Kind, int] = {
     "usage": 2,
@@ -31,14 +31,14 @@ _RAN = ("ran", "not ran", "unknown")
 
 @attrs.frozen(kw_only=True)
 class Problem:
-    """Something found wrong before anything ran, or worth a warning while it runs.
+    """A problem found before anything ran, or a warning during a run.
 
     Attributes:
-        message: What is wrong, in one sentence, naming the thing it is about.
+        message: What is wrong, in one sentence that names the thing concerned.
         path: Where: a JSON path (`$.nodes[2].params.title`) or a config path (`mcpServers.slack.auth.type`).
-        suggestion: The next step, as an imperative; empty when there is none.
-        severity: An `error` stops what was asked for; a `warning` does not.
-        kind: Which exit code and envelope type it gets when it stops something.
+        suggestion: The next step, as an imperative; may be empty.
+        severity: An `error` stops the command; a `warning` does not.
+        kind: Decides the exit code and the envelope's `type` if it stops the command.
         source: The file, plugin or node source that it comes from.
     """
 
@@ -50,7 +50,7 @@ class Problem:
     source: str = attrs.field(default="", validator=text)
 
     def to_dict(self) -> dict[str, str]:
-        """Return the filled fields, for `--json`."""
+        """Return the fields that are not empty, for `--json`."""
         return {name: value for name, value in attrs.asdict(self).items() if value}
 
     def __str__(self) -> str:
@@ -60,10 +60,10 @@ class Problem:
 
 
 class PortableError(Exception):
-    """An exception that `pickle` and `copy` rebuild with all its fields, whatever its `__init__` takes.
+    """An exception that `pickle` and `copy` rebuild with all its fields, whatever `__init__` takes.
 
-    Python's own way is to call the class with `args`, which fails where these are not what it takes: in
-    the result of another process, `multiprocessing.Pool` then waits for ever.
+    By default Python calls the class with `args`, which fails if `__init__` takes something else; for a
+    result from another process, `multiprocessing.Pool` then waits forever.
     """
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -82,19 +82,19 @@ class PflowError(PortableError):
     for people and programs to read. Subclass it only where somebody catches the subclass.
 
     Args:
-        message: What happened, to whom; one or a few lines.
+        message: What happened, and to which server, tool or file; one or a few lines.
         kind: The envelope's `type`, which also decides the exit code.
         details: JSON values for the envelope's `details`.
         suggestions: Next steps, best first.
-        problems: The findings behind the failure, when it was found by checking. The message of a single
-            one may tell it; several are shown below the message.
+        problems: The findings behind the failure, if a check found it. The message may state a single
+            one; several are shown below the message.
         action: The flow action that a node takes when it fails with this error.
         ran: Whether the work was done; None where the question does not arise.
-        retryable: Whether the same work may succeed, and does no harm, when it is tried again.
-        retry_after: Seconds that the other side asks to wait before that.
+        retryable: Whether a retry of the same work may succeed and does no harm.
+        retry_after: Seconds that the other side asks to wait before a retry.
 
     Raises:
-        ValueError: `kind` or `ran` is not one of theirs.
+        ValueError: `kind` or `ran` is invalid.
     """
 
     def __init__(  # noqa: PLR0913 - a field each, by keyword
@@ -135,7 +135,7 @@ class PflowError(PortableError):
         return EXIT_CODES[self.kind]
 
     def to_dict(self) -> dict[str, object]:
-        """Return the envelope's `error` object; what is known of the outcome stands in its details."""
+        """Return the envelope's `error` object; its details include the outcome, if known."""
         details = dict(self.details)
         if self.ran is not None:
             details |= {"ran": self.ran, "retryable": self.retryable}

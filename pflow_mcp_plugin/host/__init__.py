@@ -2,17 +2,21 @@
 
 Where to start reading:
 
-- `app`: `open_host` and `EmbeddedHost`, the handle that plugins are given
-- `plugins`, `entrypoints`, `hooks`: how plugins are found, loaded and called, one bad one never
-  sinking the rest
+- `embedded_host`: `open_host`, and `EmbeddedHost`, the handle that plugins receive
+- `plugins`, `entrypoints`, `hook_matching`: how plugins are found, loaded and called; one bad plugin
+  never brings down the rest
 - `registry`: which node types there are
 - `workflow`: a workflow's JSON, normalised, checked and compiled
-- `running`: a compiled workflow runs and is traced
-- `nodes`, `builtin`: the host's own nodes, which come through the same hooks as any plugin's
-- `settings`, `library`, `traces`: what the user keeps, and what runs leave
+- `running`: runs a compiled workflow and traces it
+- `nodes`, `builtin_nodes`: the host's own nodes, registered through the same hooks as any plugin's
+- `stored_settings`, `system_keyring`, `workflow_library`, `trace_files`: what the user saves, and what
+  runs leave behind
+- `config_checks`: problems in the host's own files and its installation
+- `model_keys`: API keys for the models of the `llm` library
+- `rendering`: workflows and traces as pictures, pages and programs
 - `cli`: the command line
-- `script`: workflows written in Python
-- `streams`, `interruption`: standard streams and Ctrl-C
+- `python_workflow`: workflows written in Python
+- `standard_streams`, `interruption`, `ctrl_c`: standard output and error, and Ctrl-C
 
 It imports the contract, `storage` and `redaction`, and knows nothing of any plugin.
 """

@@ -1,6 +1,6 @@
-"""Ctrl-C as a program takes it, from its first moment to its last.
+"""Ctrl-C in a program, from its first moment to its last.
 
-Imports nothing that Python has not loaded by then, but for `signal`: it must be there early.
+Imports only `signal` besides what Python has already loaded, so that the handler is installed early.
 """
 
 from __future__ import annotations
@@ -16,19 +16,20 @@ EXIT_CODE = 130
 _IMPORTS = "<frozen importlib._bootstrap>"
 """The file that Python names in the frames of its import system."""
 _LONGEST_HOLD = 1.0
-"""Seconds after which an import is broken off all the same: the module may do anything."""
+"""Seconds after which an import is interrupted anyway: a module's code may take arbitrarily long."""
 _NAP = 0.01
+"""Seconds until a deferred Ctrl-C is sent again."""
 
 
 class CtrlC:
-    """Raises KeyboardInterrupt for Ctrl-C, though not in the middle of an import.
+    """Raises KeyboardInterrupt for Ctrl-C, but not during an import.
 
-    An import that is broken off can keep its lock for good, so that other threads wait for it for
-    ever; and what a module does while it is imported can turn KeyboardInterrupt into another exception.
+    An interrupted import can keep its lock, so that other threads wait for it forever; and a module's
+    own code can turn KeyboardInterrupt into another exception while it is imported.
 
     Attributes:
-        raised: Whether there was a KeyboardInterrupt, whatever became of it.
-        over: Whether the program has done its work: Ctrl-C then ends it at once.
+        raised: Whether KeyboardInterrupt was raised, even if it was caught later.
+        over: Whether the program has finished its work: Ctrl-C then ends it immediately.
     """
 
     def __init__(self) -> None:
@@ -37,7 +38,7 @@ class CtrlC:
         self._hold_until: float | None = None
 
     def take(self) -> None:
-        """Take Ctrl-C from now on, unless it is ignored or somebody else's."""
+        """Handle Ctrl-C from now on, unless it is ignored or has another handler."""
         if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
             signal.signal(signal.SIGINT, self._interrupt)
 
@@ -51,13 +52,13 @@ class CtrlC:
         raise KeyboardInterrupt
 
     def _held(self, frame: FrameType | None) -> bool:
-        """Put Ctrl-C off for a moment if it came within an import."""
+        """Defer Ctrl-C for a moment if it arrived during an import; return whether it was deferred."""
         now = time.monotonic()
         self._hold_until = self._hold_until or now + _LONGEST_HOLD
         if now > self._hold_until or not _imports(frame):
             return False
         try:
-            # One of threading's would need locks, which the interrupted code may hold.
+            # A `threading.Thread` needs locks, which the interrupted code may hold.
             _thread.start_new_thread(_interrupt_again, (_thread.get_ident(),))
         except RuntimeError:
             return False
@@ -65,7 +66,7 @@ class CtrlC:
 
 
 def interrupted() -> bool:
-    """Return whether Ctrl-C was pressed in this program, if it takes Ctrl-C as above."""
+    """Return whether Ctrl-C was pressed; False if the program does not handle it with `CtrlC`."""
     taker = getattr(signal.getsignal(signal.SIGINT), "__self__", None)
     return isinstance(taker, CtrlC) and taker.raised
 
@@ -82,5 +83,5 @@ def _interrupt_again(main_thread: int) -> None:
     time.sleep(_NAP)
     if sys.platform == "win32":
         _thread.interrupt_main()
-    else:  # this also ends a wait for the system
+    else:  # this also ends a blocking system call
         signal.pthread_kill(main_thread, signal.SIGINT)

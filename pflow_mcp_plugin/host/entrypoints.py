@@ -1,12 +1,11 @@
 """The entry points of installed distributions.
 
-`importlib.metadata` finds them too, but importing it (it brings email, zipfile, socket) costs as
-much as everything else a short command does. So folders are read here, and it is asked only where
-`sys.path` holds something else than folders.
+`importlib.metadata` finds them too, but importing it (with email, zipfile and socket) takes as long
+as the rest of a short command. So this module reads the folders itself, and uses it only where
+`sys.path` holds something other than folders.
 """
 
-# pathlib would take three times as long over some hundred folders.
-# ruff: noqa: PTH113, PTH118, PTH119, PTH123, PTH208
+# ruff: noqa: PTH113, PTH118, PTH119, PTH123, PTH208 - pathlib takes three times as long for hundreds of folders
 
 from __future__ import annotations
 
@@ -24,9 +23,9 @@ class Distribution:
     """An installed distribution.
 
     Args:
-        folder: Its `.dist-info` folder, empty where it has none.
-        entry_points: The text of its `entry_points.txt`.
-        headers: The header lines of its metadata, read when they are not given.
+        folder: Its `.dist-info` folder, empty if it has none.
+        entry_points: The content of its `entry_points.txt`.
+        headers: The header lines of its metadata; read from `folder` when left out.
     """
 
     def __init__(self, folder: str, entry_points: str, headers: str = "") -> None:
@@ -36,7 +35,7 @@ class Distribution:
 
     @property
     def name(self) -> str:
-        """Its name, as its metadata write it."""
+        """Its name, as spelled in its metadata."""
         return self._header("Name") or os.path.basename(self.folder).partition("-")[0]
 
     @property
@@ -55,7 +54,7 @@ class Distribution:
 
 
 class EntryPoint(NamedTuple):
-    """A line of `entry_points.txt`: a name, what it stands for (`module:attribute`), whose it is."""
+    """A line of `entry_points.txt`: a name, the object reference (`module:attribute`), the distribution."""
 
     name: str
     value: str
@@ -63,11 +62,11 @@ class EntryPoint(NamedTuple):
 
     @property
     def module(self) -> str:
-        """The module that is named."""
+        """The module of the object reference."""
         return self.value.partition(":")[0].strip()
 
     def load(self) -> Any:
-        """Import what is named; raises whatever that raises."""
+        """Import the object and return it; whatever the import raises passes through."""
         found: Any = import_module(self.module)
         attributes = self.value.partition(":")[2].partition("[")[0].strip()
         for attribute in filter(None, attributes.split(".")):
@@ -76,7 +75,7 @@ class EntryPoint(NamedTuple):
 
 
 def entry_points(group: str) -> list[EntryPoint]:
-    """Return the entry points of a group, in the order in which `sys.path` has them."""
+    """Return the entry points of a group, in the order of `sys.path`."""
     return [
         EntryPoint(name, value, distribution)
         for distribution in _distributions()
@@ -86,7 +85,7 @@ def entry_points(group: str) -> list[EntryPoint]:
 
 
 def _distributions() -> Iterator[Distribution]:
-    """Yield each distribution once: the first that `sys.path` has under a name."""
+    """Yield each distribution once: the first of its name on `sys.path`."""
     if any(os.path.isfile(place) or place.endswith(".egg") for place in sys.path):
         yield from _from_importlib()
         return
@@ -125,7 +124,7 @@ def _section(text: str, group: str) -> Iterator[tuple[str, str]]:
 def _listed(folder: str) -> list[str]:
     try:
         return os.listdir(folder)
-    except OSError:  # sys.path may name what is not there
+    except OSError:  # sys.path may name missing folders
         return []
 
 

@@ -1,4 +1,4 @@
-"""Ctrl-C, and the exceptions that come in its place."""
+"""KeyboardInterrupt, and the exceptions that replace it on its way."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pflow_mcp_plugin.host import ctrl_c
 
 @contextmanager
 def interrupts_kept() -> Iterator[None]:
-    """Let Ctrl-C out as KeyboardInterrupt, also where another exception took its place."""
+    """Raise KeyboardInterrupt for Ctrl-C, also where another exception replaced it."""
     try:
         yield
     except Exception as error:
@@ -19,11 +19,11 @@ def interrupts_kept() -> Iterator[None]:
 
 
 def end_if_interrupted(error: BaseException) -> None:
-    """Raise KeyboardInterrupt if an exception came up while one was on its way.
+    """Raise KeyboardInterrupt if an exception was caused by one.
 
-    Within `threading.Condition.wait`, by which futures, events and new threads wait, Ctrl-C can come out
-    as "RuntimeError: release unlocked lock"; and anyone's code may wrap all that it catches. C code may
-    drop it without a trace: what fails in a program after Ctrl-C was pressed fails because of it.
+    Inside `threading.Condition.wait`, on which futures, events and new threads wait, Ctrl-C can surface
+    as "RuntimeError: release unlocked lock"; other code may wrap whatever it catches; and C code may
+    drop it without a trace. So any failure after Ctrl-C was pressed counts as caused by it.
     """
     if ctrl_c.interrupted():
         raise KeyboardInterrupt from error

@@ -1,8 +1,8 @@
-"""Plugins: found, loaded one by one, called one by one.
+"""Finds, loads and calls plugins one by one.
 
 pluggy's own loader stops at the first plugin that cannot be imported, silently skips the second
-of two entry points of one name, and lets one raising implementation abort a whole call. Here each
-is named, with its distribution and version, and skipped.
+of two entry points of the same name, and lets one raising implementation abort a whole call. Here
+such a plugin is named, with its distribution and version, and skipped.
 """
 
 from __future__ import annotations
@@ -18,25 +18,25 @@ import pluggy
 
 from pflow_mcp_plugin.contract import ENTRY_POINT_GROUP, Host, PflowError, Problem
 from pflow_mcp_plugin.host.entrypoints import Distribution, EntryPoint, entry_points
-from pflow_mcp_plugin.host.hooks import create_manager, uncalled_hooks
+from pflow_mcp_plugin.host.hook_matching import create_manager, uncalled_hooks
 from pflow_mcp_plugin.host.interruption import end_if_interrupted
 
 DISABLE_VARIABLE = "PFLOW_DISABLE_PLUGINS"
 _PACKAGE = __name__.partition(".")[0]
 _OWN = (
-    ("pflow-nodes", f"{__package__}.builtin"),
-    ("pflow-commands", f"{__package__}.cli.builtin"),
+    ("pflow-nodes", f"{__package__}.builtin_nodes"),
+    ("pflow-commands", f"{__package__}.cli.builtin_commands"),
 )
 
 
 class Plugin:
-    """A plugin and what became of it.
+    """A plugin and its status.
 
     Args:
         name: The name of its entry point.
         own: Whether it is part of the host.
-        module: What the entry point names, once it is imported.
-        metadata: The distribution that brings it; None when it was registered by hand.
+        module: The object that the entry point names, once it is imported.
+        metadata: The distribution that contains it; None when it was registered by hand.
 
     Attributes:
         status: `disabled` by the user, `skipped` for the `reason` given, else `loaded`.
@@ -54,7 +54,7 @@ class Plugin:
 
     @property
     def distribution(self) -> str:
-        """The distribution that brings it, empty when it was registered by hand."""
+        """The name of its distribution, empty when it was registered by hand."""
         metadata = self._read_metadata()
         return metadata.name if metadata else ""
 
@@ -74,12 +74,12 @@ class Plugin:
 
 
 class PluginFailed(PflowError):
-    """A plugin raised where the host called it.
+    """A plugin raised an exception when the host called it.
 
     Args:
         plugin: Whose code was called.
         doing: What failed, as in "could not be loaded".
-        error: What it raised.
+        error: The exception that it raised.
     """
 
     def __init__(self, plugin: Plugin, doing: str, error: BaseException) -> None:
@@ -94,7 +94,7 @@ class PluginFailed(PflowError):
         self.source = plugin.name
 
     def as_warning(self) -> Problem:
-        """Return the failure as something that the host goes on after."""
+        """Return the failure as a warning, after which the host continues."""
         return Problem(
             message=self.message,
             suggestion=self.suggestions[0],
@@ -106,12 +106,12 @@ class PluginFailed(PflowError):
 
 @contextmanager
 def door(plugin: Plugin, doing: str, *, passing: tuple[type[BaseException], ...] = ()) -> Iterator[None]:
-    """Call into a plugin: whatever it raises becomes `PluginFailed`, except `passing`.
+    """Call into a plugin; whatever it raises becomes `PluginFailed`, except `passing`.
 
     Args:
         plugin: Whose code is called.
         doing: What failed if it raises, as in "could not be loaded".
-        passing: What the plugin may raise here by contract.
+        passing: The exceptions that the contract allows here.
     """
     try:
         yield
@@ -126,9 +126,9 @@ class Plugins:
     """Every plugin of one host.
 
     Args:
-        report: Told what was skipped and why.
-        manager: The manager to register on; when one is given, what is registered there takes the
-            place of installed plugins.
+        report: Called with a warning for each plugin that is skipped.
+        manager: The manager to register on; when one is given, the plugins registered there replace
+            the installed ones.
     """
 
     def __init__(
@@ -158,7 +158,7 @@ class Plugins:
             self._check_names(plugin)
 
     def configure(self, host: Host) -> None:
-        """Hand every plugin the host; one that raises is unregistered."""
+        """Pass the host to every plugin; one that raises is unregistered."""
         self._host = host
         for plugin, call in self.implementations("pflow_configure"):
             try:
@@ -168,7 +168,7 @@ class Plugins:
                 self._skip(plugin, failed)
 
     def unconfigure(self, host: Host) -> None:
-        """Tell every plugin that was configured that the program ends, the last one first."""
+        """Unconfigure every configured plugin, the last one first, when the program ends."""
         for plugin, call in reversed(list(self.implementations("pflow_unconfigure"))):
             with self.reporting(plugin, "could not be unconfigured"):
                 call(host)
@@ -184,26 +184,26 @@ class Plugins:
     def implementations(self, hook: str) -> Iterator[tuple[Plugin, Callable[[Any], Any]]]:
         """Yield the plugins that implement a hook of one argument, each with its implementation.
 
-        The host's own come first, then the others in the order in which they were registered, but
-        for `tryfirst` and `trylast`.
+        The host's own come first, then the others in the order of registration, except for
+        `tryfirst` and `trylast`.
         """
         found = [(self.of(item.plugin), item) for item in getattr(self.manager.hook, hook).get_hookimpls()]
         found.sort(key=lambda pair: (not pair[0].own, pair[1].trylast - pair[1].tryfirst))
         for plugin, item in found:
             if item.hookwrapper or item.wrapper:
-                message = f"Plugin {plugin.label} wraps {hook}, which is called for each plugin on its own"
+                message = f"Plugin {plugin.label} wraps {hook}, which is called for each plugin separately"
                 self.report(Problem(message=message, severity="warning", kind="config"))
                 continue
             yield plugin, _caller(item)
 
     def of(self, module: object) -> Plugin:
-        """Return the plugin that a registered object is."""
+        """Return the `Plugin` of a registered object."""
         known = (plugin for plugin in self.all if plugin.module is module)
         return next(known, None) or Plugin(self.manager.get_name(module) or repr(module), module=module)
 
     @contextmanager
     def reporting(self, plugin: Plugin, doing: str) -> Iterator[None]:
-        """Call into a plugin; what it raises is reported, and the host goes on."""
+        """Call into a plugin; what it raises is reported, and the host continues."""
         try:
             with door(plugin, doing):
                 yield
@@ -220,7 +220,8 @@ class Plugins:
                 self.all.append(plugin)
             elif point.name in taken:
                 self._refuse(
-                    plugin, f"has the name of the plugin {taken[point.name].label}, which was found first"
+                    plugin,
+                    f"has the same name as the plugin {taken[point.name].label}, which was found first",
                 )
             else:
                 taken[point.name] = plugin
@@ -237,7 +238,7 @@ class Plugins:
         self._take_misfits()
 
     def _skip(self, plugin: Plugin, failed: PluginFailed) -> None:
-        # A raising historic hook leaves its plugin registered.
+        # pluggy leaves a plugin registered when its historic hook raises.
         if plugin.module is not None and self.manager.get_name(plugin.module) == plugin.name:
             self.manager.unregister(plugin.module)
         plugin.status, plugin.reason = "skipped", failed.reason
@@ -276,13 +277,13 @@ def disabled_names() -> frozenset[str]:
 
 @cache
 def own_distribution() -> Distribution | None:
-    """Return the distribution that this package came with, if it was installed."""
+    """Return the distribution of this package, None if it is not installed."""
     scripts = entry_points("console_scripts")
     return next((script.distribution for script in scripts if is_own_script(script)), None)
 
 
 def is_own_script(script: EntryPoint) -> bool:
-    """Whether a console script starts this program."""
+    """Return whether a console script starts this program."""
     return script.module.partition(".")[0] == _PACKAGE
 
 

@@ -1,13 +1,12 @@
 """Files that survive crashes, full disks and several writers at once.
 
-- `places`: the folders they are kept in
-- `files`: reading, locking, and writing as a whole or not at all
-- `objects`: JSON objects in files, changed under a lock
-- `failures`: what is raised, with the path
+- `folders`: the folders that pflow uses
+- `atomic_files`: reading, locking, and atomic writing
+- `json_files`: JSON objects in files, changed under a lock
+- `file_errors`: the exceptions, each with the path of its file
 """
 
-from pflow_mcp_plugin.storage.failures import CorruptFile, StoreError
-from pflow_mcp_plugin.storage.files import (
+from pflow_mcp_plugin.storage.atomic_files import (
     files_in,
     locked,
     make_folder,
@@ -17,8 +16,9 @@ from pflow_mcp_plugin.storage.files import (
     write_atomic,
     write_output,
 )
-from pflow_mcp_plugin.storage.objects import JsonStore, decode_json, encode_json
-from pflow_mcp_plugin.storage.places import default_paths
+from pflow_mcp_plugin.storage.file_errors import CorruptFile, StoreError
+from pflow_mcp_plugin.storage.folders import default_paths
+from pflow_mcp_plugin.storage.json_files import JsonStore, decode_json, encode_json
 
 __all__ = [
     "CorruptFile",

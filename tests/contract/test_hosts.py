@@ -47,7 +47,7 @@ def test_a_registry_finds_and_searches_by_what_it_must_have():
 
 def test_settings_that_cannot_be_changed_say_so():
     assert (Fixed().names(), Fixed().unset("KEY")) == ({}, False)
-    with pytest.raises(PflowError, match="does not keep settings") as caught:
+    with pytest.raises(PflowError, match="does not save settings") as caught:
         Fixed().set("KEY", "x")
     assert caught.value.kind == "usage"
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pflow_mcp_plugin.host.app import open_host
+from pflow_mcp_plugin.host.embedded_host import open_host
 
 pytest.importorskip("mcp")
 

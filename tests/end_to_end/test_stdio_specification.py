@@ -52,7 +52,7 @@ def test_criterion_04_an_empty_list_of_tools_makes_no_entries(pflow, scripted):
 
 
 def _injected(pflow_home, path) -> dict[str, object]:
-    from pflow_mcp_plugin.host.app import open_host
+    from pflow_mcp_plugin.host.embedded_host import open_host
 
     with open_host() as host:
         compiled = host.runner.compile(json.loads(path.read_text()), "wf")

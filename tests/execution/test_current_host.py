@@ -19,7 +19,7 @@ from pflow_mcp_plugin.errors import McpError
 from pflow_mcp_plugin.exchange import Listing
 from pflow_mcp_plugin.execution.current_host import current_host
 from pflow_mcp_plugin.execution.runtime import standalone
-from pflow_mcp_plugin.host.settings import StoredSettings
+from pflow_mcp_plugin.host.stored_settings import StoredSettings
 from pflow_mcp_plugin.types import ServerInfo, Tool
 
 PLUGIN = """
@@ -81,7 +81,7 @@ each = script.node("each", "mine", McpDemoAddNode, params={"a": "${item}", "b": 
 raise SystemExit(script.main(each))
 """
 BESIDE = """
-from pflow_mcp_plugin.host.app import open_host
+from pflow_mcp_plugin.host.embedded_host import open_host
 with open_host():
     from pflow_mcp_plugin.nodes import McpDemoAddNode
     for a in (12, 13):
@@ -187,7 +187,7 @@ def test_a_program_without_any_host_says_what_to_install(monkeypatch, pflow_home
 def test_another_core_goes_before_the_embedded_one(program, tmp_path):
     core = """
         from contextlib import contextmanager
-        from pflow_mcp_plugin.host.app import open_host as embedded
+        from pflow_mcp_plugin.host.embedded_host import open_host as embedded
 
         @contextmanager
         def open_host():

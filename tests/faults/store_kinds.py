@@ -22,9 +22,9 @@ from pflow_mcp_plugin.config.where import server_file, tool_folder
 from pflow_mcp_plugin.contract import Paths, Problem
 from pflow_mcp_plugin.discovery.catalog import Catalog
 from pflow_mcp_plugin.exchange import Listing
-from pflow_mcp_plugin.host.library import WorkflowLibrary
 from pflow_mcp_plugin.host.registry.saved_entries import SavedEntries
-from pflow_mcp_plugin.host.settings import StoredSettings
+from pflow_mcp_plugin.host.stored_settings import StoredSettings
+from pflow_mcp_plugin.host.workflow_library import WorkflowLibrary
 from pflow_mcp_plugin.storage import default_paths
 from pflow_mcp_plugin.types import ServerInfo
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from pflow_mcp_plugin.contract import Entry, Field, Interface, NodeSource, Outcome, Problem, hookimpl
-from pflow_mcp_plugin.host.app import EmbeddedHost, open_host
-from pflow_mcp_plugin.host.hooks import create_manager
+from pflow_mcp_plugin.host.embedded_host import EmbeddedHost, open_host
+from pflow_mcp_plugin.host.hook_matching import create_manager
 from pflow_mcp_plugin.host.running import WorkflowRunner
 
 MODULE = "nodes_on_the_bench"

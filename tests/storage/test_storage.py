@@ -17,7 +17,15 @@ from hypothesis import strategies as st
 
 from pflow_mcp_plugin import storage
 from pflow_mcp_plugin.contract import Problem
-from pflow_mcp_plugin.storage import CorruptFile, JsonStore, StoreError, files, locked, sweep, write_atomic
+from pflow_mcp_plugin.storage import (
+    CorruptFile,
+    JsonStore,
+    StoreError,
+    atomic_files,
+    locked,
+    sweep,
+    write_atomic,
+)
 
 WRITER = """
 import sys
@@ -77,7 +85,7 @@ def test_a_folder_that_is_not_there_holds_no_files_and_one_that_cannot_be_read_i
 
 
 def test_a_folder_whose_name_is_impossible_is_named(tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match="the folder could not be made: file name too long"):
+    with pytest.raises(StoreError, match="the folder could not be created: file name too long"):
         storage.make_folder(tmp_path / ("a" * 300))
 
 
@@ -154,7 +162,7 @@ def test_temporary_files_of_dead_writers_are_swept_and_those_of_living_ones_kept
 
 
 def test_a_lock_that_is_not_given_up_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(files, "LOCK_WAIT", 0.05)
+    monkeypatch.setattr(atomic_files, "LOCK_WAIT", 0.05)
     path = tmp_path / "file"
     with locked(path), pytest.raises(StoreError, match="locked") as caught, locked(path):
         pass

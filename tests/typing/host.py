@@ -14,7 +14,7 @@ from pflow_mcp_plugin.contract import (
     Settings,
     Traces,
 )
-from pflow_mcp_plugin.host.app import EmbeddedHost
+from pflow_mcp_plugin.host.embedded_host import EmbeddedHost
 
 
 def embedded(host: EmbeddedHost) -> Host:

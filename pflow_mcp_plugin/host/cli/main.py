@@ -10,19 +10,19 @@ import click
 import pluggy
 
 from pflow_mcp_plugin.contract import PflowError, Report
-from pflow_mcp_plugin.host.app import open_host
+from pflow_mcp_plugin.host.cli.command_tree import PROGRAM, build_cli
 from pflow_mcp_plugin.host.cli.output import Output, wants_json
-from pflow_mcp_plugin.host.cli.tree import PROGRAM, build_cli
+from pflow_mcp_plugin.host.embedded_host import open_host
 from pflow_mcp_plugin.host.interruption import interrupts_kept
-from pflow_mcp_plugin.host.streams import is_of_output, lost, prepare_streams
+from pflow_mcp_plugin.host.standard_streams import is_of_output, lost, prepare_streams
 
 
 def main(argv: Sequence[str] | None = None, manager: pluggy.PluginManager | None = None) -> int:
     """Run a command line and return the exit code.
 
     Args:
-        argv: The arguments; those of the process when left out.
-        manager: Plugins to use in place of the installed ones.
+        argv: The arguments; by default those of the process.
+        manager: Plugins to use instead of the installed ones.
     """
     prepare_streams()
     arguments = list(sys.argv[1:] if argv is None else argv)
@@ -30,7 +30,7 @@ def main(argv: Sequence[str] | None = None, manager: pluggy.PluginManager | None
     try:
         with interrupts_kept(), open_host(manager) as host:
             result = build_cli(host).main(arguments, prog_name=PROGRAM, obj=host, standalone_mode=False)
-            if isinstance(result, int):  # help or version were shown
+            if isinstance(result, int):  # the help or the version was shown
                 return result
             return output.report(result if isinstance(result, Report) else Report())
     except PflowError as error:
@@ -47,7 +47,7 @@ def main(argv: Sequence[str] | None = None, manager: pluggy.PluginManager | None
 
 
 def report_interruption() -> int:
-    """Tell that Ctrl-C came before the command had begun, and return the exit code."""
+    """Report a Ctrl-C that came before the command began, and return the exit code."""
     prepare_streams()
     return Output(as_json=wants_json(sys.argv[1:])).fail(PflowError("interrupted", kind="interrupted"))
 

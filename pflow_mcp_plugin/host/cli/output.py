@@ -1,4 +1,4 @@
-"""What a command reports, as text for people or as one JSON object."""
+"""Prints the report of a command, as text for people or as one JSON object."""
 
 from __future__ import annotations
 
@@ -9,18 +9,19 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pflow_mcp_plugin.contract import PflowError, Problem, Report
-from pflow_mcp_plugin.host.streams import write
+from pflow_mcp_plugin.host.standard_streams import write
 
 SCHEMA = 1
 """Version of the JSON envelope."""
 
 _DEEPEST = 200
+"""Levels of nesting that are written."""
 _LARGEST = 10**4_000
-"""Python writes no decimal of more than 4,300 digits."""
+"""Python refuses to convert larger numbers, of more than 4,300 digits, to decimal."""
 
 
 def wants_json(arguments: list[str]) -> bool:
-    """Whether `--json` is among the arguments, before any `--`."""
+    """Return whether `--json` is among the arguments, before any `--`."""
     end = arguments.index("--") if "--" in arguments else len(arguments)
     return "--json" in arguments[:end]
 
@@ -29,7 +30,7 @@ class Output:
     """Prints reports and failures.
 
     Args:
-        as_json: Whether standard output gets the JSON envelope, and nothing else.
+        as_json: Whether to write the JSON envelope, and nothing else, to standard output.
     """
 
     def __init__(self, *, as_json: bool) -> None:
@@ -45,7 +46,7 @@ class Output:
             write(sys.stdout, self._failure(report.error, report))
         else:
             write(sys.stdout, report.render())
-        self._tell(report.error, report.beside)
+        self._explain(report.error, report.beside)
         return report.error.exit_code if code is None else code
 
     def fail(self, error: PflowError) -> int:
@@ -62,7 +63,7 @@ class Output:
             data["details"] = {**(details if isinstance(details, Mapping) else {}), "data": report.data}
         return to_json({"schema": SCHEMA, "success": False, "error": data, **report.beside})
 
-    def _tell(self, error: PflowError, beside: Mapping[str, object]) -> None:
+    def _explain(self, error: PflowError, beside: Mapping[str, object]) -> None:
         lines = [f"Error: {error.message}"]
         if not self.as_json:
             said = len(error.problems) == 1 and error.problems[0].message in error.message
@@ -73,21 +74,21 @@ class Output:
 
 
 def problem_lines(problems: tuple[Problem, ...]) -> list[str]:
-    """Return one line for each problem: where, what, and the next step."""
+    """Return a line for each problem: path, message and next step."""
     return [f"  {'- ' if item.severity == 'error' else '- warning: '}{item}" for item in problems]
 
 
 def counted(problems: Sequence[Problem]) -> str:
-    """Return how many errors and warnings there are: `9 errors and 1 warning`."""
+    """Return the number of errors and warnings: `9 errors and 1 warning`."""
     errors = sum(problem.severity == "error" for problem in problems)
     counts = ((errors, "error"), (len(problems) - errors, "warning"))
     return " and ".join(f"{count} {word}{'' if count == 1 else 's'}" for count, word in counts if count)
 
 
 def to_json(value: object) -> str:
-    """Return a value as JSON; what JSON cannot hold is written as text.
+    """Return a value as JSON; values that JSON cannot represent are written as strings.
 
-    What holds itself, or is nested deeper than any program reads, ends in `...`.
+    Circular references, and values nested deeper than 200 levels, are written as `...`.
     """
     try:
         return json.dumps(value, ensure_ascii=False, indent=2, allow_nan=False)
@@ -96,7 +97,7 @@ def to_json(value: object) -> str:
 
 
 def _jsonable(value: Any, above: tuple[int, ...]) -> Any:
-    """Return a value as JSON can hold it; `above` identifies the values that it is nested in."""
+    """Return a value as JSON can represent it; `above` holds the ids of the values that enclose it."""
     if isinstance(value, Mapping | list | tuple | set | frozenset):
         if id(value) in above or len(above) == _DEEPEST:
             return "..."

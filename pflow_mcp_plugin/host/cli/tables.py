@@ -1,15 +1,15 @@
-"""Tables: aligned columns, cut to the width of a terminal, whole anywhere else."""
+"""Tables with aligned columns, cut to the width of a terminal; not cut elsewhere."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
 
-from pflow_mcp_plugin.host.streams import plain
+from pflow_mcp_plugin.host.standard_streams import plain
 
 
 def table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return rows under headers; line breaks inside a cell become spaces, terminal codes are left out.
+    """Return rows under headers; line breaks inside a cell become spaces, terminal codes are removed.
 
     On a terminal a line that is too long is cut, so that each row stays one line.
     """
@@ -17,7 +17,7 @@ def table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     lines = ("  ".join(map(str.ljust, row, widths)).rstrip() for row in cells)
     if sys.stdout is not None and sys.stdout.isatty():
-        import shutil  # which a command that is piped does without
+        import shutil  # not needed when the output is piped
 
         room = shutil.get_terminal_size().columns
         lines = (line if len(line) <= room else line[: room - 1] + "…" for line in lines)

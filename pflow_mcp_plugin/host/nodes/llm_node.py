@@ -13,7 +13,7 @@ import attrs
 import pocketflow
 
 from pflow_mcp_plugin.contract import PflowError, Run
-from pflow_mcp_plugin.host.models import kept_key
+from pflow_mcp_plugin.host.model_keys import kept_key
 from pflow_mcp_plugin.host.nodes.node_arguments import argument
 from pflow_mcp_plugin.host.plugins import own_distribution
 from pflow_mcp_plugin.host.workflow.templates import as_text

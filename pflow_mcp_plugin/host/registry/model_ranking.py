@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from pflow_mcp_plugin.contract import PflowError
-from pflow_mcp_plugin.host.models import kept_key
+from pflow_mcp_plugin.host.model_keys import kept_key
 from pflow_mcp_plugin.host.plugins import Plugin, door
 from pflow_mcp_plugin.host.registry.node_index import NodeRow
 

@@ -10,8 +10,8 @@ from textwrap import dedent
 import pytest
 
 from pflow_mcp_plugin.contract import Problem
-from pflow_mcp_plugin.host.app import EmbeddedHost, open_host
-from pflow_mcp_plugin.host.hooks import Manager, create_manager
+from pflow_mcp_plugin.host.embedded_host import EmbeddedHost, open_host
+from pflow_mcp_plugin.host.hook_matching import Manager, create_manager
 
 _number = count()
 

@@ -12,7 +12,7 @@ import pytest
 from pflow_mcp_plugin.contract import Command, NodeSource, PflowError, Problem, Report, hookimpl
 from pflow_mcp_plugin.host.cli.main import main
 from pflow_mcp_plugin.host.cli.output import to_json
-from pflow_mcp_plugin.host.hooks import create_manager
+from pflow_mcp_plugin.host.hook_matching import create_manager
 
 PROGRAM = (sys.executable, "-m", "pflow_mcp_plugin")
 
@@ -171,7 +171,7 @@ def test_a_failure_is_told_with_its_problems_and_next_steps(pflow, shouting):
         (["voice", "shout", "--loud", "--json"], "No such option"),
         (["registry", "describe", "--json"], "Missing argument"),
         (["registry", "search", "x", "--limit", "0", "--json"], "Invalid value"),
-        (["run", "w.json", "title", "--json"], "'title' is no input"),
+        (["run", "w.json", "title", "--json"], "Invalid input 'title'"),
     ],
 )
 def test_wrong_usage_is_one_object_and_exit_code_2(pflow, shouting, arguments, message):
@@ -226,10 +226,10 @@ def test_commands_that_clash_are_reported_and_the_first_one_stays(pflow, shoutin
     )
     code, out, err = pflow("voice", "shout", "hey", plugins=[shouting, clashing])
     assert (code, out) == (0, "HEY\n")
-    assert "`voice shout` is already one of the plugin plugin-0" in err
+    assert "`voice shout` is already provided by the plugin plugin-0" in err
     assert "`voice` is already a group" in err
-    assert "`run x` lies below another command" in err
-    assert "'text' is no Command" in err
+    assert "`run x` is below another command" in err
+    assert "'text' is not a Command" in err
 
 
 def test_the_registry_is_listed_searched_described_and_exported(pflow):
@@ -251,13 +251,13 @@ def test_a_search_says_how_many_more_there_are(pflow):
     found = pflow("registry", "search", "text", "--limit", "2")[1].splitlines()
     total = envelope(pflow("registry", "search", "text", "--json")[1])["total"]
     assert total > 2
-    assert found[-1] == f"{total - 2} more fit; to see them: --limit {total}"
+    assert found[-1] == f"{total - 2} more match; to see them: --limit {total}"
     assert "more" not in pflow("registry", "search", "text", "--limit", str(total))[1].splitlines()[-1]
     assert envelope(pflow("registry", "search", "???", "--json")[1])["total"] == 0
 
 
 def test_sound_node_types_are_said_to_be_so(pflow):
-    assert pflow("registry", "validate", "--all") == (0, "5 node types checked, nothing is wrong\n", "")
+    assert pflow("registry", "validate", "--all") == (0, "5 node types checked, no problems found\n", "")
     assert envelope(pflow("registry", "validate", "echo", "--json")[1])["data"] == []
     assert pflow("registry", "validate", "echo", "--all")[0] == 2
 
@@ -300,7 +300,7 @@ def test_an_overwritten_entry_is_worth_a_warning_and_no_mistake(pflow, home):
     for arguments in (("--all",), ("echo",)):
         code, out, err = pflow("registry", "validate", *arguments)
         assert (code, err) == (0, "")
-        assert out.endswith(f" checked, nothing is wrong\n  - warning: {told}\n")
+        assert out.endswith(f" checked, no problems found\n  - warning: {told}\n")
     code, out, _ = pflow("registry", "validate", "--json")
     assert (code, [item["severity"] for item in envelope(out)["data"]]) == (0, ["warning"])
     registry.write_text(json.dumps({"schema_version": 1, "nodes": {"echo": saved, "odd": 3}}))
@@ -576,7 +576,7 @@ def test_discover_prints_the_nodes_of_a_task_and_how_they_were_ranked(pflow, hom
     found = envelope(out)
     assert (code, err, found["ranked_by"]) == (0, "", "words")
     assert [row["node"] for row in found["data"]] == ["read-file"]
-    assert pflow("registry", "discover", "xyzzy")[1] == "Nothing fits 'xyzzy'\n"
+    assert pflow("registry", "discover", "xyzzy")[1] == "Nothing matches 'xyzzy'\n"
     monkeypatch.setenv("PFLOW_DISCOVER_MODEL", "sage")
     monkeypatch.setitem(sys.modules, "llm", None)
     assert "The model sage cannot be asked: llm is not installed" in pflow("registry", "discover", "read")[1]
@@ -620,14 +620,18 @@ def test_a_parameter_of_any_type_takes_json_as_the_text_that_it_is(pflow, home):
     [
         (["read-fil"], 2, "Unknown node type read-fil"),
         (["read-file"], 2, "needs parameter file_path"),
-        (["read-file", "file_path"], 2, "'file_path' is no input"),
+        (["read-file", "file_path"], 2, "Invalid input 'file_path'"),
         (
             ["echo", "mesage=a", "message=b"],
             2,
             "no parameter mesage\n  -> Did you mean message?",
         ),
         (["shell", "command=a", "timeout=soon"], 2, 'timeout of node shell must be float, got str "soon"'),
-        (["shell", "timeout=soon"], 2, "Node shell cannot be run so: 2 problems\n  - Parameter timeout of"),
+        (
+            ["shell", "timeout=soon"],
+            2,
+            "Node shell cannot be run with these params: 2 problems\n  - Parameter timeout of",
+        ),
         (["read-file", "file_path=/nowhere/to/be/found"], 1, "/nowhere/to/be/found"),
     ],
 )

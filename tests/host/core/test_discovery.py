@@ -9,7 +9,7 @@ from pflow_mcp_plugin.contract import Entry, NodeSource, Sketch, hookimpl
 from pflow_mcp_plugin.host.registry.discovery import discover
 from pflow_mcp_plugin.host.registry.node_index import open_index
 from pflow_mcp_plugin.host.registry.task_words import Thesaurus, clauses, words
-from pflow_mcp_plugin.host.settings import StoredSettings
+from pflow_mcp_plugin.host.stored_settings import StoredSettings
 
 
 def sketch(server, tool, description, *params):

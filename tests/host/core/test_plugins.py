@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from pflow_mcp_plugin.contract import hookimpl
-from pflow_mcp_plugin.host.hooks import create_manager
+from pflow_mcp_plugin.host.hook_matching import create_manager
 from pflow_mcp_plugin.host.plugins import Plugins
 
 GOOD = """
@@ -97,8 +97,8 @@ def test_a_misspelt_hook_is_reported_with_the_closest(open_with):
 
     plugin = SimpleNamespace(pflow_register_node=marked, pflow_confgure=lambda host: None)
     with open_with(plugin) as opened:
-        assert "pflow_register_node is no hook; the closest is pflow_register_nodes" in opened.messages
-        assert "pflow_confgure is no hook; the closest is pflow_configure" in opened.messages
+        assert "pflow_register_node is not a hook; the closest is pflow_register_nodes" in opened.messages
+        assert "pflow_confgure is not a hook; the closest is pflow_configure" in opened.messages
 
 
 def test_a_hook_without_its_mark_is_reported(open_with):
@@ -133,7 +133,7 @@ def pflow_addhooks(manager): manager.add_hookspecs(specs)
     with open_with(scan=True) as opened:
         assert status(opened, "shout").status == "loaded"
         assert status(opened, "a-user").status == "skipped"
-        assert "asks in pflow_shout_volume for loudness" in opened.messages
+        assert "implements pflow_shout_volume with the argument loudness" in opened.messages
 
 
 def test_a_wrapper_around_a_collecting_hook_is_reported_not_called(open_with):

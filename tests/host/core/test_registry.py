@@ -16,7 +16,7 @@ from pflow_mcp_plugin.contract import (
     Sketch,
     hookimpl,
 )
-from pflow_mcp_plugin.host.cli.registry import describe_entry
+from pflow_mcp_plugin.host.cli.registry_commands import describe_entry
 from pflow_mcp_plugin.host.registry.node_index import open_index
 from pflow_mcp_plugin.host.registry.outdated_entries import is_installed
 
@@ -369,7 +369,7 @@ def test_what_a_saved_entry_says_nothing_of_may_be_named(open_with, home):
             problems = opened.host.runner.validate(workflow)
             assert [problem.severity for problem in problems] == severities
         described = describe_entry(opened.host.registry.get("silent"))
-        assert "and others, which are known when it runs" in described
+        assert "and others, known only when it runs" in described
 
 
 FINE = {"class_name": "Echo", "module": "pflow_mcp_plugin.host.nodes.echo"}

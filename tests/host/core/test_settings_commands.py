@@ -123,13 +123,13 @@ def test_a_key_that_moves_to_the_file_is_forgotten_by_the_keyring(pflow, keyring
     [
         (
             "raise ImportError('no backend')",
-            "The keyring refuses TOKEN: could not be asked: ImportError: no ba",
+            "The keyring refuses TOKEN: could not be used: ImportError: no ba",
         ),
         (
             "raise RuntimeError('no bus')",
-            "The keyring refuses TOKEN: could not be asked: RuntimeError: no bus",
+            "The keyring refuses TOKEN: could not be used: RuntimeError: no bus",
         ),
-        ("pass", "The keyring took TOKEN and did not keep it"),
+        ("pass", "The keyring accepted TOKEN but did not store it"),
     ],
 )
 def test_a_keyring_that_cannot_keep_a_value_is_told(pflow, keyring, tmp_path, set_password, message):

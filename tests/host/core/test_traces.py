@@ -120,7 +120,7 @@ def test_a_trace_that_is_damaged_is_named_and_does_not_hide_the_others(pflow, pf
 def test_no_run_has_an_empty_id(pflow, ran):
     finished = pflow("trace", "show", "")
     assert finished.exit_code == 2
-    assert "no trace of a run ''" in finished.stderr
+    assert "No trace of a run ''" in finished.stderr
 
 
 def test_a_run_leaves_no_trace_when_told_so(pflow, pflow_home, tmp_path):

@@ -441,7 +441,7 @@ def most_memory(home, folder, items):
     (folder / "wf.json").write_text(json.dumps({"nodes": [{**echo, "batch": table}]}))
     script = """
 import json, resource, sys
-from pflow_mcp_plugin.host.app import open_host
+from pflow_mcp_plugin.host.embedded_host import open_host
 workflow = json.load(open("wf.json"))
 with open_host() as host:
     outcome = host.runner.run(workflow, {})

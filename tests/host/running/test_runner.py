@@ -841,8 +841,8 @@ import sys
 from contextlib import contextmanager
 from types import SimpleNamespace
 from pflow_mcp_plugin.contract import hookimpl
-from pflow_mcp_plugin.host.app import open_host
-from pflow_mcp_plugin.host.hooks import create_manager
+from pflow_mcp_plugin.host.embedded_host import open_host
+from pflow_mcp_plugin.host.hook_matching import create_manager
 seen = []
 @contextmanager
 def hold(run):

@@ -12,11 +12,11 @@ from hypothesis import event, example, given, settings
 from hypothesis import strategies as st
 
 from pflow_mcp_plugin.contract import Entry, Field, Interface, PflowError, Problem
-from pflow_mcp_plugin.host.hooks import create_manager
+from pflow_mcp_plugin.host.hook_matching import create_manager
 from pflow_mcp_plugin.host.plugins import Plugins
-from pflow_mcp_plugin.host.showing.drawing import svg
-from pflow_mcp_plugin.host.showing.mermaid import mermaid
-from pflow_mcp_plugin.host.showing.script import python_script
+from pflow_mcp_plugin.host.rendering.mermaid import mermaid
+from pflow_mcp_plugin.host.rendering.python_export import python_script
+from pflow_mcp_plugin.host.rendering.svg_drawing import svg
 from pflow_mcp_plugin.host.workflow import bind_inputs, check_workflow, compile_workflow, normalise
 from pflow_mcp_plugin.host.workflow.document_reader import read_document
 from pflow_mcp_plugin.host.workflow.findings import Findings, errors_in

@@ -1,0 +1,71 @@
+"""The host's own commands as a plugin, registered through the same hook as any other plugin's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from pflow_mcp_plugin.contract import Command, Problem, hookimpl
+
+if TYPE_CHECKING:
+    from pflow_mcp_plugin.host.embedded_host import EmbeddedHost
+
+_ROOM = __name__.rpartition(".")[0]
+
+_GROUPS = {
+    "config": "Check the config files, and list where they are.",
+    "registry": "Find and describe node types, and try them out.",
+    "settings": "Save values such as tokens.",
+    "trace": "Look at past runs.",
+    "workflow": "Save, show, draw and export workflows.",
+}
+
+_COMMANDS = {
+    "run": ("Run a workflow.", "run_commands:run"),
+    "validate": ("Check a workflow without running it.", "run_commands:validate"),
+    "plugins": ("List plugins and what each one provides.", "plugins_command:plugins"),
+    "registry list": ("List node types.", "registry_commands:list_nodes"),
+    "registry search": ("Search node types by keywords.", "registry_commands:search"),
+    "registry discover": ("Find the node types for a task.", "registry_commands:discover"),
+    "registry describe": ("Show the parameters and outputs of a node type.", "registry_commands:describe"),
+    "registry validate": ("Check that node types can be loaded.", "registry_commands:validate"),
+    "registry run": ("Run a single node and show its result.", "registry_commands:run"),
+    "registry export": ("Print the whole registry as JSON.", "registry_commands:export"),
+    "workflow save": ("Save a workflow under a name.", "workflow_commands:save"),
+    "workflow list": ("List saved workflows.", "workflow_commands:list_saved"),
+    "workflow show": ("Show a saved workflow.", "workflow_commands:show"),
+    "workflow delete": ("Delete a saved workflow.", "workflow_commands:delete"),
+    "workflow graph": ("Draw a workflow.", "workflow_commands:graph"),
+    "workflow export-python": ("Write a workflow as a Python program.", "workflow_commands:export_python"),
+    "trace list": ("List past runs.", "trace_commands:list_traces"),
+    "trace show": ("Show what a run did.", "trace_commands:show"),
+    "trace view": ("Write the trace of a run as an HTML page.", "trace_commands:view"),
+    "settings set": ("Save a value, such as a token.", "settings_commands:set_value"),
+    "settings get": ("Show a saved value; secrets are masked.", "settings_commands:get"),
+    "settings list": ("List saved values; secrets are masked.", "settings_commands:list_keys"),
+    "settings unset": ("Delete a saved value.", "settings_commands:unset"),
+    "config check": ("Check all config files.", "config_commands:check"),
+    "config path": ("List the files that pflow uses.", "config_commands:path"),
+}
+
+
+@hookimpl
+def pflow_register_commands() -> Iterable[Command]:
+    """Announce the host's commands."""
+    return [
+        Command(
+            path=words.split(),
+            help=text,
+            load=f"{_ROOM}.{place}",
+            group=_GROUPS.get(words.partition(" ")[0], ""),
+        )
+        for words, (text, place) in _COMMANDS.items()
+    ]
+
+
+@hookimpl
+def pflow_validate_config(host: EmbeddedHost) -> Iterable[Problem]:
+    """Check the settings and the scripts that start this program."""
+    from pflow_mcp_plugin.host.config_checks import check_own_config
+
+    return check_own_config(host)

@@ -1,0 +1,79 @@
+"""`pflow config check | path`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import click
+
+from pflow_mcp_plugin.contract import Paths, PflowError, Problem, Report
+from pflow_mcp_plugin.host.cli.json_option import json_option
+from pflow_mcp_plugin.host.cli.output import counted, problem_lines
+from pflow_mcp_plugin.host.cli.tables import table
+from pflow_mcp_plugin.host.embedded_host import EmbeddedHost
+from pflow_mcp_plugin.host.registry.node_sources import asked
+
+
+@click.command()
+@json_option
+@click.pass_obj
+def check(host: EmbeddedHost) -> Report:
+    """Check the config files of pflow and its plugins, and list every problem."""
+    found = host.plugins.collect("pflow_validate_config")
+    return findings_report([problem for _, problems in found for problem in problems])
+
+
+@click.command()
+@json_option
+@click.pass_obj
+def path(host: EmbeddedHost) -> Report:
+    """List the files and folders that pflow uses and what each one is for."""
+    rows = list(files(host.paths, files_of_sources(host)))
+    data = [{"path": str(place), "role": role, "exists": place.exists()} for place, role in rows]
+    cells = [(role, str(place), "" if place.exists() else "not there") for place, role in rows]
+    return Report(data=data, text=lambda: table(("ROLE", "PATH", ""), cells))
+
+
+def findings_report(problems: list[Problem]) -> Report:
+    """Return a report of the problems that a check of every config found."""
+    if any(problem.severity == "error" for problem in problems):
+        return Report(
+            error=PflowError(f"The config has {counted(problems)}", problems=tuple(problems), kind="config")
+        )
+    data = [problem.to_dict() for problem in problems]
+    return Report(data=data, text="\n".join(["The config is valid", *problem_lines(tuple(problems))]))
+
+
+def files_of_sources(host: EmbeddedHost) -> dict[Path, str]:
+    """Return the files that the node sources of plugins read, each with its role."""
+    found: dict[Path, str] = {}
+    for origin in host.registry.sources:
+        found |= asked(origin.files, host.report) or {}
+    return found
+
+
+def files(paths: Paths, of_sources: Mapping[Path, str]) -> Iterator[tuple[Path, str]]:
+    """Yield every file and folder of pflow with its role: the known ones, then any others."""
+    known = {
+        paths.config / "settings.json": "settings",
+        paths.data / "registry.json": "saved nodes",
+        paths.data / "workflows": "saved workflows",
+        paths.state / "traces": "traces of runs",
+        paths.state / "sources.json": "node sources seen",
+        **of_sources,
+    }
+    yield from known.items()
+    folders = {"config": paths.config, "data": paths.data, "state": paths.state, "cache": paths.cache}
+    for role, folder in folders.items():
+        for place in sorted(folder.glob("*")):
+            if place not in known and not place.name.startswith("."):
+                yield place, _role(place, role)
+
+
+def _role(place: Path, folder: str) -> str:
+    if place.suffix == ".lock":
+        return "lock"
+    if folder == "cache":
+        return "derived, may be deleted"
+    return f"{folder} of a plugin"

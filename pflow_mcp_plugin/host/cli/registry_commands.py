@@ -1,0 +1,199 @@
+"""`pflow registry list | search | discover | describe | validate | run | export`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import click
+
+from pflow_mcp_plugin.contract import Entry, Field, PflowError, Report
+from pflow_mcp_plugin.host.cli.command_line_inputs import parse_inputs
+from pflow_mcp_plugin.host.cli.json_option import json_option
+from pflow_mcp_plugin.host.cli.output import counted, problem_lines, to_json
+from pflow_mcp_plugin.host.cli.tables import table
+from pflow_mcp_plugin.host.embedded_host import EmbeddedHost
+from pflow_mcp_plugin.host.registry.node_index import NodeRow
+
+_PATHS = 100
+"""The number of paths that are shown to people."""
+
+
+@click.command()
+@click.option(
+    "--filter", "pattern", default="", metavar="WORD", help="Only node types whose name contains WORD."
+)
+@json_option
+@click.pass_obj
+def list_nodes(host: EmbeddedHost, pattern: str) -> Report:
+    """List node types by name."""
+    rows = host.registry.rows(pattern)
+    nothing = f"No node type contains {pattern!r}" if pattern else "No node types"
+    return Report(data=[row.to_dict() for row in rows], text=lambda: _listing(rows) or nothing)
+
+
+@click.command()
+@click.argument("words", nargs=-1, required=True)
+@click.option(
+    "--limit", type=click.IntRange(min=1), default=20, show_default=True, help="Maximum number of results."
+)
+@json_option
+@click.pass_obj
+def search(host: EmbeddedHost, words: tuple[str, ...], limit: int) -> Report:
+    """Search the names, descriptions and parameters of node types for WORDS; best matches first."""
+    text = " ".join(words)
+    rows = host.registry.search_rows(text, limit)
+    total = host.registry.count(text) if len(rows) == limit else len(rows)
+    more = f"\n{total - limit:,} more match; to see them: --limit {total}" if total > limit else ""
+    return Report(
+        data=[row.to_dict() for row in rows],
+        text=lambda: (_listing(rows) or f"Nothing matches {text!r}") + more,
+        beside={"total": total},
+    )
+
+
+@click.command()
+@click.argument("task", nargs=-1, required=True)
+@click.option(
+    "--limit", type=click.IntRange(min=1), default=10, show_default=True, help="Maximum number of results."
+)
+@json_option
+@click.pass_obj
+def discover(host: EmbeddedHost, task: tuple[str, ...], limit: int) -> Report:
+    """Find the node types for each part of TASK, a description in plain words.
+
+    Set PFLOW_DISCOVER_MODEL to a model of the `llm` library to let it choose among them.
+    """
+    text = " ".join(task)
+    found = host.registry.discovered(text, limit)
+    note = f"\nRanked by matching words: {found.note}" if found.note else ""
+    return Report(
+        data=[row.to_dict() for row in found.rows],
+        text=lambda: (_listing(found.rows) or f"Nothing matches {text!r}") + note,
+        beside={"ranked_by": found.ranked_by, **({"note": found.note} if found.note else {})},
+    )
+
+
+@click.command()
+@click.argument("node")
+@json_option
+@click.pass_obj
+def describe(host: EmbeddedHost, node: str) -> Report:
+    """Show the parameters and outputs of the node type NODE."""
+    entry = host.registry.get(node)
+    return Report(data=entry.to_dict(), text=lambda: describe_entry(entry))
+
+
+@click.command()
+@click.argument("node")
+@click.argument("params", nargs=-1, metavar="[NAME=VALUE]...")
+@json_option
+@click.pass_obj
+def run(host: EmbeddedHost, node: str, params: tuple[str, ...]) -> Report:
+    """Run the node type NODE once and show its result, with the type of every path in it.
+
+    Give lists and objects as JSON. A parameter that accepts any type takes the value as text. The
+    paths can be used in templates.
+    """
+    return run_node(host, node, parse_inputs(params))
+
+
+@click.command()
+@json_option
+@click.pass_obj
+def export(host: EmbeddedHost) -> Report:
+    """Print every entry of the registry, from all sources, as JSON."""
+    data = host.registry.export()
+    return Report(data=data, text=lambda: to_json(data))
+
+
+@click.command()
+@click.argument("nodes", nargs=-1, metavar="[NODE]...")
+@click.option("--all", "every", is_flag=True, help="Check every node type (the default without NODE).")
+@json_option
+@click.pass_obj
+def validate(host: EmbeddedHost, nodes: tuple[str, ...], *, every: bool) -> Report:
+    """Check, without running anything, that node types can be loaded and declare valid interfaces."""
+    if nodes and every:
+        raise PflowError("Give node types or --all, not both", kind="usage")
+    from pflow_mcp_plugin.host.registry.entry_check import as_errors, check_nodes
+
+    with host.gathering() as reported:
+        count, found = check_nodes(host, host.registry, nodes)
+    problems = [*as_errors(reported), *found]
+    if any(problem.severity == "error" for problem in problems):
+        message = f"The registry has {counted(problems)}"
+        return Report(error=PflowError(message, problems=tuple(problems), kind="config"))
+    data = [problem.to_dict() for problem in problems]
+    sound = f"{count} node type{'' if count == 1 else 's'} checked, no problems found"
+    return Report(data=data, text="\n".join([sound, *problem_lines(tuple(problems))]))
+
+
+def run_node(host: EmbeddedHost, node: str, params: Mapping[str, str]) -> Report:
+    """Run one node, with params as they are typed on a command line.
+
+    Args:
+        host: The host to run it in.
+        node: The node type.
+        params: The typed string of each parameter.
+
+    Raises:
+        PflowError: The node type does not exist, or the params are invalid; nothing has run.
+    """
+    from pflow_mcp_plugin.host.cli.node_params import read_params
+    from pflow_mcp_plugin.host.cli.value_structure import structure
+
+    entry = host.registry.get(node)
+    workflow = {"nodes": [{"id": entry.node, "type": entry.node, "params": read_params(entry, params)}]}
+    outcome = host.runner.run(workflow, {}, name=node)
+    shape = structure(dict(outcome.outputs))
+    return Report(
+        data={
+            "node": entry.node,
+            "outputs": dict(outcome.outputs),
+            "structure": [{"path": path, "type": kind} for path, kind in shape],
+            "run_id": outcome.run_id,
+        },
+        text=lambda: _came_back(outcome.outputs, shape) if outcome.success else "",
+        error=outcome.error,
+        beside={"trace_path": None if outcome.trace_path is None else str(outcome.trace_path)},
+        exit_code=outcome.exit_code,
+    )
+
+
+def describe_entry(entry: Entry) -> str:
+    """Return an entry as text for people."""
+    interface = entry.interface
+    lines = [entry.node, *(f"  {line}" for line in entry.description.splitlines())]
+    lines += _fields("Parameters", interface.params)
+    lines += _fields("Outputs", interface.outputs)
+    lines += ["  and others, known only when it runs"] if interface.open_outputs else []
+    lines += [
+        "",
+        f"Actions: {', '.join(interface.actions)}",
+        f"Source: {entry.source}",
+        f"Purity: {entry.purity}",
+    ]
+    return "\n".join(lines)
+
+
+def _fields(title: str, fields: Iterable[Field]) -> Iterator[str]:
+    rows = [
+        (field.key, field.type, "required" if field.required else "", field.description) for field in fields
+    ]
+    if rows:
+        yield from ("", f"{title}:")
+        lines = table(("", "", "", ""), rows).splitlines()[1:]
+        yield from (f"  {line}" for line in lines)
+
+
+def _came_back(outputs: Mapping[str, object], shape: Sequence[tuple[str, str]]) -> str:
+    values = [
+        f"{name}: {value if isinstance(value, str) else to_json(value)}" for name, value in outputs.items()
+    ]
+    rows = [*shape[:_PATHS], *([("...", f"{len(shape) - _PATHS} more")] if len(shape) > _PATHS else ())]
+    return "\n".join([table(("PATH", "TYPE"), rows), "", *values]) if outputs else "Done, without outputs"
+
+
+def _listing(rows: list[NodeRow]) -> str:
+    cells = [(row.node, row.source, row.description) for row in rows]
+    return table(("NODE", "SOURCE", "DESCRIPTION"), cells) if cells else ""

@@ -1,0 +1,127 @@
+"""`pflow run` and `pflow validate`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import click
+
+from pflow_mcp_plugin.contract import Outcome, PflowError, Problem, Report
+from pflow_mcp_plugin.host.cli.command_line_inputs import parse_inputs, piped_inputs
+from pflow_mcp_plugin.host.cli.json_option import json_option
+from pflow_mcp_plugin.host.cli.output import counted, problem_lines, to_json
+from pflow_mcp_plugin.host.embedded_host import EmbeddedHost
+from pflow_mcp_plugin.host.workflow import load_workflow
+from pflow_mcp_plugin.host.workflow_library import is_name
+
+
+@click.command()
+@click.argument("workflow")
+@click.argument("inputs", nargs=-1, metavar="[NAME=VALUE]...")
+@click.option(
+    "--trace/--no-trace", default=True, help="Whether to write a trace; the default is to write one."
+)
+@json_option
+@click.pass_obj
+def run(host: EmbeddedHost, workflow: str, inputs: tuple[str, ...], *, trace: bool) -> Report:
+    """Run WORKFLOW, a JSON file or the name of a saved workflow, with inputs given as NAME=VALUE."""
+    values: dict[str, Any] = dict(parse_inputs(inputs))
+    document = find_workflow(host, workflow)
+    values |= piped_inputs(document, values, partial(host.runner.compile, document, workflow))
+    compiled = host.runner.compile(document, workflow, values)
+    return outcome_report(host.runner.run_compiled(compiled, values, trace=trace))
+
+
+@click.command()
+@click.argument("workflow")
+@json_option
+@click.pass_obj
+def validate(host: EmbeddedHost, workflow: str) -> Report:
+    """Check WORKFLOW, a JSON file or the name of a saved workflow, and list every problem."""
+    return findings_report(workflow, host.runner.validate(find_workflow(host, workflow)))
+
+
+def find_workflow(host: EmbeddedHost, word: str) -> dict[str, Any]:
+    """Return the workflow that is saved under a name or stored in a file.
+
+    A saved name wins over a file of the same name without suffix; `./NAME` is always the file.
+
+    Raises:
+        PflowError: It is neither, or cannot be read.
+    """
+    if is_name(word) and word in host.library.names():
+        return host.library.get(word)
+    if is_name(word) and not Path(word).is_file():
+        from difflib import get_close_matches
+
+        close = get_close_matches(word, host.library.names(), 1)
+        hints = tuple(f"Did you mean {name}?" for name in close) or _similar_files(Path(f"{word}.json"))
+        message = f"{word} is neither a saved workflow nor a file"
+        raise PflowError(message, suggestions=hints or ("See: pflow workflow list",), kind="not_found")
+    return read_workflow(Path(word))
+
+
+def read_workflow(path: Path) -> dict[str, Any]:
+    """Return the workflow in a file.
+
+    Raises:
+        PflowError: The file does not exist, cannot be read, or is not JSON.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError as error:
+        raise PflowError(
+            f"No such file: {path}", suggestions=_similar_files(path), kind="not_found"
+        ) from error
+    except OSError as error:
+        message = f"{path} cannot be read: {error.strerror}"
+        raise PflowError(message, kind="not_found") from error
+    except UnicodeDecodeError as error:
+        message = f"{path} is not UTF-8 (byte {error.start})"
+        raise PflowError(message, suggestions=("Save it as UTF-8",), kind="validation") from error
+    return load_workflow(text, str(path))
+
+
+def outcome_report(outcome: Outcome) -> Report:
+    """Return the outcome of a run as a report."""
+    return Report(
+        data={"outputs": dict(outcome.outputs), "run_id": outcome.run_id},
+        text=lambda: outputs_text(outcome),
+        error=outcome.error,
+        beside={"trace_path": None if outcome.trace_path is None else str(outcome.trace_path)},
+        exit_code=outcome.exit_code,
+    )
+
+
+def outputs_text(outcome: Outcome) -> str:
+    """Return the outputs with their names; a single one without its name, so that scripts can use it."""
+    if len(outcome.outputs) == 1:
+        return _shown(*outcome.outputs.values())
+    if outcome.outputs:
+        return "\n".join(f"{name}: {_shown(value)}" for name, value in outcome.outputs.items())
+    return f"Done, {outcome.steps} steps" if outcome.success else ""
+
+
+def findings_report(name: str, problems: Sequence[Problem]) -> Report:
+    """Return a report of the problems that a check of a workflow found."""
+    errors = tuple(problem for problem in problems if problem.severity == "error")
+    warnings = tuple(problem for problem in problems if problem.severity == "warning")
+    if not errors:
+        data = {"valid": True, "problems": [problem.to_dict() for problem in problems]}
+        return Report(data=data, text="\n".join([f"{name} is valid", *problem_lines(warnings)]))
+    message = f"{name} has {counted(problems)}"
+    return Report(error=PflowError(message, problems=(*errors, *warnings), kind="validation"))
+
+
+def _shown(value: object) -> str:
+    return value if isinstance(value, str) else to_json(value)
+
+
+def _similar_files(path: Path) -> tuple[str, ...]:
+    from difflib import get_close_matches
+
+    names = [item.name for item in path.parent.glob("*.json")] if path.parent.is_dir() else []
+    return tuple(f"Did you mean {path.parent / name}?" for name in get_close_matches(path.name, names, 1))

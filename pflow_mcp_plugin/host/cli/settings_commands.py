@@ -1,0 +1,88 @@
+"""`pflow settings set | get | list | unset`."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from pflow_mcp_plugin.contract import PflowError, Report
+from pflow_mcp_plugin.host.cli.json_option import json_option
+from pflow_mcp_plugin.host.cli.tables import table
+from pflow_mcp_plugin.host.embedded_host import EmbeddedHost
+from pflow_mcp_plugin.redaction import mask
+
+
+@click.command()
+@click.argument("key")
+@click.argument("value")
+@click.option("--keyring", is_flag=True, help="Store the value in the keyring of the operating system.")
+@json_option
+@click.pass_obj
+def set_value(host: EmbeddedHost, key: str, value: str, *, keyring: bool) -> Report:
+    """Save VALUE under KEY; `-` reads it from standard input, which keeps it out of the shell history.
+
+    A VALUE that begins with a hyphen is given after `--`.
+    """
+    host.settings.set(key, _piped() if value == "-" else value, keyring=keyring)
+    place = "keyring" if keyring else "file"
+    return Report(data={"key": key, "place": place}, text=f"{key} is stored in the {_named(place)}")
+
+
+@click.command()
+@click.argument("key")
+@click.option("--show", is_flag=True, help="Show a secret in full.")
+@json_option
+@click.pass_obj
+def get(host: EmbeddedHost, key: str, *, show: bool) -> Report:
+    """Show the value of KEY; secrets are masked unless `--show` is given."""
+    value = host.settings.get(key)
+    if value is None:
+        raise _not_set(host, key, f"Set it: pflow settings set {key} VALUE")
+    shown = value if show else mask(value)
+    return Report(data={"key": key, "value": shown, "masked": shown != value}, text=shown)
+
+
+@click.command()
+@json_option
+@click.pass_obj
+def list_keys(host: EmbeddedHost) -> Report:
+    """List saved keys and where each value is stored; values are masked."""
+    values = host.settings.values()
+    rows = [(key, mask(values.get(key, "****")), place) for key, place in host.settings.names().items()]
+    return Report(
+        data=[{"key": key, "value": value, "place": place} for key, value, place in rows],
+        text=lambda: table(("KEY", "VALUE", "PLACE"), rows) if rows else "Nothing is set",
+    )
+
+
+@click.command()
+@click.argument("key")
+@json_option
+@click.pass_obj
+def unset(host: EmbeddedHost, key: str) -> Report:
+    """Delete the value of KEY."""
+    if not host.settings.unset(key):
+        raise _not_set(host, key, "See: pflow settings list")
+    return Report(data={"key": key}, text=f"{key} is deleted")
+
+
+def _piped() -> str:
+    text = "" if sys.stdin is None else sys.stdin.buffer.read().decode("utf-8", "replace")
+    value = text.removesuffix("\n").removesuffix("\r")
+    if not value:
+        message = "Standard input holds no value"
+        raise PflowError(message, suggestions=("Pipe it in: ... | pflow settings set KEY -",), kind="usage")
+    return value
+
+
+def _named(place: str) -> str:
+    return "keyring" if place == "keyring" else "settings file"
+
+
+def _not_set(host: EmbeddedHost, key: str, otherwise: str) -> PflowError:
+    from difflib import get_close_matches
+
+    close = get_close_matches(key, host.settings.names(), 1)
+    hint = f"Did you mean {close[0]}?" if close else otherwise
+    return PflowError(f"{key} is not set", suggestions=(hint,), kind="not_found")

@@ -1,0 +1,161 @@
+"""`pflow workflow save | list | show | delete | graph | export-python`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from pflow_mcp_plugin.contract import PflowError, Problem, Report
+from pflow_mcp_plugin.host.cli.json_option import json_option
+from pflow_mcp_plugin.host.cli.output import problem_lines, to_json
+from pflow_mcp_plugin.host.cli.run_commands import find_workflow, read_workflow
+from pflow_mcp_plugin.host.cli.tables import table
+from pflow_mcp_plugin.host.embedded_host import EmbeddedHost
+from pflow_mcp_plugin.host.workflow import normalise
+from pflow_mcp_plugin.host.workflow.document_reader import read_document
+from pflow_mcp_plugin.host.workflow.findings import Findings, did_you_mean, errors_in, listing, refusal
+from pflow_mcp_plugin.host.workflow.graph import Graph
+from pflow_mcp_plugin.host.workflow.workflow_document import WorkflowDocument
+from pflow_mcp_plugin.storage import write_output
+
+_HEADERS = ("NAME", "VERSION", "SAVED", "DESCRIPTION")
+
+
+@click.command()
+@click.argument("file")
+@click.option("--name", required=True, help="Name of the saved workflow: a-z, 0-9 and hyphens.")
+@click.option("--description", default="", help="One line that says what it is for.")
+@json_option
+@click.pass_obj
+def save(host: EmbeddedHost, file: str, name: str, description: str) -> Report:
+    """Save the workflow in FILE under a name; earlier versions are kept."""
+    workflow = read_workflow(Path(file))
+    problems = host.runner.validate(workflow)
+    # A missing node type may be installed or synced later; any other error is a mistake in the file.
+    errors = [problem for problem in errors_in(problems) if problem.kind != "not_found"]
+    if errors:
+        raise refusal(file, errors)
+    saved = host.library.save(name, workflow, description)
+    lines = [f"Saved {name}, version {saved.version}; run it with: pflow run {name}"]
+    rest = tuple(problem for problem in problems if problem.kind == "not_found" or _warns(problem))
+    return Report(data=saved.to_dict(), text="\n".join([*lines, *problem_lines(rest)]))
+
+
+@click.command()
+@json_option
+@click.pass_obj
+def list_saved(host: EmbeddedHost) -> Report:
+    """List saved workflows."""
+    rows = [_summary(host, name) for name in host.library.names()]
+    return Report(
+        data=rows, text=lambda: table(_HEADERS, list(map(_cells, rows))) if rows else "Nothing is saved"
+    )
+
+
+@click.command()
+@click.argument("name")
+@click.option("--version", type=click.IntRange(min=1), help="Show this version, not the newest.")
+@json_option
+@click.pass_obj
+def show(host: EmbeddedHost, name: str, version: int | None) -> Report:
+    """Show the saved workflow NAME."""
+    workflow = host.library.get(name, version)
+    return Report(data=workflow, text=lambda: to_json(workflow))
+
+
+@click.command()
+@click.argument("name")
+@json_option
+@click.pass_obj
+def delete(host: EmbeddedHost, name: str) -> Report:
+    """Delete the saved workflow NAME with all its versions."""
+    host.library.delete(name)
+    return Report(data={"name": name}, text=f"{name} is deleted")
+
+
+@click.command()
+@click.argument("workflow")
+@click.option(
+    "--html",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Write an HTML page with a drawing to this file.",
+)
+@json_option
+@click.pass_obj
+def graph(host: EmbeddedHost, workflow: str, html: Path | None) -> Report:
+    """Print WORKFLOW, a JSON file or the name of a saved workflow, as a Mermaid flowchart."""
+    from pflow_mcp_plugin.host.rendering.mermaid import mermaid
+    from pflow_mcp_plugin.host.rendering.svg_drawing import graph_page
+
+    document = read_sound_document(host, workflow)
+    edges = Graph.of(document)
+    text = mermaid(document, edges)
+    if html is None:
+        return Report(data={"mermaid": text}, text=text)
+    write_output(html, graph_page(workflow, document, edges).encode("utf-8", "replace"))
+    return Report(data={"mermaid": text, "html": str(html)}, text=f"Wrote {html}")
+
+
+@click.command()
+@click.argument("workflow")
+@click.option(
+    "--output",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="File to write; standard output by default.",
+)
+@json_option
+@click.pass_obj
+def export_python(host: EmbeddedHost, workflow: str, output: Path | None) -> Report:
+    """Write WORKFLOW, a JSON file or the name of a saved workflow, as a Python program.
+
+    The program needs no other package than this one.
+    """
+    from pflow_mcp_plugin.host.rendering.python_export import python_script
+
+    raw: Mapping[str, Any] = find_workflow(host, workflow)
+    compiled = host.runner.compile(raw, Path(workflow).stem)
+    text = python_script(compiled, normalise(raw, host.registry.upgrade))
+    if output is None:
+        return Report(data={"python": text}, text=text)
+    write_output(output, text.encode("utf-8", "replace"))
+    return Report(data={"path": str(output)}, text=f"Wrote {output}")
+
+
+def read_sound_document(host: EmbeddedHost, word: str) -> WorkflowDocument:
+    """Return a workflow that is well-formed and has a valid start; its node types need not exist.
+
+    Raises:
+        PflowError: It does not exist, or is malformed.
+    """
+    findings = Findings()
+    document = read_document(normalise(find_workflow(host, word), host.registry.upgrade), findings)
+    ids = [node.id for node in document.nodes]
+    if document.start and document.start not in ids:
+        hint = did_you_mean(document.start, ids, f"The nodes are {listing(ids)}")
+        findings.error("$.start_node", f"start_node names unknown node {document.start}", hint)
+    errors = errors_in(findings.problems)
+    if errors:
+        raise refusal(word, errors)
+    return document
+
+
+def _summary(host: EmbeddedHost, name: str) -> dict[str, Any]:
+    try:
+        return host.library.describe(name).to_dict()
+    except PflowError as error:
+        return {"name": name, "path": str(host.library.path(name)), "error": error.message}
+
+
+def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:
+    if "error" in row:
+        return (row["name"], "", "", f"broken: {row['error']}")
+    return (row["name"], str(row["version"]), row["saved"], row["description"])
+
+
+def _warns(problem: Problem) -> bool:
+    return problem.severity == "warning"

@@ -1,0 +1,140 @@
+"""The embedded host and the handle that plugins are given."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import pluggy
+
+from pflow_mcp_plugin.contract import Host, Paths, Problem
+from pflow_mcp_plugin.host.plugins import Plugins
+from pflow_mcp_plugin.host.standard_streams import write
+from pflow_mcp_plugin.storage import default_paths
+
+if TYPE_CHECKING:
+    from pflow_mcp_plugin.host.registry.node_registry import NodeRegistry
+    from pflow_mcp_plugin.host.running import WorkflowRunner
+    from pflow_mcp_plugin.host.stored_settings import StoredSettings
+    from pflow_mcp_plugin.host.trace_files import TraceFiles
+    from pflow_mcp_plugin.host.workflow_library import WorkflowLibrary
+
+
+class EmbeddedHost(Host):
+    """A complete small pflow core; its parts are created on first use.
+
+    Args:
+        paths: The folders to work in.
+        manager: The plugin manager to use instead of one that holds every installed plugin.
+        show: Shows a warning to the user.
+    """
+
+    api = (1, 0)  # the contract version this host was written for, not the installed one
+
+    def __init__(
+        self, paths: Paths, manager: pluggy.PluginManager | None, show: Callable[[Problem], None]
+    ) -> None:
+        self.paths = paths
+        self.plugins = Plugins(self.report, manager)
+        self._show = show
+        self._reported: set[str] = set()
+
+    @property
+    def hook(self) -> pluggy.HookRelay:
+        """The hooks of every plugin."""
+        return self.plugins.manager.hook
+
+    @cached_property
+    def registry(self) -> NodeRegistry:
+        """Every node type."""
+        from pflow_mcp_plugin.host.registry.node_registry import NodeRegistry
+
+        return NodeRegistry(self.paths, self.plugins, self._setting)
+
+    @cached_property
+    def runner(self) -> WorkflowRunner:
+        """Checks and runs workflows."""
+        from pflow_mcp_plugin.host.running import WorkflowRunner
+
+        return WorkflowRunner(self, self.registry, self.plugins)
+
+    @cached_property
+    def settings(self) -> StoredSettings:
+        """The user's saved keys and values."""
+        from pflow_mcp_plugin.host.stored_settings import StoredSettings
+
+        return StoredSettings(self.paths.config / "settings.json")
+
+    @cached_property
+    def library(self) -> WorkflowLibrary:
+        """Saved workflows."""
+        from pflow_mcp_plugin.host.workflow_library import WorkflowLibrary
+
+        return WorkflowLibrary(self.paths.data / "workflows")
+
+    @cached_property
+    def traces(self) -> TraceFiles:
+        """The traces of earlier runs."""
+        from pflow_mcp_plugin.host.trace_files import TraceFiles
+
+        return TraceFiles(self.paths.state / "traces")
+
+    def report(self, problem: Problem) -> None:
+        """Show a warning to the user; a message is shown once only."""
+        if problem.message not in self._reported:
+            self._reported.add(problem.message)
+            self._show(problem)
+
+    @contextmanager
+    def gathering(self) -> Iterator[list[Problem]]:
+        """Collect what is reported inside the `with` block instead of showing it."""
+        gathered: list[Problem] = []
+        show, self._show = self._show, gathered.append
+        try:
+            yield gathered
+        finally:
+            self._show = show
+
+    def refresh(self, source: str) -> None:
+        """Rebuild the registry's index, which covers all sources."""
+        self.registry.refresh()
+
+    def _setting(self, key: str) -> str | None:
+        return self.settings.get(key)
+
+    def close(self) -> None:
+        """Close what was opened; plugins are unconfigured before this."""
+        if "registry" in vars(self):
+            self.registry.close()
+
+
+@contextmanager
+def open_host(
+    manager: pluggy.PluginManager | None = None, *, show: Callable[[Problem], None] | None = None
+) -> Iterator[EmbeddedHost]:
+    """Load and configure the plugins, and unconfigure them at the end.
+
+    Args:
+        manager: Plugins to use instead of the installed ones, see `hook_matching.create_manager`; the
+            host's own are added.
+        show: Shows a warning to the user; by default on standard error.
+    """
+    host = EmbeddedHost(default_paths(), manager, show or print_warning)
+    host.plugins.load()
+    host.plugins.configure(host)
+    try:
+        yield host
+    finally:
+        host.plugins.unconfigure(host)
+        host.close()
+
+
+def print_warning(problem: Problem) -> None:
+    """Write a warning to standard error."""
+    lines = [f"Warning: {problem.path + ': ' if problem.path else ''}{problem.message}"]
+    if problem.suggestion:
+        lines.append(f"  -> {problem.suggestion}")
+    write(sys.stderr, "\n".join(lines))

@@ -1,0 +1,158 @@
+"""Workflows written in Python: nodes connected by `>>` and `- "action" >>`.
+
+    script = Script("greet", inputs={"name": {"type": "str"}}, outputs={"said": "${say.message}"})
+    say = script.node("say", "echo", params={"message": "Hello ${name}"})
+    raise SystemExit(script.main(say))
+
+Such a workflow is checked and run like the same workflow in JSON, with templates, batches, retries,
+plugins and a trace. `pflow workflow export-python` writes such programs. Importing this module imports
+pocketflow.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import attrs
+import pocketflow
+
+from pflow_mcp_plugin.contract import Entry, Interface, Outcome, PflowError, Problem
+from pflow_mcp_plugin.host.embedded_host import EmbeddedHost, open_host
+from pflow_mcp_plugin.host.workflow import Compiled, PlannedNode, compile_workflow
+
+
+class ScriptNode(pocketflow.BaseNode):
+    """A node of a script; connect it like any pocketflow node."""
+
+    def __init__(self, raw: Mapping[str, Any], node_class: type | None) -> None:
+        super().__init__()
+        self.raw = raw
+        self.node_class = node_class
+
+
+class Script:
+    """A workflow whose nodes are added one by one.
+
+    Args:
+        name: For messages and the trace.
+        settings: The workflow's other keys: `inputs`, `outputs`, `mappings`, `enable_namespacing`...
+    """
+
+    def __init__(self, name: str, **settings: Any) -> None:
+        self.name = name
+        self._settings = settings
+        self._nodes: dict[str, ScriptNode] = {}
+
+    def node(
+        self,
+        node_id: str,
+        node_type: str,
+        node_class: type | None = None,
+        *,
+        params: Mapping[str, Any] | None = None,
+        **settings: Any,
+    ) -> ScriptNode:
+        """Add a node.
+
+        Args:
+            node_id: Its id, as templates name it.
+            node_type: Its type in the registry; any other word for a class of the script's own.
+            node_class: The class to instantiate, without arguments, instead of the registry's.
+            params: Its params, which may hold templates.
+            settings: Its other keys: `batch`, `retry`.
+        """
+        raw = {"id": node_id, "type": node_type, "params": dict(params or {}), **settings}
+        node = self._nodes[node_id] = ScriptNode(raw, node_class)
+        return node
+
+    def workflow(self, start: ScriptNode) -> dict[str, Any]:
+        """Return the workflow as JSON, with the edges connected so far."""
+        ids = {id(node): node_id for node_id, node in self._nodes.items()}
+        edges = [
+            {"from": node_id, "to": ids[id(target)], "action": action}
+            for node_id, node in self._nodes.items()
+            for action, target in node.successors.items()
+        ]
+        nodes = [dict(node.raw) for node in self._nodes.values()]
+        return {**self._settings, "nodes": nodes, "edges": edges, "start_node": start.raw["id"]}
+
+    def run(self, start: ScriptNode, **inputs: Any) -> Outcome:
+        """Run the workflow from a node on and return its outcome.
+
+        Raises:
+            PflowError: The workflow or its inputs are invalid; nothing has run.
+        """
+        with open_host() as host:
+            return host.runner.run_compiled(self._compile(host, start, inputs), inputs)
+
+    def main(self, start: ScriptNode, arguments: Sequence[str] | None = None) -> int:
+        """Run as a program: inputs as `name=value`, outputs as JSON on standard output.
+
+        Returns:
+            The exit code that `pflow run` would end with.
+        """
+        from pflow_mcp_plugin.host.cli.command_line_inputs import parse_inputs, piped_inputs
+        from pflow_mcp_plugin.host.cli.output import Output, to_json
+        from pflow_mcp_plugin.host.cli.run_commands import outcome_report
+        from pflow_mcp_plugin.host.standard_streams import prepare_streams
+
+        prepare_streams()
+        output = Output(as_json=False)
+        try:
+            inputs = parse_inputs(sys.argv[1:] if arguments is None else arguments)
+            inputs |= piped_inputs(self._settings, inputs, partial(self._check, start))
+            outcome = self.run(start, **inputs)
+        except PflowError as error:
+            return output.fail(error)
+        except KeyboardInterrupt:
+            return output.fail(PflowError("interrupted", kind="interrupted"))
+        text = to_json(dict(outcome.outputs)) if outcome.success else ""
+        return output.report(attrs.evolve(outcome_report(outcome), text=text))
+
+    def _check(self, start: ScriptNode, inputs: Mapping[str, Any]) -> None:
+        with open_host() as host:
+            self._compile(host, start, inputs)
+
+    def _compile(self, host: EmbeddedHost, start: ScriptNode, inputs: Mapping[str, Any]) -> Compiled:
+        types = _Types(host, self._nodes)
+        compiled = compile_workflow(self.workflow(start), self.name, types, host, host.plugins, inputs)
+        return attrs.evolve(compiled, nodes=tuple(map(self._of_own_class, compiled.nodes)))
+
+    def _of_own_class(self, planned: PlannedNode) -> PlannedNode:
+        own = self._nodes[planned.ref.id].node_class
+        if own is None:
+            return planned
+        entry = attrs.evolve(planned.ref.entry, module=own.__module__, class_name=own.__name__)
+        return attrs.evolve(planned, ref=attrs.evolve(planned.ref, entry=entry))
+
+
+class _Types:
+    """The registry, extended by the script's own node classes."""
+
+    def __init__(self, host: EmbeddedHost, nodes: Mapping[str, ScriptNode]) -> None:
+        self._registry = host.registry
+        self._own = {node.raw["type"]: node.node_class for node in nodes.values() if node.node_class}
+
+    def find(self, node_type: str) -> Entry | None:
+        """Return the registry's entry; for a class of the script's own, one with an open interface."""
+        known = self._registry.find(node_type)
+        own = self._own.get(node_type)
+        if known is not None or own is None:
+            return known
+        return Entry(
+            node=node_type,
+            class_name=own.__name__,
+            module=own.__module__,
+            interface=Interface(open=True, open_outputs=True),
+        )
+
+    def missing(self, node_type: str) -> Problem:
+        """Explain why a node type does not exist."""
+        return self._registry.missing(node_type)
+
+    def upgrade(self, node: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """Return None: a script has only one form."""
+        return None

@@ -1,0 +1,106 @@
+"""A workflow as a Python program that connects its nodes in pocketflow's notation."""
+
+from __future__ import annotations
+
+import builtins
+import keyword
+import re
+from collections.abc import Iterator, Mapping
+from pprint import pformat
+from typing import Any
+
+from pflow_mcp_plugin.host.workflow.compilation import Compiled, PlannedNode
+
+_RUNTIME = "pflow_mcp_plugin.script"
+_TAKEN = frozenset({"script", "Script", *dir(builtins)})
+
+
+def python_script(compiled: Compiled, workflow: Mapping[str, Any]) -> str:
+    """Return the program's source code.
+
+    Args:
+        compiled: The plan of the workflow.
+        workflow: The workflow in normal form.
+    """
+    names = _variable_names([planned.ref.id for planned in compiled.nodes])
+    raws = {node.id: node.raw for node in compiled.document.nodes}
+    parts = [
+        _docstring(compiled.name, workflow),
+        f"from {_RUNTIME} import Script",
+        _call("script = Script", [repr(compiled.name), *_settings(workflow)]),
+        "\n".join(_node(planned, names, raws[planned.ref.id]) for planned in compiled.nodes),
+        "\n".join(_wiring(compiled, names)),
+        f'if __name__ == "__main__":\n    raise SystemExit(script.main({names[compiled.graph.start]}))',
+    ]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _docstring(name: str, workflow: Mapping[str, Any]) -> str:
+    about = workflow.get("description")
+    title = f"{name}: {about}" if isinstance(about, str) and about else name
+    one_line = " ".join(title.replace("\\", "/").replace('"', "'").split())
+    plain = "".join(
+        filter(str.isprintable, one_line)
+    )  # Python rejects NUL, and terminal codes do not belong in source code
+    return f'"""{plain}\n\nRun it with the workflow\'s inputs: python THIS_FILE name=value ...\n"""'
+
+
+def _variable_names(ids: list[str]) -> dict[str, str]:
+    names: dict[str, str] = {}
+    for node_id in ids:
+        plain = re.sub(r"\W", "_", node_id, flags=re.ASCII).lower() or "node"
+        wanted = f"node_{plain}" if plain[0].isdecimal() or keyword.iskeyword(plain) else plain
+        names[node_id] = _free(wanted, {*names.values(), *_TAKEN})
+    return names
+
+
+def _free(name: str, taken: set[str]) -> str:
+    number = 1
+    free = name
+    while free in taken or keyword.iskeyword(free):
+        number += 1
+        free = f"{name}_{number}"
+    return free
+
+
+def _settings(workflow: Mapping[str, Any]) -> Iterator[str]:
+    for key in ("inputs", "outputs", "mappings"):
+        if workflow.get(key):
+            yield _argument(key, workflow[key])
+    if workflow.get("enable_namespacing") is False:
+        yield "enable_namespacing=False"
+    if workflow.get("template_resolution_mode") == "permissive":
+        yield "template_resolution_mode='permissive'"
+
+
+def _node(
+    planned: PlannedNode,
+    names: Mapping[str, str],
+    raw: Mapping[str, Any],
+) -> str:
+    ref = planned.ref
+    given = [repr(ref.id), repr(ref.type)]
+    if ref.params:
+        given.append(_argument("params", ref.params))
+    given += [_argument(key, raw[key]) for key in ("batch", "retry") if raw.get(key)]
+    return _call(f"{names[ref.id]} = script.node", given)
+
+
+def _wiring(compiled: Compiled, names: Mapping[str, str]) -> Iterator[str]:
+    for source, routes in compiled.graph.successors.items():
+        for action, target in routes.items():
+            way = names[source] if action == "default" else f"{names[source]} - {action!r}"
+            yield f"{way} >> {names[target]}"
+
+
+def _call(function: str, arguments: list[str]) -> str:
+    one_line = f"{function}({', '.join(arguments)})"
+    if len(one_line) <= 100 and "\n" not in one_line:
+        return one_line
+    lines = "".join(f"    {argument},\n" for argument in arguments)
+    return f"{function}(\n{lines})"
+
+
+def _argument(name: str, value: Any) -> str:
+    indented = "\n" + " " * len(f"    {name}=")
+    return f"{name}=" + pformat(value, width=90, sort_dicts=False).replace("\n", indented)

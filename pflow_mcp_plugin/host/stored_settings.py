@@ -1,0 +1,163 @@
+"""The user's saved keys and values, in a file that only the user can read."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any, Literal
+
+import attrs
+
+from pflow_mcp_plugin.contract import PflowError, Problem, Settings
+from pflow_mcp_plugin.storage import CorruptFile, JsonStore
+
+Place = Literal["file", "keyring"]
+"""Where a value is stored."""
+
+_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
+
+
+@attrs.frozen
+class StoredSettings(Settings):
+    """The settings file: `{"schema_version": 1, "env": {"KEY": "value"}, "keyring": ["OTHER"]}`.
+
+    `env` holds keys with their values; `keyring` names the keys whose values are in the keyring of the
+    operating system, which is read only when such a value is needed. The file is read again each
+    time, so that a long-lived host sees changes by other processes.
+    """
+
+    path: Path
+
+    @property
+    def store(self) -> JsonStore:
+        """The file, for changes."""
+        return JsonStore(path=self.path, schema_version=1, what="settings")
+
+    def values(self) -> dict[str, str]:
+        """Return the keys whose values are in the file, with the values.
+
+        Raises:
+            PflowError: The file is corrupt or cannot be read.
+        """
+        return self._values(self.store.read())
+
+    def names(self) -> dict[str, Place]:
+        """Return every key and where its value is stored."""
+        data = self.store.read()
+        places: dict[str, Place] = dict.fromkeys(self._values(data), "file")
+        return dict(sorted((places | dict.fromkeys(self._in_keyring(data), "keyring")).items()))
+
+    def get(self, key: str) -> str | None:
+        """Return a value, or None if it is not set.
+
+        Raises:
+            PflowError: The file is corrupt or cannot be read, or the keyring cannot be read.
+        """
+        data = self.store.read()
+        if key not in self._in_keyring(data):
+            return self._values(data).get(key)
+        from pflow_mcp_plugin.host import system_keyring
+
+        return system_keyring.read(key)
+
+    def set(self, key: str, value: str, *, keyring: bool = False) -> None:
+        """Save a value, in the file or in the keyring.
+
+        Args:
+            key: A name of letters, digits, `_`, `.` and `-`, not beginning with a digit.
+            value: Any string.
+            keyring: Whether to store it in the keyring instead of the file.
+
+        Raises:
+            PflowError: `key` is invalid, or the value cannot be saved.
+        """
+        if not _KEY.fullmatch(key):
+            message = f"Invalid key {key!r}: use letters, digits, _ . and -, not beginning with a digit"
+            raise PflowError(message, kind="usage")
+        if keyring:
+            from pflow_mcp_plugin.host import system_keyring
+
+            system_keyring.write(key, value)
+        else:
+            self._forget_in_keyring(key)
+
+        def change(data: dict[str, Any]) -> None:
+            # A key is stored in one place only: saving it in the other moves it.
+            values, elsewhere = data.setdefault("env", {}), set(self._in_keyring(data))
+            self._values(data)
+            values.pop(key, None)
+            if not keyring:
+                values[key] = value
+            data["keyring"] = sorted(elsewhere | {key} if keyring else elsewhere - {key})
+
+        self.store.update(change)
+
+    def unset(self, key: str) -> bool:
+        """Delete a value; return whether it was set.
+
+        Raises:
+            PflowError: It cannot be removed.
+        """
+        place = self._forget_in_keyring(key)
+
+        def change(data: dict[str, Any]) -> None:
+            data.get("env", {}).pop(key, None)
+            data["keyring"] = [name for name in self._in_keyring(data) if name != key]
+
+        if place is not None:
+            self.store.update(change)
+        return place is not None
+
+    def _forget_in_keyring(self, key: str) -> Place | None:
+        """Remove a value from the keyring if it is there, and return where it was stored."""
+        place = self.names().get(key)
+        if place == "keyring":
+            from pflow_mcp_plugin.host import system_keyring
+
+            system_keyring.remove(key)
+        return place
+
+    def _values(self, data: dict[str, Any]) -> dict[str, str]:
+        values = data.get("env", {})
+        if not isinstance(values, dict):
+            raise CorruptFile(self.path, f'"env" must be an object, not {type(values).__name__}')
+        return {key: _as_text(value) for key, value in values.items() if value is not None}
+
+    def _in_keyring(self, data: dict[str, Any]) -> list[str]:
+        names = data.get("keyring", [])
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+            raise CorruptFile(self.path, '"keyring" must be a list of keys')
+        return names
+
+    def check(self) -> list[Problem]:
+        """Return the problems of the file: its content and its permissions."""
+        problems = []
+        try:
+            self.names()
+        except PflowError as error:
+            step = next(iter(error.suggestions), "")
+            problems.append(
+                Problem(message=error.message, suggestion=step, kind="config", source=str(self.path))
+            )
+        if self._is_open_to_others():
+            problems.append(
+                Problem(
+                    message=f"{self.path} holds secrets and can be read by others",
+                    suggestion=f"chmod 600 {self.path}",
+                    severity="warning",
+                    kind="config",
+                    source=str(self.path),
+                )
+            )
+        return problems
+
+    def _is_open_to_others(self) -> bool:
+        try:
+            return bool(self.path.stat().st_mode & 0o077)
+        except OSError:  # it does not exist, or its folder is not accessible
+            return False
+
+
+def _as_text(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

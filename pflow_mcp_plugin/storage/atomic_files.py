@@ -1,0 +1,234 @@
+"""Files that survive crashes, full disks and several writers at once.
+
+A change is made under a lock: re-read, change, write to a temporary file in the same folder
+(0600), fsync, replace, fsync the folder. Readers take no lock: they see the old file or the new
+one, never half of either. A symlinked file is written through to its target.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from itertools import count
+from pathlib import Path
+
+from pflow_mcp_plugin.storage.file_errors import StoreError
+
+LOCK_WAIT = 30.0
+"""Seconds that a writer waits for the lock; waiting writers get it in no particular order."""
+
+_TEMP_NAME = re.compile(r"\..+\.(?P<pid>\d+)-[0-9a-f]+\.tmp")
+_TEMP_AGE = 86_400.0
+"""Seconds after which a temporary file is removed even if a process has its writer's id."""
+
+
+def read_bytes(path: Path) -> bytes | None:
+    """Return the content of a file, None if it does not exist.
+
+    Raises:
+        StoreError: It exists but cannot be read.
+    """
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise StoreError(path, f"could not be read: {_reason(error)}") from error
+
+
+def files_in(folder: Path, suffix: str) -> list[Path]:
+    """Return the paths in a folder with this suffix, unsorted; empty if the folder does not exist.
+
+    Raises:
+        StoreError: It exists but cannot be read.
+    """
+    try:
+        return [path for path in folder.iterdir() if path.name.endswith(suffix)]
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise StoreError(folder, f"the folder could not be read: {_reason(error)}") from error
+
+
+def make_folder(folder: Path) -> None:
+    """Create a folder and its missing parents, each readable by its owner only (0700).
+
+    Raises:
+        StoreError: The folder cannot be created.
+    """
+    try:
+        missing = [place for place in (folder, *folder.parents) if not place.exists()]
+        for place in reversed(missing):
+            place.mkdir(mode=0o700, exist_ok=True)
+            place.chmod(0o700)  # a strict umask may have removed the owner's own permissions
+    except OSError as error:
+        raise StoreError(folder, f"the folder could not be created: {_reason(error)}") from error
+
+
+def write_atomic(path: Path, data: bytes, *, mode: int | None = 0o600) -> None:
+    """Replace the content of a file, or leave it unchanged.
+
+    Missing folders are created with mode 0700, temporary files of dead writers are removed. A symlink
+    stays a symlink: its target is written.
+
+    Args:
+        path: The file.
+        data: All of its content.
+        mode: Its permissions; None for those that the umask allows.
+
+    Raises:
+        StoreError: Nothing was changed; the temporary file is gone.
+    """
+    target = _target(path)
+    make_folder(target.parent)
+    sweep(target.parent)
+    temporary = target.parent / f".{target.name}.{os.getpid()}-{os.urandom(6).hex()}.tmp"
+    try:
+        _write_synced(temporary, data, mode)
+        temporary.replace(target)
+    except OSError as error:
+        with suppress(OSError):
+            temporary.unlink()
+        raise StoreError(path, f"could not be written: {_reason(error)}") from error
+    _sync_folder(target.parent)
+
+
+def write_output(path: Path, data: bytes, *, private: bool = False) -> None:
+    """Write a file that the user named; a regular file is written atomically.
+
+    A device or a pipe is written to directly, never replaced. An existing file keeps its permissions.
+
+    Args:
+        path: The file.
+        data: All of its content.
+        private: Whether only the owner may read it.
+
+    Raises:
+        StoreError: It could not be written.
+    """
+    try:
+        there = path.stat().st_mode if path.exists() else None
+        if there is not None and not stat.S_ISREG(there):
+            path.write_bytes(data)
+            return
+    except OSError as error:
+        raise StoreError(path, f"could not be written: {_reason(error)}") from error
+    usual = None if there is None else stat.S_IMODE(there)
+    write_atomic(path, data, mode=0o600 if private else usual)
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Lock a file against other writers; the lock is `<path>.lock` next to it.
+
+    It is not reentrant: a second lock on the same file, even in the same thread, times out.
+
+    Raises:
+        StoreError: Other writers held the lock for `LOCK_WAIT`, or it cannot be created.
+    """
+    from filelock import FileLock, Timeout
+
+    target = _target(path)
+    make_folder(target.parent)
+    lock_file = target.with_name(target.name + ".lock")
+    lock = FileLock(lock_file, timeout=LOCK_WAIT, mode=0o600)
+    try:
+        lock.acquire(poll_interval=0.01)
+    except Timeout as error:
+        reason = f"another process kept it locked for {LOCK_WAIT:.0f} seconds"
+        raise StoreError(path, reason, suggestion=f"See which process uses {lock_file}") from error
+    except OSError as error:
+        raise StoreError(path, f"could not be locked: {_reason(error)}") from error
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def sweep(folder: Path) -> None:
+    """Remove temporary files that dead writers left in a folder."""
+    with suppress(OSError), os.scandir(folder) as found:
+        for item in found:
+            match = _TEMP_NAME.fullmatch(item.name)
+            if match and _is_left_over(item, int(match["pid"])):
+                with suppress(OSError):
+                    Path(item.path).unlink()
+
+
+def set_aside(path: Path) -> Path:
+    """Rename a corrupt file to `<name>.corrupt-<n>` and return its new path.
+
+    Raises:
+        StoreError: It cannot be renamed.
+    """
+    target = _target(path)
+    numbered = (target.with_name(f"{target.name}.corrupt-{number}") for number in count(1))
+    try:
+        backup = next(place for place in numbered if not place.exists())
+        target.replace(backup)
+    except OSError as error:
+        raise StoreError(path, f"could not be moved aside: {_reason(error)}") from error
+    return backup
+
+
+def _target(path: Path) -> Path:
+    try:
+        return path.resolve() if path.is_symlink() else path
+    except OSError as error:
+        raise StoreError(path, f"could not be read: {_reason(error)}") from error
+    except RuntimeError as error:  # Python before 3.13 raises this
+        raise StoreError(path, "is a link that leads to itself") from error
+
+
+def _write_synced(path: Path, data: bytes, mode: int | None) -> None:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+    descriptor = os.open(path, flags, 0o666 if mode is None else 0o600)
+    try:
+        if mode is not None:
+            path.chmod(mode)
+        rest = memoryview(data)
+        while rest:
+            rest = rest[os.write(descriptor, rest) :]
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _sync_folder(folder: Path) -> None:
+    # The new file is complete and in place by now, so the write has not failed if a file system (or
+    # platform) cannot sync a folder.
+    with suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def _is_left_over(item: os.DirEntry[str], pid: int) -> bool:
+    if not _is_alive(pid):
+        return True
+    try:  # another process may have got its id since
+        return time.time() - item.stat(follow_symlinks=False).st_mtime > _TEMP_AGE
+    except OSError:
+        return False
+
+
+def _is_alive(pid: int) -> bool:
+    if os.name == "nt":  # signal 0 would terminate the process there
+        return True
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def _reason(error: OSError) -> str:
+    return (error.strerror or str(error)).lower()

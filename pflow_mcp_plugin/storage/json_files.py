@@ -1,0 +1,175 @@
+"""JSON objects in files."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from pflow_mcp_plugin.contract import Problem
+from pflow_mcp_plugin.storage.atomic_files import locked, read_bytes, set_aside, write_atomic
+from pflow_mcp_plugin.storage.file_errors import CorruptFile, StoreError
+
+
+class JsonStore:
+    """A JSON object in a file, changed under a lock.
+
+    Args:
+        path: The file.
+        schema_version: The version that this program writes; a file of a newer version is refused.
+        what: The content of the file, for messages: "settings", "registry".
+        rebuildable: Whether a corrupt file is moved aside and replaced instead of refused.
+        report: Called with a warning about a file that was moved aside.
+    """
+
+    def __init__(
+        self,
+        *,
+        path: Path,
+        schema_version: int,
+        what: str,
+        rebuildable: bool = False,
+        report: Callable[[Problem], None] = lambda _: None,
+    ) -> None:
+        self.path = path
+        self.schema_version = schema_version
+        self.what = what
+        self.rebuildable = rebuildable
+        self.report = report
+
+    def read(self) -> dict[str, Any]:
+        """Return the object, `{}` if the file does not exist.
+
+        Raises:
+            CorruptFile: Its content is invalid, and it cannot be rebuilt.
+            StoreError: It cannot be read, or a newer version of the program wrote it.
+        """
+        found = self._load()
+        if not isinstance(found, CorruptFile):
+            return found
+        with locked(self.path):  # read again: another writer may have rebuilt it
+            return self._load_or_begin()
+
+    def update(self, change: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
+        """Change the object under the lock; keys that `change` does not touch stay.
+
+        Args:
+            change: Receives the current object on disk and changes it in place. If it raises,
+                nothing is written.
+
+        Returns:
+            The object as it was written.
+
+        Raises:
+            CorruptFile: As for `read`; the file is left as it is.
+            StoreError: As for `read`, or it cannot be written; the file is left as it is.
+        """
+        with locked(self.path):
+            data = self._load_or_begin()
+            change(data)
+            data = {**data, "schema_version": self.schema_version}
+            content = encode_json(self.path, data)
+            if content != read_bytes(self.path):
+                write_atomic(self.path, content)
+            return data
+
+    def _load_or_begin(self) -> dict[str, Any]:
+        found = self._load()
+        if not isinstance(found, CorruptFile):
+            return found
+        self._set_aside(found)
+        return {}
+
+    def _load(self) -> dict[str, Any] | CorruptFile:
+        """Return the object, or the error of a corrupt file that can be rebuilt."""
+        try:
+            return self._parse(read_bytes(self.path))
+        except CorruptFile as corrupt:
+            if not self.rebuildable:
+                raise
+            return corrupt
+
+    def _parse(self, content: bytes | None) -> dict[str, Any]:
+        if content is None:
+            return {}
+        data = decode_json(self.path, content)
+        version = data.get("schema_version", self.schema_version)
+        if not isinstance(version, int):
+            raise CorruptFile(self.path, f"schema_version must be a whole number, not {version!r}")
+        if version > self.schema_version:
+            raise StoreError(
+                self.path,
+                f"a newer pflow wrote the {self.what} (schema {version}, this one knows "
+                f"{self.schema_version})",
+                suggestion="Upgrade pflow",
+            )
+        return data
+
+    def _set_aside(self, corrupt: CorruptFile) -> None:
+        backup = set_aside(self.path)
+        self.report(
+            Problem(
+                message=f"The {self.what} was corrupt and was replaced by an empty one: {corrupt.message}",
+                suggestion=f"Its old content is in {backup}",
+                severity="warning",
+                kind="config",
+                source=str(self.path),
+            )
+        )
+
+
+def encode_json(path: Path, data: Mapping[str, Any]) -> bytes:
+    """Return an object as the content of a file: indented UTF-8 JSON with a final newline.
+
+    Raises:
+        StoreError: JSON cannot represent it, such as an infinite number.
+    """
+    import json
+
+    try:
+        text = json.dumps(data, ensure_ascii=False, indent=2, allow_nan=False)
+        return text.encode() + b"\n"
+    except UnicodeEncodeError:  # a lone surrogate has no UTF-8 form, only an escape
+        return json.dumps(data, indent=2, allow_nan=False).encode() + b"\n"
+    except ValueError as error:
+        raise StoreError(path, f"could not be written as JSON: {error}") from error
+
+
+def decode_json(path: Path, content: bytes, *, finite: bool = False) -> dict[str, Any]:
+    """Parse the content of a file as a JSON object.
+
+    Args:
+        path: The file, for messages.
+        content: Its content.
+        finite: Whether to refuse NaN, infinity and numbers too large for a float.
+
+    Raises:
+        CorruptFile: It is not UTF-8, not JSON, or not an object; names line and column.
+    """
+    import json
+
+    numbers: dict[str, Any] = {"parse_float": _finite, "parse_constant": _finite} if finite else {}
+    try:
+        data = json.loads(content.decode("utf-8-sig"), **numbers)
+    except UnicodeDecodeError as error:
+        before = content[: error.start]
+        column = error.start - before.rfind(b"\n")
+        raise CorruptFile(path, "not UTF-8", line=before.count(b"\n") + 1, column=column) from error
+    except json.JSONDecodeError as error:
+        raise CorruptFile(path, f"not JSON: {error.msg}", line=error.lineno, column=error.colno) from error
+    except RecursionError as error:
+        raise CorruptFile(path, "not JSON: nested too deeply") from error
+    except ValueError as error:  # from `_finite`, or an integer of too many digits
+        raise CorruptFile(path, f"not JSON: {error}") from error
+    if not isinstance(data, dict):
+        raise CorruptFile(path, f"expected a JSON object, found {type(data).__name__}", line=1, column=1)
+    return data
+
+
+def _finite(number: str) -> float:
+    value = float(number)
+    if not math.isfinite(value):
+        message = f"the number {number} is too large or not finite"
+        raise ValueError(message)
+    return value

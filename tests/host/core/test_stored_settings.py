@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from pflow_mcp_plugin.host.stored_settings import StoredSettings
+from pflow_mcp_plugin.storage import CorruptFile
+
+
+def test_a_value_is_read_as_text_and_seen_when_it_changes(tmp_path):
+    settings = StoredSettings(tmp_path / "settings.json")
+    assert settings.get("TOKEN") is None
+    settings.store.update(lambda data: data.update(env={"TOKEN": "t", "PORT": 80, "NONE": None}))
+    assert [settings.get(key) for key in ("TOKEN", "PORT", "NONE")] == ["t", "80", None]
+
+
+@pytest.mark.parametrize("content", ["{oops", '{"env": []}'])
+def test_corrupt_settings_are_refused(tmp_path, content):
+    path = tmp_path / "settings.json"
+    path.write_text(content)
+    path.chmod(0o600)
+    with pytest.raises(CorruptFile):
+        StoredSettings(path).get("TOKEN")
+    assert [problem.severity for problem in StoredSettings(path).check()] == ["error"]
+
+
+def test_settings_that_others_can_read_are_warned_about(tmp_path):
+    path = tmp_path / "settings.json"
+    path.write_text("{}")
+    path.chmod(0o644)
+    assert "can be read by others" in StoredSettings(path).check()[0].message
+
+
+@pytest.fixture
+def no_root():
+    """Who runs this is bound by permissions meanwhile, root too."""
+    user = os.geteuid()
+    if user == 0:
+        os.seteuid(65534)
+    yield
+    os.seteuid(user)
+
+
+def test_settings_in_a_folder_that_cannot_be_read_are_told_as_such(tmp_path, request):
+    path = tmp_path / "config" / "settings.json"
+    path.parent.mkdir(mode=0)
+    request.getfixturevalue("no_root")
+    [problem] = StoredSettings(path).check()
+    assert "could not be read: permission denied" in problem.message

@@ -1,0 +1,360 @@
+from __future__ import annotations
+
+import io
+import json
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from pflow_mcp_plugin.contract import PflowError
+from pflow_mcp_plugin.host.workflow_library import WorkflowLibrary, is_name
+from pflow_mcp_plugin.script import Script
+from pflow_mcp_plugin.storage import StoreError
+
+GREET = {
+    "inputs": {"names": {"type": "list"}, "word": {"type": "str", "default": "Hi"}},
+    "nodes": [
+        {
+            "id": "greet-all",
+            "type": "echo",
+            "params": {"message": "${word} ${item}"},
+            "batch": {"items": "${names}"},
+        },
+        {"id": "class", "type": "echo", "params": {"message": "${greet-all.results}"}},
+        {"id": "sorry", "type": "echo", "params": {"message": 'no "greeting"\n<b>'}},
+    ],
+    "edges": [
+        {"from": "greet-all", "to": "class"},
+        {"from": "greet-all", "to": "sorry", "action": "error"},
+    ],
+    "outputs": {"first": "${class.message[0].message}", "count": "${greet-all.count}"},
+}
+
+OUTPUT = {"capture_output": True, "text": True, "timeout": 60}
+
+
+@pytest.fixture
+def greet(tmp_path):
+    (tmp_path / "greet.json").write_text(json.dumps(GREET))
+    return "greet.json"
+
+
+@pytest.fixture
+def library(tmp_path):
+    return WorkflowLibrary(tmp_path / "workflows")
+
+
+def workflow(message):
+    return {"nodes": [{"id": "a", "type": "echo", "params": {"message": message}}]}
+
+
+def test_a_saved_workflow_is_listed_shown_run_and_deleted(pflow, greet):
+    saved = pflow("workflow", "save", greet, "--name", "greet-all", "--description", "Greets", "--json")
+    assert (saved.envelope["data"]["name"], saved.envelope["data"]["version"]) == ("greet-all", 1)
+    [listed] = pflow("workflow", "list", "--json").envelope["data"]
+    assert listed == saved.envelope["data"]
+    assert pflow("workflow", "show", "greet-all", "--json").envelope["data"]["description"] == "Greets"
+    ran = pflow("run", "greet-all", 'names=["Ann"]', "word=Hello", "--json")
+    assert ran.envelope["data"]["outputs"] == {"first": "Hello Ann", "count": 1}
+    assert pflow("validate", "greet-all").exit_code == 0
+    assert pflow("workflow", "delete", "greet-all").exit_code == 0
+    assert pflow("workflow", "list", "--json").envelope["data"] == []
+    gone = pflow("run", "greet-all", "--json")
+    assert (gone.exit_code, gone.envelope["error"]["type"]) == (2, "not_found")
+
+
+def test_saving_over_a_workflow_keeps_what_it_was(library):
+    for message in ("one", "two", "two", "three"):
+        last = library.save("a", workflow(message))
+    assert last.version == 3
+    messages = [library.get("a", number)["nodes"][0]["params"]["message"] for number in (1, 2, 3)]
+    assert messages == ["one", "two", "three"]
+    with pytest.raises(PflowError, match="a has no version 4"):
+        library.get("a", 4)
+    library.delete("a")
+    assert library.save("a", workflow("new")).version == 1
+
+
+@pytest.mark.parametrize(
+    "name", ["", "A", "a b", "../a", "a/b", "-a", "a-", "a--b", "ä", "a.json", "a" * 101]
+)
+def test_a_name_that_does_not_do_is_refused(library, name):
+    with pytest.raises(PflowError) as caught:
+        library.save(name, workflow("x"))
+    assert caught.value.exit_code == 2
+    assert not library.folder.exists()
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(name=st.text(max_size=12))
+def test_no_name_leads_out_of_the_folder(library, name):
+    if is_name(name):
+        assert library.path(name).parent == library.folder
+    else:
+        with pytest.raises(PflowError):
+            library.get(name)
+
+
+def test_a_name_that_is_not_saved_names_the_closest(library):
+    library.save("daily-report", workflow("x"))
+    with pytest.raises(PflowError) as caught:
+        library.get("daily-reprot")
+    assert caught.value.suggestions == ("Did you mean daily-report?",)
+
+
+def test_a_corrupt_workflow_is_refused_with_line_and_column(library):
+    library.save("a", workflow("x"))
+    library.path("a").write_text('{"nodes": [\n  oops')
+    with pytest.raises(PflowError, match="line 2, column 3"):
+        library.get("a")
+
+
+@pytest.mark.parametrize("content", [b'{"nodes": [\n\xff', b'{"nodes": [\n,'])
+def test_a_corrupt_workflow_is_not_written_over(pflow, greet, pflow_home, content):
+    path = pflow_home / "data" / "workflows" / "a.json"
+    assert pflow("workflow", "save", greet, "--name", "a").exit_code == 0
+    path.write_bytes(content)
+    refused = pflow("workflow", "save", greet, "--name", "a")
+    assert refused.exit_code == 2
+    assert f"{path}, line 2, column 1" in refused.stderr
+    assert f"Correct {path}, or move it away" in refused.stderr
+    assert path.read_bytes() == content
+    assert list(path.parent.glob("versions/*/*")) == []
+
+
+def test_a_workflow_that_is_no_utf8_does_not_run(pflow, pflow_home):
+    path = pflow_home / "data" / "workflows" / "a.json"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(json.dumps(workflow("x")).encode().replace(b"x", b"\xff"))
+    refused = pflow("run", "a")
+    assert (refused.exit_code, refused.stdout) == (2, "")
+    assert "not UTF-8" in refused.stderr
+
+
+def test_a_number_that_json_has_not_is_neither_saved_nor_read(library):
+    with pytest.raises(PflowError, match="could not be written as JSON"):
+        library.save("a", workflow(float("inf")))
+    library.save("a", workflow(1))
+    library.path("a").write_text('{"nodes": 1e999}')
+    with pytest.raises(PflowError, match="1e999"):
+        library.get("a")
+
+
+def test_a_broken_workflow_is_listed_with_what_is_wrong_beside_the_others(pflow, greet, pflow_home):
+    pflow("workflow", "save", greet, "--name", "good")
+    (pflow_home / "data" / "workflows" / "bad.json").write_text("{")
+    listed = pflow("workflow", "list", "--json").envelope["data"]
+    assert [(row["name"], "error" in row) for row in listed] == [("bad", True), ("good", False)]
+    assert "line 1, column 2" in listed[0]["error"]
+    shown = pflow("workflow", "list")
+    assert shown.exit_code == 0
+    assert "line 1, column 2" in shown.stdout
+
+
+def test_what_a_killed_writer_left_is_deleted_with_the_workflow(library):
+    for message in ("one", "two"):
+        library.save("a", workflow(message))
+    (library.folder / "versions" / "a" / ".2.json.1-ab.tmp").write_text("half")
+    library.delete("a")
+    assert library.names() == []
+    assert list(library.folder.glob("versions/*")) == []
+
+
+def test_a_workflow_that_cannot_be_deleted_as_a_whole_names_what_is_left(library):
+    for message in ("one", "two"):
+        library.save("a", workflow(message))
+    left = library.folder / "versions" / "a" / "folder"
+    left.mkdir()
+    with pytest.raises(StoreError, match="folder: could not be deleted"):
+        library.delete("a")
+    left.rmdir()
+    library.delete("a")  # it is still there to be deleted
+    assert library.names() == []
+    assert list(library.folder.glob("versions/*")) == []
+
+
+def test_a_library_that_cannot_be_read_is_named(pflow, pflow_home):
+    (pflow_home / "data").mkdir()
+    (pflow_home / "data" / "workflows").write_text("no folder")
+    whole, one = "workflows: the folder could not be read", "a.json: could not be read"
+    for command, words in (
+        (("workflow", "list"), whole),
+        (("run", "a"), whole),
+        (("workflow", "show", "a"), one),
+    ):
+        refused = pflow(*command, "--json")
+        assert (refused.exit_code, refused.envelope["error"]["type"]) == (2, "config")
+        assert words in refused.stderr
+
+
+def test_saves_at_the_same_time_lose_no_version(library):
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(lambda number: library.save("a", workflow(number)), range(16)))
+    kept = {library.get("a", number)["nodes"][0]["params"]["message"] for number in range(1, 17)}
+    assert kept == set(range(16))
+
+
+def test_a_workflow_with_a_mistake_is_not_saved_but_one_whose_nodes_are_missing_is(pflow, tmp_path):
+    (tmp_path / "wf.json").write_text(
+        json.dumps({"nodes": [{"id": "a", "type": "echo", "params": {"x": 1}}]})
+    )
+    assert pflow("workflow", "save", "wf.json", "--name", "a").exit_code == 2
+    (tmp_path / "wf.json").write_text(json.dumps({"nodes": [{"id": "a", "type": "yet-to-come"}]}))
+    saved = pflow("workflow", "save", "wf.json", "--name", "a")
+    assert saved.exit_code == 0
+    assert "yet-to-come" in saved.stdout
+
+
+def test_a_workflow_is_drawn_as_mermaid_with_its_actions(pflow, greet):
+    text = pflow("workflow", "graph", greet).stdout
+    assert 'n0[["greet-all<br>echo<br>for each item"]]' in text
+    assert "n0 --> n1" in text
+    assert 'n0 -->|"error"| n2' in text
+
+
+def test_a_page_with_a_drawing_holds_everything_itself(pflow, greet, tmp_path):
+    odd = {**GREET, "edges": [*GREET["edges"], {"from": "class", "to": "sorry", "action": "<script>"}]}
+    (tmp_path / "odd.json").write_text(json.dumps(odd))
+    assert pflow("workflow", "graph", "odd.json", "--html", "graph.html").exit_code == 0
+    page = (tmp_path / "graph.html").read_text()
+    assert page.count("<rect") == 3
+    assert '<div class="drawing" tabindex="0">\n<svg' in page  # which scrolls: no label gets too small
+    assert "max-width: 100%" not in page
+    assert page.count('class="edge') == 3
+    assert "<script>" not in page
+    assert "http" not in page.replace("http://www.w3.org/2000/svg", "").replace("http-equiv", "")
+
+
+@pytest.mark.parametrize("command", [("graph", "--html"), ("export-python", "--output")])
+def test_what_is_written_to_a_pipe_leaves_it_a_pipe(pflow, greet, tmp_path, command):
+    name, option = command
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    assert pflow("workflow", name, greet, option, pipe).exit_code == 0
+    assert b"greet" in os.read(reader, 100_000)
+    os.close(reader)
+    assert pipe.is_fifo()
+    refused = pflow("workflow", name, greet, option, tmp_path)
+    assert refused.exit_code == 2
+    assert "could not be written: is a directory" in refused.stderr
+
+
+def test_a_workflow_without_nodes_is_not_drawn(pflow, tmp_path):
+    (tmp_path / "wf.json").write_text("{}")
+    assert pflow("workflow", "graph", "wf.json").exit_code == 2
+
+
+@pytest.mark.parametrize("options", [(), ("--html", "graph.html")])
+def test_a_workflow_that_starts_nowhere_is_not_drawn(pflow, tmp_path, options):
+    (tmp_path / "wf.json").write_text(json.dumps({**GREET, "start_node": "clas"}))
+    refused = pflow("workflow", "graph", "wf.json", *options)
+    assert refused.exit_code == 2
+    assert "start_node names unknown node clas" in refused.stderr
+    assert "Did you mean class?" in refused.stderr
+
+
+def test_an_exported_program_gives_what_a_run_gives(pflow, greet, tmp_path):
+    assert pflow("workflow", "export-python", greet, "--output", "greet.py").exit_code == 0
+    program = [sys.executable, str(tmp_path / "greet.py")]
+    finished = subprocess.run([*program, 'names=["Ann"]'], check=False, **OUTPUT)
+    ran = pflow("run", greet, 'names=["Ann"]', "--json").envelope["data"]["outputs"]
+    assert json.loads(finished.stdout) == ran == {"first": "Hi Ann", "count": 1}
+    text = (tmp_path / "greet.py").read_text()
+    assert "greet_all >> node_class\n" in text
+    assert "greet_all - 'error' >> sorry\n" in text
+    refused = subprocess.run(program, check=False, **OUTPUT)
+    assert refused.returncode == 2
+    assert "Input names is required" in refused.stderr
+    assert "Traceback" not in refused.stderr
+
+
+def test_an_exported_program_whose_output_nobody_takes_says_so_or_ends(pflow, greet, tmp_path):
+    assert pflow("workflow", "export-python", greet, "--output", "greet.py").exit_code == 0
+    program = [sys.executable, str(tmp_path / "greet.py"), 'names=["Ann"]']
+    how = {"stderr": subprocess.PIPE, "text": True, "timeout": 60, "check": False}
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(program, stdout=full, **how)  # noqa: PLW1510
+    told = "Error: the output could not be written: No space left on device\n"
+    assert (done.returncode, done.stderr) == (1, told)
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run(program, stdout=writing, **how)  # noqa: PLW1510
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_program_may_add_a_class_of_its_own_and_its_failure_is_the_programs(pflow_home, tmp_path):
+    source = """
+import pocketflow
+from pflow_mcp_plugin.script import Script
+
+class Mine(pocketflow.Node):
+    def post(self, shared, prep_res, exec_res):
+        shared["half"] = len(self.params["text"]) / 2
+        if not self.params["text"]:
+            shared["error"] = "nothing to halve"
+            return "empty"
+
+script = Script("halve", inputs={"text": {"type": "str"}})
+say = script.node("say", "echo", params={"message": "${text}"})
+mine = script.node("mine", "mine", Mine, params={"text": "${say.message}"})
+say >> mine
+if __name__ == "__main__":
+    raise SystemExit(script.main(say))
+"""
+    (tmp_path / "halve.py").write_text(source)
+    program = [sys.executable, str(tmp_path / "halve.py")]
+    finished = subprocess.run([*program, "text=abc"], check=False, **OUTPUT)
+    assert json.loads(finished.stdout) == {"half": 1.5}
+    failed = subprocess.run([*program, "text="], check=False, **OUTPUT)
+    assert (failed.returncode, failed.stdout) == (1, "")
+    assert "Node mine (mine) failed: nothing to halve" in failed.stderr
+
+
+def test_no_text_of_a_workflow_breaks_its_program(pflow, tmp_path):
+    odd = {**workflow("a"), "description": 'a \x00 NUL, \x1b[31m, """ and \\\n a \ud800 half\\'}
+    (tmp_path / "odd.json").write_text(json.dumps(odd))
+    assert pflow("workflow", "export-python", "odd.json", "--output", "odd.py").exit_code == 0
+    finished = subprocess.run([sys.executable, str(tmp_path / "odd.py")], check=False, **OUTPUT)
+    assert (finished.stdout, finished.stderr) == ('{\n  "message": "a"\n}\n', "")
+
+
+def test_values_over_several_lines_stand_under_one_another_in_a_program(pflow, tmp_path):
+    (tmp_path / "wf.json").write_text(json.dumps(workflow({"one": "1" * 70, "two": "2" * 70})))
+    text = pflow("workflow", "export-python", "wf.json").stdout
+    assert f"    params={{'message': {{'one': '{'1' * 70}',\n{' ' * 24}'two': '2" in text
+
+
+def test_a_program_that_fails_says_where_its_trace_is(pflow, tmp_path):
+    missing = {"nodes": [{"id": "a", "type": "read-file", "params": {"file_path": "none"}}]}
+    (tmp_path / "wf.json").write_text(json.dumps(missing))
+    assert pflow("workflow", "export-python", "wf.json", "--output", "wf.py").exit_code == 0
+    failed = subprocess.run([sys.executable, str(tmp_path / "wf.py")], check=False, cwd=tmp_path, **OUTPUT)
+    assert (failed.returncode, failed.stdout) == (1, "")
+    assert f"trace path: {pflow('trace', 'list', '--json').envelope['data'][0]['path']}" in failed.stderr
+
+
+class Interrupting(io.RawIOBase):
+    """What is read when the user presses Ctrl-C instead of typing."""
+
+    def readable(self):
+        return True
+
+    def readall(self):
+        raise KeyboardInterrupt
+
+
+def test_ctrl_c_ends_a_program_that_waits_for_its_input(pflow_home, monkeypatch, capsys):
+    script = Script("read", inputs={"text": {"type": "str", "stdin": True}})
+    say = script.node("say", "echo", params={"message": "${text}"})
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(isatty=lambda: False, buffer=Interrupting()))
+    assert script.main(say, []) == 130
+    assert capsys.readouterr().err == "Error: interrupted\n"
