@@ -19,6 +19,7 @@ import pytest
 import pflow_mcp_plugin
 from pflow_mcp_plugin import errors, exchange, storage, types
 from pflow_mcp_plugin.client.deadlines import Deadline
+from pflow_mcp_plugin.client.request_failures import Exchange
 from pflow_mcp_plugin.config.store import ServerStore
 from pflow_mcp_plugin.config.where import server_file, tool_folder
 from pflow_mcp_plugin.contract import Entry, NodeRef, PflowError, Problem, commands, entries, hosts, problems
@@ -57,6 +58,7 @@ SAMPLES: Mapping[str, Any] = {
     "suggestion": "Move it away",
     "deadline": Deadline(seconds=1.5, name="call_timeout"),
     "what": "A line",
+    "exchange": Exchange(status=502, body="bad gateway", resumes=2),
     "limit": 10,
     "size": 11,
     "wanted": "2025-06-18",
