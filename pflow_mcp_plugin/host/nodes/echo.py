@@ -22,6 +22,6 @@ class Echo(pocketflow.Node):
         return prep_res
 
     def post(self, shared: MutableMapping[str, Any], prep_res: Any, exec_res: Any) -> str:
-        """Write `message`."""
+        """Write `message` and return the action."""
         shared["message"] = exec_res
         return "default"

@@ -39,7 +39,7 @@ class ReadFile(pocketflow.Node):
             raise _file_problem("read", path, f"unknown encoding {encoding}", "Use utf-8") from error
 
     def post(self, shared: MutableMapping[str, Any], prep_res: tuple[Path, str], exec_res: str) -> str:
-        """Write `content` and `file_path`."""
+        """Write `content` and `file_path`, and return the action."""
         shared["content"] = exec_res
         shared["file_path"] = str(prep_res[0])
         return "default"
@@ -72,7 +72,7 @@ class WriteFile(pocketflow.Node):
             raise failure from error
 
     def post(self, shared: MutableMapping[str, Any], prep_res: tuple[Path, str, bool], exec_res: int) -> str:
-        """Write `file_path` and `size`."""
+        """Write `file_path` and `size`, and return the action."""
         shared["file_path"] = str(prep_res[0])
         shared["size"] = exec_res
         return "default"

@@ -95,11 +95,11 @@ class Attempts:
             retries += 1
 
     def _returned(self, planned: PlannedNode, action: str, store: NodeAwareSharedStore) -> Result:
-        told = store.written.get("error")
-        if action == "default" or (told is None and action != "error"):
+        reported = store.written.get("error")
+        if action == "default" or (reported is None and action != "error"):
             return Result(action)
         left = self.values.root.pop("__error__", None)
-        cause = left if isinstance(left, Exception) else PflowError(_words(told))
+        cause = left if isinstance(left, Exception) else PflowError(_words(reported))
         return Result(routed(planned, action), node_failure(planned.ref, cause))
 
     def _params(self, node: NodeRef, store: NodeAwareSharedStore) -> dict[str, Any]:
@@ -199,5 +199,5 @@ def _checked_action(action: object) -> str:
     raise PflowError(f"its action must be a string, it returned {type(action).__name__}")
 
 
-def _words(told: object) -> str:
-    return "it returned its error action without a reason" if told is None else str(told)
+def _words(reported: object) -> str:
+    return "it returned its error action without a reason" if reported is None else str(reported)

@@ -20,15 +20,34 @@ class Findings:
         self.problems: list[Problem] = []
 
     def error(self, path: str, message: str, suggestion: str = "") -> None:
-        """Add a problem that keeps the workflow from running."""
+        """Add a problem that prevents a run.
+
+        Args:
+            path: The JSON path of the place.
+            message: What is wrong.
+            suggestion: The next step for the user.
+        """
         self.problems.append(Problem(message=message, path=path, suggestion=suggestion))
 
     def warning(self, path: str, message: str, suggestion: str = "") -> None:
-        """Add a problem that does not keep the workflow from running."""
+        """Add a problem that does not prevent a run.
+
+        Args:
+            path: The JSON path of the place.
+            message: What is wrong.
+            suggestion: The next step for the user.
+        """
         self.add(path, message, suggestion, severity="warning")
 
     def add(self, path: str, message: str, suggestion: str, *, severity: Literal["error", "warning"]) -> None:
-        """Add a problem of either severity."""
+        """Add a problem of either severity.
+
+        Args:
+            path: The JSON path of the place.
+            message: What is wrong.
+            suggestion: The next step for the user.
+            severity: Whether it prevents a run.
+        """
         self.problems.append(Problem(message=message, path=path, suggestion=suggestion, severity=severity))
 
 
@@ -76,7 +95,7 @@ def listing(names: Iterable[str], limit: int = 12) -> str:
 
 
 def errors_in(problems: Sequence[Problem]) -> tuple[Problem, ...]:
-    """Return the problems that keep a workflow from running."""
+    """Return the problems that prevent a run."""
     return tuple(problem for problem in problems if problem.severity == "error")
 
 

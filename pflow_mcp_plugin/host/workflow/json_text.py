@@ -91,4 +91,4 @@ def _refuse(number: str) -> NoReturn:
 
 _READER = json.JSONDecoder(parse_float=_finite_float, parse_constant=_refuse)
 _LOSSLESS = json.JSONDecoder(object_pairs_hook=_distinct, parse_float=exact_float, parse_constant=_refuse)
-"""Refuses what Python could not give back: keys that stand twice, numbers that no float holds."""
+"""Rejects what a Python value would lose: duplicate keys, and numbers that are not exact as a float."""

@@ -20,8 +20,11 @@ class RouteCheck:
     """Checks edges, start and loops of a workflow.
 
     Attributes:
+        document: The workflow.
+        graph: Its edges.
         nodes: The nodes by id.
         entries: The entry of each node type, None for an unknown one.
+        findings: Collects the problems.
     """
 
     document: WorkflowDocument
@@ -41,7 +44,13 @@ class RouteCheck:
         self._check_loops()
 
     def unknown_node(self, path: str, message: str, node_id: str) -> None:
-        """Report a node id that no node has."""
+        """Report an unknown node id.
+
+        Args:
+            path: The JSON path of the place.
+            message: What is wrong.
+            node_id: The id.
+        """
         hint = did_you_mean(node_id, self.nodes, f"The nodes are {listing(self.nodes)}")
         self.findings.error(path, message, hint)
 

@@ -145,7 +145,7 @@ def office(open_with):
 
 
 class Model:
-    """Stands in for a model of the `llm` library, and keeps what it was asked."""
+    """Replaces a model of the `llm` library, and keeps what it was asked."""
 
     def __init__(self, answer):
         self.answer = answer

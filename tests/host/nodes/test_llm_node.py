@@ -77,7 +77,7 @@ def test_options_that_the_model_does_not_take_are_named(bench, parrot):
 
 @pytest.fixture
 def provider(bench, pflow_home, monkeypatch):
-    """A model of the real library behind an address; a provider there turns every question away."""
+    """A model of the real library behind an address; a provider there rejects every question."""
     monkeypatch.setenv("LLM_USER_PATH", str(pflow_home / "llm"))
     pytest.importorskip("llm", reason="the extra [llm] is not installed")
     asked = []

@@ -25,7 +25,7 @@ def is_alive(pid):
 
 
 def gone(pid):
-    """Wait a bounded time for a process to be gone."""
+    """Wait a bounded time for a process to end."""
     end = time.monotonic() + 20
     while is_alive(pid) and time.monotonic() < end:
         time.sleep(0.01)
@@ -127,7 +127,7 @@ def test_what_a_command_leaves_running_is_ended_with_it(bench, tmp_path):
 
 
 def sleeping(tmp_path, batch=None):
-    """Write a workflow whose command tells its process id, opens a pipe and sleeps; return the pipe."""
+    """Write a workflow whose command prints its process id, opens a pipe and sleeps; return the pipe."""
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     workflow = shell(f"echo $$ > {tmp_path}/pid; echo > {pipe}; exec sleep 600")

@@ -18,7 +18,7 @@ from pflow_mcp_plugin.contract import PflowError
 
 
 class Busy(PflowError):
-    """Says that it may be tried again."""
+    """An error that may be retried."""
 
     def __init__(self, message="busy", **fields):
         super().__init__(message, retryable=True, **fields)
@@ -175,7 +175,7 @@ def test_items_in_parallel_meet_and_none_sees_what_another_writes(bench):
 
 
 class Watched(ThreadPoolExecutor):
-    """Remembers the most items that it held, running or waiting, at one time."""
+    """Records the most items that it held, running or waiting, at one time."""
 
     def __init__(self, width):
         super().__init__(width)
@@ -227,7 +227,7 @@ class InTurn(Executor):
 
 @pytest.mark.parametrize("bad", [{0}, {1}, {0, 1}])
 def test_with_fail_fast_no_parallel_item_begins_after_a_failure(bench, bad):
-    """What is in flight goes on; that it ends well does not let others begin."""
+    """Items in flight go on; their success does not let others begin."""
     begun = []
 
     @bench.node("t-double", ["n"])
@@ -435,7 +435,7 @@ def test_a_retry_waits_as_long_as_it_was_asked_to(bench, monkeypatch, asked, sec
 
 
 def most_memory(home, folder, items):
-    """Run a batch of so many items in a process of its own; return the most memory it had, in KiB."""
+    """Run a batch of that many items in its own process; return its peak memory in KiB."""
     echo = {"id": "e", "type": "echo", "params": {"message": "${n}"}}
     table = {"items": list(range(items)), "as": "n", "parallel": True}
     (folder / "wf.json").write_text(json.dumps({"nodes": [{**echo, "batch": table}]}))
@@ -502,8 +502,13 @@ def test_secrets_of_items_stay_out_of_the_trace(bench):
         ({"items": [], "error_handling": "fail-fast"}, ".error_handling", "error_handling must be", "Did"),
         ({"items": [], "retry_wait": -1}, ".retry_wait", "retry_wait must be seconds", "Write one, or leave"),
         ({"items": [], "retry_wait": 10**400}, ".retry_wait", "retry_wait must be seconds", ""),
-        ({"items": "${nothing.here}"}, ".items", "${nothing.here} in node b names nothing", "Declare"),
-        ({"items": "${item}"}, ".items", "${item} in node b names nothing", ""),
+        (
+            {"items": "${nothing.here}"},
+            ".items",
+            "${nothing.here} in node b names an unknown value",
+            "Declare",
+        ),
+        ({"items": "${item}"}, ".items", "${item} in node b names an unknown value", ""),
     ],
 )
 def test_a_mistake_in_a_batch_is_found_with_its_place(bench, double, table, path, message, suggestion):

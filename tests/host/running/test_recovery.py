@@ -6,7 +6,7 @@ import pocketflow
 
 
 class Limited(pocketflow.Node):
-    """Is refused twice, then answers."""
+    """Fails twice, then answers."""
 
     def prep(self, shared):
         return shared["log"]
@@ -25,7 +25,7 @@ class Limited(pocketflow.Node):
 
 
 class BackOff(pocketflow.Node):
-    """Stands for one that waits."""
+    """Represents a node that waits."""
 
     def post(self, shared, prep_res, exec_res):
         shared["log"].append("wait")

@@ -174,7 +174,7 @@ def spelled(value):
 
 
 def meaning(text):
-    """What a text says, read independently: every digit of its numbers, every member of its objects."""
+    """The meaning of a JSON text, read independently: every digit and every member counts."""
     try:
         return json.loads(text, parse_int=exact, parse_float=exact, object_pairs_hook=tuple)
     except (ValueError, RecursionError):

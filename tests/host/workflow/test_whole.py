@@ -45,7 +45,7 @@ KNOWN = {
 
 
 class Types:
-    """Node types that take something of every kind; `old` is an older shape."""
+    """Node types with params of every kind; `old` is an older shape."""
 
     def find(self, node_type):
         return KNOWN.get(node_type)
@@ -150,7 +150,7 @@ def places(value):
 
 @st.composite
 def workflows(draw):
-    """A sound workflow in which up to three places hold something odd, or nothing, or have a twin."""
+    """A valid workflow in which up to three places are odd, missing or duplicated."""
     workflow = draw(sound_workflows())
     for _ in range(draw(st.integers(0, 3))):
         found = list(places(workflow))

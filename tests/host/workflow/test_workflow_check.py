@@ -741,7 +741,7 @@ def test_the_work_of_a_check_grows_with_the_nodes_not_with_their_square(shape):
 
 
 def instructions(do):
-    """Count the bytecode instructions that something takes: work, which no busy machine changes."""
+    """Count the bytecode instructions of a call: a measure that does not depend on the machine's load."""
     counted = 0
 
     def count(frame, event, arg):
