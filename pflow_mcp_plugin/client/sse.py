@@ -102,7 +102,9 @@ class SseTransport:
             await self._take_events(opened)
             end = RequestFailed(Exchange(cut=True))
             if not opened.done():
-                end = RequestFailed(Exchange(error=httpx2.RemoteProtocolError(_NO_ENDPOINT)))
+                end = RequestFailed(
+                    Exchange(error=httpx2.RemoteProtocolError(_NO_ENDPOINT), status=self.status)
+                )
         except RequestFailed as failure:
             end = RequestFailed(attrs.evolve(failure.exchange, cut=opened.done()))
         finally:  # whatever ended it, nothing waits for what will not come

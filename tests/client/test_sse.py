@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import ExitStack
 
 import pytest
+from anyio import ClosedResourceError
 from http_server import FaultServer, Reply, Request, handshake
 from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCNotification
@@ -358,7 +359,8 @@ def test_what_is_sent_once_another_host_was_named_does_not_go_there(serve):
             ping = SessionMessage(JSONRPCNotification(jsonrpc="2.0", method="notifications/ping"))
             await sink.send(ping)
             assert [message async for message in incoming] == []
-            await sink.send(ping)
+            with pytest.raises(ClosedResourceError):
+                await sink.send(ping)
 
     script = Streaming()
     other, server = serve(Streaming()), serve(move)
@@ -424,7 +426,7 @@ def test_redirects_in_a_circle_come_to_an_end(pool, serve):
     server = serve(redirecting("GET", lambda: "/sse")[1])
     with pytest.raises(ConnectionFailed, match="redirects to itself"):
         pool.info(launch(server))
-    assert len(server.requests) == 3
+    assert len(server.requests) == 4
 
 
 @pytest.mark.parametrize("endpoint", ["http://[bad", "http://127.0.0.1:99999/", "http://exa\x01mple/"])
