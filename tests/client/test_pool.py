@@ -299,7 +299,7 @@ def test_json_rpc_errors_read_as_words(pool: Pool, scripted: Scripted, code: int
 
 
 def test_a_result_that_is_no_result_is_told(pool: Pool, scripted: Scripted) -> None:
-    with pytest.raises(CallFailed, match="no result of the protocol") as caught:
+    with pytest.raises(CallFailed, match="returned an invalid result") as caught:
         act(pool, scripted("reply({'content': 'text'})"))
     assert caught.value.ran == "ran"
 
@@ -331,7 +331,7 @@ def test_a_closed_pool_says_that_it_is(demo: Launch) -> None:
 
 def test_plain_http_to_another_machine_is_refused_before_anything_is_sent(pool: Pool) -> None:
     launch = Launch(server=Server(name="far", transport="http", url="http://192.0.2.1/mcp"))
-    with pytest.raises(McpError, match="talks plain http to"):
+    with pytest.raises(McpError, match="uses plain http to"):
         pool.info(launch)
 
 
