@@ -24,7 +24,7 @@ def pflow_mcp_prepare_call(call: ToolCall) -> ToolCall | None:
     Returns:
         A changed call (`attrs.evolve(call, arguments=...)`), or None to leave it unchanged.
 
-    Raise `pflow_mcp_plugin.errors.CallRefused` to veto. After any exception the call is not sent.
+    Raise `pflow_mcp_plugin.errors.CallRefused` to veto. If an implementation raises, the call is not sent.
 
     Example:
         >>> import attrs
@@ -46,8 +46,8 @@ def pflow_mcp_call_tool(call: ToolCall) -> CallResult | None:
     Returns:
         A result in place of the server's, or None to let the next implementation answer.
 
-    A wrapper (`@hookimpl(wrapper=True)`) sees the result and may replace it. After any
-    exception of an implementation the call is not repeated.
+    A wrapper (`@hookimpl(wrapper=True)`) sees the result and may replace it. If an
+    implementation raises, the call is not repeated.
 
     Example:
         >>> from pflow_mcp_plugin.contract import hookimpl

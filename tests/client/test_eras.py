@@ -201,7 +201,7 @@ def test_a_server_that_cannot_do_either_is_told_by_its_refusal_of_the_handshake(
         pool.info(attrs.evolve(launch, era="handshake"))
 
 
-# What a server asks in mid-call.
+# Questions of a server during a call.
 
 
 def test_a_form_in_a_result_is_declined_and_the_call_goes_on(pool: Pool, warnings_seen: list[str]) -> None:

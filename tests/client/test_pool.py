@@ -176,7 +176,7 @@ def test_a_server_that_ended_is_started_again_for_the_next_call(
     with pytest.raises(CallFailed):
         act(pool, launch, die=True)
     act(pool, launch)
-    assert any("started again" in text for text in warnings_seen)
+    assert any("exited or hung and is being restarted" in text for text in warnings_seen)
 
 
 def test_a_process_that_hangs_is_ended_with_sigterm(pool: Pool, scripted: Scripted, tmp_path: Path) -> None:
@@ -207,7 +207,7 @@ def test_a_call_beside_one_that_hangs_gets_its_answer(
         assert act(pool, launch, how=0.7)
         assert isinstance(hung.exception(), DeadlineExceeded)
     assert act(pool, launch, how=0.01)
-    assert any("started again" in text for text in warnings_seen)
+    assert any("exited or hung and is being restarted" in text for text in warnings_seen)
 
 
 _KEEPS_ON = """

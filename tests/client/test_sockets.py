@@ -207,7 +207,7 @@ sys.argv[:] = ['s', {str(path)!r}]; runpy.run_path({str(SERVER)!r}, run_name='__
 @pytest.mark.skipif(sys.platform == "win32", reason="there they work")
 def test_a_named_pipe_is_refused_where_there_are_none(pool: Pool) -> None:
     launch = Launch(server=Server(name="p", transport="pipe", path=r"\\.\pipe\mcp", command="never-started"))
-    with pytest.raises(McpError, match=r"^Server p is of type pipe: named pipes are for Windows"):
+    with pytest.raises(McpError, match=r"^Server p is of type pipe, but named pipes exist on Windows only"):
         pool.list_tools(launch)
 
 
