@@ -10,6 +10,6 @@ Where to start reading, in the order data flows:
 - `execution`: a node runs: arguments in, a call, the result mapped out
 - `cli`, `server`: commands, and what is served over MCP
 - `trust`: decisions over what a server claims
-- `contract`, `plugin`, `hookspecs`: how host and plugins meet
+- `contract`, `plugin`, `call_hookspecs`: how host and plugins meet
 - `host`: a small pflow core that knows nothing of the above
 """

@@ -1,8 +1,8 @@
 """The error tree of the MCP side.
 
 Every error names the server, the tool where there is one, the phase in which it happened, its
-cause, whether the call ran, whether it may be sent again, and the next step. Few classes: what
-tells errors apart lies in their fields.
+cause, whether the call ran, whether it may be sent again, and the next step. There are few
+classes: errors differ in their fields.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ Phase = Literal["config", "start", "connect", "handshake", "list", "arguments", 
 
 @attrs.frozen(kw_only=True)
 class Where:
-    """The place an error happened at.
+    """Where an error happened.
 
     Attributes:
         server: The server's configured name.
         tool: The raw tool name, empty when no call was made.
         phase: What was being done.
-        node: The node type of the tool, empty where it is not known.
+        node: The node type of the tool, empty if unknown.
     """
 
     server: str = ""
@@ -34,7 +34,7 @@ class Where:
 
     @property
     def info_command(self) -> str:
-        """The command that shows what the tool takes."""
+        """The command that shows the tool's parameters."""
         from shlex import quote
 
         return f"pflow mcp info {quote(self.node or f'mcp-{self.server}-{self.tool}')}"
@@ -44,19 +44,19 @@ class McpError(PflowError):
     """A failure on the way to a server, in it, or on the way back.
 
     Args:
-        message: What happened; tests pin how it begins where the specification does.
+        message: What happened. Tests pin its beginning where the specification does.
         where: Server, tool and phase.
-        kind: The envelope's type.
-        action: The action that a node takes.
+        kind: The error type in the JSON envelope.
+        action: The action that the node returns.
         ran: Whether the call reached its tool.
-        retryable: Whether the same call may succeed, and do no harm, when sent again.
-        retry_after: Seconds that the server asks to wait before that.
-        next_step: What the user does now.
-        problems: The findings behind the failure, when it was found by checking.
+        retryable: Whether sending the same call again may succeed and does no harm.
+        retry_after: Seconds to wait before a retry, as the server asks.
+        next_step: What the user should do.
+        problems: The findings of the check that failed, if one did.
         facts: JSON values for the envelope: exit code, stderr tail, status, code...
     """
 
-    def __init__(  # noqa: PLR0913 - a field each, by keyword
+    def __init__(  # noqa: PLR0913 - one argument for each field, by keyword
         self,
         message: str,
         *,
@@ -90,18 +90,18 @@ class McpError(PflowError):
 
 
 class ConnectionFailed(McpError):
-    """A server could not be started, reached or understood; no call had been made."""
+    """A server could not be started, reached or understood before any call was made."""
 
     def __init__(self, message: str, **given: Any) -> None:
         super().__init__(message, kind="connection", **given)
 
 
 class CallFailed(McpError):
-    """A call was made, or was about to be, and returned no result."""
+    """A call returned no result, or could not be made."""
 
 
 class DeadlineExceeded(CallFailed):
-    """A call was abandoned after its deadline; the message says which one."""
+    """A call was cancelled at its deadline; the message names which one."""
 
     def __init__(self, message: str, **given: Any) -> None:
         super().__init__(message, action="timeout", **given)

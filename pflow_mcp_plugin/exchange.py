@@ -1,7 +1,7 @@
-"""What passes between us and a server: a launch, a listing, a call and its result.
+"""The values exchanged with a server: a launch, a list of tools, a call and its result.
 
-These values cross between the rooms of the MCP side, and to plugins of this plugin. Commands that
-talk to no server do without them.
+They are passed between the rooms of the MCP side, and to plugins of this plugin. Commands that
+talk to no server do not load this module.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from pflow_mcp_plugin.types import Server, ServerInfo, Tool
 
 @attrs.frozen(kw_only=True)
 class Blanks:
-    """Variables for which a server is given an empty text.
+    """Variables that a server gets as empty strings.
 
     Attributes:
         unset: Those that are not set.
-        empty: Those that are set to nothing.
+        empty: Those that are set to the empty string.
     """
 
     unset: tuple[str, ...] = ()
@@ -29,18 +29,18 @@ class Blanks:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What to say of them when the server fails."""
-        said = (("Not set and passed as empty", self.unset), ("Set to nothing and passed so", self.empty))
+        """Lines to add to the message when the server fails."""
+        said = (("Not set and passed as empty", self.unset), ("Set to the empty string", self.empty))
         return tuple(f"{what}: {', '.join(names)}" for what, names in said if names)
 
     @property
     def steps(self) -> tuple[str, ...]:
-        """What to do about them."""
+        """Next steps for the user."""
         return tuple(f"if it needs {name}: {setting(name)}" for name in (*self.unset, *self.empty))
 
 
 def setting(variable: str) -> str:
-    """Return the command that keeps a value for a variable without showing it to a shell's history."""
+    """Return the command that saves a variable's value without writing it to the shell's history."""
     return f"pflow settings set {variable} -"
 
 
@@ -50,11 +50,11 @@ class Launch:
 
     Attributes:
         server: The config with expanded values.
-        fingerprint: Hash of the config as written, before expansion; tells whether a sync is due.
-        secrets: Expanded values that must never be shown.
+        fingerprint: Hash of the config as written, before expansion; if it changes, a sync is due.
+        secrets: Expanded values that must be redacted.
         unset: Variables of `env` that were not set and became the empty string.
         empty: Those that were set to the empty string.
-        era: What the last connection with this config spoke: `modern`, `handshake`, or None if unknown.
+        era: Protocol era of the last connection with this config: `modern`, `handshake`, or None if unknown.
     """
 
     server: Server
@@ -71,7 +71,7 @@ class Launch:
 
     @cached_property
     def key(self) -> str:
-        """Tells apart what may not share a connection: a hash of the whole expanded config."""
+        """A hash of the whole expanded config; launches with different keys never share a connection."""
         import json
         from hashlib import sha256
 
@@ -84,12 +84,12 @@ class Listing:
     """The answer to one whole tools/list.
 
     Attributes:
-        info: Who answered.
-        tools: The tools that are well formed, in the server's order.
-        skipped: `(name, reason)` of those that are not.
-        notes: What else was noticed, e.g. that a page cursor repeated.
+        info: The server that answered.
+        tools: The valid tools, in the server's order.
+        skipped: `(name, reason)` of the invalid ones.
+        notes: Other findings, e.g. that a page cursor repeated.
         timings: Milliseconds of each phase: `start`, `handshake`, `list`.
-        memory_mb: Resident memory of the server's process group in MiB, None where unknown.
+        memory_mb: Resident memory of the server's process group in MiB, None if unknown.
     """
 
     info: ServerInfo
@@ -102,14 +102,14 @@ class Listing:
 
 @attrs.frozen(kw_only=True)
 class ToolCall:
-    """A call about to be made; what the call hooks are given.
+    """A call about to be made, as the call hooks receive it.
 
     Attributes:
         server: The server's name.
         tool: The raw tool name.
-        arguments: What is sent; JSON values.
-        node_id: The workflow node that calls, empty outside a run.
-        run_id: The run, empty outside one.
+        arguments: The arguments to send; JSON values.
+        node_id: The calling workflow node, empty outside a run.
+        run_id: The run, empty outside a run.
     """
 
     server: str
@@ -121,16 +121,16 @@ class ToolCall:
 
 @attrs.frozen(kw_only=True)
 class CallResult:
-    """What a tool answered.
+    """A tool's result.
 
     Attributes:
         content: Content blocks as in the protocol (`{"type": "text", "text": ...}`), camelCase keys.
         structured: The structured content; any JSON value.
-        has_structured: Whether there was structured content (None is a value too).
+        has_structured: Whether there was structured content, which may itself be None.
         is_error: Whether the tool reports a failure.
         meta: The result's `_meta`.
-        info: Who answered.
-        milliseconds: From sending to the answer.
+        info: The server that answered.
+        milliseconds: From the request to the answer.
     """
 
     content: tuple[Mapping[str, Any], ...] = ()

@@ -1,7 +1,7 @@
 """Names of servers, tools and nodes.
 
 Rule: `mcp-{server}-{tool}`, the tool lower-cased, each run outside `[a-z0-9]` one `-`, ends
-stripped. Two tools that would share a name both get a suffix made from what tells them apart.
+stripped. Tools that would share a name each get a suffix derived from their server and raw name.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _SUFFIXED = re.compile(r"(.+)-(?:[0-9a-f]{6}|[0-9a-f]{12}|[0-9a-f]{64})")
 
 
 def is_server_name(name: str) -> bool:
-    """Whether `name` can name a server: `[a-z0-9-]+`."""
+    """Whether `name` is a valid server name: `[a-z0-9-]+`."""
     return _SERVER.fullmatch(name) is not None
 
 
@@ -33,12 +33,12 @@ def slug(text: str) -> str:
 
 
 def node_name(server: str, tool: str) -> str:
-    """Return the node type of a tool, before collisions are looked at."""
+    """Return the node type of a tool, before collisions are resolved."""
     return f"{PREFIX}{server}-{tool_part(tool)}"
 
 
 def tool_part(tool: str) -> str:
-    """Return what a tool's node type ends with, before collisions are looked at."""
+    """Return the part of a node type that stands for the tool, before collisions are resolved."""
     return slug(tool) or "tool-" + _digest(tool)
 
 
@@ -49,7 +49,7 @@ def node_names(
 
     Args:
         tools: `(server, raw tool name)` pairs, over all servers.
-        renamed: What a pair's node is named for instead of the raw tool name.
+        renamed: Names to use in place of the raw tool name, by pair.
 
     Returns:
         The node type of each pair. Tools that would share one each get the first six hex digits
@@ -70,14 +70,14 @@ def node_names(
 
 
 def rivals(node_type: str, claiming: Callable[[str], Iterable[tuple[str, str]]]) -> set[tuple[str, str]]:
-    """Return the tools that may be named `node_type`, and all whose names theirs depend on.
+    """Return the tools that may have the node type `node_type`, and those their names depend on.
 
-    `node_names` names these as it would among all tools, and they are few.
+    `node_names` returns the same names for this small set as it does for all tools.
 
     Args:
-        node_type: A node type, suffix or not.
-        claiming: Returns the `(server, raw tool name)` pairs that a node type belongs to before
-            collisions are looked at.
+        node_type: A node type, with or without a suffix.
+        claiming: Returns the `(server, raw tool name)` pairs that have a node type before
+            collisions are resolved.
     """
     plains: dict[tuple[str, str], str] = {}
     asked: set[str] = set()
@@ -101,7 +101,7 @@ def parse_node_type(node_type: str, servers: Iterable[str]) -> tuple[str, str] |
     """Split a bare node type into server and tool; the longest configured server name wins.
 
     Returns:
-        `(server, rest)`, or None when it is not `mcp-` and a configured server.
+        `(server, rest)`, or None if it does not begin with `mcp-` and a configured server's name.
     """
     rest = node_type.removeprefix(PREFIX)
     if rest == node_type:

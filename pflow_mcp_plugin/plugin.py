@@ -30,9 +30,9 @@ _COMMANDS = {
 @hookimpl
 def pflow_addhooks(manager: pluggy.PluginManager) -> None:
     """Offer the hooks around a call."""
-    from pflow_mcp_plugin import hookspecs
+    from pflow_mcp_plugin import call_hookspecs
 
-    manager.add_hookspecs(hookspecs)
+    manager.add_hookspecs(call_hookspecs)
 
 
 @hookimpl

@@ -1,4 +1,4 @@
-"""What is configured and what is known of a server: values that cross between the rooms of the MCP side."""
+"""A server's config, and its tools and description: values passed between the rooms of the MCP side."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ class Server:
         transport: How it is reached.
         command: Program of a stdio server (also starts uds and pipe servers).
         args: Its arguments.
-        env: Variables it gets beside the few that every server gets.
+        env: Variables it gets in addition to the few that every server gets.
         cwd: Its working folder; None is the folder pflow runs in.
         path: Socket or pipe path, for uds and pipe.
         url: Endpoint, for http and sse.
         headers: HTTP headers, for http and sse.
         auth: The `auth` table as configured.
-        timeout: One HTTP exchange; that of a call may take a `call_timeout` above the default.
+        timeout: One HTTP exchange; for a call, a `call_timeout` above its default takes precedence.
         sse_timeout: Silence allowed on an event stream.
-        insecure: Allows plain http to a host that is not loopback.
+        insecure: Whether plain http to a host that is not loopback is allowed.
         startup_timeout: From start to the end of the handshake. None is 30, and 300 while a package runner
             such as npx installs the server.
-        list_timeout: One whole tools/list.
-        call_timeout: Silence allowed during a call; progress starts it anew.
-        call_timeout_max: A whole call.
+        list_timeout: One tools/list with all its pages.
+        call_timeout: Silence allowed during a call; progress resets it.
+        call_timeout_max: A call in total.
         protocol: `auto`, `handshake` or a protocol version.
         tools: Which tools become nodes.
         rename: Raw tool name to the name its node gets.
@@ -86,10 +86,10 @@ class Tool:
 
     Attributes:
         name: The raw name.
-        description: The server's text.
-        input_schema: JSON Schema of the arguments, untouched.
-        output_schema: JSON Schema of the structured result, untouched, where there is one.
-        annotations: The server's claims (`readOnlyHint`, ...); claims, not facts.
+        description: As the server sent it.
+        input_schema: JSON Schema of the arguments, unchanged.
+        output_schema: JSON Schema of the structured result, unchanged; None if the tool declares none.
+        annotations: The server's hints (`readOnlyHint`, ...), which may be wrong.
         title: A name for people.
         meta: The tool's `_meta`.
         hash: `sha256:...` over name, description and both schemas.
@@ -107,14 +107,14 @@ class Tool:
 
 @attrs.frozen(kw_only=True)
 class ServerInfo:
-    """What a server says of itself once it is connected.
+    """A connected server's description of itself.
 
     Attributes:
-        name: Its own name, empty if it gives none.
+        name: Its own name, empty if it sends none.
         version: Its own version.
         protocol: The negotiated protocol version, e.g. `2025-11-25`.
         era: `modern` (stateless) or `handshake`.
-        instructions: Its text for agents.
+        instructions: Its instructions for agents.
         capabilities: As sent.
     """
 
@@ -128,13 +128,13 @@ class ServerInfo:
 
 @attrs.frozen(kw_only=True)
 class ToolRecord:
-    """A tool of the last sync, with what is needed to call it.
+    """A tool of the last sync, with the data needed to call it.
 
     Attributes:
         server: The server's name.
         node: The node type it is registered as.
         tool: The tool itself.
-        info: What the server said of itself at the last sync.
+        info: The server's description of itself at the last sync.
         manifest_hash: Hash of all tools of that sync.
     """
 

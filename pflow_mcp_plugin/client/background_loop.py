@@ -1,4 +1,4 @@
-"""One background event loop for each process, started on demand and ended when nobody uses it."""
+"""One background event loop for each process, started on demand and stopped after its last use."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 _NAP_SECONDS = 0.25
 _END_SECONDS = 2.0
-"""How long the thread may take to end. One that hangs is left behind; a program can end without it."""
+"""How long the thread may take to end. One that hangs is left behind: it is a daemon thread."""
 
 
 class BackgroundLoop:
-    """An event loop in a thread of its own, counted by its users.
+    """An event loop in its own thread, which counts its users.
 
     Args:
-        load: Imports what the loop's users need there, in the loop's thread before it serves: Ctrl-C
-            does not reach that thread, and nobody has to wait for a loop that waits for an import.
+        load: Imports the modules that users of the loop need. It runs in the loop's thread, before the
+            loop: Ctrl-C cannot interrupt an import there, and no coroutine is delayed by one.
     """
 
     def __init__(self, load: Callable[[], None] = lambda: None) -> None:
@@ -38,15 +38,15 @@ class BackgroundLoop:
         self._loop: AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=self._take_lock_anew)
+            os.register_at_fork(after_in_child=self._replace_lock)
 
-    def _take_lock_anew(self) -> None:
-        """A thread of the parent may have held the lock when it forked; here is no such thread."""
+    def _replace_lock(self) -> None:
+        """Replace the lock in a forked child: a thread of the parent may have held it, and is gone here."""
         self._lock = threading.Lock()
 
     @property
     def serving(self) -> bool:
-        """Whether the loop has begun to do what it is given."""
+        """Whether the loop has begun to run coroutines."""
         return self._serving.is_set()
 
     def acquire(self) -> AbstractEventLoop:
@@ -59,18 +59,18 @@ class BackgroundLoop:
             return self._loop
 
     def release(self) -> None:
-        """Give the loop back; the last one out stops it, cancels what still runs and waits for its thread."""
+        """Stop using the loop; the last user stops it, cancels its tasks and waits for its thread."""
         with self._lock:
             self._users -= 1
             if self._users or self._loop is None or self._thread is None:
                 return
             loop, thread = self._loop, self._thread
-            self._loop, self._thread = None, None  # an interrupted wait must not leave a stopped loop here
+            self._loop, self._thread = None, None  # an interrupted join must not leave a stopped loop here
         loop.call_soon_threadsafe(loop.stop)
         thread.join(_END_SECONDS)
 
     def _start(self) -> AbstractEventLoop:
-        """Start the thread, which makes the loop: Ctrl-C must not break that off half-way."""
+        """Start the thread, which creates the loop, so that Ctrl-C cannot interrupt that half-way."""
         created: Future[AbstractEventLoop] = Future()
         self._serving = threading.Event()
         arguments = (created, self._load, self._serving)
@@ -78,16 +78,16 @@ class BackgroundLoop:
         try:
             self._thread.start()
             return awaited(created)
-        except BaseException:  # Ctrl-C: nobody will use the loop, whenever it comes
+        except BaseException:  # Ctrl-C: the loop is stopped as soon as it exists, because nobody will use it
             created.add_done_callback(lambda done: done.result().call_soon_threadsafe(done.result().stop))
             raise
 
 
 def awaited(future: Future[T], seconds: float = math.inf) -> T:
-    """Wait for a result; in short naps, as a Ctrl-C just before a wait does not end it.
+    """Wait for a result, in short intervals: a Ctrl-C just before a wait does not interrupt it.
 
     Raises:
-        TimeoutError: There was none within that time.
+        TimeoutError: There was no result within that time.
     """
     end = time.monotonic() + seconds
     while True:
@@ -106,25 +106,25 @@ def _run(created: Future[AbstractEventLoop], load: Callable[[], None], serving: 
     with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
         loop = runner.get_loop()
         created.set_result(loop)
-        with suppress(Exception):  # the first connection fails by it in its turn, and says so
+        with suppress(Exception):  # the first connection repeats the import and reports its failure
             load()
         serving.set()
         loop.run_forever()
 
 
 def _load_sdk() -> None:
-    """Import what connections to started servers need; what HTTP needs comes with its first server."""
-    import anyio._backends._asyncio  # noqa: F401
+    """Import the modules for servers with a process; the first HTTP server imports those for HTTP."""
+    import anyio._backends._asyncio  # noqa: F401 - loads it, as all imports here
 
     import pflow_mcp_plugin.client.connection
     import pflow_mcp_plugin.client.negotiation
     import pflow_mcp_plugin.client.session
     import pflow_mcp_plugin.client.transport.sockets
-    import pflow_mcp_plugin.client.transport.stdio  # noqa: F401
+    import pflow_mcp_plugin.client.transport.stdio  # noqa: F401 - the same
 
     if sys.platform != "win32":
-        import fcntl  # noqa: F401
-        import termios  # noqa: F401
+        import fcntl  # noqa: F401 - the same
+        import termios  # noqa: F401 - the same
 
 
 background_loop = BackgroundLoop(_load_sdk)

@@ -1,7 +1,7 @@
-"""One connection: an owner task opens, serves and closes it; calls are its siblings.
+"""One connection: an owner task opens, serves and closes it; calls are sibling tasks.
 
-The SDK's contexts must be left in the task that entered them, so one task does both. A call is a
-task of its own that uses the session, and is cancelled alone.
+The SDK's contexts must be exited in the task that entered them, so one task does both. Each call
+is a separate task that uses the session and can be cancelled alone.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from pflow_mcp_plugin.client.process.shutdown import see_through
 from pflow_mcp_plugin.client.process.stderr_files import StderrFiles
 from pflow_mcp_plugin.client.request_failures import RequestFailed
 from pflow_mcp_plugin.client.transport.retry_after import with_retry_after
-from pflow_mcp_plugin.client.transport.selection import is_remote, over_http, over_lines
+from pflow_mcp_plugin.client.transport.transport_selection import is_remote, over_http, over_lines
 from pflow_mcp_plugin.errors import ConnectionFailed, DeadlineExceeded, McpError, Phase, Where
 from pflow_mcp_plugin.exchange import CallResult, Launch, Listing, ToolCall
 from pflow_mcp_plugin.types import ServerInfo
@@ -45,7 +45,7 @@ OnProgress = Callable[[float, float | None, str | None], None]
 _HEADER_MISMATCH = -32020
 _CLOSE_SECONDS = 10.0
 _PROBE_SHARE = 3
-"""The part of the start deadline that a server silent on the probe may take before the handshake."""
+"""The start deadline divided by this is how long a server may be silent on the probe."""
 
 
 class Connection:
@@ -54,9 +54,9 @@ class Connection:
     Args:
         launch: The server, expanded.
         process: The started process of a stdio server.
-        warn: Told what is worth a line to the user.
-        ask: Answers what the server asks, None if there is nobody to do so.
-        files: Keep what it wrote to stderr when it fails.
+        warn: Called with each warning for the user.
+        ask: Answers what the server asks; None declines.
+        files: Save its stderr when it fails.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class Connection:
         process: ServerProcess | None,
         warn: Callable[[str], None],
         ask: Ask | None = None,
-        files: StderrFiles = StderrFiles(),  # noqa: B008 - frozen
+        files: StderrFiles = StderrFiles(),  # noqa: B008 - immutable
     ) -> None:
         self.launch = launch
         self.info = ServerInfo()
@@ -101,7 +101,7 @@ class Connection:
 
     @property
     def _over(self) -> bool:
-        """Whether the other side is gone, or no longer of use."""
+        """Whether the server is gone, or sent something that makes the connection unusable."""
         ended = self._dispatcher is not None and self._dispatcher.ended
         return ended or (self._lines is not None and (self._lines.finished or self._lines.seen.broken))
 
@@ -116,19 +116,19 @@ class Connection:
 
     @property
     def unheard(self) -> bool:
-        """Whether the server is gone without having read anything: nothing that was sent ended it."""
+        """Whether the server exited without reading anything, so that no message can be the reason."""
         return self._lines is not None and self._lines.unheard
 
     @property
     def busy(self) -> bool:
-        """Whether calls are under way."""
+        """Whether calls are running."""
         return self._calls > 0
 
     async def open(self) -> None:
-        """Connect and shake hands.
+        """Connect and settle the protocol version.
 
         Raises:
-            ConnectionFailed: With what there is to know; nothing is left behind.
+            ConnectionFailed: With the cause; the process and all tasks have been ended.
         """
         self._ready = asyncio.get_running_loop().create_future()
         self._owner = asyncio.create_task(self._own(), name=f"owner of {self._server.name}")
@@ -137,19 +137,19 @@ class Connection:
         except asyncio.CancelledError:
             await see_through(self._break_off())
             raise
-        if not self._ready.done():  # the owner ended without a word: let out what ended it
+        if not self._ready.done():  # the owner ended without a result: raise what ended it
             await self._owner
         self._ready.result()
 
     async def _break_off(self) -> None:
-        """Stop opening; a server that was not even met has nothing to put in order first."""
-        assert self._owner is not None and self._ready is not None  # noqa: PT018, S101 - open makes them
+        """Stop opening; a server before its handshake needs no time to shut down cleanly."""
+        assert self._owner is not None and self._ready is not None  # noqa: PT018, S101 - `open` sets both
         if self._lines is not None:
             self._lines.hung = True
         self._owner.cancel()
         await asyncio.wait({self._owner})
         if self._ready.done():
-            self._ready.exception()  # looked at, so that asyncio does not report what nobody waits for
+            self._ready.exception()  # retrieved, or asyncio would log it as never retrieved
 
     async def close(self) -> None:
         """Close the connection and end the server."""
@@ -165,7 +165,7 @@ class Connection:
         """Call a tool, once.
 
         Raises:
-            CallFailed: See `failures`.
+            CallFailed: The call failed; see `failures` for how it is explained.
         """
         from mcp.shared.exceptions import MCPError
 
@@ -203,12 +203,12 @@ class Connection:
         return _call_result(raw, self.info, milliseconds)
 
     async def _learn_headers(self, refusal: MCPError, bounds: Bounds) -> None:
-        """Learn which arguments belong into HTTP headers, which the list of tools says.
+        """Learn from the tool list which arguments must be sent as HTTP headers.
 
-        The server did not run what it refuses for want of them, so it may be sent again.
+        A server that refuses a call because they are missing did not run it: it may be sent again.
 
         Raises:
-            MCPError: `refusal`, if it is about something else, or the tools cannot be listed.
+            MCPError: `refusal`, if it has another reason or the tools cannot be listed.
         """
         from mcp.shared.exceptions import MCPError
 
@@ -221,7 +221,7 @@ class Connection:
 
     @contextmanager
     def _under_way(self) -> Iterator[None]:
-        """Count a call; a process that let one pass its deadline gets no more and is then ended."""
+        """Count a call; a process that exceeded a call's deadline gets no more calls and is ended."""
         self._calls += 1
         try:
             yield
@@ -235,7 +235,7 @@ class Connection:
                 self._stop.set()
 
     async def list_tools(self) -> Listing:
-        """Return all tools, asking for them unless the server said that its last answer still holds.
+        """Return all tools, from the last answer while the server allows to cache it.
 
         Raises:
             ConnectionFailed: It took too long, or the server failed.
@@ -248,8 +248,8 @@ class Connection:
             pages = await self._pages(bounds)
         self.timings["list"] = _since(started)
         tools, doubled = pages.tools()
-        assert self._dispatcher is not None  # noqa: S101 - _live_session checked it
-        if self.info.era == "modern":  # elsewhere, such a hint is no part of the protocol
+        assert self._dispatcher is not None  # noqa: S101 - `_live_session` checked it
+        if self.info.era == "modern":  # earlier versions have no such hint
             self._listed_until = time.monotonic() + pages.fresh_seconds
         self._listing = Listing(
             info=self.info,
@@ -279,8 +279,8 @@ class Connection:
         return self._session
 
     async def _own(self) -> None:
-        """Open, serve until `close` or the server's end, close."""
-        assert self._ready is not None  # noqa: S101 - open makes it
+        """Open the connection, serve until `close` or the end of the server, then close it."""
+        assert self._ready is not None  # noqa: S101 - `open` sets it
         whole = start_deadline(self._server)
         from pflow_mcp_plugin.client import session  # noqa: F401 - loads the SDK before the clock starts
 
@@ -292,10 +292,10 @@ class Connection:
                 deadline.reschedule(None)
                 self._ready.set_result(None)
                 await self._stop.wait()
-        except Exception as error:  # noqa: BLE001 - the client session's door: the SDK raises anything, in groups
+        except Exception as error:  # noqa: BLE001 - the SDK may raise anything, in exception groups
             if self._ready.done():
                 self._warn(f"lost its connection: {self._explainer.cause(error)}")
-                return  # calls under way are told by the session; later ones find `alive` false
+                return  # the session fails the running calls; later ones see `alive` false
             timed_out = isinstance(error, TimeoutError) and deadline.expired()
             if timed_out and await extending:
                 whole = Deadline(installation.INSTALL_SECONDS, whole.name)
@@ -310,14 +310,16 @@ class Connection:
         finally:
             extending.cancel()
             self._session = None
-            if self._process is not None and self._lines is None:  # no transport came to end it
+            if (
+                self._process is not None and self._lines is None
+            ):  # no transport was created that would end it
                 self._process.release()
 
     async def _extend_to_install(self, deadline: asyncio.Timeout) -> bool:
-        """Put the start deadline off while a package runner may still be installing the server.
+        """Extend the start deadline while a package runner may still be installing the server.
 
         Returns:
-            Whether that is what the server was at when the deadline passed.
+            Whether the server was still being installed when the deadline passed.
         """
         if not installation.may_install(self._server):
             return False
@@ -326,7 +328,7 @@ class Connection:
             deadline,
             lambda: self._lines is None or self._lines.installing,
             lambda: self._warn(
-                f"does not run yet: {self._server.command} may still be installing it, and has {limit}"
+                f"is not running yet: {self._server.command} may still be installing it, for at most {limit}"
             ),
         )
 
@@ -373,12 +375,12 @@ class Connection:
 
     @property
     def _era(self) -> str | None:
-        """What the server is known to speak; over SSE there has never been anything but the handshake."""
+        """The era the server is known to speak; over SSE it is always the handshake."""
         return "handshake" if self._server.transport == "sse" else self.launch.era
 
     @asynccontextmanager
     async def _request(self, phase: Phase, tool: str = "") -> AsyncIterator[_Rounds]:
-        """Run one request; whatever goes wrong comes out explained."""
+        """Run one request; raise its failure as one of our errors."""
         rounds = _Rounds()
         explained = partial(self._explainer.explained, phase=phase, tool=tool)
         try:
@@ -397,7 +399,7 @@ class Connection:
 
 @attrs.define
 class _Rounds:
-    """How often a server has answered a call that is not done; each is a request of its own."""
+    """How often a server has answered an unfinished call; each round is a request of its own."""
 
     answered: int = 0
 
@@ -407,7 +409,7 @@ def _since(started: float) -> float:
 
 
 def _call_result(raw: Mapping[str, Any], info: ServerInfo, milliseconds: float) -> CallResult:
-    # In the handshake's versions null is no structured content, only how some libraries spell none.
+    # In the handshake's versions, some libraries send null for results without structured content.
     none = raw.get("structuredContent") is None and info.era != "modern"
     return CallResult(
         content=tuple(raw.get("content") or ()),

@@ -14,8 +14,8 @@ class Deadline:
     """How long something may take.
 
     Attributes:
-        seconds: So long.
-        name: The field of the config that says so.
+        seconds: The limit.
+        name: The config field that sets it.
     """
 
     seconds: float
@@ -35,11 +35,11 @@ class DeadlinePassed(Exception):
 
 
 class Bounds:
-    """The deadlines of a request that is under way.
+    """The deadlines of a running request.
 
     Args:
-        deadline: What ends it.
-        idle: Seconds without a sign of life.
+        deadline: The timeout that ends it.
+        idle: Seconds allowed without a sign of life.
         end: The loop's time at which it ends at the latest.
     """
 
@@ -49,7 +49,7 @@ class Bounds:
         self._end = end
 
     def extend(self) -> None:
-        """There was a sign of life."""
+        """Reset the idle deadline after a sign of life."""
         self._deadline.reschedule(min(asyncio.get_running_loop().time() + self._idle, self._end))
 
     def until(self) -> float | None:
@@ -59,14 +59,14 @@ class Bounds:
 
 @asynccontextmanager
 async def bounded(idle: Deadline, whole: Deadline) -> AsyncIterator[Bounds]:
-    """Bound a request by its idle deadline, which signs of life extend, and the whole one.
+    """Bound a request by an idle deadline, which signs of life extend, and by a total one.
 
     Args:
-        idle: For the time without a sign of life.
-        whole: For all of it.
+        idle: Limits the time without a sign of life.
+        whole: Limits the whole request.
 
     Raises:
-        DeadlinePassed: With the one that passed.
+        DeadlinePassed: One of the two passed; the exception names it.
     """
     loop = asyncio.get_running_loop()
     end = loop.time() + whole.seconds

@@ -1,7 +1,7 @@
-"""What a server asks of its client in mid-call, and what it gets for an answer.
+"""Questions that a server asks its client during a call, and their answers.
 
-A run has nobody to ask: questions are declined in the protocol's own way, and the call goes on
-with that. Used for both eras: requests from the server, and `input_required` results.
+A run without a person declines them as the protocol provides, and the call goes on. Used in both
+eras: for requests from the server, and for `input_required` results.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ if TYPE_CHECKING:
 Ask = Callable[[str, Mapping[str, Any]], Mapping[str, Any] | None]
 """Takes a question and the JSON Schema of its form; returns fields, or None to decline.
 
-It may block: it runs in a thread of its own. What it leaves out gets the schema's default.
+It may block: it runs in its own thread. Fields that it leaves out get the schema's default.
 """
 
 _REJECTED = -1
-"""The protocol's code for a refused sampling request."""
+"""The protocol's error code for a refused sampling request."""
 
 
 class Elicitation:
-    """Answers what one server asks.
+    """Answers the questions of one server.
 
     Args:
-        ask: Asks a person; None if there is none.
-        warn: Told, once, that questions are declined.
+        ask: Asks a person; None declines.
+        warn: Called once, when the first question is declined.
     """
 
     def __init__(self, ask: Ask | None, warn: Callable[[str], None]) -> None:
@@ -38,11 +38,11 @@ class Elicitation:
 
     @property
     def answered(self) -> bool:
-        """Whether there is anyone to ask, which servers are told when they are met."""
+        """Whether anyone can answer, as servers learn during the handshake."""
         return self._ask is not None
 
     async def answer(self, request: InputRequest) -> InputResponse | ErrorData:
-        """Return the answer to a question, or an error where the protocol knows no other refusal."""
+        """Return the answer to a question, or an error where the protocol has no other refusal."""
         from mcp_types import ElicitRequest, ErrorData, ListRootsRequest, ListRootsResult
 
         if isinstance(request, ElicitRequest):
@@ -53,7 +53,7 @@ class Elicitation:
         return ErrorData(code=_REJECTED, message="Sampling is declined: this client has no language model")
 
     async def elicit(self, context: object, params: ElicitRequestParams) -> ElicitResult:
-        """Return the answer to a form, with defaults filled in, or a decline."""
+        """Return the answer to a form with defaults filled in, or decline it."""
         from mcp_types import ElicitRequestFormParams, ElicitResult
 
         if self._ask is None or not isinstance(params, ElicitRequestFormParams):
@@ -68,7 +68,7 @@ class Elicitation:
     def _decline(self, what: str) -> None:
         if not self._warned:
             self._warned = True
-            self._warn(f"asks for {what}; declined, as nobody is there to answer")
+            self._warn(f"asks for {what}; declined, because nobody can answer")
 
 
 def _defaults(schema: Mapping[str, Any]) -> dict[str, Any]:

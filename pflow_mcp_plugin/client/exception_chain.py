@@ -1,15 +1,15 @@
-"""What is inside exception groups and behind exceptions, and an exception in words."""
+"""The exceptions inside exception groups and behind other exceptions, and exceptions as text."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 _SHOWN = 200
-"""Characters of an exception's own words."""
+"""Characters of an exception's message."""
 
 
 def in_words(error: BaseException) -> str:
-    """Return what an exception that nobody foresaw says, for people: its words, then its kind."""
+    """Return an unexpected exception as text for people: its message, then its class."""
     kind, text = type(error).__name__, " ".join(str(error).split())[:_SHOWN]
     return f"{text} ({kind})" if text else kind
 
@@ -24,7 +24,7 @@ def leaves(error: BaseException) -> Iterator[BaseException]:
 
 
 def causes(error: BaseException | None) -> Iterator[BaseException]:
-    """Yield an exception and what it came from, down to the first."""
+    """Yield an exception, its cause, the cause of that, and so on."""
     while error is not None:
         yield from leaves(error)
         error = error.__cause__ or error.__context__

@@ -1,4 +1,4 @@
-"""Which version of the protocol a connection speaks, and so which era.
+"""The negotiation of the protocol version, which also decides the era.
 
 Imported on the event loop's thread only, as `session` is.
 """
@@ -20,17 +20,17 @@ from pflow_mcp_plugin.client.session import Dispatcher, Session
 from pflow_mcp_plugin.contract.problems import PortableError
 
 _HANDSHAKE_REFUSED = (UNSUPPORTED_PROTOCOL_VERSION, METHOD_NOT_FOUND, INVALID_PARAMS, INVALID_REQUEST)
-"""Answers to `initialize` of a server that does not know it."""
+"""Error codes with which a server that does not know `initialize` answers it."""
 _UNKNOWN_THERE = (HTTPStatus.BAD_REQUEST, HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED)
-"""The same over HTTP, from one that does not even say so in JSON-RPC."""
+"""HTTP statuses of such a server if it does not answer with JSON-RPC."""
 _VERSION_REFUSED = (UNSUPPORTED_PROTOCOL_VERSION, INVALID_PARAMS)
-"""The code of 2026-07-28, and the one before."""
+"""The code of protocol 2026-07-28, and the one of earlier versions."""
 _REFUSES_VERSION = re.compile(
     r"(unsupported|not supported|incompatible|unknown)\W.{0,20}\bprotocol[ _]?version"
     r"|\bprotocol[ _]?version\b.{0,40}\b(unsupported|not supported|incompatible)",
     re.IGNORECASE,
 )
-"""How servers over HTTP say it that answer with a code of no meaning."""
+"""How servers over HTTP word it that answer with an unspecific code."""
 _VERSION = re.compile(r"\b\d{4}-\d\d-\d\d\b")
 
 
@@ -44,13 +44,13 @@ async def negotiate(
 ) -> None:
     """Settle the protocol version.
 
-    `server/discover` first; silence or any error but a version conflict means the handshake.
+    `server/discover` first; after silence or any error except a version conflict, the handshake.
 
     Args:
-        session: Entered.
-        dispatcher: The one below it.
+        session: An entered session.
+        dispatcher: The session's dispatcher.
         protocol: `auto`, `handshake` or the version to insist on.
-        era: What this server spoke last time; `handshake` saves the probe, unless it is refused.
+        era: The era of the last connection; `handshake` skips the probe, unless it is refused.
         patience: Seconds that a silent server has to answer the probe; 10 at most.
     """
     if protocol != "auto":
@@ -62,7 +62,7 @@ async def negotiate(
 
 
 async def _insist(session: Session, dispatcher: Dispatcher, protocol: str) -> None:
-    """Settle on one version, or on any of the handshake's."""
+    """Settle on one version, or on any version of the handshake."""
     version = HANDSHAKE_PROTOCOL_VERSIONS[-1] if protocol == "handshake" else protocol
     try:
         await (
@@ -78,10 +78,10 @@ async def _insist(session: Session, dispatcher: Dispatcher, protocol: str) -> No
 
 
 async def _refuse_with_versions(session: Session, wanted: str, refusal: Exception) -> None:
-    """Raise `VersionConflict` if the server refused the version: it says which it speaks, or is asked.
+    """Raise `VersionConflict` if the server refused the version, and find out which ones it speaks.
 
     Raises:
-        VersionConflict: With what the server speaks; other refusals are left to the caller.
+        VersionConflict: With the server's versions. Other refusals are left to the caller.
     """
     if isinstance(refusal, MCPError):
         conflict = version_conflict(refusal, wanted)
@@ -118,12 +118,12 @@ async def _discover_or_initialize(session: Session, dispatcher: Dispatcher, pati
         if failure.exchange.status == HTTPStatus.TOO_MANY_REQUESTS:
             raise
         await _shake_hands(session)
-    except (RuntimeError, ValidationError):  # an answer to the probe that names no version we share
+    except (RuntimeError, ValidationError):  # an answer to the probe without a version in common
         await _shake_hands(session)
 
 
 async def _shake_hands_after_silence(session: Session) -> None:
-    """Shake hands; a modern server that only starts slowly met the probe first, and says so."""
+    """Shake hands; a modern server that was only slow to start refuses that, and is discovered."""
     try:
         await _shake_hands(session)
     except VersionConflict as conflict:
@@ -133,7 +133,7 @@ async def _shake_hands_after_silence(session: Session) -> None:
 
 
 async def _shake_hands_or_discover(session: Session) -> None:
-    """Shake hands, as last time; a server that has given that up since says so, and is discovered."""
+    """Shake hands, as last time; a server that no longer supports it refuses, and is discovered."""
     try:
         await _shake_hands(session)
     except (MCPError, RequestFailed, VersionConflict) as refusal:
@@ -169,7 +169,7 @@ class VersionConflict(PortableError):
 
     Attributes:
         wanted: Our version.
-        offered: The server's, empty if it names none.
+        offered: The server's versions, empty if it names none.
     """
 
     def __init__(self, *, wanted: str, offered: list[str]) -> None:
@@ -179,7 +179,7 @@ class VersionConflict(PortableError):
 
 
 def version_conflict(error: MCPError, wanted: str) -> VersionConflict | None:
-    """Return the conflict that an error of a server speaks of, None if it is about something else."""
+    """Return the version conflict that a server's error reports, None if it reports something else."""
     offered = _offered_versions(error)
     if (
         not offered
@@ -191,7 +191,7 @@ def version_conflict(error: MCPError, wanted: str) -> VersionConflict | None:
 
 
 def _offered_versions(error: MCPError) -> list[str]:
-    """Return what a server says that it speaks while it refuses a version: in the data, else in words."""
+    """Return the versions named in a server's refusal: in its data, else in its message."""
     supported = error.data.get("supported") if isinstance(error.data, dict) else None
     if error.code in _VERSION_REFUSED and isinstance(supported, list):
         return [str(version) for version in supported]

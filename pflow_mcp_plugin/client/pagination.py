@@ -1,4 +1,4 @@
-"""A server's list of tools: its pages put together, and how long they may be taken for true."""
+"""A server's tool list: its pages combined, and how long the list may be cached."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ _MAX_PAGES = 100
 _MAX_FRESH_SECONDS = 3600.0
 
 RequestPage = Callable[[str | None], Awaitable[tuple[str | None, Mapping[str, Any]]]]
-"""Asks for the page at a cursor; gives the next cursor and the raw page."""
+"""Requests the page at a cursor; returns the next cursor and the raw page."""
 
 
 class ToolPages:
-    """The pages of one whole list.
+    """The pages of one tool list.
 
     Attributes:
-        raw: The tools as they came.
-        notes: What is odd about the pages.
-        fresh_seconds: How long the server says that the list holds (`ttlMs`); 0 if it does not say.
+        raw: The tools as received.
+        notes: Irregularities of the pages.
+        fresh_seconds: How long the list may be cached (`ttlMs`); 0 if the server does not say.
     """
 
     def __init__(self) -> None:
@@ -31,7 +31,7 @@ class ToolPages:
         self._pages: list[Any] = []
 
     async def collect(self, request: RequestPage) -> None:
-        """Ask for page after page, up to the last, one that came before, or the hundredth."""
+        """Request page after page until the last one, a repeated cursor, or the hundredth page."""
         cursor, seen = None, set()
         for _ in range(_MAX_PAGES):
             cursor, page = await request(cursor)
@@ -47,18 +47,18 @@ class ToolPages:
     def _add(self, page: Mapping[str, Any]) -> None:
         self.fresh_seconds = min(self.fresh_seconds, _fresh_seconds(page))
         tools = page.get("tools", [])
-        if tools not in self._pages:  # a page that comes again is no second tool of each name
+        if tools not in self._pages:  # a repeated page must not make its tools duplicates
             self._pages.append(tools)
             self.raw += tools
 
     def tools(self) -> tuple[tuple[Tool, ...], list[tuple[str, str]]]:
-        """Return the tools, without those that share a name, and the names of these with the reason.
+        """Return the tools without those that share a name, and `(name, reason)` of the latter.
 
-        Which of them a call would reach is anyone's guess.
+        It is undefined which tool of a shared name a call would reach.
         """
         count = Counter(tool["name"] for tool in self.raw)
         reasons = [
-            (name, f"{times} tools have this name; none is used")
+            (name, f"{times} tools have this name; all are skipped")
             for name, times in sorted(count.items())
             if times > 1
         ]
@@ -67,7 +67,7 @@ class ToolPages:
 
 def _fresh_seconds(page: Mapping[str, Any]) -> float:
     hint = page.get("ttlMs")
-    if not isinstance(hint, int | float) or not hint > 0:  # nan is above nothing
+    if not isinstance(hint, int | float) or not hint > 0:  # nan compares as not greater
         return 0.0
     return min(hint, _MAX_FRESH_SECONDS * 1000) / 1000
 

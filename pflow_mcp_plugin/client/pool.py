@@ -39,19 +39,19 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 _numbers = itertools.count(1)
 _LAST_WORDS_SECONDS = 2.0
-"""How long calls may take to tell how they ended, once their connections are closed."""
+"""How long calls may take to end once their connections are closed."""
 _KILLED_SECONDS = 1.0
-"""How long connections may take to close once their servers were killed."""
+"""How long connections may take to close once their servers are killed."""
 
 
 class Pool:
     """Keeps one connection for each server, from its first use until `close`.
 
     Args:
-        warn: Told what is worth a line to the user.
-        ask: Answers what servers ask in mid-call; see `questions.Ask`. None declines.
-        stderr_folder: Takes what failing servers wrote to stderr, where an error shows only a part of
-            it; None keeps nothing.
+        warn: Called with each warning for the user.
+        ask: Answers what servers ask during a call; see `elicitation.Ask`. None declines.
+        stderr_folder: Where the full stderr of failing servers is saved if an error shows only a part
+            of it; None saves nothing.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class Pool:
         self.close()
 
     def prepare(self, launch: Launch) -> None:
-        """Start a server and connect to it in the background; a failure shows when it is used."""
+        """Start a server and connect to it in the background; a failure is raised at its first use."""
         supervisor = self._supervisor(launch)
         if supervisor.start():
             self._submit(supervisor.begin(), launch)
@@ -96,7 +96,7 @@ class Pool:
         Args:
             launch: The server.
             call: The tool and its arguments.
-            on_progress: Told how far the call has come.
+            on_progress: Called with each progress report.
             safe_to_repeat: Whether the call may be sent again, once, to a server that lost the session.
 
         Raises:
@@ -109,16 +109,16 @@ class Pool:
             return awaited(answer)
 
     def list_tools(self, launch: Launch) -> Listing:
-        """Ask a server for all its tools.
+        """Return all tools of a server.
 
         Raises:
-            ConnectionFailed: With the phase it failed in.
+            ConnectionFailed: It names the phase that failed.
         """
         with self._asked(launch, lambda connection: connection.list_tools()) as answer:
             return awaited(answer)
 
     def info(self, launch: Launch) -> ServerInfo:
-        """Connect, and return what the server says of itself.
+        """Connect, and return the server's description of itself.
 
         Raises:
             ConnectionFailed: The server could not be started or reached.
@@ -131,14 +131,14 @@ class Pool:
             return awaited(answer)
 
     def changed_lists(self) -> list[Launch]:
-        """Return the servers that said, since they were connected, that their tools have changed."""
+        """Return the servers that have reported a changed tool list since they were connected."""
         with self._lock:
             return [supervisor.launch for supervisor in self._supervisors.values() if supervisor.list_changed]
 
     def close(self) -> None:
         """End every server; safe to call twice, and from any thread.
 
-        A call that is under way in another thread fails. Interrupted, it ends the servers at once.
+        Calls that are running in other threads fail. Ctrl-C here kills the servers at once.
         """
         if os.getpid() != self._pid:
             return
@@ -151,7 +151,7 @@ class Pool:
                 supervisor.shut()
             if self._loop is not None and background_loop.serving:
                 self._await_end(self._submit_last(self._close_all()))
-            else:  # no connection was begun, and none will be
+            else:  # no connection was begun, and none can be any more
                 for supervisor in self._supervisors.values():
                     supervisor.abandon()
         finally:
@@ -160,7 +160,7 @@ class Pool:
     def _await_end(self, closing: Future[None]) -> None:
         try:
             awaited(closing)
-        except KeyboardInterrupt:  # the second Ctrl-C: servers get no time to end by themselves
+        except KeyboardInterrupt:  # the second Ctrl-C: servers get no time to exit by themselves
             self._end_processes()
             with suppress(TimeoutError):  # the loop may hang
                 awaited(closing, _KILLED_SECONDS)
@@ -174,7 +174,7 @@ class Pool:
         *,
         safe_to_repeat: bool = True,
     ) -> Iterator[Future[T]]:
-        """Give the future of what `run` returns for a connection; who leaves early cancels it."""
+        """Yield the future result of `run` on a connection; leaving with an exception cancels it."""
         supervisor = self._supervisor(launch)
         supervisor.start()  # here, not on the loop: the process starts while the SDK loads
         future = self._submit(self._run(supervisor, run, safe_to_repeat=safe_to_repeat), launch)
@@ -183,7 +183,7 @@ class Pool:
         except CancelledError:
             raise closed(launch, ran="unknown") from None
         except BaseException:
-            future.cancel()  # Ctrl-C: the call is cancelled, and its server told
+            future.cancel()  # Ctrl-C: cancels the call, which notifies the server
             raise
 
     async def _run(
@@ -193,15 +193,15 @@ class Pool:
         *,
         safe_to_repeat: bool,
     ) -> T:
-        """Run on a live connection; once more on a new one if nothing was sent over the first.
+        """Run on a live connection, and again on a new one if nothing was sent over the first.
 
-        A server that lost the session is reconnected in any case; what had been sent to it goes
-        again only if that does no harm. The end of the pool cancels what is still running.
+        A server that lost the session is reconnected in any case, but a request that had been
+        sent is repeated only if that is safe. Closing the pool cancels what is still running.
         """
         import asyncio
 
         task = asyncio.current_task()
-        assert task is not None  # noqa: S101 - a coroutine is run by one
+        assert task is not None  # noqa: S101 - a coroutine always runs in a task
         self._calls.add(task)
         try:
             connection = await supervisor.connection()
@@ -234,13 +234,13 @@ class Pool:
             return self._supervisors[launch.key]
 
     def _tell(self, text: str) -> None:
-        """Warn, from the loop's thread: whoever listens there must not break a connection."""
+        """Warn, in the loop's thread, where an exception of the callback must not break a connection."""
         try:
             self._warn(text)
-        except Exception as error:  # noqa: BLE001 - other people's code: any exception can come out of it
+        except Exception as error:  # noqa: BLE001 - a caller's callback may raise anything
             import logging
 
-            logging.getLogger(__name__).warning("%s (it could not be told: %r)", text, error)
+            logging.getLogger(__name__).warning("%s (the warning callback failed: %r)", text, error)
 
     def _spawn(self, launch: Launch) -> ServerProcess:
         with self._lock:
@@ -255,7 +255,7 @@ class Pool:
             raise fit_to_show(error, Redactor(launch.secrets)) from error.__cause__
 
     def _marked(self, reaper: Reaper) -> str:
-        """Return the marker of this pool's processes; closed off, so that it begins no other pool's."""
+        """Return the marker of this pool's processes; due to its final dot it is no prefix of another."""
         return f"{reaper.marker}.{self._number}."
 
     def _submit(self, work: Coroutine[Any, Any, T], launch: Launch) -> Future[T]:
@@ -294,7 +294,7 @@ class Pool:
             end_marked(self._marked(self._reaper))
 
     def _release(self) -> None:
-        with ExitStack() as last:  # each whatever becomes of the one before
+        with ExitStack() as last:  # each callback runs even if another one fails
             if self._reaper is not None:
                 last.callback(shared_reaper.release)
             last.callback(self._end_processes)
@@ -304,16 +304,16 @@ class Pool:
 
 def _forked(launch: Launch) -> CallFailed:
     return CallFailed(
-        "This process was forked off one that holds connections; it cannot use them",
+        "This process was forked from one that holds connections and cannot use them",
         where=Where(server=launch.server.name, phase="connect"),
-        next_step="make connections after the fork",
+        next_step="connect after the fork",
     )
 
 
 def _require_platform(server: Server) -> None:
     if server.transport == "pipe" and sys.platform != "win32":
         raise McpError(
-            f"Server {server.name} is of type pipe: named pipes are for Windows",
+            f"Server {server.name} is of type pipe, but named pipes exist on Windows only",
             where=Where(server=server.name, phase="config"),
             next_step="use type uds, with the path of a Unix socket",
             kind="config",
@@ -325,4 +325,4 @@ def _acquire_reaper(launch: Launch) -> Reaper:
         return shared_reaper.acquire()
     except OSError as error:
         where = Where(server=launch.server.name, phase="start")
-        raise ConnectionFailed(f"No further process can be started: {error.strerror}", where=where) from error
+        raise ConnectionFailed(f"No more processes can be started: {error.strerror}", where=where) from error

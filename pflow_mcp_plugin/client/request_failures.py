@@ -1,4 +1,4 @@
-"""How a request can fail, as the transports say it: typed exceptions, and what is known of the exchange."""
+"""The exceptions that transports raise when a request fails, and what is known about the exchange."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ import attrs
 
 @attrs.frozen(kw_only=True)
 class Exchange:
-    """What is known of a request that failed.
+    """What is known about a failed request.
 
     Attributes:
-        unsent: Whether it is certain that the server did not get the whole of it.
+        unsent: Whether the server certainly did not receive the complete request.
         answered: Whether the server answered an earlier round of the same call.
         status: HTTP status of the answer.
         headers: Its headers.
         body: The beginning of its body, unless it was an event stream.
-        error: What ended the exchange: a network error, or one of the errors below.
-        cut: Whether an event stream ended before the answer came.
+        error: The error that ended the exchange: of the network, or one of those below.
+        cut: Whether an event stream ended before the answer arrived.
         resumes: How often the stream was resumed.
         session_lost: Whether the server no longer knows the session of the request.
-        replies: Replies over HTTP that nobody on the connection waited for.
+        replies: Replies over HTTP that matched no request of the connection.
     """
 
     unsent: bool = False
@@ -37,10 +37,10 @@ class Exchange:
 
 
 class RequestFailed(Exception):
-    """A request over HTTP got no answer of the protocol.
+    """A request over HTTP got no valid MCP answer.
 
     Attributes:
-        exchange: What is known of it.
+        exchange: What is known about the request.
     """
 
     def __init__(self, exchange: Exchange) -> None:
@@ -55,16 +55,16 @@ class RequestFailed(Exception):
 
 
 class Undelivered(Exception):
-    """The server did not get the whole of a request; raised as the cause of what ended it."""
+    """The server did not receive the complete request; set as the cause of the exception that ended it."""
 
 
-class TooLarge(Exception):
+class MessageTooLarge(Exception):
     """A message is larger than the cap.
 
-    Attributes:
-        what: What is too large.
+    Args:
+        what: What is too large: `an answer` or `an event`.
         limit: Bytes allowed.
-        size: Bytes that had come, decoded.
+        size: Bytes received so far, decoded.
     """
 
     def __init__(self, what: str, limit: int, size: int) -> None:
@@ -79,20 +79,20 @@ class AnswerTooSlow(Exception):
 
 
 class ForeignEndpoint(Exception):
-    """A server sends its messages' way to another host than its own."""
+    """A server names another host than its own as the address for messages."""
 
 
 class BadEndpoint(Exception):
-    """A server says that messages go to what is no address; the argument is its beginning."""
+    """A server names an invalid address for messages; the argument is its beginning."""
 
 
 class InvalidJson(Exception):
-    """A message is no JSON; the arguments are its beginning, and why it is none."""
+    """A message is not valid JSON; the arguments are its beginning and the parser's reason."""
 
 
 class NotMessage(Exception):
-    """An answer is JSON, but no JSON-RPC message."""
+    """An answer is JSON, but not a JSON-RPC message."""
 
 
 class CertificatesUnreadable(Exception):
-    """The file or folder with the certificates to trust cannot be read."""
+    """The file or folder with trusted certificates cannot be read."""

@@ -1,4 +1,4 @@
-"""Stops a server from being started over and over."""
+"""A limit on how often a server is started within some minutes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class RestartLimit:
     """Counts the starts of one server; allows 5 within 3 minutes.
 
     Args:
-        clock: Gives the time in seconds.
+        clock: Returns the time in seconds.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -27,7 +27,7 @@ class RestartLimit:
         """Count a start.
 
         Raises:
-            ConnectionFailed: There were too many of late; this one must not be made.
+            ConnectionFailed: There were too many recent starts; the server must not be started now.
         """
         now = self._clock()
         if len(self._starts) == STARTS and now - self._starts[0] < SECONDS:

@@ -1,6 +1,6 @@
-"""The private members of the SDK that this package uses: all of them, and what each is used for.
+"""All private members of the SDK that this package uses, and the purpose of each.
 
-A test pins their signatures, so that a new version of the SDK that moves one is noticed at once.
+A test pins their signatures, so that it fails when a new version of the SDK changes one.
 Imported on the event loop's thread only, as `session` is.
 """
 
@@ -14,19 +14,19 @@ from mcp_types import ClientCapabilities, Implementation, JSONRPCNotification, L
 
 
 class OpenSession(ClientSession):
-    """A session whose handshake and tool lists can be done by another class."""
+    """A session that lets a subclass implement the handshake and tool lists."""
 
     @property
     def client_info(self) -> Implementation:
-        """What the client says of itself: `initialize` with a version of our choice needs it."""
+        """The client's name and version, needed to send `initialize` with a version of our choice."""
         return self._client_info
 
     def capabilities(self, version: str) -> ClientCapabilities:
-        """Return what the client can do in a protocol version, for the same reason."""
+        """Return the client's capabilities in a protocol version, needed for the same request."""
         return self._build_capabilities(version)
 
     def absorb(self, page: ListToolsResult, *, complete: bool) -> None:
-        """Learn from a page of tools which arguments belong into HTTP headers.
+        """Learn from a page of tools which arguments must be sent as HTTP headers.
 
         `ClientSession.list_tools` does so too, but drops the raw page.
         """
@@ -34,7 +34,7 @@ class OpenSession(ClientSession):
 
 
 class ScreeningDispatcher(JSONRPCDispatcher):
-    """A dispatcher that can leave out notifications, as none that the SDK offers can."""
+    """A dispatcher that can drop notifications, which no public class of the SDK can."""
 
     def accepts(self, notification: JSONRPCNotification) -> bool:
         """Whether a notification is dispatched."""

@@ -47,12 +47,12 @@ from pflow_mcp_plugin.client.sdk_internals import OpenSession, ScreeningDispatch
 from pflow_mcp_plugin.client.transport.retry_after import with_retry_after
 from pflow_mcp_plugin.types import ServerInfo
 
-# The SDK logs tracebacks of what our errors say better; without a handler Python prints them.
+# The SDK logs tracebacks of failures that our errors explain; without a handler Python prints them.
 for _name in ("mcp", "client"):
     logging.getLogger(_name).addHandler(logging.NullHandler())
 
 _MAX_ROUNDS = 100
-"""How often a server may answer one call with a request for input, or to be called again."""
+"""How often a server may answer one call with a request for input or for another call."""
 _LONGEST_PAUSE = 1.0
 _LONGEST_NAME = 256
 """Characters of a tool's name; the protocol recommends 128."""
@@ -64,7 +64,7 @@ def _with_raw(raw: Any, validate: Callable[[Any], Any]) -> tuple[Any, Any]:
     return validate(raw), raw
 
 
-# Results come as pairs: as the SDK reads them, and as they came, with fields that it does not know.
+# Results are pairs: as the SDK reads them, and raw, with the fields that the SDK does not know.
 _ANSWERS: TypeAdapter[Any] = TypeAdapter(
     Annotated[CallToolResult | InputRequiredResult, WrapValidator(_with_raw)]
 )
@@ -72,11 +72,11 @@ _PAGES: TypeAdapter[Any] = TypeAdapter(Annotated[ListToolsResult, WrapValidator(
 
 
 class Dispatcher(ScreeningDispatcher):
-    """Screens tool lists, and knows when the connection is over.
+    """Removes malformed tools from tool lists, and records when the connection is over.
 
     Attributes:
-        skipped: `(name, reason)` of tools left out of the lists that came.
-        version: The protocol version that tool lists are held to.
+        skipped: `(name, reason)` of the tools that were removed.
+        version: The protocol version that tool lists are validated against.
         ended: Whether the connection is over.
     """
 
@@ -89,32 +89,38 @@ class Dispatcher(ScreeningDispatcher):
     async def send_raw_request(
         self, method: str, params: Mapping[str, Any] | None, opts: Any = None, **rest: Any
     ) -> dict[str, Any]:
-        """Send a request; a tool list comes back without its malformed tools.
+        """Send a request; a tool list is returned without its malformed tools.
+
+        Args:
+            method: The JSON-RPC method.
+            params: Its parameters.
+            opts: Options of the SDK's dispatcher, passed on.
+            rest: The same, by keyword.
 
         Raises:
             MCPError: The server answered with an error, or the connection is closed.
-            RequestFailed: An HTTP server gave no answer.
+            RequestFailed: An HTTP server did not answer.
         """
         try:
             answer = await super().send_raw_request(method, params, opts, **rest)
         except RequestFailed as failure:
             if method != _LISTEN:
                 raise
-            # A task of the SDK waits for this one, and an error it does not know would end the session.
+            # A task of the SDK waits for this request; an error it does not know would end the session.
             raise MCPError(CONNECTION_CLOSED, str(failure)) from failure
         raw = dict(answer)
-        answer.clear()  # the SDK holds its last message until the next one comes: let a large one go
+        answer.clear()  # the SDK keeps its last message until the next one: free a large one
         return self._screen(raw) if method == "tools/list" else raw
 
     async def run(self, *args: Any, **options: Any) -> None:
-        """Receive until the connection ends, and say so."""
+        """Receive until the connection ends, and set `ended`."""
         try:
             await super().run(*args, **options)
         finally:
             self.ended = True
 
     def accepts(self, notification: JSONRPCNotification) -> bool:
-        """Drop progress that no float can hold: the SDK would end the connection over it."""
+        """Drop progress numbers too large for a float, on which the SDK would end the connection."""
         return notification.method != "notifications/progress" or _is_measurable(notification.params or {})
 
     def _screen(self, raw: dict[str, Any]) -> dict[str, Any]:
@@ -144,20 +150,20 @@ class Dispatcher(ScreeningDispatcher):
         return None
 
     def _header_fault(self, tool: Mapping[str, Any]) -> str | None:
-        """Return why a tool's `x-mcp-header` keeps it out, which 2026-07-28 demands."""
+        """Return why a tool's `x-mcp-header` is invalid: 2026-07-28 requires such tools to be removed."""
         if self.version not in MODERN_PROTOCOL_VERSIONS:
             return None
         return find_invalid_x_mcp_header(tool["inputSchema"])
 
 
 class Session(OpenSession):
-    """Has a server's questions answered, and tells when its list of tools changed.
+    """A session that answers a server's questions and reports changes of its tool list.
 
     Args:
-        dispatcher: The one below it.
-        client_version: Ours.
+        dispatcher: Sends and receives its messages.
+        client_version: The version of this package.
         questions: Answers what the server asks.
-        on_list_changed: Called each time that the server says its tools have changed.
+        on_list_changed: Called whenever the server reports that its tools have changed.
     """
 
     def __init__(
@@ -170,7 +176,7 @@ class Session(OpenSession):
         super().__init__(
             dispatcher=dispatcher,
             client_info=Implementation(name="pflow-mcp", version=client_version),
-            # Given only to say so: a server that is told of elicitation may count on an answer.
+            # Passed only if someone answers: a server may rely on a capability that it was offered.
             elicitation_callback=questions.elicit if questions.answered else None,
             message_handler=self._on_message,
         )
@@ -178,10 +184,10 @@ class Session(OpenSession):
         self._on_list_changed = on_list_changed
 
     async def shake_hands(self, offer: str) -> None:
-        """Send `initialize` with a protocol version of ours, and settle on what is answered.
+        """Send `initialize` with a protocol version, and settle on the one in the answer.
 
         Raises:
-            RuntimeError: The server answered with a version that we do not speak.
+            RuntimeError: The server answered with a version that we do not support.
         """
         request = InitializeRequest(
             params=InitializeRequestParams(
@@ -213,13 +219,20 @@ def open_session(
     questions: Elicitation,
     on_list_changed: Callable[[], None] = lambda: None,
 ) -> tuple[Session, Dispatcher]:
-    """Return a session over a transport's streams, not entered yet."""
+    """Return a session over a transport's streams, not yet entered, and its dispatcher.
+
+    Args:
+        streams: The read and the write stream.
+        client_version: See `Session`.
+        questions: See `Session`.
+        on_list_changed: See `Session`.
+    """
     dispatcher = Dispatcher(*streams)
     return Session(dispatcher, client_version, questions, on_list_changed), dispatcher
 
 
 class InputRequired(Exception):
-    """The server wants an answer before it goes on, and there is none it would take.
+    """The server requires an answer before it continues, and there is no acceptable one.
 
     Attributes:
         wanted: What it asks for.
@@ -231,7 +244,7 @@ class InputRequired(Exception):
 
 
 def describe(session: Session) -> ServerInfo:
-    """Return what the server said of itself."""
+    """Return the server's description of itself."""
     info, capabilities = session.server_info, session.server_capabilities
     return ServerInfo(
         name=info.name if info else "",
@@ -247,9 +260,9 @@ def describe(session: Session) -> ServerInfo:
 
 @asynccontextmanager
 async def listening(session: Session) -> AsyncIterator[None]:
-    """Have a modern server say, while this is open, when its tools change; others do so unasked.
+    """Subscribe to a modern server's tool list changes; servers of the handshake report them unasked.
 
-    Nothing waits for its consent: a server that does not know how to is left alone.
+    Nothing waits for the subscription: a server that does not support it is left alone.
     """
     capabilities = session.server_capabilities
     tools = capabilities.tools if capabilities is not None else None
@@ -268,7 +281,7 @@ async def _listen(session: Session) -> None:
     with suppress(MCPError, SubscriptionLost):
         async with listen(session, tools_list_changed=True) as subscription:
             async for _ in subscription:
-                continue  # `Session` is told of each change as of any notification
+                continue  # `Session` handles each change like any notification
 
 
 async def request_tool(
@@ -282,23 +295,23 @@ async def request_tool(
 ) -> Mapping[str, Any]:
     """Call a tool once, and return the raw result.
 
-    A server may answer that it needs input first. It gets what there is, and its state back, until
-    it has a result.
+    A server may answer that it needs input first. It receives the answers and its own state back,
+    until it returns a result.
 
     Args:
-        session: Entered, with its version settled.
+        session: An entered session whose version is settled.
         name: The raw tool name.
         arguments: JSON values.
         until: Returns the loop's time at which the call must be over.
-        on_progress: Awaited with each progress.
-        on_reply: Called when the server answered but is not done.
+        on_progress: Awaited with each progress report.
+        on_reply: Called when the server answered but has not finished.
 
     Raises:
-        InputRequired: The server asks for what a run without a person cannot give.
-        MCPError: A JSON-RPC error, or the connection is gone.
-        RequestFailed: An HTTP server gave no answer.
+        InputRequired: The server asks for input that a run without a person cannot provide.
+        MCPError: A JSON-RPC error, or the connection is closed.
+        RequestFailed: An HTTP server did not answer.
         Undelivered: The arguments cannot be written as JSON.
-        pydantic.ValidationError: The answer is no tool result.
+        pydantic.ValidationError: The answer is not a tool result.
     """
     request = _request(name, arguments)
     for pause in _pauses():
@@ -308,7 +321,7 @@ async def request_tool(
             return cast("Mapping[str, Any]", raw)
         on_reply()
         responses = await _responses(session, answer.input_requests or {})
-        if not responses:  # only its state: it asks to be called again a little later
+        if not responses:  # it sent its state only, which asks for another call a little later
             await asyncio.sleep(pause)
         update = {"input_responses": responses or None, "request_state": answer.request_state}
         request = CallToolRequest(params=request.params.model_copy(update=update))
@@ -318,14 +331,14 @@ async def request_tool(
 def _request(name: str, arguments: Mapping[str, Any]) -> CallToolRequest:
     try:
         request = CallToolRequest(params=CallToolRequestParams(name=name, arguments=dict(arguments)))
-        request.model_dump_json()  # later, it could not be told from a failure over the answer
+        request.model_dump_json()  # checked here: later, it could not be distinguished from an invalid answer
     except (ValueError, RecursionError) as error:
         raise Undelivered(in_words(error)) from error
     return request
 
 
 def _pauses() -> Iterator[float]:
-    """Yield as many pauses as there are rounds of a call, in seconds, growing."""
+    """Yield a growing pause, in seconds, for each round that a call may have."""
     for number in range(_MAX_ROUNDS):
         yield min(0.05 * 2**number, _LONGEST_PAUSE)
 
@@ -343,7 +356,13 @@ async def _responses(session: Session, requests: Mapping[str, InputRequest]) -> 
 async def request_page(
     session: Session, cursor: str | None, until: Callable[[], float | None]
 ) -> tuple[str | None, Mapping[str, Any]]:
-    """Ask for one page of tools; return the next cursor and the raw page."""
+    """Request one page of tools; return the next cursor and the raw page.
+
+    Args:
+        session: An entered session whose version is settled.
+        cursor: Where the page begins, None for the first.
+        until: Returns the loop's time at which the list must be complete.
+    """
     request = ListToolsRequest(params=PaginatedRequestParams(cursor=cursor))
     page, raw = await with_retry_after(lambda: session.send_request(request, _PAGES), until)
     session.absorb(page, complete=cursor is None and page.next_cursor is None)
@@ -351,7 +370,7 @@ async def request_page(
 
 
 def _usable_hints(raw: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the cache hints of a list; one that is missing or makes no sense costs no tool."""
+    """Return the cache hints of a list, with defaults for missing and invalid ones."""
     milliseconds, scope = raw.get("ttlMs"), raw.get("cacheScope")
     usable = isinstance(milliseconds, int) and not isinstance(milliseconds, bool) and milliseconds >= 0
     return {

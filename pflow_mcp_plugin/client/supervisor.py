@@ -1,7 +1,7 @@
-"""A server's place in a pool: its process is started, a connection is opened, and made anew when lost.
+"""One server of a pool: starts its process, opens a connection, and reconnects when it is lost.
 
-Processes are started in the thread of whoever comes first, while the SDK still loads; all else
-happens on the event loop's thread, and needs no lock there.
+The process is started in the thread of the first caller, while the SDK still loads. All else
+happens in the event loop's thread and needs no lock.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import attrs
 
 from pflow_mcp_plugin.client.process.spawning import ServerProcess, require_processes
 from pflow_mcp_plugin.client.restart_limit import RestartLimit
-from pflow_mcp_plugin.client.transport.selection import is_remote
+from pflow_mcp_plugin.client.transport.transport_selection import is_remote
 from pflow_mcp_plugin.contract import Ran
 from pflow_mcp_plugin.errors import CallFailed, ConnectionFailed, Where
 from pflow_mcp_plugin.exchange import Launch
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pflow_mcp_plugin.client.process.stderr_files import StderrFiles
 
 _ABANDON_SECONDS = 1.0
-"""How long a process to which nobody ever spoke has to end after SIGTERM."""
+"""How long a process without a connection has to exit after SIGTERM."""
 
 
 class Supervisor:
@@ -38,12 +38,12 @@ class Supervisor:
     Args:
         launch: The server.
         spawn: Starts its process.
-        warn: Told what is worth a line to the user.
+        warn: Called with each warning for the user.
         ask: Answers what the server asks.
-        files: Keep what it wrote to stderr when it fails.
+        files: Save its stderr when it fails.
 
     Attributes:
-        launch: The same; its era is what the server turned out to speak.
+        launch: The server, with the era of its last connection.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class Supervisor:
 
     @property
     def list_changed(self) -> bool:
-        """Whether one of its connections was told that the list of tools has changed."""
+        """Whether the server reported a changed tool list over a live connection."""
         return any(each.list_changed and each.alive for each in self._connections)
 
     @property
@@ -80,9 +80,9 @@ class Supervisor:
         return [each for each in (self._connection, *self._former) if each is not None]
 
     def start(self) -> bool:
-        """Start the process, in the calling thread, unless someone else saw to it.
+        """Start the process in the calling thread, unless another caller did.
 
-        A failure to start shows when the connection is used.
+        A failure to start is raised when the connection is used.
 
         Returns:
             Whether a connection is still to be opened.
@@ -103,12 +103,12 @@ class Supervisor:
             return self._failure is None
 
     def shut(self) -> None:
-        """Let no further process be started; returns when one that is being started can be closed."""
+        """Prevent further starts; waits for a start in progress, so that its process can be closed."""
         with self._lock:
             self._shut = True
 
     def abandon(self) -> None:
-        """End a process that no connection came to take; call `shut` first."""
+        """End a process that no connection has taken; call `shut` first."""
         with self._lock:
             process, self._process = self._process, None
         if process is not None:
@@ -119,12 +119,12 @@ class Supervisor:
             process.release()
 
     async def begin(self) -> None:
-        """Open a connection in the background, if there is none."""
+        """Open a connection in the background, unless there already is one."""
         if self._connection is None and not self._shut:
             self._open_once()
 
     async def connection(self) -> Connection:
-        """Return the live connection, opened if need be, by one of all who ask at the same time.
+        """Return the live connection, opened if necessary; concurrent callers share one attempt.
 
         Raises:
             ConnectionFailed: It could not be opened.
@@ -135,7 +135,7 @@ class Supervisor:
         return self._connection
 
     async def close(self) -> None:
-        """Break off what is being opened, and close all connections; call `shut` first."""
+        """Cancel an attempt to connect, and close all connections; call `shut` first."""
         import asyncio
 
         if self._opening is not None:
@@ -168,7 +168,7 @@ class Supervisor:
         return self._opening
 
     def _settle(self, opening: Task[None]) -> None:
-        """Keep the failure that nobody waited for, for the first who asks; forget any other."""
+        """Keep a failure that nobody waited for, for the next caller; forget any other."""
         self._opening = None
         error = None if opening.cancelled() else opening.exception()
         if isinstance(error, ConnectionFailed) and not self._waiting:
@@ -186,20 +186,20 @@ class Supervisor:
         self.launch = attrs.evolve(self.launch, era=self._connection.info.era)  # no probe next time
 
     async def _put_aside(self, former: Connection) -> None:
-        """Replace a connection that takes no more calls; those under way keep it until they end."""
-        how = "lost the connection; it is made anew"
+        """Set a connection aside that takes no more calls; running calls keep it until they end."""
+        how = "lost its connection and is being reconnected"
         if former.has_process:
-            how = "had ended or hung; it is started again"
-        self._warn(f"{how}, and its state is lost")
+            how = "exited or hung and is being restarted"
+        self._warn(f"{how}; its state is lost")
         self._connection = None
         self._former.append(former)
         if not former.busy:
             await former.close()
 
     async def _connected(self) -> Connection:
-        """Connect; a server that ended on the probe is started once more, for the handshake.
+        """Connect; a server that exited on the probe is started once more, for the handshake.
 
-        One that is reached over the wrong transport is told as such.
+        A server that speaks the other HTTP transport is reported as such.
         """
         connection = self._started(self.launch)
         try:
@@ -208,7 +208,7 @@ class Supervisor:
             if is_remote(self.launch.server):
                 from pflow_mcp_plugin.client.transport_probe import recognized
 
-                raise await recognized(self.launch, error)  # noqa: B904 - which keeps the cause
+                raise await recognized(self.launch, error)  # noqa: B904 - `recognized` sets the cause
             if connection.unheard or not _died_on_probe(self.launch, error):
                 raise
             connection = self._started(attrs.evolve(self.launch, era="handshake"))
@@ -221,7 +221,7 @@ class Supervisor:
         return Connection(launch, self._take_process(), self._warn, self._ask, self._files)
 
     def _take_process(self) -> ServerProcess | None:
-        """Return the process that waits to be connected to, else a new one; no other is started beside it."""
+        """Return the process that was started already, else a new one; prevents a second start by `start`."""
         with self._lock:
             self._taken = True
             process, self._process = self._process, None
@@ -240,12 +240,12 @@ class Supervisor:
 
 
 def closed(launch: Launch, ran: Ran = "not ran") -> CallFailed:
-    """Return the failure of whoever comes, or still waits, when the connections are closed."""
+    """Return the failure of callers that come, or still wait, when the connections are closed."""
     where = Where(server=launch.server.name, phase="connect")
     return CallFailed("The run is over; its connections are closed", where=where, ran=ran)
 
 
 def _died_on_probe(launch: Launch, error: ConnectionFailed) -> bool:
-    """Whether a server ended on `server/discover`, which some that know only the handshake do."""
+    """Whether a server exited on `server/discover`, as some do that know only the handshake."""
     probed = launch.server.protocol == "auto" and launch.era != "handshake"
     return probed and error.where.phase == "handshake" and error.facts.get("exit_code") is not None

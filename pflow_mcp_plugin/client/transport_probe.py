@@ -19,7 +19,7 @@ from pflow_mcp_plugin.redaction import Redactor
 HttpTransport = Literal["http", "sse"]
 
 _SECONDS = 5.0
-"""How long the handshake may take that tells."""
+"""How long the probing handshake may take."""
 _OTHER: Mapping[str, HttpTransport] = {"http": "sse", "sse": "http"}
 _NAMES = {"http": "streamable HTTP", "sse": "HTTP with server-sent events"}
 _SAYS_NOTHING = {
@@ -28,20 +28,20 @@ _SAYS_NOTHING = {
     HTTPStatus.PROXY_AUTHENTICATION_REQUIRED,
     HTTPStatus.TOO_MANY_REQUESTS,
 }
-"""Statuses that a server gives whatever the transport."""
+"""Statuses that a server may return over either transport."""
 
 
 async def recognized(launch: Launch, error: ConnectionFailed) -> ConnectionFailed:
-    """Return why a server could not be reached: that it speaks the other transport, if it does.
+    """Return why a server could not be reached, which may be that it speaks the other transport.
 
-    The one proof is a handshake over the other, at the same URL and with the same credentials.
+    That is proved by a handshake over the other transport, with the same URL and credentials.
 
     Args:
         launch: The server, with `type` as configured.
-        error: What went wrong with it.
+        error: The failure over the configured transport.
 
     Returns:
-        A failure whose fact `speaks` is the `type` to set, else `error` itself.
+        A failure whose fact `speaks` is the `type` to set, or `error` itself.
     """
     kind = _OTHER.get(launch.server.transport)
     if kind is None or not _may_be_another(error) or not await _speaks(kind, launch):
@@ -50,7 +50,7 @@ async def recognized(launch: Launch, error: ConnectionFailed) -> ConnectionFaile
     url = Redactor(launch.secrets).text(server.url)
     failure = ConnectionFailed(
         f"Server {server.name} at {url} speaks {_NAMES[kind]}, "
-        f"and its type is {server.transport} ({_NAMES[server.transport]})",
+        f"but its type is {server.transport} ({_NAMES[server.transport]})",
         where=error.where,
         next_step=f'set type = "{kind}" for server {server.name}',
         speaks=kind,
@@ -61,7 +61,7 @@ async def recognized(launch: Launch, error: ConnectionFailed) -> ConnectionFaile
 
 
 def _may_be_another(error: ConnectionFailed) -> bool:
-    """Whether something answered, and not in a way that every server has of refusing."""
+    """Whether something answered, and not with a refusal that either transport may return."""
     status: Any = error.facts.get("status")
     if not isinstance(status, int) or status in _SAYS_NOTHING:
         return False

@@ -1,1 +1,1 @@
-"""What this package serves over MCP: `demo`, the bundled server to try things with."""
+"""MCP servers in this package: `demo`, the bundled server to try pflow with."""

@@ -1,7 +1,7 @@
-"""The bundled demo server: pure Python, over stdio, needs nothing but this package.
+"""The bundled demo server: pure Python, over stdio, without further dependencies.
 
-Start it with `python -m pflow_mcp_plugin.server.demo`. Its tools show what a workflow meets: typed
-arguments, structured results, read-only claims, and state that lasts as long as the server does.
+Start it with `python -m pflow_mcp_plugin.server.demo`. Its tools show what workflows work with:
+typed arguments, structured results, read-only hints, and state that lasts as long as the server.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _WRITES = ToolAnnotations(
 
 
 class Count(TypedDict):
-    """What `word_count` found."""
+    """The result of `word_count`."""
 
     words: int
     characters: int
@@ -29,7 +29,7 @@ class Count(TypedDict):
 
 
 class Value(TypedDict):
-    """Any JSON value, in a structured result, which keeps its type."""
+    """Any JSON value in a structured result, so that it keeps its type."""
 
     value: Any
 
@@ -49,17 +49,17 @@ def build_server() -> MCPServer[Any]:
 
     @server.tool(annotations=_READ_ONLY)
     def echo(value: Annotated[Any, Field(description="Any JSON value")]) -> Value:
-        """Give back the value that was sent, with its type unchanged."""
+        """Return the value that was sent, with its type unchanged."""
         return Value(value=value)
 
     @server.tool(annotations=_READ_ONLY)
     def word_count(text: Annotated[str, Field(description="The text to count in")]) -> Count:
-        """Count the words, characters and lines of a text."""
+        """Count words, characters and lines."""
         return Count(words=len(text.split()), characters=len(text), lines=len(text.splitlines()))
 
     @server.tool(annotations=ToolAnnotations(read_only_hint=True, open_world_hint=False))
     def now() -> str:
-        """Tell the time in UTC, as ISO 8601."""
+        """Return the current time in UTC, as ISO 8601."""
         return datetime.now(UTC).isoformat(timespec="seconds")
 
     @server.tool(annotations=_WRITES)
@@ -73,7 +73,7 @@ def build_server() -> MCPServer[Any]:
 
     @server.tool(annotations=_READ_ONLY)
     def recall(key: Annotated[str, Field(description="The name it was remembered under")]) -> Value:
-        """Give back a value that was remembered."""
+        """Return a value that was remembered."""
         if key not in memory:
             known = ", ".join(sorted(memory)) or "nothing yet"
             message = f"Nothing is remembered under {key!r}; remembered so far: {known}"

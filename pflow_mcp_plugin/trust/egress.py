@@ -1,4 +1,4 @@
-"""Which URLs may be talked to: plain http reaches this machine only, unless `insecure` is set."""
+"""Which URLs may be connected to: plain http to this machine only, unless `insecure` is set."""
 
 from __future__ import annotations
 
@@ -8,31 +8,31 @@ from pflow_mcp_plugin.contract import Problem
 from pflow_mcp_plugin.errors import McpError, Where
 from pflow_mcp_plugin.types import Server
 
-_WRONG = "talks plain http to {host}: everything, tokens too, can be read on the way"
+_WRONG = "uses plain http to {host}: everything, including tokens, can be read on the way"
 _STEP = "Use https, or set insecure = true for server {name}"
 
 
 def plain_http_host(url: str) -> str:
-    """Return the host that a URL would reach in the clear over a network, empty when it would not.
+    """Return the host of a URL that uses plain http over a network, else an empty string.
 
-    A URL whose host is yet to be expanded is not judged.
+    A URL whose host still has to be expanded passes.
     """
     if not url.lower().startswith("http://"):
         return ""
     try:
         host = urlsplit(url).hostname or ""
-    except ValueError:  # an address that is none, such as http://[::1
+    except ValueError:  # an invalid address, such as http://[::1
         return url
     return "" if "${" in url.partition("://")[2].partition("/")[0] or is_loopback(host) else host
 
 
 def advise(server: Server) -> Problem | None:
-    """Return a warning for a server that is added, None when its URL is fine."""
+    """Return a warning for a server that is being added, None if its URL is safe."""
     host = plain_http_host(server.url)
     if not host or server.insecure:
         return None
     return Problem(
-        message=f"Server {server.name} {_WRONG.format(host=host)}; it will not be connected to",
+        message=f"Server {server.name} {_WRONG.format(host=host)}; pflow will not connect to it",
         path=f"mcpServers.{server.name}.url",
         suggestion=_STEP.format(name=server.name),
         severity="warning",
@@ -41,7 +41,7 @@ def advise(server: Server) -> Problem | None:
 
 
 def require_safe(server: Server) -> None:
-    """Refuse to connect to a server with expanded values, where `advise` would warn.
+    """Refuse to connect where `advise` warns. The server's values must be expanded.
 
     Raises:
         McpError: Its URL is plain http to another machine, and `insecure` is not set.
@@ -54,7 +54,7 @@ def require_safe(server: Server) -> None:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a host is this machine, by its name or address alone."""
+    """Whether a host is this machine, judged by its name or address alone."""
     from ipaddress import ip_address
 
     name = host.lower().rstrip(".")

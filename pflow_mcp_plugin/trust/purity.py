@@ -1,6 +1,6 @@
 """Whether running a tool twice does harm.
 
-Annotations are a server's claims: they count only where the user's config trusts them.
+Annotations are a server's claims and count only if the user's config trusts them.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from pflow_mcp_plugin.types import Server, Tool
 
 
 def purity(tool: Tool, server: Server) -> Literal["impure", "flow_safe"]:
-    """Return `flow_safe` if the tool says it only reads and the user trusts this server's word for it."""
+    """Return `flow_safe` if the tool claims to be read-only and the user trusts this server's claim."""
     return "flow_safe" if _claims(tool, "readOnlyHint") and server.trust_readonly else "impure"
 
 

@@ -133,7 +133,7 @@ def test_a_version_that_the_server_does_not_speak_is_not_given_up_on_silently(
 ) -> None:
     with pytest.raises(ConnectionFailed) as caught:
         act(pool, scripted(protocol=protocol))
-    versions = f"server odd offers 2025-11-25, pflow wants {protocol}"
+    versions = f"server odd offers 2025-11-25, pflow requires {protocol}"
     assert caught.value.message == f"MCP protocol version not supported: {versions}"
     assert caught.value.where.phase == "handshake"
     assert 'set protocol = "auto"' in caught.value.suggestions[0]
@@ -144,7 +144,7 @@ def test_a_version_that_the_server_does_not_speak_is_not_given_up_on_silently(
     [
         ((-32602, "Unsupported protocol version", {"supported": ["2024-11-05"]}), "offers 2024-11-05"),
         ((-32022, "No", {"supported": ["1999-01-01", "2024-11-05"]}), "offers 1999-01-01, 2024-11-05"),
-        ((-32022, "No"), "does not say which it speaks"),
+        ((-32022, "No"), "does not say which it supports"),
         (
             (-32000, "Bad Request: Unsupported protocol version (supported versions: 2024-11-05)"),
             "offers 2024-11-05",
@@ -157,7 +157,7 @@ def test_a_server_that_refuses_our_version_is_told_with_those_it_names(
 ) -> None:
     with pytest.raises(ConnectionFailed) as caught:
         act(pool, scripted(start=f"state['refusal'] = {refusal!r}", protocol=protocol))
-    versions = f"server odd {offers}, pflow wants 2025-11-25"
+    versions = f"server odd {offers}, pflow requires 2025-11-25"
     assert caught.value.message == f"MCP protocol version not supported: {versions}"
     if protocol == "auto" and "2024" in offers:
         assert caught.value.suggestions == ('set protocol = "2024-11-05" for server odd',)
@@ -201,7 +201,7 @@ def test_a_server_that_cannot_do_either_is_told_by_its_refusal_of_the_handshake(
         pool.info(attrs.evolve(launch, era="handshake"))
 
 
-# What a server asks in mid-call.
+# Questions of a server during a call.
 
 
 def test_a_form_in_a_result_is_declined_and_the_call_goes_on(pool: Pool, warnings_seen: list[str]) -> None:
@@ -210,7 +210,7 @@ def test_a_form_in_a_result_is_declined_and_the_call_goes_on(pool: Pool, warning
         assert answers["q"]["action"] == "decline"
         assert state == "opaque {"
     assert warnings_seen == [
-        "server odd asks for input: 'Which colour?'; declined, as nobody is there to answer"
+        "server odd asks for input: 'Which colour?'; declined, because nobody can answer"
     ]
 
 
@@ -254,7 +254,7 @@ def test_sampling_by_a_request_is_refused_and_the_call_goes_on(scripted: Scripte
 
 
 def test_sampling_in_a_result_cannot_be_declined_and_fails_the_call(pool: Pool) -> None:
-    with pytest.raises(CallFailed, match="asks for the use of a language model, which a run cannot give"):
+    with pytest.raises(CallFailed, match="asks for the use of a language model, which a run cannot provide"):
         act(pool, modern(ASKS_IN_ITS_RESULT), SAMPLING)
 
 

@@ -109,7 +109,7 @@ def test_what_is_left_out_stands_in_a_private_file_without_secrets(tmp_path):
 
 def test_what_is_shown_whole_is_kept_nowhere(tmp_path):
     error = failing(tmp_path, "no room\n")
-    assert error.message.endswith("Its last words on stderr:\n  no room")
+    assert error.message.endswith("Its stderr:\n  no room")
     assert list(tmp_path.iterdir()) == []
 
 

@@ -179,7 +179,7 @@ def test_an_answer_of_the_wrong_shape_is_said_to_be_none_at_once(
     pool: Pool, scripted: Scripted, fault: str
 ) -> None:
     script = f"raw(json.dumps({{'jsonrpc': '2.0', 'id': request['id'], {fault}}}) + '\\n')"
-    with pytest.raises(CallFailed, match="answered with JSON that is no JSON-RPC message") as caught:
+    with pytest.raises(CallFailed, match="answered with JSON that is not a JSON-RPC message") as caught:
         act(pool, scripted(script))
     assert caught.value.ran == "unknown"
     assert caught.value.suggestions
@@ -189,7 +189,7 @@ def test_an_answer_of_the_wrong_shape_reads_the_same_over_http(pool: Pool, serve
     async def shapeless(request: Request, reply: Reply) -> None:
         await reply.status(200, answer(request, "null"), content_type="application/json")
 
-    words = "answered with JSON that is no JSON-RPC message"
+    words = "answered with JSON that is not a JSON-RPC message"
     server = serve(on_call(shapeless))
     with pytest.raises(CallFailed, match=words):
         act(pool, web(server))
@@ -292,8 +292,8 @@ def test_an_http_answer_nested_too_deeply_is_said_to_be(pool: Pool, serve: Serve
     ("code", "headers", "words"),
     [
         (204, {}, "answered with nothing"),
-        (307, {}, "redirects without saying where to"),
-        (302, {"location": "javascript:alert(1)"}, "redirects to what is no address"),
+        (307, {}, "redirects without a location"),
+        (302, {"location": "javascript:alert(1)"}, "redirects to an invalid address"),
         (302, {"location": "http://other/" + "a" * 60_000}, "redirects to another host"),
         (403, {"www_authenticate": f'Bearer scope="\x1b[31m{"a" * 60_000}"'}, "access denied"),
         (429, {"retry_after": "9" * 60_000}, "too many requests"),

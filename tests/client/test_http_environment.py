@@ -101,7 +101,7 @@ def test_a_proxy_that_refuses_is_named_as_the_cause(pool, run, monkeypatch):
 
     proxy = run(FaultServer(refuse))
     monkeypatch.setenv("HTTPS_PROXY", f"http://127.0.0.1:{proxy.port}")
-    with pytest.raises(ConnectionFailed, match=r"the proxy on the way to .* refused") as caught:
+    with pytest.raises(ConnectionFailed, match=r"the proxy for .* refused") as caught:
         called(pool, "https://mcp.example.invalid/mcp")
     assert "NO_PROXY" in caught.value.suggestions[0]
 

@@ -62,7 +62,7 @@ def test_a_server_that_is_being_installed_has_more_time_and_the_user_is_told(
     assert pool.info(npx(4)).name == "pflow-demo"
     (said,) = warnings_seen
     assert said == (
-        "server slow does not run yet: npx may still be installing it, and has 300 s "
+        "server slow is not running yet: npx may still be installing it, for at most 300 s "
         "(startup_timeout sets another limit)"
     )
 

@@ -29,7 +29,7 @@ def test_tools_that_share_a_name_are_left_out_and_named() -> None:
         {"tools": [{"name": "a"}, {"name": "b"}]}, {"tools": [{"name": "b"}, {"name": "b", "title": "B"}]}
     ).tools()
     assert [tool.name for tool in tools] == ["a"]
-    assert skipped == [("b", "3 tools have this name; none is used")]
+    assert skipped == [("b", "3 tools have this name; all are skipped")]
 
 
 def test_ten_thousand_tools_take_no_longer_than_ten_thousand_tools() -> None:

@@ -21,7 +21,7 @@ from pflow_mcp_plugin.client.background_loop import background_loop
 from pflow_mcp_plugin.client.process.reaper import shared_reaper
 from pflow_mcp_plugin.client.process.reaper_process import marked_processes
 from pflow_mcp_plugin.client.process.spawning import ServerProcess, spawn
-from pflow_mcp_plugin.client.transport.selection import over_lines
+from pflow_mcp_plugin.client.transport.transport_selection import over_lines
 from pflow_mcp_plugin.errors import CallFailed, ConnectionFailed
 from pflow_mcp_plugin.exchange import CallResult, Launch, ToolCall
 from pflow_mcp_plugin.types import Server
@@ -266,7 +266,7 @@ def test_a_listener_that_raises_breaks_no_connection(
     with Pool(refuse) as pool:
         act(pool, scripted(stray_before_the_answer))
     assert [record.exc_info for record in caplog.records] == [None]
-    assert "lines on stdout that are no messages" in caplog.text
+    assert "lines on stdout that are not messages" in caplog.text
 
 
 def test_the_loop_imports_nothing_once_it_serves_a_started_server(demo: Launch) -> None:

@@ -101,7 +101,7 @@ def test_a_message_over_the_cap_is_cut_off(running: subprocess.Popen[str], path:
 
 
 def test_a_missing_socket_is_named(path: Path, pool: Pool) -> None:
-    with pytest.raises(ConnectionFailed, match=f"^Server s: there is no socket at {path}") as caught:
+    with pytest.raises(ConnectionFailed, match=f"^Server s: socket not found: {path}") as caught:
         act(pool, reached(path), "process")
     assert caught.value.where.phase == "connect"
     assert caught.value.ran == "not ran"
@@ -111,7 +111,7 @@ def test_a_missing_socket_is_named(path: Path, pool: Pool) -> None:
 def test_a_socket_that_nobody_listens_on_is_told_apart(path: Path, pool: Pool) -> None:
     with socket.socket(socket.AF_UNIX) as left_over:
         left_over.bind(str(path))
-    with pytest.raises(ConnectionFailed, match=f"^Server s: nobody listens on the socket at {path}"):
+    with pytest.raises(ConnectionFailed, match=f"^Server s: nothing listens on the socket at {path}"):
         act(pool, reached(path), "process")
     assert path.exists()
 
@@ -191,7 +191,7 @@ def test_a_server_that_is_not_ours_is_said_to_be_reached_anew_not_started_again(
         act(pool, reached(path), "vanish")
     with pytest.raises(ConnectionFailed):
         act(pool, reached(path), "process")
-    assert warnings_seen == ["server s lost the connection; it is made anew, and its state is lost"]
+    assert warnings_seen == ["server s lost its connection and is being reconnected; its state is lost"]
 
 
 def test_a_started_server_that_ignores_a_closed_stdin_and_sigterm_is_ended(path: Path) -> None:
@@ -207,7 +207,7 @@ sys.argv[:] = ['s', {str(path)!r}]; runpy.run_path({str(SERVER)!r}, run_name='__
 @pytest.mark.skipif(sys.platform == "win32", reason="there they work")
 def test_a_named_pipe_is_refused_where_there_are_none(pool: Pool) -> None:
     launch = Launch(server=Server(name="p", transport="pipe", path=r"\\.\pipe\mcp", command="never-started"))
-    with pytest.raises(McpError, match=r"^Server p is of type pipe: named pipes are for Windows"):
+    with pytest.raises(McpError, match=r"^Server p is of type pipe, but named pipes exist on Windows only"):
         pool.list_tools(launch)
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pflow_mcp_plugin.client.transport.surrogates import mended
+from pflow_mcp_plugin.client.transport.surrogates import replace_lone_surrogates
 
 TEXTS = st.text(st.one_of(st.characters(categories=["Cs"]), st.sampled_from('\\"ud8Dcé\n😀a')))
 
@@ -16,7 +16,7 @@ TEXTS = st.text(st.one_of(st.characters(categories=["Cs"]), st.sampled_from('\\"
 @given(TEXTS)
 def test_halves_are_replaced_and_all_else_is_left(text: str) -> None:
     whole = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    assert json.loads(mended(json.dumps(text).encode())) == whole
+    assert json.loads(replace_lone_surrogates(json.dumps(text).encode())) == whole
 
 
 @pytest.mark.parametrize(
@@ -32,4 +32,4 @@ def test_halves_are_replaced_and_all_else_is_left(text: str) -> None:
     ],
 )
 def test_an_escaped_backslash_begins_no_half(sent: bytes, read: str) -> None:
-    assert json.loads(mended(b'"' + sent + b'"')) == read
+    assert json.loads(replace_lone_surrogates(b'"' + sent + b'"')) == read

@@ -35,7 +35,7 @@ def test_an_unset_variable_in_env_becomes_empty_and_is_listed():
 def test_a_variable_of_env_that_is_set_to_nothing_is_listed_too():
     launch = expand(stdio(env={"A": "${BLANK}", "B": "${BLANK:-}"}), {"BLANK": ""}.get)
     assert (launch.unset, launch.empty) == ((), ("BLANK",))
-    assert launch.blanks.notes == ("Set to nothing and passed so: BLANK",)
+    assert launch.blanks.notes == ("Set to the empty string: BLANK",)
     assert launch.blanks.steps == ("if it needs BLANK: pflow settings set BLANK -",)
     assert expand(stdio(env={"B": "${BLANK:-}"}), {"BLANK": ""}.get).blanks.notes == ()
 

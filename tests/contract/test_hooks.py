@@ -9,7 +9,7 @@ from types import FunctionType
 
 import pytest
 
-from pflow_mcp_plugin import hookspecs as ours
+from pflow_mcp_plugin import call_hookspecs as ours
 from pflow_mcp_plugin.contract import hookspecs as hosts
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -228,7 +228,7 @@ if __name__ == "__main__":
 
 
 FAILED = "CallFailed ran recall "
-FORKED = "CallFailed not ran  This process was forked off one that holds connections"
+FORKED = "CallFailed not ran  This process was forked from one that holds connections"
 
 
 @pytest.mark.parametrize(("method", "in_session"), [("spawn", FAILED), ("fork", FORKED)])

@@ -83,7 +83,7 @@ def test_criterion_08_a_process_past_its_deadline_is_ended_with_sigterm(pflow, s
     scripted("one", env={"ANSWER": "hang", "LOG": str(log)}, call_timeout=0.5)
     ran = pflow("run", workflow(("a", "mcp-odd-one", {})))
     assert ran.exit_code == 1
-    assert "gave no answer within 0.5 s (call_timeout)" in ran.stderr
+    assert "did not answer within 0.5 s (call_timeout)" in ran.stderr
     assert log.read_text().splitlines()[-2:] == ["call", "SIGTERM"]
 
 

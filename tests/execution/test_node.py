@@ -75,7 +75,7 @@ def test_a_failure_that_the_tool_reports_is_an_action_too(bench):
 
 
 @pytest.mark.parametrize(
-    ("variable", "note"), [("GONE", "Not set and passed as empty"), ("BLANK", "Set to nothing and passed so")]
+    ("variable", "note"), [("GONE", "Not set and passed as empty"), ("BLANK", "Set to the empty string")]
 )
 def test_a_token_without_a_value_is_named_when_its_tool_fails(bench, variable, note):
     bench.add(env={"API_TOKEN": f"${{{variable}}}"})

@@ -341,7 +341,7 @@ class LosesItsTool(Plain):
 
 
 class Asks(Plain):
-    """Asks back in mid-call, and answers with what it got."""
+    """Asks a question during a call, and returns the answer."""
 
     asked: Message
 

@@ -1,7 +1,7 @@
 """Every store of pflow as something that takes changes, and a program that makes many of them.
 
 `python store_kinds.py STORE write NAME COUNT` makes changes one after the other.
-`python store_kinds.py STORE kill TIMES` has writers killed in mid-write, one after the other; it
+`python store_kinds.py STORE kill TIMES` has writers killed during a write, one after the other; it
 prints the changes that they had acknowledged.
 """
 

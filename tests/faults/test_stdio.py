@@ -90,7 +90,7 @@ def test_row_03_a_server_that_exits_at_once_is_told_with_code_and_last_words(ben
 def test_row_04_log_lines_on_stdout_cost_one_warning_without_their_content(bench):
     assert bench.act(bench.launch("LogsOnStdout")).content[0]["text"] == "done"
     (warning,) = bench.warnings
-    assert warning.startswith("server odd writes lines on stdout that are no messages")
+    assert warning.startswith("server odd writes lines on stdout that are not messages")
     assert "secret-7" not in warning
 
 
@@ -104,7 +104,7 @@ def test_row_04_a_line_that_begins_like_json_and_is_none_is_told(bench, fails, s
 
 def test_row_05_a_message_that_breaks_off_is_no_success(bench, fails):
     launch = bench.launch("BreaksOff")
-    begins = "MCP server process terminated unexpectedly: odd exited 0 in mid-message"
+    begins = "MCP server process terminated unexpectedly: odd exited 0 in the middle of a message"
     error = fails(lambda: bench.act(launch), CallFailed, begins, phase="call", ran="unknown")
     assert error.facts["exit_code"] == 0
 
@@ -121,7 +121,7 @@ def test_row_07_an_endless_line_is_cut_off_at_the_cap(bench, fails):
     error = fails(lambda: bench.act(launch), CallFailed, begins, phase="call", ran="unknown")
     assert error.facts["limit_bytes"] == 4 * MIB
     assert 4 * MIB < error.facts["size_bytes"] < 6 * MIB
-    assert f"({error.facts['size_bytes']:,} bytes had come)" in error.message
+    assert f"({error.facts['size_bytes']:,} bytes received so far)" in error.message
     assert "max_line_mb" in error.suggestions[0]
 
 
@@ -205,7 +205,7 @@ def test_row_08_a_silent_server_ends_at_the_start_deadline_which_names_the_phase
 
 def test_row_09_a_deadline_counts_the_replies_to_nobody(bench, fails):
     launch = bench.launch("AnswersAnotherId", call_timeout=0.5)
-    begins = "Tool act on server odd gave no answer within 0.5 s (call_timeout); 1 replies came that nobody"
+    begins = "Tool act on server odd did not answer within 0.5 s (call_timeout); 1 replies matched no"
     error = fails(lambda: bench.act(launch), DeadlineExceeded, begins, phase="call", ran="unknown")
     assert (error.action, error.facts["seconds"]) == ("timeout", 0.5)
 
@@ -213,7 +213,7 @@ def test_row_09_a_deadline_counts_the_replies_to_nobody(bench, fails):
 def test_row_10_a_reply_that_comes_three_times_is_one_result(bench, fails):
     launch = bench.launch("AnswersThreeTimes", call_timeout=0.5)
     assert [bench.act(launch, value=n).content[0]["text"] for n in range(3)] == ["0", "1", "2"]
-    begins = "Tool act on server odd gave no answer within 0.5 s (call_timeout); 6 replies came that nobody"
+    begins = "Tool act on server odd did not answer within 0.5 s (call_timeout); 6 replies matched no"
     error = fails(
         lambda: bench.act(launch, value="hang"), DeadlineExceeded, begins, phase="call", ran="unknown"
     )
@@ -222,7 +222,7 @@ def test_row_10_a_reply_that_comes_three_times_is_one_result(bench, fails):
 
 def test_row_11_another_protocol_version_names_both_sides(bench, fails):
     launch = bench.launch("SpeaksAnOldVersion")
-    begins = "MCP protocol version not supported: server odd offers 1999-01-01, pflow wants 2025-11-25"
+    begins = "MCP protocol version not supported: server odd offers 1999-01-01, pflow requires 2025-11-25"
     fails(lambda: bench.pool.info(launch), ConnectionFailed, begins, phase="handshake")
 
 
@@ -280,7 +280,7 @@ def test_row_16_a_flood_on_stderr_is_drained_and_its_end_is_kept(bench, fails, w
 
 def test_row_17_a_crash_in_mid_call_is_told_with_signal_last_words_and_unknown_outcome(bench, fails):
     launch = bench.launch("Crashes")
-    begins = "MCP server process terminated unexpectedly: odd was ended by SIGSEGV"
+    begins = "MCP server process terminated unexpectedly: odd was killed by SIGSEGV"
     error = fails(lambda: bench.act(launch), CallFailed, begins, phase="call", ran="unknown")
     assert "\n  going down" in error.message
     assert error.facts["exit_code"] == -signal.SIGSEGV
@@ -290,7 +290,7 @@ def test_row_17_a_crash_in_mid_call_is_told_with_signal_last_words_and_unknown_o
 def test_row_18_a_hung_call_is_cancelled_and_its_server_stopped_and_others_go_on(bench, fails):
     other = bench.launch("Plain", name="other")
     launch = bench.launch("Hangs", call_timeout=0.5)
-    begins = "Tool act on server odd gave no answer within 0.5 s (call_timeout)"
+    begins = "Tool act on server odd did not answer within 0.5 s (call_timeout)"
     error = fails(lambda: bench.act(launch), DeadlineExceeded, begins, phase="call", ran="unknown")
     assert (error.action, error.facts["seconds"]) == ("timeout", 0.5)
     assert bench.act(other).content[0]["text"] == "done"
@@ -542,7 +542,7 @@ def test_row_32_a_server_that_died_while_idle_is_started_again(bench):
         assert bench.act(launch).content[0]["text"] == "done"
         wait_until(lambda: not marked_processes(f"{os.getpid()}-"))
     assert starts(bench) == 2
-    assert any("started again" in text for text in bench.warnings)
+    assert any("exited or hung and is being restarted" in text for text in bench.warnings)
 
 
 def test_row_32_a_call_that_could_not_be_written_is_sent_to_a_new_server(bench):

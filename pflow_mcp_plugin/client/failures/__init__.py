@@ -1,11 +1,11 @@
-"""What went wrong, translated into our error tree. The one place that does so.
+"""Failures translated into our error tree. No other room does so.
 
 A failure is explained from evidence: what the transport noticed, how the process ended, how the
-request failed; the SDK's own words come last, for they name the least.
+request failed. The SDK's own messages come last, because they are the least specific.
 
-- `explainer`: gathers the evidence on one connection when something fails
-- `evidence`: what is known then, and the error made of it
-- `translation`: which evidence is looked at first; deadlines
+- `explainer`: gathers the evidence of one connection when something fails
+- `evidence`: what is known about a failure, and the error built from it
+- `translation`: the order in which evidence is examined; deadlines
 - `exits`, `network`, `http_status`, `socket_errors`, `json_rpc`: one kind of cause each
 - `excerpt`: the part of stderr that is shown
 """

@@ -1,4 +1,4 @@
-"""What is known when something fails, and the error made of it."""
+"""What is known about a failure, and the error built from it."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from pflow_mcp_plugin.client.transport.messages import Observations
 
 _LONGEST_WORDS = 4000
-"""Characters of what a server says that go into a message."""
+"""Characters of a server's text that go into a message."""
 _SHOWN = 200
-"""Characters of what is no message at all."""
+"""Characters of invalid JSON that go into a message."""
 
 
 @attrs.frozen(kw_only=True)
@@ -35,14 +35,14 @@ class Evidence:
         tool: The raw tool name during a call.
         seconds: The deadline that passed, None if none did.
         deadline: Which deadline that was.
-        returncode: How the process ended, None if it runs or there is none.
-        stderr: The end of what the server wrote there.
-        keep: Keeps all of it in a file and returns which; None where there is none.
-        seen: What the stdio transport noticed.
-        exchange: What the request saw.
+        returncode: The exit code of the process, None if it runs or there is no process.
+        stderr: The end of the server's stderr.
+        keep: Saves a server's stderr in a file and returns its path, None if it cannot.
+        seen: What a transport of lines noticed.
+        exchange: What is known about the failed request.
         closed: Whether the connection is over.
         blanks: Variables of `env` that have no value.
-        redactor: Knows the secrets of the server.
+        redactor: Redacts the secrets of the server.
     """
 
     server: Server
@@ -60,7 +60,7 @@ class Evidence:
     redactor: Redactor = attrs.field(factory=Redactor)
 
     def words(self, text: str, limit: int = _LONGEST_WORDS) -> str:
-        """Return a server's words as they go into a message: first without secrets, then cut."""
+        """Return a server's text for a message: secrets are redacted before it is cut."""
         text = self.redactor.text(text)
         if len(text) <= limit:
             return text
@@ -73,7 +73,7 @@ class Evidence:
 
     @property
     def calling(self) -> bool:
-        """Whether a call was under way."""
+        """Whether a call was running."""
         return self.phase == "call"
 
     @property
@@ -91,12 +91,21 @@ def failure(
     next_step: str = "",
     **facts: Any,
 ) -> McpError:
-    """Return the error; what was never sent did not run, whatever the caller thinks."""
+    """Return the error for a failure, with notes on empty variables and stderr.
+
+    Args:
+        message: What happened.
+        evidence: What is known.
+        ran: Whether the call ran. A call that was certainly not sent is `not ran` in any case.
+        retryable: Whether the call may be sent again.
+        next_step: What the user should do.
+        facts: See `McpError`.
+    """
     kind = CallFailed if evidence.calling else ConnectionFailed
     if not evidence.reached:
         ran = "not ran"
     elif evidence.exchange.answered and ran == "not ran":
-        ran, retryable = "unknown", False  # an earlier round of the call was answered
+        ran, retryable = "unknown", False  # the server answered an earlier round of the call
     said, file = _stderr_note(evidence)
     facts = {"stderr": evidence.stderr, "stderr_file": file, "exit_code": evidence.returncode, **facts}
     notes = [message, *evidence.blanks.notes, *said]
@@ -108,7 +117,13 @@ def failure(
 
 
 def invalid_json(beginning: str, evidence: Evidence, fault: str = "") -> McpError:
-    """Return the error for a message that is no JSON, whatever way it came."""
+    """Return the error for a message that is not valid JSON, over any transport.
+
+    Args:
+        beginning: The beginning of the message.
+        evidence: What is known.
+        fault: The parser's reason.
+    """
     shown = evidence.redactor.text(beginning)[:_SHOWN]
     step = "report it to the server's author"
     why = f" ({fault})" if fault else ""
@@ -120,16 +135,16 @@ def invalid_json(beginning: str, evidence: Evidence, fault: str = "") -> McpErro
 
 
 def not_message(evidence: Evidence) -> McpError:
-    """Return the error for an answer that is JSON, but no JSON-RPC message."""
+    """Return the error for an answer that is JSON, but not a JSON-RPC message."""
     return failure(
-        f"Server {evidence.server.name} answered with JSON that is no JSON-RPC message",
+        f"Server {evidence.server.name} answered with JSON that is not a JSON-RPC message",
         evidence,
         next_step="report it to the server's author",
     )
 
 
 def _stderr_note(evidence: Evidence) -> tuple[list[str], str]:
-    """Return the lines about stderr, and the file with all of it where they show only a part."""
+    """Return the lines about stderr, and the file with all of it if they show only a part."""
     redacted = evidence.redactor.text(evidence.stderr)
     text = evidence.redactor.text(plain(redacted)).strip()  # terminal codes may have split a secret
     shown = excerpt(text)
@@ -137,5 +152,5 @@ def _stderr_note(evidence: Evidence) -> tuple[list[str], str]:
         return [], ""
     path = None if shown.is_whole else evidence.keep(evidence.server.name, f"{text}\n")
     file = "" if path is None else str(path)
-    heading = f"Its last words on stderr (in full: {file}):" if file else "Its last words on stderr:"
+    heading = f"Its stderr (in full: {file}):" if file else "Its stderr:"
     return [heading, *(f"  {line}" for line in shown.lines)], file

@@ -1,4 +1,4 @@
-"""The part of what a server wrote to stderr that goes into a message: whole lines that tell most."""
+"""The part of a server's stderr that goes into a message: the most informative lines."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ _POSSIBLE_CAUSE = re.compile(
 
 
 def plain(text: str) -> str:
-    """Return the text without what would move a terminal's cursor or colour it."""
+    """Return the text without terminal control codes."""
     return _TERMINAL.sub("", text)
 
 
 @attrs.frozen
 class Excerpt:
-    """Lines of a text in their order.
+    """Selected lines in their order.
 
     Attributes:
-        lines: As they are shown, with a line wherever some are left out.
+        lines: The lines to show, with a note wherever some are left out.
         is_whole: Whether nothing is left out and no line is shortened.
     """
 
@@ -45,7 +45,7 @@ class Excerpt:
 
 
 def excerpt(text: str) -> Excerpt:
-    """Return the head and the tail of a text, and the lines between them that may name a cause."""
+    """Return the first and last lines, and those between them that may name a cause."""
     lines = [line.rstrip() for line in text.splitlines() if line.strip()]
     if len(lines) <= _MOST_LINES:
         chosen = list(range(len(lines)))
@@ -58,7 +58,7 @@ def excerpt(text: str) -> Excerpt:
 
 
 def _telling(lines: Sequence[str], among: Sequence[int], most: int) -> list[int]:
-    """Return which of the lines are most likely to name a cause, in their order."""
+    """Return the indices of the lines that are most likely to name a cause, in order."""
     candidates = [index for index in among if not _OPTION.match(lines[index])]
     named = [
         index
@@ -71,7 +71,7 @@ def _telling(lines: Sequence[str], among: Sequence[int], most: int) -> list[int]
 
 
 def _first_and_last(indices: Sequence[int], most: int) -> list[int]:
-    """Return the first one and the last ones: what went wrong first, and what ended it."""
+    """Return the first index and the last ones: the first failure, and the final ones."""
     if most <= 0:
         return []
     return [*indices] if len(indices) <= most else [indices[0], *indices[len(indices) - most + 1 :]]
@@ -87,7 +87,7 @@ def _shown(lines: Sequence[str], chosen: Iterable[int]) -> Iterator[str]:
 
 
 def _shortened(line: str) -> str:
-    """Return a line, a long one without its end, cut between words where it has any."""
+    """Return a line; a long one is cut, between words if possible."""
     if len(line) <= _LONGEST_LINE:
         return line
     head = line[:_LONGEST_LINE]

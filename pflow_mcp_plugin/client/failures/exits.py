@@ -21,7 +21,8 @@ def from_seen(evidence: Evidence) -> McpError | None:
     if seen.too_long is not None:
         cap = evidence.server.max_line_mb
         return failure(
-            f"Server {name} sent a message of more than {cap:g} MiB ({seen.too_long:,} bytes had come)",
+            f"Server {name} sent a message of more than {cap:g} MiB "
+            f"({seen.too_long:,} bytes received so far)",
             evidence,
             next_step=f"ask for less, or raise max_line_mb of server {name}",
             limit_bytes=int(cap * _MIB),
@@ -31,10 +32,10 @@ def from_seen(evidence: Evidence) -> McpError | None:
 
 
 def stopped_reading(evidence: Evidence) -> McpError:
-    """Explain a message that a server did not take in time."""
+    """Explain a message that a server did not read in time."""
     name = evidence.server.name
     message = f"Server {name} stopped reading: a message could not be written within its deadline"
-    step = f"check that server {name} is not stuck; its call_timeout is how long it may refuse to read"
+    step = f"check whether server {name} hangs; call_timeout is how long it may refuse to read"
     if evidence.reached or not evidence.calling:
         return failure(message, evidence, next_step=step)
     return DeadlineExceeded(message, where=evidence.where, next_step=step, stderr=evidence.stderr)
@@ -51,20 +52,20 @@ def from_exit(evidence: Evidence) -> McpError | None:
             evidence,
             next_step=f"run its command by itself to see why: {command_line(evidence.server)}",
         )
-    middle = " in mid-message" if evidence.seen is not None and evidence.seen.unfinished else ""
+    middle = " in the middle of a message" if evidence.seen is not None and evidence.seen.unfinished else ""
     return failure(
         f"MCP server process terminated unexpectedly: {name} {how}{middle}",
         evidence,
         retryable=evidence.exchange.unsent,
-        next_step="look at its last words; check what it had done before you run this again",
+        next_step="look at its stderr; check what it had done before you run this again",
     )
 
 
 def ended(returncode: int) -> str:
-    """Say how a process ended, e.g. `exited 3` or `was ended by SIGKILL`."""
+    """Return how a process ended, e.g. `exited 3` or `was killed by SIGKILL`."""
     if returncode >= 0:
         return f"exited {returncode}"
     try:
-        return f"was ended by {signal.Signals(-returncode).name}"
+        return f"was killed by {signal.Signals(-returncode).name}"
     except ValueError:
-        return f"was ended by signal {-returncode}"
+        return f"was killed by signal {-returncode}"

@@ -1,4 +1,4 @@
-"""What there is to know about a failure on one connection, gathered when it happens."""
+"""Gathers what is known about a failure of one connection when it happens."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ _LAST_WORDS_SECONDS = 0.5
 
 
 class Explainer:
-    """Turns what went wrong on a connection into an error of ours, without its secrets.
+    """Turns failures of a connection into our errors, with secrets redacted.
 
     Args:
         launch: The server.
         process: Its process, if it was started for this connection.
-        files: Keep what it wrote to stderr.
+        files: Save its stderr.
 
     Attributes:
-        lines: The transport, once there is one that has lines.
-        remote: The transport, once there is one over HTTP.
+        lines: The transport if it speaks in lines, once it exists.
+        remote: The transport if it uses HTTP, once it exists.
     """
 
     def __init__(self, launch: Launch, process: ServerProcess | None, files: StderrFiles) -> None:
@@ -59,14 +59,14 @@ class Explainer:
         closed: bool = False,
         answered: bool = False,
     ) -> McpError:
-        """Return the error to tell.
+        """Return the error to raise.
 
         Args:
-            error: What was raised.
+            error: The original exception.
             phase: What was being done.
             tool: The tool that was called.
-            passed: The deadline that was missed, None if it was something else.
-            closed: Whether the other side is gone.
+            passed: The deadline that passed, None if the failure has another cause.
+            closed: Whether the connection is over.
             answered: Whether the server had answered an earlier round of the call.
         """
         evidence = Evidence(
@@ -87,9 +87,9 @@ class Explainer:
         return explain(error, evidence)
 
     def _exchange(self, error: BaseException, *, late: bool, answered: bool) -> Exchange:
-        """Return what an error, and what caused it, tell of the request that it ended."""
+        """Return what an error and its causes say about the request that it ended."""
         leaf = next(leaves(error))
-        # A request that was late tells nothing itself; that the server answered at all is worth knowing.
+        # A deadline carries no details of the request; the status shows that the server had answered at all.
         status = self.remote.status if late and self.remote is not None else None
         return attrs.evolve(
             leaf.exchange if isinstance(leaf, RequestFailed) else Exchange(status=status),
@@ -99,11 +99,11 @@ class Explainer:
         )
 
     def cause(self, error: BaseException) -> str:
-        """Return what broke the connection, in words."""
+        """Return what broke the connection, as text."""
         return self._redactor.text(in_words(next(leaves(error))))
 
     async def _ended(self) -> int | None:
-        """Return how the process ended, given a moment to do so once its stdout is closed."""
+        """Return the exit code; a process that closed its stdout is given a moment to exit."""
         if self.lines is None or self._process is None:
             return None
         if self.lines.finished:

@@ -1,4 +1,4 @@
-"""Answers of an HTTP server that are no answers of an MCP server."""
+"""HTTP answers that are not MCP answers: error statuses, redirects, other content types."""
 
 from __future__ import annotations
 
@@ -83,13 +83,13 @@ def _when(after: str) -> str:
 def _how_to_log_in(evidence: Evidence) -> str:
     name, auth = evidence.server.name, evidence.server.auth
     if auth.get("token_env"):
-        return f"its token was refused; put a valid one into the variable {auth['token_env']}"
+        return f"its token was refused; set the variable {auth['token_env']} to a valid one"
     if auth or any(header.lower() == "authorization" for header in evidence.server.headers):
         place = "auth" if auth else "headers"
-        return f"what {place} of server {name} holds was refused; put a valid token behind it"
+        return f"the credentials in {place} of server {name} were refused; replace them with valid ones"
     variable = f"{name.replace('-', '_').upper()}_TOKEN"
     return (
-        f'get a token from whoever runs it, and set auth = {{ type = "bearer", token = "${{{variable}}}" }} '
+        f'get a token from its operator, and set auth = {{ type = "bearer", token = "${{{variable}}}" }} '
         f"for server {name}"
     )
 
@@ -98,7 +98,7 @@ def _forbidden(evidence: Evidence) -> tuple[str, str]:
     challenge, name = _challenge(evidence), evidence.server.name
     scope = challenge.get("scope", "")[:_SNIPPET]
     if challenge.get("error") != "insufficient_scope" and not scope:
-        step = f"check what the token behind auth or headers of server {name} may do"
+        step = f"check the permissions of the token in auth or headers of server {name}"
         return f"access denied at {evidence.server.url} (HTTP 403)", step
     needed = f"it needs the scope {scope}" if scope else "its scope is not sufficient"
     step = f"get a token with the scope {scope}" if scope else "get a token with a wider scope"
@@ -106,16 +106,16 @@ def _forbidden(evidence: Evidence) -> tuple[str, str]:
 
 
 def _challenge(evidence: Evidence) -> dict[str, str]:
-    """Return what the server says in `WWW-Authenticate`."""
+    """Return the parameters of the server's `WWW-Authenticate` header."""
     text = evidence.exchange.headers.get("www-authenticate", "")
     return {match[1].lower(): match[2] or match[3] or "" for match in _CHALLENGE.finditer(text)}
 
 
 def _session_lost(evidence: Evidence) -> McpError:
     return failure(
-        f"Server {evidence.server.name} has forgotten this session (HTTP 404)",
+        f"Server {evidence.server.name} no longer knows this session (HTTP 404)",
         evidence,
-        next_step="check what it had done before you run this again; what it kept for the session is lost",
+        next_step="check what it had done before you run this again; the state of the session is lost",
         status=evidence.exchange.status,
         session_lost=True,
     )
@@ -128,9 +128,9 @@ def _redirected(evidence: Evidence) -> McpError:
         target = urljoin(url, location).partition("?")[0]
         where = _kind_of_place(url, target)
     except ValueError:
-        return _astray(f"to what is no address: {location[:_SNIPPET]}", evidence)
+        return _astray(f"to an invalid address: {location[:_SNIPPET]}", evidence)
     if target == url:
-        return _astray("to itself" if location else "without saying where to", evidence)
+        return _astray("to itself" if location else "without a location", evidence)
     target = target[:_LONGEST_ADDRESS]
     return failure(
         f"Server {evidence.server.name}: {url} redirects to {where}, {target}; refused",
@@ -153,10 +153,10 @@ def _astray(how: str, evidence: Evidence) -> McpError:
 
 
 def _kind_of_place(url: str, target: str) -> str:
-    """Say what a redirect leads to.
+    """Return in words where a redirect leads.
 
     Raises:
-        ValueError: `target` is no address.
+        ValueError: `target` is not a valid address.
     """
     before, after = urlsplit(url), urlsplit(target)
     if after.scheme not in ("http", "https"):
@@ -178,9 +178,9 @@ def _wrong_kind(evidence: Evidence) -> McpError:
     if kind == "text/html":
         return failure(
             f"Server {evidence.server.name}: {url} answered with a web page (text/html), "
-            "likely one to log in, not with MCP",
+            "likely a login page, not with MCP",
             evidence,
-            next_step=f"open {url} in a browser; then correct its url, or give it a token in auth",
+            next_step=f"open {url} in a browser; then correct its url, or set a token in auth",
             **facts,
         )
     what = kind[:_SNIPPET] or f"nothing (HTTP {evidence.exchange.status})"

@@ -1,4 +1,4 @@
-"""What the SDK and the server say themselves: JSON-RPC errors and breaches of the protocol."""
+"""JSON-RPC errors of servers, exceptions of the SDK, and violations of the protocol."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pflow_mcp_plugin.client.negotiation import VersionConflict
 
 _SHOWN = 200
-"""Characters of a fault in the protocol."""
+"""Characters of a protocol violation that go into a message."""
 
 # JSON-RPC and MCP error codes.
 _CONNECTION_CLOSED = -32000
@@ -25,16 +25,16 @@ _METHOD_NOT_FOUND = -32601
 _INVALID_PARAMS = -32602
 _PARSE_ERROR = -32700
 _CLOSED = "Connection closed"
-"""What the SDK says to those that wait, when it notices before the transport does."""
+"""The SDK's message to waiting requests if it notices the end before the transport does."""
 _UNPARSED = "Failed to parse "
-"""How `messages` begins when it could not read an answer, rather than the server a request."""
-_NO_WORDS = "it gives no reason"
+"""How the error of `messages` for an unreadable answer begins; a server's own error reads differently."""
+_NO_WORDS = "no reason given"
 _VERSION_REFUSED = -32022
 _MOST_VERSIONS = 20
 _NEVER_BEGUN = {_METHOD_NOT_FOUND, _INVALID_PARAMS, -32020, -32021, _VERSION_REFUSED}
-"""With the last three a server refuses headers, capabilities and the version of a request."""
+"""Codes of a request that did not run; the last three refuse its headers, capabilities and version."""
 _UNKNOWN_TOOL = {_METHOD_NOT_FOUND, _INVALID_PARAMS}
-"""With any other, a tool may have run, and speaks of what it did not find itself."""
+"""With any other code, a tool may have run and report something that it did not find itself."""
 
 
 def from_error(error: BaseException, evidence: Evidence) -> McpError:
@@ -54,9 +54,9 @@ def from_error(error: BaseException, evidence: Evidence) -> McpError:
         return _version_refused(leaf, evidence)
     if isinstance(leaf, InputRequired):
         return failure(
-            f"Tool {evidence.tool} on server {name} asks for {leaf.wanted}, which a run cannot give",
+            f"Tool {evidence.tool} on server {name} asks for {leaf.wanted}, which a run cannot provide",
             evidence,
-            next_step="pass what it asks for as an argument, if the tool takes it",
+            next_step="pass it as an argument, if the tool accepts that",
         )
     if isinstance(leaf, Undelivered):
         return failure(
@@ -69,7 +69,7 @@ def from_error(error: BaseException, evidence: Evidence) -> McpError:
     if isinstance(leaf, MCPError):
         return _from_rpc(leaf, evidence)
     return failure(
-        f"Something went wrong with server {name} that pflow does not know: {in_words(leaf)}",
+        f"Unexpected error with server {name}: {in_words(leaf)}",
         evidence,
         next_step=f"look at the log of server {name}; report this to the authors of pflow-mcp",
     )
@@ -78,10 +78,10 @@ def from_error(error: BaseException, evidence: Evidence) -> McpError:
 def _version_refused(conflict: VersionConflict, evidence: Evidence) -> McpError:
     name, server = evidence.server.name, evidence.server
     offered = evidence.words(", ".join(conflict.offered), _SHOWN)
-    offers = f"offers {offered}" if offered else "does not say which it speaks"
+    offers = f"offers {offered}" if offered else "does not say which it supports"
     wanted = evidence.words(conflict.wanted, _SHOWN)
     return failure(
-        f"MCP protocol version not supported: server {name} {offers}, pflow wants {wanted}",
+        f"MCP protocol version not supported: server {name} {offers}, pflow requires {wanted}",
         evidence,
         ran="not ran",
         next_step=_other_version(conflict.offered, server.protocol, name),
@@ -91,15 +91,15 @@ def _version_refused(conflict: VersionConflict, evidence: Evidence) -> McpError:
 
 
 def _other_version(offered: list[str], protocol: str, name: str) -> str:
-    """Return what to do about a version that the server does not speak."""
+    """Return the next step for a version that the server does not support."""
     from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
 
     if protocol != "auto":
-        return f'set protocol = "auto" for server {name}, or bring the server up to date'
+        return f'set protocol = "auto" for server {name}, or upgrade the server'
     common = [each for each in (*MODERN_PROTOCOL_VERSIONS, *HANDSHAKE_PROTOCOL_VERSIONS) if each in offered]
     if common:
         return f'set protocol = "{max(common)}" for server {name}'
-    return f"bring the server up to date, or set protocol of server {name}"
+    return f"upgrade the server, or set protocol of server {name}"
 
 
 def _not_protocol(error: Any, evidence: Evidence) -> McpError:
@@ -107,7 +107,7 @@ def _not_protocol(error: Any, evidence: Evidence) -> McpError:
     place = ".".join(str(part) for part in first["loc"])
     fault = evidence.words(f"{place}: {first['msg']}", _SHOWN)
     return failure(
-        f"Server {evidence.server.name} gave what is no result of the protocol: {fault}",
+        f"Server {evidence.server.name} returned an invalid result: {fault}",
         evidence,
         ran="ran",
         next_step="report it to the server's author",
@@ -132,9 +132,9 @@ def _from_rpc(error: Any, evidence: Evidence) -> McpError:
         f"{known}: {place}: {text}" if known else f"Server {name} answered with error {code}: {text}",
         evidence,
         ran="not ran" if code in _NEVER_BEGUN else "unknown",
-        next_step=f"check the arguments: {evidence.where.info_command} shows what the tool takes"
+        next_step=f"check the arguments: {evidence.where.info_command} shows its parameters"
         if code == _INVALID_PARAMS and evidence.tool
-        else f"see what this code means to server {name}, and its own log",
+        else f"look up the code in the documentation of server {name}, and check its log",
         code=code,
         data=_bounded(error.data, evidence),
     )
@@ -143,14 +143,14 @@ def _from_rpc(error: Any, evidence: Evidence) -> McpError:
 
 
 def _bounded(data: Any, evidence: Evidence) -> Any:
-    """Return the data of an error as it is, or the beginning of its text if it is long."""
+    """Return the data of an error unchanged, or the beginning of its JSON if that is long."""
     text = json.dumps(data, ensure_ascii=False)
     shown = evidence.words(text)
     return data if shown == text else shown
 
 
 def says_tool_is_gone(text: str, tool: str) -> bool:
-    """Whether a server's words mean that it has no such tool: so they begin."""
+    """Whether a server's message, by its beginning, means that it has no such tool."""
     name = rf"\W{{0,3}}{re.escape(tool)}(?!\w)"
     said = rf"(unknown tool{name}|tool not found{name}|tool{name}\W{{0,3}}not found)"
     return re.match(rf"\W{{0,3}}(MCP error -\d+\W{{1,3}})?{said}", text, re.IGNORECASE) is not None

@@ -1,4 +1,4 @@
-"""Failures of the network: no way to the server, or an answer that broke off."""
+"""Failures of the network: an unreachable server, or an answer that was cut off."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ from pflow_mcp_plugin.client.request_failures import (
     CertificatesUnreadable,
     ForeignEndpoint,
     InvalidJson,
+    MessageTooLarge,
     NotMessage,
     RequestFailed,
-    TooLarge,
 )
 from pflow_mcp_plugin.errors import DeadlineExceeded, McpError
 
 _SHOWN = 200
-"""Characters of an address that a server gives."""
+"""Characters of a server's address that go into a message."""
 _CERTIFICATE_FAULTS = {
-    9: ("is not valid yet", "check this machine's clock, or have the server's certificate mended"),
+    9: ("is not valid yet", "check this machine's clock, or have the server's certificate fixed"),
     10: ("has expired", "have the server's certificate renewed"),
-    18: ("is self-signed", "put it into a file and name that in SSL_CERT_FILE, if you trust it"),
-    19: ("is signed by a CA that nobody knows", "name that CA's file in SSL_CERT_FILE, if you trust it"),
-    20: ("is signed by a CA that is not trusted here", "name that CA's file in SSL_CERT_FILE"),
+    18: ("is self-signed", "save it to a file and set SSL_CERT_FILE to that, if you trust it"),
+    19: ("is signed by an unknown CA", "set SSL_CERT_FILE to that CA's file, if you trust it"),
+    20: ("is signed by a CA that is not trusted here", "set SSL_CERT_FILE to that CA's file"),
     62: ("is for another host name", "use the name that the certificate is for in its url"),
     64: ("is not for this address", "use the name that the certificate is for in its url"),
 }
-"""By OpenSSL's code of what is wrong with a certificate: what it is, and what to do."""
+"""OpenSSL's code of a certificate fault: its description, and the next step."""
 
 
 def from_network(evidence: Evidence, error: BaseException) -> McpError | None:
-    """Explain an exchange that the network ended, or that we ended for what came."""
+    """Explain an exchange that the network ended, or that we ended because of its content."""
     exchange = evidence.exchange
     noted = exchange.error or (error if isinstance(error, CertificatesUnreadable) else None)
     ours = _from_ours(noted, evidence) if noted is not None else None
@@ -47,7 +47,7 @@ def from_network(evidence: Evidence, error: BaseException) -> McpError | None:
         return _cut(noted, evidence)
     if noted is None:
         return None
-    # What failed before, and was handled, is in the chain too: the probe, before the handshake.
+    # The chain also holds earlier failures that were handled, such as the probe's before the handshake.
     chain = list(takewhile(lambda cause: not isinstance(cause, RequestFailed), causes(noted)))
     return _unreachable(chain, evidence) or _from_tls(chain, evidence) or _broken_off(noted, evidence)
 
@@ -56,10 +56,10 @@ def _from_ours(error: BaseException, evidence: Evidence) -> McpError | None:
     name = evidence.server.name
     if isinstance(error, AnswerTooSlow):
         return _too_slow(evidence)
-    if isinstance(error, TooLarge):
+    if isinstance(error, MessageTooLarge):
         return failure(
             f"Server {name} sent {error.what} of more than {error.limit / (1 << 20):g} MiB "
-            f"({error.size:,} bytes had come)",
+            f"({error.size:,} bytes received so far)",
             evidence,
             next_step=f"ask for less, or raise max_line_mb of server {name}",
             limit_bytes=error.limit,
@@ -85,10 +85,10 @@ def _unreadable(error: InvalidJson | NotMessage, evidence: Evidence) -> McpError
 def _misled(error: ForeignEndpoint | BadEndpoint, evidence: Evidence) -> McpError:
     name, url, place = evidence.server.name, evidence.server.url, evidence.words(str(error), _SHOWN)
     if isinstance(error, BadEndpoint):
-        message = f"Server {name} at {url} names what is no address for its messages: {place}"
+        message = f"Server {name} at {url} names an invalid address for its messages: {place}"
         return failure(message, evidence, ran="not ran", next_step="report it to the server's author")
     return failure(
-        f"Server {name} at {url} wants its messages sent to another host: {place}; refused",
+        f"Server {name} at {url} names another host for its messages: {place}; refused",
         evidence,
         ran="not ran",
         next_step="correct its url, or the server's public address",
@@ -100,14 +100,14 @@ def _too_slow(evidence: Evidence) -> McpError:
     step = f"raise timeout of server {name} if it needs longer"
     if not evidence.calling:
         return failure(
-            f"Server {name} gave no whole answer within {seconds:g} s (timeout)",
+            f"Server {name} did not answer completely within {seconds:g} s (timeout)",
             evidence,
             retryable=True,
             next_step=step,
             seconds=seconds,
         )
     return DeadlineExceeded(
-        f"Tool {evidence.tool} on server {name} gave no whole answer within {seconds:g} s (timeout)",
+        f"Tool {evidence.tool} on server {name} did not answer completely within {seconds:g} s (timeout)",
         where=evidence.where,
         ran="unknown",
         next_step=step,
@@ -120,7 +120,7 @@ def _unreachable(chain: list[BaseException], evidence: Evidence) -> McpError | N
     if any(isinstance(cause, socket.gaierror) for cause in chain):
         host, port = _host_and_port(url)
         return failure(
-            f"Server {name}: host {host} was not found (for {host}, port {port})",
+            f"Server {name}: host {host} was not found (port {port})",
             evidence,
             ran="not ran",
             next_step="check the host name in its url, and the network",
@@ -144,7 +144,7 @@ def _from_tls(chain: list[BaseException], evidence: Evidence) -> McpError | None
         if isinstance(cause, ssl.SSLCertVerificationError):
             fault, step = _CERTIFICATE_FAULTS.get(
                 cause.verify_code,
-                (f"is not accepted: {cause.verify_message}", "have the server's certificate mended"),
+                (f"is not accepted: {cause.verify_message}", "have the server's certificate fixed"),
             )
             message = f"Server {evidence.server.name}: the certificate of {host} {fault}"
             return failure(
@@ -156,10 +156,10 @@ def _from_tls(chain: list[BaseException], evidence: Evidence) -> McpError | None
             )
     if any(isinstance(cause, ssl.SSLError) for cause in chain) and _connecting(chain[0]):
         return failure(
-            f"Server {evidence.server.name}: {host}, port {port} does not speak TLS as it should: {chain[0]}",
+            f"Server {evidence.server.name}: the TLS handshake with {host}, port {port} failed: {chain[0]}",
             evidence,
             ran="not ran",
-            next_step="check the port in its url, and whether it is https at all",
+            next_step="check the port in its url, and whether the server uses https",
         )
     return None
 
@@ -169,7 +169,7 @@ def _broken_off(error: BaseException, evidence: Evidence) -> McpError:
     kind = type(error).__name__
     if kind == "ProxyError":
         return failure(
-            f"Server {name}: the proxy on the way to {url} refused: {error}",
+            f"Server {name}: the proxy for {url} refused: {error}",
             evidence,
             ran="not ran",
             next_step="check HTTP_PROXY, HTTPS_PROXY and NO_PROXY",
@@ -193,7 +193,7 @@ def _cut(error: BaseException | None, evidence: Evidence) -> McpError:
             evidence,
             next_step=f"raise sse_timeout of server {name} if that is usual for it",
         )
-    tried = f", also after it was taken up again {resumes} times" if resumes else ""
+    tried = f", also after resuming it {resumes} times" if resumes else ""
     return failure(
         f"Server {name}: its event stream ended before the answer came{tried}",
         evidence,
@@ -203,7 +203,7 @@ def _cut(error: BaseException | None, evidence: Evidence) -> McpError:
 
 
 def _connecting(error: Any) -> bool:
-    """Whether the way to the server was not even open."""
+    """Whether the connection to the server had not been established."""
     return type(error).__name__.startswith("Connect")
 
 

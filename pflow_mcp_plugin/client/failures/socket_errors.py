@@ -14,11 +14,11 @@ def from_socket(evidence: Evidence, error: BaseException) -> McpError | None:
     if evidence.server.transport not in ("uds", "pipe") or not opening or not isinstance(leaf, OSError):
         return None
     server = evidence.server
-    start = "check that it runs" if server.command else "start it, or set command so that pflow does"
+    start = "check that it runs" if server.command else "start it, or set command so that pflow starts it"
     text, step = {
-        FileNotFoundError: (f"there is no socket at {server.path}", f"check its path; {start}"),
-        ConnectionRefusedError: (f"nobody listens on the socket at {server.path}", start),
-        PermissionError: (f"permission denied: {server.path}", "check who may write to the socket"),
+        FileNotFoundError: (f"socket not found: {server.path}", f"check its path; {start}"),
+        ConnectionRefusedError: (f"nothing listens on the socket at {server.path}", start),
+        PermissionError: (f"permission denied: {server.path}", "check the permissions of the socket"),
     }.get(type(leaf), (f"no connection to {server.path}: {leaf.strerror or leaf}", "check its path"))
     return failure(
         f"Server {server.name}: {text}",

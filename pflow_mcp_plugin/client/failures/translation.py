@@ -1,4 +1,4 @@
-"""The way from a failure and its evidence to an error of ours."""
+"""The translation of a failure and its evidence into one of our errors."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ E = TypeVar("E", bound=McpError)
 
 
 def explain(error: BaseException, evidence: Evidence) -> McpError:
-    """Return the failure in our terms, without secrets; the cause is kept as `__cause__`."""
+    """Return the failure as one of our errors, with secrets redacted and the original as `__cause__`."""
     found = (
         from_seen(evidence)
         or _from_deadline(evidence)
@@ -33,7 +33,7 @@ def explain(error: BaseException, evidence: Evidence) -> McpError:
 
 
 def fit_to_show(error: E, redactor: Redactor) -> E:
-    """Take out secrets, and what would move a terminal's cursor or colour it: servers had a say in it."""
+    """Redact secrets and remove terminal control codes: parts of the error come from the server."""
     error.message = plain(redactor.text(error.message))
     error.args = (error.message,)
     error.details, error.facts = redactor.value(error.details), redactor.value(error.facts)
@@ -48,7 +48,7 @@ def _from_deadline(evidence: Evidence) -> McpError | None:
         return stopped_reading(evidence)
     name, seconds = evidence.server.name, f"{evidence.seconds:g} s"
     unmatched = evidence.seen.unmatched if evidence.seen else evidence.exchange.replies
-    note = f"; {unmatched} replies came that nobody asked for" if unmatched else ""
+    note = f"; {unmatched} replies matched no request" if unmatched else ""
     if not evidence.calling:
         return failure(
             f"Server {name} did not finish its {evidence.phase} within {seconds}{note}",
@@ -59,7 +59,7 @@ def _from_deadline(evidence: Evidence) -> McpError | None:
             status=evidence.exchange.status,
         )
     return DeadlineExceeded(
-        f"Tool {evidence.tool} on server {name} gave no answer within {seconds} ({evidence.deadline}){note}",
+        f"Tool {evidence.tool} on server {name} did not answer within {seconds} ({evidence.deadline}){note}",
         where=evidence.where,
         ran="unknown" if evidence.reached else "not ran",
         next_step=f"raise {evidence.deadline} of server {name} if the tool needs longer",

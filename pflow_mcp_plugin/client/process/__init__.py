@@ -1,12 +1,12 @@
 """A server's process, from its start to its end.
 
-- `spawning`: the process is started, in a group of its own
-- `environment`: the variables that it gets
-- `installation`: a package runner may have to download the server before it starts
-- `shutdown`: it is given time to end, then ended
-- `reaper`, `reaper_process`: no process outlives pflow, however pflow ends
-- `memory`: how much memory it uses
-- `stderr_files`: what it wrote to stderr, where an error shows only a part
+- `spawning`: starts the process in its own group
+- `environment`: the environment variables of the process
+- `installation`: package runners, which may have to download the server before it starts
+- `shutdown`: waits for the process to exit, then ends it
+- `reaper`, `reaper_process`: a helper process that ends servers if pflow dies
+- `memory`: the memory that the process group uses
+- `stderr_files`: files with the full stderr of failing servers
 
-Importing these loads neither the SDK nor, but for `shutdown`, asyncio.
+Importing these loads neither the SDK nor, except for `shutdown` and `installation`, asyncio.
 """

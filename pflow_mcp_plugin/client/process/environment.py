@@ -1,4 +1,4 @@
-"""What a server's process may see of the user's environment."""
+"""The environment variables of a server's process: few of the user's, and its own."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 
 MARKER = "PFLOW_RUN_MARKER"
-"""Holds `{host marker}.{pool number}`; finds processes that left their process group."""
+"""Holds `{host marker}.{pool number}`; used to find processes that left their process group."""
 
 _NEEDED = "PATH HOME USER LOGNAME SHELL TERM TMPDIR TEMP TMP TZ LANG LANGUAGE"
 _XDG = "XDG_CACHE_HOME XDG_CONFIG_HOME XDG_DATA_HOME XDG_RUNTIME_DIR"
@@ -24,15 +24,16 @@ _ALWAYS = {"PYTHONUTF8": "1", "PYTHONIOENCODING": "utf-8"}
 def child_environment(own: Mapping[str, str], marker: str) -> dict[str, str]:
     """Return the whole environment of a server's process.
 
-    PATH, HOME and the few variables a program needs to start; proxy, CA and locale variables;
-    UTF-8 for Python; the marker of this run; and the server's own `env`, which wins.
+    It holds PATH, HOME and the few variables a program needs to start; proxy, CA and locale
+    variables; UTF-8 for Python; the server's own `env`, which takes precedence over these; and the
+    marker of this run.
     """
     inherited = {name: value for name, value in os.environ.items() if _is_inherited(name, value)}
     return {**inherited, **_ALWAYS, **own, MARKER: marker}
 
 
 def _is_inherited(name: str, value: str) -> bool:
-    if value.startswith("()"):  # an exported shell function is code
+    if value.startswith("()"):  # an exported shell function, which is code
         return False
     upper = name.upper()
     return upper in _NAMES or upper.startswith(_PREFIXES)

@@ -1,6 +1,6 @@
-"""Package runners such as npx: they download a server before they start it, which takes its time.
+"""Package runners such as npx, which download a server before they start it and need more time.
 
-One that is killed while it installs can leave a broken cache behind, on which its next starts fail.
+A runner that is killed during an installation can leave a broken cache that makes later starts fail.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pflow_mcp_plugin.types import Server
 
 START_SECONDS = 30.0
 INSTALL_SECONDS = 300.0
-"""How long a start may take, the installation included, where the config does not say."""
+"""How long a start may take with an installation, unless the config sets a limit."""
 ROLL_BACK_SECONDS = 10.0
 """How long a package runner has after SIGTERM to undo what it has installed so far."""
 _RUNNERS = {"npx", "npm", "pnpm", "yarn", "bun", "bunx", "deno", "uv", "uvx", "pipx", "docker", "podman"}
@@ -22,7 +22,7 @@ _POLL_SECONDS = 0.2
 
 
 def runner(server: Server) -> str:
-    """Return the package runner that starts a server, empty if none does."""
+    """Return the package runner that starts a server, or an empty string."""
     name = PurePath(server.command).stem
     return name if name in _RUNNERS else ""
 
@@ -39,12 +39,12 @@ def may_install(server: Server) -> bool:
 
 
 async def extend(deadline: asyncio.Timeout, installing: Callable[[], bool], warn: Callable[[], None]) -> bool:
-    """Put a start deadline off while the server is still being installed.
+    """Extend a start deadline while the server is still being installed.
 
     Args:
-        deadline: The one that passes after `START_SECONDS`; counted anew from the moment at which the
-            server runs, and at most `INSTALL_SECONDS` in all.
-        installing: Says whether it may still be.
+        deadline: Set to `START_SECONDS`; it is extended to `START_SECONDS` from the moment at which the
+            server runs, but to no more than `INSTALL_SECONDS` in total.
+        installing: Returns whether the server may still be being installed.
         warn: Called once the start takes longer than `START_SECONDS`.
 
     Returns:

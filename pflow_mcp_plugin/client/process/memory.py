@@ -1,4 +1,4 @@
-"""What a server's processes use."""
+"""The memory that a server's processes use."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _STATE_FIELDS_BEFORE_GROUP = 2
 
 
 def group_memory_mb(group: int) -> float | None:
-    """Return the resident memory of a process group in MiB, None where it cannot be told."""
+    """Return the resident memory of a process group in MiB, None if it cannot be determined."""
     try:
         pids = [path.name for path in Path("/proc").iterdir() if path.name.isdecimal()]
     except OSError:

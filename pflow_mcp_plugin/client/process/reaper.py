@@ -1,4 +1,4 @@
-"""The host's end of the reaper: one for each process, started with its first stdio server."""
+"""The host's side of the reaper: one for each host process, started with its first stdio server."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Reaper:
     """Registers process groups with a reaper process that outlives this one.
 
     Attributes:
-        marker: Begins the marker that every server of this host has in its environment.
+        marker: Prefix of the marker in the environment of every server of this host.
     """
 
     def __init__(self) -> None:
@@ -30,15 +30,15 @@ class Reaper:
         self._lock = threading.Lock()
 
     def register(self, group: int) -> None:
-        """Have the process group ended if this process dies."""
+        """Let the reaper end the process group if this process dies."""
         self._send(b"+%d\n" % group)
 
     def unregister(self, group: int) -> None:
-        """Forget a group; called before its leader is reaped, so that a reused id is never hit."""
+        """Forget a group. Call it before its leader is reaped, so that a reused id is never signalled."""
         self._send(b"-%d\n" % group)
 
     def close(self) -> None:
-        """End the reaper process; it ends what is still registered or marked first."""
+        """End the reaper process, which first ends all registered and marked processes."""
         with self._lock:
             lifeline, self._lifeline = self._lifeline, None
         if lifeline is not None:
@@ -47,7 +47,7 @@ class Reaper:
 
     def _send(self, line: bytes) -> None:
         with self._lock, contextlib.suppress(BrokenPipeError):
-            if self._lifeline is not None:  # else its number may be another file's by now
+            if self._lifeline is not None:  # once closed, the descriptor may belong to another file
                 os.write(self._lifeline, line)
 
 
@@ -65,7 +65,7 @@ def _start(marker: str) -> tuple[subprocess.Popen[bytes], int]:
             pass_fds=[reading],
             start_new_session=True,
         )
-    except BaseException:  # Ctrl-C too: without its lifeline, a reaper that did start ends
+    except BaseException:  # Ctrl-C too: a reaper that did start exits without its lifeline
         os.close(writing)
         raise
     finally:
@@ -74,9 +74,9 @@ def _start(marker: str) -> tuple[subprocess.Popen[bytes], int]:
 
 
 def _pipe() -> tuple[int, int]:
-    """Return a pipe whose ends are no standard streams, even where this process has none of its own.
+    """Return a pipe whose ends are above the standard streams, even if this process has closed those.
 
-    A program that was started without stdin (`0<&-`) gets its number for the next file it opens;
+    In a program that was started without stdin (`0<&-`), the next file it opens gets descriptor 0;
     the reaper would then find its lifeline replaced by the null device.
     """
     import fcntl
@@ -91,7 +91,7 @@ def _pipe() -> tuple[int, int]:
 
 
 class SharedReaper:
-    """Hands one `Reaper` to all who need it, and ends it when the last gives it back."""
+    """Shares one `Reaper` among its users, and closes it when the last one releases it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -99,14 +99,14 @@ class SharedReaper:
         self._reaper: Reaper | None = None
         self._owner = 0
         if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=self._take_lock_anew)
+            os.register_at_fork(after_in_child=self._replace_lock)
 
-    def _take_lock_anew(self) -> None:
-        """A thread of the parent may have held the lock when it forked; here is no such thread."""
+    def _replace_lock(self) -> None:
+        """Replace the lock in a forked child: a thread of the parent may have held it, and is gone here."""
         self._lock = threading.Lock()
 
     def acquire(self) -> Reaper:
-        """Return the process's reaper, started if there is none."""
+        """Return the process's reaper, started if necessary; every call needs one `release`."""
         with self._lock:
             if self._reaper is None or self._owner != os.getpid():
                 self._reaper, self._users, self._owner = Reaper(), 0, os.getpid()
@@ -114,7 +114,7 @@ class SharedReaper:
             return self._reaper
 
     def release(self) -> None:
-        """Give it back."""
+        """Stop using the reaper; the last user closes it."""
         with self._lock:
             self._users -= 1
             if self._users or self._reaper is None:

@@ -3,11 +3,10 @@
 Run as `python -I -S reaper_process.py LIFELINE_FD HOST_PID MARKER` (standard library only, own
 session, signals ignored, nothing of the host's standard streams held). The host writes `+PGID`
 and `-PGID` lines into the lifeline; when the lifeline closes or the host's process ends, the
-groups that are left are ended, then every process that carries the host's marker in its
-environment.
+remaining groups are ended, then every process that has the host's marker in its environment.
 
-Why not PR_SET_PDEATHSIG: it reaches no grandchild, and it fires when the *thread* that spawned
-ends. Why both a pipe and a pidfd: a fork of the host keeps the pipe open.
+PR_SET_PDEATHSIG is not used because it does not reach grandchildren, and fires when the spawning
+*thread* ends. A pidfd is used as well as a pipe because a fork of the host keeps the pipe open.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ import time
 _GRACE = 0.3
 """Seconds between SIGTERM and SIGKILL."""
 _LAST_CHILD = 0.2
-"""Seconds that a lifeline may stay open once the host is gone; a fork of the host keeps it longer."""
+"""Seconds to wait for the lifeline to close after the host ended; a fork of the host keeps it open."""
 _MARKER_NAME = b"PFLOW_RUN_MARKER="
 
 
@@ -44,7 +43,7 @@ def marked_processes(marker: str) -> list[int]:
 
 
 def end_marked(marker: str) -> None:
-    """End every marked process; a process that forks meanwhile is met in the next round."""
+    """End every marked process; children forked meanwhile are ended in the next round."""
     for attempt in range(10):
         pids = marked_processes(marker)
         if not pids:
@@ -56,12 +55,12 @@ def end_marked(marker: str) -> None:
 
 
 def end_groups(groups: set[int]) -> None:
-    """SIGTERM to each process group, SIGKILL to those that are left after the grace."""
+    """Send SIGTERM to each process group, and SIGKILL to those that are left after the grace."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         alive = {group for group in groups if _signal_group(group, number)}
         if not alive:
             return
-        _wait(lambda: not any(_signal_group(group, 0) for group in alive), _GRACE)  # noqa: B023 - called at once
+        _wait(lambda: not any(_signal_group(group, 0) for group in alive), _GRACE)  # noqa: B023 - called within this round
 
 
 def _signal_group(group: int, number: int) -> bool:
@@ -74,12 +73,12 @@ def _signal_group(group: int, number: int) -> bool:
 
 def _wait(done: object, seconds: float) -> None:
     deadline = time.monotonic() + seconds
-    while not done() and time.monotonic() < deadline:  # type: ignore[operator]
+    while not done() and time.monotonic() < deadline:  # type: ignore[operator]  # importing Callable would slow the start
         time.sleep(0.01)
 
 
 def _host_pidfd(pid: int) -> int | None:
-    """Return a descriptor that turns readable when the host ends; None where there is no such thing."""
+    """Return a descriptor that becomes readable when the host ends, None where pidfds are unsupported."""
     try:
         return os.pidfd_open(pid)
     except (AttributeError, PermissionError):
@@ -89,10 +88,10 @@ def _host_pidfd(pid: int) -> int | None:
 
 
 def watch(lifeline: int, host_pid: int) -> set[int]:
-    """Keep account of the registered groups until the host is gone; return those left.
+    """Track the registered groups until the host is gone; return those that are left.
 
-    After the host itself, its end of the lifeline is waited for, a moment: a child that it was
-    just about to start holds it until it becomes a server, with a marker to be found by.
+    After the host has ended, wait a moment for the lifeline to close: a child that the host was just
+    starting holds it open until it executes the server, and has a marker from then on.
     """
     groups: set[int] = set()
     host = _host_pidfd(host_pid)
@@ -121,7 +120,7 @@ def main() -> None:
     lifeline, host_pid, marker = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
     end_groups(watch(lifeline, host_pid))
     end_marked(marker)
-    os._exit(0)  # no interpreter shutdown: nothing here needs it
+    os._exit(0)  # skips the interpreter's shutdown, which nothing here needs
 
 
 if __name__ == "__main__":

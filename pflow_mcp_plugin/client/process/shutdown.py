@@ -1,4 +1,4 @@
-"""How a server's process ends: by itself, when asked, or by force."""
+"""The end of a server's process: it exits by itself, when asked, or is killed."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from typing import Any
 from pflow_mcp_plugin.client.process.spawning import ServerProcess
 
 EXIT_GRACE = 2.0
-"""Seconds a server has to exit after it was asked to, and again after SIGTERM."""
+"""Seconds a server has to exit after its stdin is closed, and again after SIGTERM."""
 LAST_WORDS_SECONDS = 0.3
 """How long to wait for a dying server's exit code, and for the rest of its stderr."""
 
 
 async def see_through(work: Coroutine[Any, Any, None]) -> None:
-    """Run to the end what must not be broken off, however often the task is cancelled meanwhile.
+    """Run work to its end, however often the task is cancelled meanwhile.
 
     Raises:
-        asyncio.CancelledError: Afterwards, if it was.
+        asyncio.CancelledError: After the work has ended, if the task was cancelled.
     """
     task = asyncio.ensure_future(work)
     cancelled = False
@@ -34,10 +34,10 @@ async def see_through(work: Coroutine[Any, Any, None]) -> None:
 
 
 class ProcessEnd:
-    """Waits for the end of a process, and brings it about.
+    """Waits for a process to end, and ends it if necessary.
 
     Attributes:
-        exit_code: How it ended by itself, None if it did not.
+        exit_code: The exit code if it ended by itself, else None.
     """
 
     def __init__(self, process: ServerProcess) -> None:
@@ -46,7 +46,7 @@ class ProcessEnd:
         self._expected = False
 
     def expect(self) -> None:
-        """Say that the process is about to be ended: how it ends from here on is our doing."""
+        """Record that we are about to end the process: a later exit code is ours, not the server's."""
         self.exit_code = self._process.returncode
         self._expected = True
 
@@ -65,7 +65,7 @@ class ProcessEnd:
         return True
 
     async def bring_about(self, grace: float, *, after_sigterm: float = EXIT_GRACE) -> None:
-        """Wait for the end; then SIGTERM to the group, then SIGKILL.
+        """Wait for the process to end; then send SIGTERM to the group, then SIGKILL.
 
         Args:
             grace: Seconds to wait before the first signal.

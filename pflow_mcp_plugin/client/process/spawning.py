@@ -1,4 +1,4 @@
-"""A stdio server's process: started without the SDK, ended without leftovers."""
+"""A server's process: started without the SDK, and released with its whole process group."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from pflow_mcp_plugin.errors import ConnectionFailed, Where
 from pflow_mcp_plugin.types import Server
 
 _PIPE_SIZE = 1 << 20
-"""Bytes; a larger pipe means fewer turns for a large result."""
+"""Bytes; a larger pipe needs fewer reads for a large result."""
 _NEEDED = ("waitid", "killpg")
-"""What `os` lacks on Windows, and the first on macOS before Python 3.13."""
+"""Functions that `os` lacks on Windows; macOS lacks the first before Python 3.13."""
 
 
 class ServerProcess:
-    """A running server: its pipes, its group, and how it ended.
+    """A running server: its pipes, its process group, and its exit code.
 
     Attributes:
         started: `time.perf_counter()` when it was started.
@@ -44,9 +44,9 @@ class ServerProcess:
 
     @property
     def returncode(self) -> int | None:
-        """The exit code, minus the signal's number if one ended it, None while it runs.
+        """The exit code, the negative signal number if it was killed, None while it runs.
 
-        Looking does not reap: until `release`, the id cannot pass to another process.
+        Reading it does not reap the process: until `release`, the id cannot be reused.
         """
         if self.popen.returncode is not None:
             return self.popen.returncode
@@ -63,7 +63,7 @@ class ServerProcess:
             return
 
     def release(self) -> None:
-        """End what is left of the group, forget it, and reap the server."""
+        """Kill the remaining group, unregister it, and reap the server."""
         self.signal_group(signal.SIGKILL)
         self._reaper.unregister(self.pid)
         self.popen.wait()
@@ -73,10 +73,10 @@ class ServerProcess:
 
 
 def require_processes(server: Server) -> None:
-    """Refuse to start a server where a process cannot be watched and ended with all its children.
+    """Refuse to start a server on platforms where a process group cannot be watched and ended.
 
     Raises:
-        ConnectionFailed: This is such a platform: Windows, or macOS before Python 3.13.
+        ConnectionFailed: On Windows, and on macOS before Python 3.13.
     """
     if all(hasattr(os, name) for name in _NEEDED):
         return
@@ -93,9 +93,9 @@ def spawn(server: Server, marker: str, reaper: Reaper) -> ServerProcess:
     """Start a stdio server in a session of its own.
 
     Args:
-        server: With expanded values.
-        marker: Put into its environment.
-        reaper: Learns of its group.
+        server: The server, with expanded values.
+        marker: Set in its environment.
+        reaper: Registers its process group.
 
     Raises:
         ConnectionFailed: `Command not found: X`, a missing working folder, no permission.
@@ -141,7 +141,7 @@ def _program(server: Server, environment: dict[str, str]) -> str:
 
 
 def _refuse_not_executable(server: Server, environment: dict[str, str], where: Where) -> None:
-    """Tell a program that is on PATH but may not be run from one that is not there."""
+    """Raise if the program is on PATH but not executable; return if it is not there at all."""
     there = shutil.which(server.command, mode=os.F_OK, path=environment.get("PATH"))
     if there is not None:
         raise _denied(there, server, where)
@@ -156,7 +156,7 @@ def _named_file(server: Server, where: Where) -> str:
     path = Path(server.cwd or ".", server.command)
     if not path.exists():
         message = f"Command not found: {server.command} (server {server.name})"
-        raise ConnectionFailed(message, where=where, next_step="check the path of command")
+        raise ConnectionFailed(message, where=where, next_step="correct the path in command")
     if path.is_dir() or not os.access(path, os.X_OK):
         raise _denied(server.command, server, where)
     return str(path.absolute())
@@ -172,7 +172,7 @@ def _not_started(server: Server, error: Exception) -> ConnectionFailed:
 
 
 def closest_program(name: str, path: str) -> str | None:
-    """Return the program on `path` whose name is closest, None if none is close."""
+    """Return the program on `path` with the most similar name, None if there is no similar one."""
     return next(iter(difflib.get_close_matches(name, _programs(path), n=1, cutoff=0.75)), None)
 
 
@@ -187,10 +187,10 @@ def _programs(path: str) -> Iterable[str]:
 
 
 def _widen(popen: subprocess.Popen[bytes]) -> None:
-    """Enlarge the pipe for answers, where the system allows it."""
+    """Enlarge the stdout pipe if the system allows it."""
     try:
         import fcntl
 
-        fcntl.fcntl(popen.stdout, fcntl.F_SETPIPE_SZ, _PIPE_SIZE)  # type: ignore[arg-type]
+        fcntl.fcntl(popen.stdout, fcntl.F_SETPIPE_SZ, _PIPE_SIZE)  # type: ignore[arg-type]  # spawned with a pipe for stdout
     except (ImportError, AttributeError, OSError):
         return

@@ -1,4 +1,4 @@
-"""Files with what failing servers wrote to stderr, where an error shows only a part of it."""
+"""Files with the full stderr of failing servers, written if an error shows only a part of it."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ import attrs
 from pflow_mcp_plugin import naming, storage
 
 _KEPT = 5
-"""Files of each server; older ones are removed."""
+"""Files kept for each server; older ones are removed."""
 
 
 @attrs.frozen
 class StderrFiles:
-    """Writes them into one folder for each server, readable by the owner only.
+    """Writes stderr files into one folder for each server, readable by the owner only.
 
     Attributes:
-        folder: Where those folders are; None keeps nothing.
+        folder: The parent of those folders; None saves nothing.
     """
 
     folder: Path | None = None
 
     def keep(self, server: str, text: str) -> Path | None:
-        """Return the file that holds `text`, None where it cannot be kept.
+        """Save `text` and return the file, None if it cannot be saved.
 
         Args:
             server: The server's name.
-            text: What it wrote, without secrets.
+            text: Its stderr, redacted.
         """
         if self.folder is None:
             return None
@@ -37,13 +37,13 @@ class StderrFiles:
         try:
             storage.write_atomic(path, content)
             _remove_older(path)
-        except (storage.StoreError, OSError):  # the failure that is being told counts more
+        except (storage.StoreError, OSError):  # must not hide the failure that is being reported
             return path if path.exists() else None
         return path
 
 
 def _remove_older(written: Path) -> None:
-    """Leave the newest files beside the one just written."""
+    """Remove all but the newest files and the one just written."""
     others = [path for path in written.parent.glob("*.log") if path != written]
     others.sort(key=lambda path: path.stat().st_mtime_ns, reverse=True)
     for path in others[_KEPT - 1 :]:

@@ -1,4 +1,4 @@
-"""The HTTP client of a server: its headers, its certificates, and which proxies count."""
+"""The HTTP client of a server: its headers, trusted certificates and proxies."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _CA_FOLDERS = ("SSL_CERT_DIR",)
 
 
 def request_headers(server: Server) -> dict[str, str]:
-    """Return the configured headers with the `auth` table turned into one more."""
+    """Return the configured headers and the one that the `auth` table stands for."""
     return {**server.headers, **_auth_header(server.auth)}
 
 
@@ -47,30 +47,30 @@ def make_client(server: Server) -> httpx2.AsyncClient:
     return httpx2.AsyncClient(
         headers=request_headers(server),
         timeout=httpx2.Timeout(server.timeout, read=server.sse_timeout),
-        limits=httpx2.Limits(),  # none: a call that waits for a connection could meet its deadline unsent
+        limits=httpx2.Limits(),  # unlimited: a call must not reach its deadline waiting for one
         verify=_trusting_nobody() if local and url.scheme == "http" else tls_context(os.environ),
-        # What is meant for this machine would reach a proxy in the clear, and lead elsewhere.
+        # A proxy would see requests to this machine in plain text, and send them to its own loopback.
         trust_env=not local,
     )
 
 
 def _trusting_nobody() -> ssl.SSLContext:
-    """Return a context for a connection without TLS: reading certificates for it takes time."""
+    """Return a context for connections without TLS, which saves the time to load certificates."""
     return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
 
 def tls_context(environ: Mapping[str, str]) -> ssl.SSLContext:
-    """Return what certificates are held against: those that the environment names, or the system's.
+    """Return a TLS context that trusts the certificates named by the environment, or the system's.
 
-    `SSL_CERT_FILE` and `SSL_CERT_DIR` are OpenSSL's, `REQUESTS_CA_BUNDLE` and `CURL_CA_BUNDLE`
-    those of tools that run beside this one.
+    `SSL_CERT_FILE` and `SSL_CERT_DIR` are variables of OpenSSL, `REQUESTS_CA_BUNDLE` and
+    `CURL_CA_BUNDLE` of other common tools.
 
     Raises:
-        CertificatesUnreadable: They cannot be read.
+        CertificatesUnreadable: The certificates cannot be read.
     """
     file = next((environ[name] for name in _CA_FILES if environ.get(name)), None)
     folder = next((environ[name] for name in _CA_FOLDERS if environ.get(name)), None)
-    if file is not None and Path(file).is_dir():  # REQUESTS_CA_BUNDLE may name one
+    if file is not None and Path(file).is_dir():  # REQUESTS_CA_BUNDLE may name a folder
         file, folder = None, file
     if file is None and folder is None:
         return httpx2.create_ssl_context(trust_env=False)

@@ -1,6 +1,6 @@
 """HTTP requests to one server: redirects stay on its origin, answers have a size limit.
 
-Both HTTP transports use this. A failure is a `RequestFailed` with what is known of the exchange.
+Both HTTP transports use this. A failure is a `RequestFailed` with what is known about the exchange.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import attrs
 import httpx2
 
-from pflow_mcp_plugin.client.request_failures import Exchange, InvalidJson, RequestFailed, TooLarge
+from pflow_mcp_plugin.client.request_failures import Exchange, InvalidJson, MessageTooLarge, RequestFailed
 from pflow_mcp_plugin.client.transport.http_client import make_client
 from pflow_mcp_plugin.client.transport.messages import read_json
 from pflow_mcp_plugin.types import Server
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from mcp_types import JSONRPCMessage
 
 NETWORK_ERRORS = (httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError)
-"""What can go wrong on the way, at any step of an exchange."""
+"""Errors of the network, at any step of an exchange."""
 
 EVENTS = "text/event-stream"
 NOTICE_SECONDS = 2.0
@@ -32,10 +32,10 @@ NOTICE_SECONDS = 2.0
 
 _MIB = 1 << 20
 _USUAL_CALL_TIMEOUT: Any = attrs.fields(Server).call_timeout.default
-"""Who raised call_timeout above this has slow tools, and means it for the exchange of a call, too."""
+"""A call_timeout above this means slow tools, and applies to the HTTP exchange of a call too."""
 _MAX_REDIRECTS = 3
 _BODY_KEPT = 2000
-"""Characters of a body that are kept to show."""
+"""Characters of a body that are kept for messages."""
 _BODY_READ = 64 * 1024
 """Bytes of an error body that are read."""
 _PORTS = {"http": 80, "https": 443}
@@ -66,13 +66,13 @@ class HttpRequests:
         await self._client.__aexit__(kind, error, trace)
 
     def patience(self, method: str) -> float | None:
-        """Return the seconds in which a message must be answered, by a stream: in which that begins.
+        """Return the seconds within which the answer to a message must end, or its event stream begin.
 
         Args:
             method: The JSON-RPC method; empty for a reply.
 
         Returns:
-            None leaves it to the deadlines of the call.
+            None if only the deadlines of the call apply.
         """
         if method.startswith("notifications/"):
             return min(NOTICE_SECONDS, self._server.timeout)
@@ -87,8 +87,8 @@ class HttpRequests:
         Args:
             url: Where to send it.
             body: The message.
-            seconds: How patient the caller is. Without an end to that, silence is no failure here.
-            headers: Sent with it.
+            seconds: How long the caller waits. If None, silence is not a failure here.
+            headers: Additional headers.
         """
         silence = None if seconds is None else self._server.sse_timeout
         return self.answer(
@@ -101,7 +101,7 @@ class HttpRequests:
 
     @asynccontextmanager
     async def answer(self, method: str, url: str, **options: Any) -> AsyncIterator[httpx2.Response]:
-        """Send a request and yield the answer, whatever its status; its body is still to be read.
+        """Send a request and yield the answer, whatever its status, before its body is read.
 
         Args:
             method: The HTTP method.
@@ -109,7 +109,7 @@ class HttpRequests:
             options: `headers`, `content` and `timeout`, as of `httpx2.AsyncClient.build_request`.
 
         Raises:
-            RequestFailed: The network failed, here or while the body was read.
+            RequestFailed: The network failed, here or while the caller read the body.
         """
         with _network_errors_told():
             response = await self._followed(self._client.build_request(method, url, **options))
@@ -119,7 +119,7 @@ class HttpRequests:
                 await response.aclose()
 
     async def _followed(self, request: httpx2.Request) -> httpx2.Response:
-        """Send a request; follow redirects that stay on the server and keep the method."""
+        """Send a request; follow redirects that keep the origin and the method."""
         for _ in range(_MAX_REDIRECTS):
             response = await self._sent(request)
             following = response.next_request
@@ -134,7 +134,7 @@ class HttpRequests:
         response = await self._client.send(request, stream=True, follow_redirects=False)
         jar = self._client.cookies.jar
         for cookie in list(jar):
-            if not f"{cookie.name}{cookie.value}".isascii():  # with it, no further request could be made
+            if not f"{cookie.name}{cookie.value}".isascii():  # it would make every further request fail
                 jar.clear(cookie.domain, cookie.path, cookie.name)
         return response
 
@@ -143,7 +143,7 @@ class HttpRequests:
 def _network_errors_told() -> Iterator[None]:
     try:
         yield
-    except (*NETWORK_ERRORS, TooLarge) as error:
+    except (*NETWORK_ERRORS, MessageTooLarge) as error:
         raise RequestFailed(Exchange(error=error)) from error
 
 
@@ -151,18 +151,18 @@ async def read_whole(response: httpx2.Response, limit: int) -> bytes:
     """Return the body of an answer.
 
     Raises:
-        TooLarge: It has more than `limit` bytes once it is decoded.
+        MessageTooLarge: It has more than `limit` bytes once decoded.
     """
     content = bytearray()
     async for chunk in response.aiter_bytes():
         content += chunk
         if len(content) > limit:
-            raise TooLarge("an answer", limit, len(content))
+            raise MessageTooLarge("an answer", limit, len(content))
     return bytes(content)
 
 
 async def read_beginning(response: httpx2.Response) -> bytes:
-    """Return the beginning of a body that is not worth reading whole; what broke off is kept."""
+    """Return the beginning of a body that need not be read completely, even if it is cut off."""
     body = b""
     try:
         async for chunk in response.aiter_bytes():
@@ -175,7 +175,7 @@ async def read_beginning(response: httpx2.Response) -> bytes:
 
 
 def refusal(response: httpx2.Response, body: bytes) -> RequestFailed:
-    """Return the failure that an answer stands for which is none of the protocol."""
+    """Return the failure for an HTTP answer that is not an MCP answer."""
     lost = response.status_code == HTTPStatus.NOT_FOUND and "mcp-session-id" in response.request.headers
     return RequestFailed(
         Exchange(
@@ -191,7 +191,7 @@ def read_value(text: bytes | str) -> Any:
     """Return the JSON value of a message; bytes that are not UTF-8 become U+FFFD.
 
     Raises:
-        RequestFailed: It is no JSON.
+        RequestFailed: It is not valid JSON.
     """
     content = text.encode("utf-8", "replace") if isinstance(text, str) else text.removeprefix(b"\xef\xbb\xbf")
     try:
@@ -205,17 +205,17 @@ def read_value(text: bytes | str) -> Any:
 
 
 def media_type(headers: Mapping[str, str]) -> str:
-    """Return the type of a body without its parameters."""
+    """Return the media type of a body, without parameters."""
     return headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
 def is_event_stream(response: httpx2.Response) -> bool:
-    """Whether an answer goes well and comes as events."""
+    """Whether an answer is successful and an event stream."""
     return response.is_success and media_type(response.headers) == EVENTS
 
 
 def is_message(event: httpx2.ServerSentEvent) -> bool:
-    """Whether an event holds a message; without data, it only names a place in the stream."""
+    """Whether an event holds a message; one without data only sets the id to resume from."""
     return event.event == "message" and bool(event.data)
 
 
@@ -223,10 +223,10 @@ async def read_events(response: httpx2.Response, limit: int) -> AsyncGenerator[h
     """Yield the events of a stream.
 
     Raises:
-        TooLarge: One has more than `limit` bytes once it is decoded.
+        MessageTooLarge: An event has more than `limit` bytes once decoded.
     """
     counted = _CountedBytes(response)
-    # Around it, another answer: one whose bytes are decoded, and UTF-8 whatever charset it names.
+    # Wrapped in another response: its bytes are decompressed, and UTF-8 whatever charset it declares.
     plain = httpx2.Response(
         HTTPStatus.OK, headers={"content-type": EVENTS}, stream=counted, request=response.request
     )
@@ -235,11 +235,11 @@ async def read_events(response: httpx2.Response, limit: int) -> AsyncGenerator[h
             counted.size = 0
             yield event
     except httpx2.SSEError as error:
-        raise TooLarge("an event", limit, counted.size) from error
+        raise MessageTooLarge("an event", limit, counted.size) from error
 
 
 class _CountedBytes(httpx2.AsyncByteStream):
-    """The decoded bytes of an answer; `size` is how many came since it was last set to 0."""
+    """The decoded bytes of an answer; `size` counts those received since it was set to 0."""
 
     def __init__(self, response: httpx2.Response) -> None:
         self.size = 0
@@ -257,16 +257,16 @@ class _CountedBytes(httpx2.AsyncByteStream):
 def _may_follow(request: httpx2.Request, following: httpx2.Request) -> bool:
     return (
         following.method == request.method
-        and following.url.userinfo == request.url.userinfo  # else it would be sent as a password
+        and following.url.userinfo == request.url.userinfo  # other user info would be sent as credentials
         and is_same_origin(str(request.url), str(following.url))
     )
 
 
 def is_same_origin(one: str, other: str) -> bool:
-    """Whether two addresses are on one server, however they are spelt.
+    """Whether two URLs have the same origin, however they are spelled.
 
     Raises:
-        ValueError: One is no address.
+        ValueError: One of them is not a valid URL.
     """
     return _origin(one) == _origin(other)
 

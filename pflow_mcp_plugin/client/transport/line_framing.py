@@ -1,4 +1,4 @@
-"""Lines out of chunks of bytes, in time linear in their length, with a cap."""
+"""Splits chunks of bytes into lines, in time linear in their length, with a cap."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ class LineTooLong(Exception):
     """A line reached the cap before it ended.
 
     Attributes:
-        size: Bytes of the line that had come so far.
+        size: Bytes of the line received so far.
     """
 
     def __init__(self, size: int) -> None:
@@ -19,10 +19,10 @@ class LineTooLong(Exception):
 
 
 class LineBuffer:
-    """Splits a byte stream at newlines. Each byte is looked at once.
+    """Splits a byte stream at newlines, examining each byte once.
 
-    A line that comes in pieces grows in one buffer, which then becomes the line: gathered and
-    joined, it would be there twice.
+    A line in several chunks grows in one buffer, which becomes the line: joining a list of chunks
+    would need twice the memory.
     """
 
     def __init__(self, cap: int) -> None:
@@ -38,7 +38,7 @@ class LineBuffer:
         """Yield the lines that `chunk` completes, without their newlines.
 
         Raises:
-            LineTooLong: The line under way is longer than the cap.
+            LineTooLong: The current line is longer than the cap.
         """
         *ends, rest = chunk.split(b"\n")
         for end in ends:
@@ -58,5 +58,5 @@ class LineBuffer:
     def _check(self, more: bytes) -> None:
         size = self.pending + len(more)
         if size > self._cap:
-            self._begun = BytesIO()  # it may be large, and is of no use any more
+            self._begun = BytesIO()  # frees the memory, which may be large
             raise LineTooLong(size)

@@ -1,7 +1,7 @@
-"""Newline-delimited JSON-RPC: messages out of bytes and back, for every transport that has lines.
+"""Newline-delimited JSON-RPC: messages from bytes and back, for every transport that uses lines.
 
-It gives the SDK's session the two stream objects that it needs, without a task or a queue between
-the session and the transport.
+It provides the two stream objects that the SDK's session needs, without a task between the
+session and the transport.
 """
 
 from __future__ import annotations
@@ -16,32 +16,32 @@ from typing import TYPE_CHECKING, Any, Self
 
 from pflow_mcp_plugin.client.transport.line_framing import LineBuffer, LineTooLong
 from pflow_mcp_plugin.client.transport.pipes import PipeWriter
-from pflow_mcp_plugin.client.transport.surrogates import mended
+from pflow_mcp_plugin.client.transport.surrogates import replace_lone_surrogates
 
 if TYPE_CHECKING:
     from mcp.shared.message import SessionMessage
 
 _READ_AHEAD = 256
-"""Messages that may wait to be taken before reading pauses."""
+"""Messages that may wait in the queue before reading pauses."""
 _MIB = 1 << 20
 _KEPT = 2000
-"""Bytes of a line that is no JSON."""
+"""Bytes of an invalid line that are kept."""
 _ANSWERS = {"result", "error"}
-_NO_MESSAGES = "lines on stdout that are no messages"
+_NO_MESSAGES = "lines on stdout that are not messages"
 
 
 class Observations:
-    """What the transport noticed; failures are explained from it.
+    """What the transport noticed, as evidence to explain failures.
 
     Attributes:
-        invalid_json: The beginning of a line that looked like JSON and did not parse.
-        fault: Why it did not.
+        invalid_json: The beginning of a line that looked like JSON but did not parse.
+        fault: Why it did not parse.
         too_long: Bytes of a line that reached the cap.
         write_timed_out: Whether the server stopped reading.
-        broken: Whether nothing more can be sent, or what comes is of no use.
-        unfinished: Bytes of a message that broke off when the server closed its stdout.
-        unmatched: Replies whose id nobody waits for.
-        strays: Lines that are no messages.
+        broken: Whether nothing more can be sent, or what is received cannot be used.
+        unfinished: Bytes of an incomplete message when the server closed its stdout.
+        unmatched: Replies whose id matches no waiting request.
+        strays: Lines that are not messages.
     """
 
     def __init__(self) -> None:
@@ -59,13 +59,13 @@ class MessageStream:
     """The messages of one connection, between the bytes of a transport and the SDK's session.
 
     Args:
-        writer: Takes what is sent.
+        writer: Writes the messages that are sent.
         line_cap: MiB that one message may have.
-        warn: Told, once, that the server writes lines that are no messages.
+        warn: Called once, if the server writes lines that are not messages.
 
     Attributes:
-        seen: What was noticed on the way.
-        incoming: The messages that came.
+        seen: What was noticed while reading and writing.
+        incoming: The received messages.
     """
 
     def __init__(self, writer: PipeWriter, line_cap: float, warn: Callable[[str], None]) -> None:
@@ -83,7 +83,7 @@ class MessageStream:
         return self.incoming, MessageSink(self.send)
 
     def read_from(self, source: asyncio.ReadTransport) -> None:
-        """Name the transport that feeds, to pause it and to end it."""
+        """Set the transport that calls `feed`, to pause and close it."""
         self._source = source
         self.incoming.throttle(source)
 
@@ -91,7 +91,7 @@ class MessageStream:
         """Write one message.
 
         Raises:
-            anyio.BrokenResourceError: The other side is gone, or does not read.
+            anyio.BrokenResourceError: The server is gone, or does not read.
         """
         from anyio import BrokenResourceError
 
@@ -111,7 +111,7 @@ class MessageStream:
             raise BrokenResourceError from error
 
     def feed(self, data: bytes) -> None:
-        """Take bytes as they come."""
+        """Process received bytes."""
         try:
             for line in self._lines.feed(data):
                 self._on_line(line)
@@ -131,7 +131,7 @@ class MessageStream:
         self._on_json(value)
 
     def _on_unreadable(self, line: bytes, error: ValueError) -> None:
-        """A line that is no JSON: one that looks like it ends the connection."""
+        """Handle a line that is not JSON: if it looks like JSON, it ends the connection."""
         if not _is_utf8(line):
             self._note_stray("bytes that are not UTF-8")
             self._on_line(line.decode("utf-8", "replace").encode())
@@ -145,7 +145,7 @@ class MessageStream:
     def _on_json(self, value: Any) -> None:
         from mcp.shared.message import SessionMessage
 
-        if isinstance(value, list):  # a batch, as 2025-03-26 had them
+        if isinstance(value, list):  # a batch, as protocol 2025-03-26 allowed
             for item in value:
                 self._on_json(item)
             return
@@ -172,7 +172,7 @@ class MessageStream:
             self.seen.unmatched += 1
 
     def end(self) -> None:
-        """The other side sends no more."""
+        """Record that the server has closed its side."""
         self.seen.unfinished = self._lines.pending
         self.incoming.end()
 
@@ -184,7 +184,7 @@ class MessageStream:
 
 
 class MessageQueue:
-    """The read stream: messages in order, then the end. Reading pauses while many wait."""
+    """The read stream: messages in order, then the end. Reading pauses while many are waiting."""
 
     def __init__(self) -> None:
         self._messages: deque[SessionMessage] = deque()
@@ -194,11 +194,11 @@ class MessageQueue:
         self._paused = False
 
     def throttle(self, source: asyncio.ReadTransport) -> None:
-        """Name the transport to pause."""
+        """Set the transport to pause."""
         self._source = source
 
     def put(self, message: SessionMessage) -> None:
-        """Add a message; dropped after the end."""
+        """Add a message; after the end it is dropped."""
         if self._ended:
             return
         self._messages.append(message)
@@ -208,7 +208,7 @@ class MessageQueue:
             self._source.pause_reading()
 
     def end(self) -> None:
-        """No more will come; what waits can still be taken."""
+        """Mark the end of the stream; waiting messages can still be received."""
         self._ended = True
         self._wake()
 
@@ -216,7 +216,7 @@ class MessageQueue:
         """Return the next message.
 
         Raises:
-            anyio.EndOfStream: There is no more.
+            anyio.EndOfStream: All messages were received, and the stream has ended.
         """
         while not self._messages:
             if self._ended:
@@ -242,7 +242,7 @@ class MessageQueue:
             raise StopAsyncIteration from None
 
     async def aclose(self) -> None:
-        """Take no more."""
+        """End the stream and drop waiting messages."""
         self.end()
         self._messages.clear()
 
@@ -266,14 +266,14 @@ class MessageQueue:
 
 
 class MessageSink:
-    """The write stream: each message goes straight to the pipe."""
+    """The write stream: each message goes directly to the transport."""
 
     def __init__(self, send: Callable[[SessionMessage], object]) -> None:
         self._send = send
 
     async def send(self, item: SessionMessage, /) -> None:
         """Write one message."""
-        await self._send(item)  # type: ignore[misc]
+        await self._send(item)  # type: ignore[misc]  # typed loosely, `send` returns an awaitable
 
     async def aclose(self) -> None:
         """Nothing to do: the transport closes the pipe when it ends the server."""
@@ -296,32 +296,32 @@ def _is_utf8(line: bytes) -> bool:
 
 
 def read_json(text: bytes) -> Any:
-    """Return the value of a JSON text; half characters in it become U+FFFD.
+    """Return the value of a JSON document; lone surrogates in it become U+FFFD.
 
     Raises:
-        ValueError: It is no JSON, or nested deeper than 200 levels.
+        ValueError: It is not valid JSON, or nested deeper than 200 levels.
     """
     from pydantic_core import from_json
 
     try:
         return from_json(text)
     except ValueError:
-        whole = mended(text)
+        whole = replace_lone_surrogates(text)
         if whole is text:
             raise
         return from_json(whole)
 
 
 def as_message(value: Any, waiting: Container[str | int]) -> Any:
-    """Return a JSON value as one of the SDK's JSON-RPC messages, None if it is none.
+    """Return a JSON value as one of the SDK's JSON-RPC messages, None if it is not a message.
 
-    The JSON was read once before: left to the SDK's adapter, it would be read anew for each kind
-    of message that it might be.
+    It takes a parsed value because the SDK's adapter would parse JSON again for each kind of message
+    that it tries.
 
     Args:
         value: The value.
-        waiting: Ids of requests. One that gets what is no message is answered with an error, for
-            it would wait in vain.
+        waiting: Ids of requests. If an invalid answer has one of them, an error for that request is
+            returned, which would otherwise wait for ever.
     """
     from mcp_types import PARSE_ERROR, ErrorData, JSONRPCError, jsonrpc_message_adapter
     from pydantic import ValidationError
@@ -332,6 +332,6 @@ def as_message(value: Any, waiting: Container[str | int]) -> Any:
         reply_to = value.get("id") if isinstance(value, dict) and "method" not in value else None
         if type(reply_to) not in (int, float, str) or reply_to not in waiting:
             return None
-        fault = ErrorData(code=PARSE_ERROR, message="Failed to parse an answer: it is no JSON-RPC message")
+        fault = ErrorData(code=PARSE_ERROR, message="Failed to parse an answer: it is not a JSON-RPC message")
         same = int(reply_to) if isinstance(reply_to, float) else reply_to
         return JSONRPCError(jsonrpc="2.0", id=same, error=fault)

@@ -1,4 +1,4 @@
-"""asyncio protocols over a server's pipes: reading with a tail kept, writing with a deadline."""
+"""asyncio protocols for a server's pipes: keep the tail, read chunks, write with a deadline."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _TAIL = 64 * 1024
 
 
 class TailReader(asyncio.Protocol):
-    """Drains a pipe for ever and keeps its last 64 KiB."""
+    """Drains a pipe to its end and keeps the last 64 KiB."""
 
     def __init__(self) -> None:
         self._kept = bytearray()
@@ -23,19 +23,19 @@ class TailReader(asyncio.Protocol):
         self.closed = asyncio.Event()
 
     def data_received(self, data: bytes) -> None:
-        """Keep the end of what came."""
+        """Keep the end of the received data."""
         self._kept += data
         self._seen += len(data)
         if len(self._kept) > 2 * _TAIL:
             del self._kept[:-_TAIL]
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The pipe is at its end."""
+        """Record the end of the pipe."""
         self.closed.set()
 
     @property
     def text(self) -> str:
-        """What is kept, decoded; it begins with a whole line where it has one."""
+        """The kept data, decoded, from its first complete line if it has one."""
         kept = bytes(self._kept[-_TAIL:])
         if self._seen > _TAIL:
             kept = kept[kept.find(b"\n") + 1 :] or kept
@@ -43,10 +43,10 @@ class TailReader(asyncio.Protocol):
 
 
 class ChunkReader(asyncio.Protocol):
-    """Hands every chunk to `on_data` and the end to `on_end`.
+    """Passes every chunk to `on_data`, and calls `on_end` at the end.
 
     Attributes:
-        begun: Whether anything came.
+        begun: Whether anything was received.
     """
 
     def __init__(self, on_data: Callable[[bytes], None], on_end: Callable[[], None]) -> None:
@@ -65,11 +65,14 @@ class ChunkReader(asyncio.Protocol):
 
 
 class PipeWriter(asyncio.BaseProtocol):
-    """Writes whole messages; waits, within a deadline, while the other side does not read.
+    """Writes complete messages; waits, within a deadline, while the reader does not read.
+
+    Args:
+        seconds: How long the reader may read nothing.
 
     Attributes:
-        lost: Whether the other side closed the pipe.
-        unread: Whether it did so without having read a single byte; known on Linux only.
+        lost: Whether the reader closed the pipe.
+        unread: Whether it did so before reading a single byte; known on Linux only.
     """
 
     def __init__(self, seconds: float) -> None:
@@ -83,7 +86,7 @@ class PipeWriter(asyncio.BaseProtocol):
 
     @property
     def untouched(self) -> bool | None:
-        """Whether the other side has read nothing yet; None where that is not known."""
+        """Whether the reader has read nothing yet; None if unknown."""
         if self._transport is None or self._transport.is_closing():
             return None
         left = _bytes_left(self._transport.get_extra_info("pipe"))
@@ -95,19 +98,19 @@ class PipeWriter(asyncio.BaseProtocol):
         self._transport, _ = await loop.connect_write_pipe(lambda: self, pipe)
 
     def take(self, transport: asyncio.WriteTransport) -> None:
-        """Write to what is connected already."""
+        """Write to a transport that is connected already."""
         self._transport = transport
 
     def pause_writing(self) -> None:
-        """The buffer is full."""
+        """Make writes wait, because the buffer is full."""
         self._room.clear()
 
     def resume_writing(self) -> None:
-        """The buffer has room again."""
+        """Let writes continue, because the buffer has room again."""
         self._room.set()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The other side closed the pipe."""
+        """Record that the reader closed the pipe, and whether it had read anything."""
         pipe = self._transport.get_extra_info("pipe") if self._transport is not None else None
         self.unread = pipe is not None and _bytes_left(pipe) == self._given
         self.lost = True
@@ -116,24 +119,24 @@ class PipeWriter(asyncio.BaseProtocol):
     async def write(self, data: bytes) -> None:
         """Write one message.
 
-        A message that is given up half-way, at the deadline or because the task is cancelled,
-        closes the pipe: the other side must not come upon the rest of it later.
+        If a message is abandoned half-way, at the deadline or because the task is cancelled, the pipe
+        is closed: the reader must not receive the rest of it later.
 
         Args:
             data: The message, with its newline.
 
         Raises:
-            BrokenPipeError: The other side is gone; it may have got the message first.
-            TimeoutError: It took nothing for too long.
+            BrokenPipeError: The reader is gone; it may have received the message before.
+            TimeoutError: It read nothing for too long.
 
-        Where it is certain that the other side did not get all of it, the cause of these, and of the
+        If the reader certainly did not receive the complete message, the cause of these, and of a
         cancellation, is `Undelivered`.
         """
         transport = self._transport
         if transport is None or transport.is_closing():
             raise BrokenPipeError from Undelivered()
         transport.write(data)
-        if transport.is_closing():  # how asyncio tells that the other side was gone
+        if transport.is_closing():  # how asyncio reports that the reader was gone
             raise BrokenPipeError from Undelivered()
         self._given += len(data)
         await self._until_taken(transport, self._given)
@@ -145,15 +148,15 @@ class PipeWriter(asyncio.BaseProtocol):
             while not self._room.is_set():
                 await self._some_taken(transport)
         except (TimeoutError, asyncio.CancelledError) as error:
-            if self._taken(transport) < end - 1:  # but for the newline, a message is whole
+            if self._taken(transport) < end - 1:  # a message is complete even without its newline
                 transport.abort()
                 raise error from Undelivered()
             if isinstance(error, TimeoutError):
-                return  # it is a later message that the other side does not take
+                return  # the reader took this message; a later one blocks
             raise
 
     async def _some_taken(self, transport: asyncio.WriteTransport) -> None:
-        """Wait for room; return after the deadline too if something was taken meanwhile."""
+        """Wait for room; also return at the deadline if something was read meanwhile."""
         taken = self._taken(transport)
         try:
             async with asyncio.timeout(self._seconds):
@@ -163,11 +166,11 @@ class PipeWriter(asyncio.BaseProtocol):
                 raise
 
     def _taken(self, transport: asyncio.WriteTransport) -> int:
-        """Return how many bytes have left for the other side."""
+        """Return how many bytes have been written to the pipe."""
         return self._given - transport.get_write_buffer_size()
 
     async def close(self, seconds: float) -> None:
-        """Close the pipe, waiting a little for what is still to be written."""
+        """Close the pipe, waiting up to `seconds` for buffered data to be written."""
         if self._transport is None or self._transport.is_closing():
             return
         with contextlib.suppress(TimeoutError):
@@ -178,7 +181,7 @@ class PipeWriter(asyncio.BaseProtocol):
 
 
 def _bytes_left(pipe: IO[bytes]) -> int | None:
-    """Return how much of what was written into a pipe nobody has read, None where that is not known."""
+    """Return the number of unread bytes in a pipe, None if unknown."""
     if sys.platform != "linux" or pipe.closed:
         return None
     import fcntl
@@ -188,7 +191,7 @@ def _bytes_left(pipe: IO[bytes]) -> int | None:
 
 
 async def read_pipe(protocol: asyncio.Protocol, pipe: IO[bytes]) -> asyncio.ReadTransport:
-    """Have a protocol read a pipe."""
+    """Connect a protocol to the read end of a pipe."""
     loop = asyncio.get_running_loop()
     transport, _ = await loop.connect_read_pipe(lambda: protocol, pipe)
     return transport

@@ -1,4 +1,4 @@
-"""When a request that a busy server refused may be sent again: HTTP 429 and its `Retry-After` header."""
+"""HTTP 429 and its `Retry-After` header: when a request to a busy server may be sent again."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ T = TypeVar("T")
 
 
 async def with_retry_after(request: Callable[[], Awaitable[T]], until: Callable[[], float | None]) -> T:
-    """Send a request; once more if the server was too busy and says when it will have time.
+    """Send a request, and again if the server was too busy and says when to retry.
 
-    A server that answers 429 has not begun with the request, whatever the request does.
+    A server that answers 429 has not started the request, so that repeating it is always safe.
 
     Args:
         request: Sends it.
-        until: Returns the loop's time at which waiting is in vain, None for never.
+        until: Returns the loop's time after which a retry is too late, None if there is no limit.
 
     Raises:
-        RequestFailed: It failed, or the server asks for more time than there is.
+        RequestFailed: The request failed, or the server asks to wait beyond that time.
     """
     try:
         return await request()
@@ -46,7 +46,7 @@ def _pause(refusal: RequestFailed, end: float | None) -> float | None:
 
 
 def retry_after(text: str) -> float | None:
-    """Return the seconds that a `Retry-After` header asks for, None if it says nothing usable."""
+    """Return the seconds that a `Retry-After` header asks for, None if it is invalid."""
     if text.strip().isdecimal():
         return float(text)
     try:

@@ -1,11 +1,11 @@
-"""Unix sockets and Windows named pipes: newline-delimited JSON-RPC over one connection both ways.
+"""Unix sockets and Windows named pipes: newline-delimited JSON-RPC over one two-way connection.
 
-The server is there already, or is started first: then its process is looked after as that of a
-stdio server is, and the socket it left behind is removed with it.
+The server runs already, or is started first. In that case its process is supervised like that of a
+stdio server, and a socket file that it leaves behind is removed.
 
-Named pipes go through asyncio's proactor loop, which only Windows has. What the two kinds share
-is tested over Unix sockets, and that a named pipe is opened as asyncio wants it, with a loop that
-lends it a Unix socket; on Windows itself nothing was run.
+Named pipes need asyncio's proactor loop, which exists on Windows only. The code that both kinds
+share is tested over Unix sockets, and the opening of a named pipe with a loop that substitutes a
+Unix socket. Nothing was run on Windows itself.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ _SHORTEST_PAUSE = 0.005
 _LONGEST_PAUSE = 0.1
 """Seconds between two attempts to reach a server that was just started."""
 _EXIT_GRACE = 0.1
-"""Seconds before SIGTERM: a server that listens does not end because a connection did."""
+"""Seconds before SIGTERM: a listening server does not exit because one connection ends."""
 
 
 class SocketTransport:
     """An async context manager that yields the read and the write stream of a session.
 
     Args:
-        server: Of transport `uds` or `pipe`, with expanded values.
+        server: A server of transport `uds` or `pipe`, with expanded values.
         process: The server's process if it was started for this connection.
-        warn: Told, once, that the server sends lines that are no messages.
+        warn: Called once, if the server sends lines that are not messages.
 
     Attributes:
-        stderr: What a server that was started says, on stderr and on stdout.
-        finished: Whether the other side closed the connection.
-        hung: Whether there is no point in waiting for the process to end by itself.
+        stderr: The end of the process's stderr and stdout.
+        finished: Whether the server closed the connection.
+        hung: Whether to end the process without waiting for it to exit by itself.
     """
 
     def __init__(self, server: Server, process: ServerProcess | None, warn: Callable[[str], None]) -> None:
@@ -60,7 +60,7 @@ class SocketTransport:
 
     @property
     def seen(self) -> Observations:
-        """What was noticed on the way."""
+        """What was noticed while reading and writing."""
         return self._messages.seen
 
     @property
@@ -70,24 +70,24 @@ class SocketTransport:
 
     @property
     def unheard(self) -> bool:
-        """Whether the server closed its stdin without having read anything."""
+        """Whether the server closed the connection before reading anything."""
         return self._writer.unread
 
     @property
     def exit_code(self) -> int | None:
-        """How the process ended by itself, None if it did not or there is none."""
+        """The exit code if the process ended by itself, None if it did not or does not exist."""
         return self._end_of.exit_code if self._end_of is not None else None
 
     @property
     def path(self) -> Path:
-        """Where the socket is; a relative path is meant from the server's working folder."""
+        """The path of the socket; a relative path starts at the server's working folder."""
         return Path(self._server.cwd or ".", self._server.path)
 
     async def __aenter__(self) -> tuple[MessageQueue, MessageSink]:
         try:
             await self._drain()
             self._socket = await self._reach()
-        except BaseException:  # cancelled or out of reach: the process is ours to end
+        except BaseException:  # cancelled or unreachable: nobody else ends the process
             await self._end()
             raise
         self._messages.read_from(self._socket)
@@ -103,14 +103,14 @@ class SocketTransport:
         return self._end_of is None or await self._end_of.reached(seconds)
 
     async def _drain(self) -> None:
-        """Keep what a started server prints: nothing of it is a message, and no pipe may fill up."""
+        """Drain the stdout and stderr of a started process, which hold no messages but could fill up."""
         popen = self._process.popen if self._process is not None else None
         for pipe in (popen.stdout, popen.stderr) if popen is not None else ():
             if pipe is not None:
                 self._drains.append(await read_pipe(self.stderr, pipe))
 
     async def _reach(self) -> asyncio.Transport:
-        """Connect; keep trying while a server that was started may still come up."""
+        """Connect; retry while a process that was started may still open the socket."""
         pause = _SHORTEST_PAUSE
         while True:
             try:
@@ -134,7 +134,7 @@ class SocketTransport:
             await self._end_of.reached(LAST_WORDS_SECONDS)
 
     async def _end(self) -> None:
-        """Hang up, and end the server if it was started for this connection, even if cancelled."""
+        """Disconnect, and end the process if there is one, even if the task is cancelled."""
         await see_through(self._stop())
 
     async def _stop(self) -> None:
@@ -167,7 +167,13 @@ class SocketTransport:
 
 
 class SocketProtocol(asyncio.Protocol):
-    """Hands bytes to the messages, and the state of the connection to the writer."""
+    """Passes received bytes to a `MessageStream`, and the connection's state to a writer.
+
+    Args:
+        messages: Gets the bytes.
+        writer: Writes to the connection.
+        on_end: Called when the connection is lost.
+    """
 
     def __init__(self, messages: MessageStream, writer: PipeWriter, on_end: Callable[[], None]) -> None:
         self._messages = messages
@@ -175,8 +181,8 @@ class SocketProtocol(asyncio.Protocol):
         self._on_end = on_end
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Give the writer what it writes to."""
-        assert isinstance(transport, asyncio.WriteTransport)  # noqa: S101 - it goes both ways
+        """Pass the transport to the writer."""
+        assert isinstance(transport, asyncio.WriteTransport)  # noqa: S101 - both kinds of connection are two-way
         self._writer.take(transport)
 
     def data_received(self, data: bytes) -> None:
@@ -200,8 +206,13 @@ class SocketProtocol(asyncio.Protocol):
 async def connect(server: Server, path: Path, protocol: Callable[[], asyncio.Protocol]) -> asyncio.Transport:
     """Connect to a server's socket or named pipe.
 
+    Args:
+        server: Its transport decides which, and its `path` names a pipe.
+        path: The path of the socket.
+        protocol: Returns the protocol for the connection.
+
     Raises:
-        OSError: It is not there, or refuses.
+        OSError: It does not exist, or refuses the connection.
     """
     loop: Any = asyncio.get_running_loop()
     if server.transport == "pipe":
@@ -213,7 +224,7 @@ async def connect(server: Server, path: Path, protocol: Callable[[], asyncio.Pro
 
 
 def _remove_socket(path: Path) -> None:
-    """Remove the socket that a server left behind, which would keep its next start from binding it."""
+    """Remove the socket file that a server left behind: its next start could not bind it."""
     with contextlib.suppress(OSError):
         if stat.S_ISSOCK(path.lstat().st_mode):
             path.unlink()

@@ -1,7 +1,7 @@
 """The older HTTP transport: one event stream for all answers, and a POST for each message.
 
-Ours rather than the SDK's, in which one refused POST ends the writing of all others without a
-word, and whose cap on an event cannot be set.
+Ours rather than the SDK's, in which one refused POST silently ends the writing of all others, and
+whose cap on the size of an event cannot be set.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from mcp_types import JSONRPCMessage
 
 _KEPT = 2000
-"""Characters of what is no address."""
+"""Characters of an invalid address that are kept."""
 _NO_ENDPOINT = "the stream ended before it named an endpoint"
 
 
@@ -50,10 +50,10 @@ class SseTransport:
     """An async context manager that yields the read and the write stream of a session.
 
     Args:
-        server: Of transport `sse`, with expanded values.
+        server: A server of transport `sse`, with expanded values.
 
     Attributes:
-        unmatched: Replies whose id nobody waits for.
+        unmatched: Replies whose id matches no request.
         status: HTTP status of the event stream, None before there is one.
     """
 
@@ -82,10 +82,10 @@ class SseTransport:
         await self._stack.aclose()
 
     async def _open(self) -> None:
-        """Ask for the event stream, and wait until it says where messages go.
+        """Request the event stream, and wait until it names the address for messages.
 
         Raises:
-            RequestFailed: There is no stream, or it says something else.
+            RequestFailed: There is no stream, or it names no valid address.
         """
         self._http = await self._stack.enter_async_context(HttpRequests(self._server))
         opened: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -94,7 +94,7 @@ class SseTransport:
         await opened
 
     async def _read(self, opened: asyncio.Future[None]) -> None:
-        """Read events until the stream ends, and tell every waiting request how it ended."""
+        """Read events until the stream ends, then fail every waiting request with the reason."""
         from anyio import ClosedResourceError
 
         end: Exception = ClosedResourceError()
@@ -107,7 +107,7 @@ class SseTransport:
                 )
         except RequestFailed as failure:
             end = RequestFailed(attrs.evolve(failure.exchange, cut=opened.done()))
-        finally:  # whatever ended it, nothing waits for what will not come
+        finally:  # whatever ended the stream, no request may wait for ever
             for waiting in (opened, *self._waiting.values()):
                 if not waiting.done():
                     waiting.set_exception(end)
@@ -141,7 +141,7 @@ class SseTransport:
             self._settle(message.id)
 
     def _settle(self, reply_to: object, error: Exception | None = None) -> None:
-        """Release the request that a reply is for; count a reply that is for none."""
+        """Complete the request that a reply belongs to; count a reply that matches none."""
         from mcp.shared.dispatcher import coerce_request_id
 
         request_id = coerce_request_id(reply_to) if isinstance(reply_to, int | str) else -1
@@ -155,10 +155,10 @@ class SseTransport:
             answered.set_exception(RequestFailed(Exchange(error=error)))
 
     async def send(self, message: SessionMessage) -> None:
-        """Post one message; a request's answer is handed on before this returns.
+        """Post one message; the answer to a request is passed on before this returns.
 
         Raises:
-            RequestFailed: There is no answer to the request, and why.
+            RequestFailed: The request got no valid answer.
             anyio.ClosedResourceError: The stream has ended.
         """
         from anyio import ClosedResourceError
@@ -179,7 +179,7 @@ class SseTransport:
         finally:
             del self._waiting[body.id]
             if answered.done() and not answered.cancelled():
-                answered.exception()  # looked at, so that asyncio does not report what nobody waits for
+                answered.exception()  # retrieved, or asyncio would log it as never retrieved
 
     async def _post(self, body: JSONRPCMessage) -> None:
         seconds = self._http.patience(getattr(body, "method", ""))
@@ -199,10 +199,10 @@ async def _ended(reading: asyncio.Task[None]) -> None:
 
 
 def _endpoint(url: str, place: str) -> str:
-    """Return where messages go: headers and token go there too, so it must be the same host.
+    """Return the address for messages. It gets headers and tokens too, so it must have the same origin.
 
     Raises:
-        RequestFailed: It is another, or no address.
+        RequestFailed: It has another origin, or is invalid.
     """
     try:
         endpoint = str(httpx2.URL(urljoin(url, place)))

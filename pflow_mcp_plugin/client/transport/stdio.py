@@ -1,7 +1,7 @@
 """The stdio transport: newline-delimited JSON-RPC over a server's pipes.
 
 Ours rather than the SDK's, which hangs on one byte that is not UTF-8 and takes quadratic time on
-a long line. What the lines mean is `messages`' part; here is how a process is attached and ended.
+a long line. `messages` interprets the lines; this module attaches to a process and ends it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pflow_mcp_plugin.client.transport.messages import MessageQueue, MessageSink
 from pflow_mcp_plugin.client.transport.pipes import ChunkReader, PipeWriter, TailReader, read_pipe
 
 _HUNG_GRACE = 0.1
-"""The same after its stdin closed, for one that hung in a call."""
+"""Seconds to wait before SIGTERM for a server that hung in a call."""
 
 
 class StdioTransport:
@@ -26,15 +26,15 @@ class StdioTransport:
 
     Args:
         process: The server.
-        installs: Whether it is started by a package runner, which may have to install it first.
+        installs: Whether a package runner starts it, which may have to install it first.
         line_cap: MiB that one message may have.
         write_seconds: How long the server may refuse to read.
-        warn: Told, once, that the server writes lines that are no messages.
+        warn: Called once, if the server writes lines that are not messages.
 
     Attributes:
-        stderr: What the server says there.
+        stderr: The end of the server's stderr.
         finished: Whether the server closed its stdout.
-        hung: Whether there is no point in waiting for it to end by itself.
+        hung: Whether to end it without waiting for it to exit by itself.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class StdioTransport:
     async def __aenter__(self) -> tuple[MessageQueue, MessageSink]:
         try:
             await self._attach()
-        except BaseException:  # cancelled while the pipes were attached: the process is ours to end
+        except BaseException:  # cancelled while attaching the pipes: nobody else ends the process
             await self._end()
             raise
         return self._messages.streams
@@ -103,7 +103,7 @@ class StdioTransport:
 
     @property
     def installing(self) -> bool:
-        """Whether the server may still be being installed: it has read nothing, or said nothing, so far."""
+        """Whether the server may still be being installed: so far it has read, or written, nothing."""
         if not self._installs or self.finished:
             return False
         untouched = self._writer.untouched
@@ -111,17 +111,17 @@ class StdioTransport:
 
     @property
     def seen(self) -> Observations:
-        """What was noticed on the way."""
+        """What was noticed while reading and writing."""
         return self._messages.seen
 
     @property
     def unheard(self) -> bool:
-        """Whether the server closed its stdin without having read anything."""
+        """Whether the server closed its stdin before reading anything."""
         return self._writer.unread
 
     @property
     def exit_code(self) -> int | None:
-        """How the server ended by itself, None if it did not."""
+        """The exit code if the server ended by itself, else None."""
         return self._end_of.exit_code
 
     async def exited(self, seconds: float) -> bool:

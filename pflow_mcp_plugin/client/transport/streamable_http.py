@@ -1,8 +1,8 @@
 """The streamable HTTP transport: each message is a POST, and its answer is JSON or a stream of events.
 
 Ours rather than the SDK's, which reports most failures as JSON-RPC errors that no server sent.
-Here `send` returns when the answer of a request was handed on, and raises `RequestFailed` when
-none will come: the SDK lets both reach whoever made the request.
+Here `send` returns once the answer to a request has been passed on, and raises `RequestFailed` if
+there will be none; the SDK passes both on to the caller of the request.
 
 Imported on the event loop's thread only, as `session` is.
 """
@@ -47,23 +47,23 @@ _SESSION_HEADER = "mcp-session-id"
 _VERSION_HEADER = "mcp-protocol-version"
 _MAX_RESUMES = 2
 _MAX_FAILURES = 2
-"""How often in a row the GET stream may fail before it is given up."""
+"""How often in a row the GET stream may fail before it is abandoned."""
 _USUAL_PAUSE = 1000
 _SHORTEST_PAUSE = 100
 _LONGEST_PAUSE = 30_000
-"""Milliseconds before a stream is resumed. Whoever believed any `retry:` could be made to wait for years."""
+"""Milliseconds before a stream is resumed. Without a limit, a server's `retry:` could ask for years."""
 _OWN_WORDS = {HTTPStatus.BAD_REQUEST, HTTPStatus.NOT_FOUND}
-"""Statuses that go with a JSON-RPC error, which then says more."""
+"""Statuses whose body may be a JSON-RPC error, which is then more specific."""
 
 
 class StreamableHttp:
     """An async context manager that yields the read and the write stream of a session.
 
     Args:
-        server: Of transport `http`, with expanded values.
+        server: A server of transport `http`, with expanded values.
 
     Attributes:
-        unmatched: Replies whose id is none of the request they came for.
+        unmatched: Replies whose id differs from that of their request.
         status: HTTP status of the latest answer to a request, None before there is one.
     """
 
@@ -87,7 +87,7 @@ class StreamableHttp:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Release the requests that still wait, and end the session."""
+        """Cancel the requests that still wait, and end the session."""
         self._closed = True
         self._incoming.end()
         for deadline in self._waiting:
@@ -102,10 +102,10 @@ class StreamableHttp:
                 await asyncio.wait(self._background)
 
     async def send(self, message: SessionMessage) -> None:
-        """Post one message; a request's answer is handed on before this returns.
+        """Post one message; the answer to a request is passed on before this returns.
 
         Raises:
-            RequestFailed: There is no answer to the request, and why.
+            RequestFailed: The request got no valid answer.
             anyio.ClosedResourceError: The connection was closed meanwhile.
         """
         if self._closed:
@@ -114,12 +114,12 @@ class StreamableHttp:
         metadata = message.metadata
         headers = (metadata.headers if isinstance(metadata, ClientMessageMetadata) else None) or {}
         method = getattr(body, "method", "")
-        # Replies carry no version header of their own; they go under that of the last message.
+        # The SDK adds no version header to replies; they use that of the last message.
         self._version = "" if method == "initialize" else headers.get(_VERSION_HEADER, self._version)
         if isinstance(body, JSONRPCRequest):
             await self._request(body, headers)
         elif method == "notifications/cancelled":
-            if self._version not in MODERN_PROTOCOL_VERSIONS:  # there, the end of the POST says so
+            if self._version not in MODERN_PROTOCOL_VERSIONS:  # there, closing the POST cancels the request
                 self._run_in_background(self._notify(body, headers))
         else:
             await self._notify(body, headers)
@@ -147,10 +147,10 @@ class StreamableHttp:
     async def _take_answer(
         self, response: httpx2.Response, request: JSONRPCRequest, deadline: asyncio.Timeout
     ) -> _CutStream | None:
-        """Hand on what comes, up to the answer.
+        """Pass on the received messages, up to the answer.
 
         Returns:
-            The stream that ended before it.
+            The stream, if it ended before the answer.
         """
         if not response.is_success:
             self._take_refusal(response, await read_beginning(response), request)
@@ -158,7 +158,7 @@ class StreamableHttp:
         if request.method == "initialize":
             self._note_session(response)
         if is_event_stream(response):
-            deadline.reschedule(None)  # it has begun: how long it may go on is up to the call
+            deadline.reschedule(None)  # it has begun: from here on, the deadlines of the call apply
             stream = _CutStream()
             return None if await self._read(response, stream, request) else stream
         if media_type(response.headers) != "application/json":
@@ -172,7 +172,7 @@ class StreamableHttp:
         return self._http.post(self._server.url, body, seconds, {**self._headers(_ACCEPTED), **headers})
 
     def _streamed(self, stream: _CutStream) -> AbstractAsyncContextManager[httpx2.Response]:
-        """Ask for a stream, resumed after the last event that came."""
+        """Request a stream, resumed after the last received event."""
         last = {"last-event-id": stream.event_id} if stream.event_id else {}
         return self._http.answer("GET", self._server.url, headers={**self._headers(EVENTS), **last})
 
@@ -182,21 +182,21 @@ class StreamableHttp:
 
     def _note_session(self, response: httpx2.Response) -> None:
         session_id = response.headers.get(_SESSION_HEADER, "")
-        if session_id.isascii():  # else it could not be sent
+        if session_id.isascii():  # others could not be sent back
             self._session_id = session_id
 
     def _take_refusal(self, response: httpx2.Response, body: bytes, request: JSONRPCRequest) -> None:
-        """Hand on the JSON-RPC error of a refusal, if that says more than its status.
+        """Pass on the JSON-RPC error of a refusal if it is more specific than the status.
 
         Raises:
-            RequestFailed: It does not.
+            RequestFailed: It is not.
         """
         failure = refusal(response, body)
         if response.status_code in _OWN_WORDS and not failure.exchange.session_lost:
             with suppress(ValueError):
                 message = as_message(read_json(body), ())
                 if isinstance(message, JSONRPCError):
-                    message.id = request.id  # refused before the server had read the id, it is null
+                    message.id = request.id  # null if the server refused before it read the id
                     self._incoming.put(SessionMessage(message))
                     return
         raise failure
@@ -204,7 +204,7 @@ class StreamableHttp:
     async def _read(
         self, response: httpx2.Response, stream: _CutStream, request: JSONRPCRequest | None = None
     ) -> bool:
-        """Read events; return whether the answer came before the stream ended."""
+        """Read events; return whether the answer arrived before the stream ended."""
         try:
             async with aclosing(read_events(response, self._http.limit)) as events:
                 async for event in events:
@@ -221,13 +221,13 @@ class StreamableHttp:
         except RequestFailed:
             if request is not None:
                 raise
-            return False  # what was sent unasked fails nobody
+            return False  # an invalid message on the GET stream fails no request
 
     async def _resume(self, stream: _CutStream, request: JSONRPCRequest) -> None:
-        """Resume a stream that was cut, until the answer comes.
+        """Resume a stream that was cut, until the answer arrives.
 
         Raises:
-            RequestFailed: It was cut for good.
+            RequestFailed: It cannot be resumed, or not again.
         """
         # Protocol 2026-07-28 has no resumption: a broken stream loses its request.
         left = 0 if self._version in MODERN_PROTOCOL_VERSIONS else _MAX_RESUMES
@@ -247,10 +247,10 @@ class StreamableHttp:
         raise RequestFailed(Exchange(cut=True, error=stream.error, resumes=resumes))
 
     def _take(self, value: Any, request: JSONRPCRequest | None) -> bool:
-        """Hand on a message; return whether it answers the request that it came for, if any.
+        """Pass on a message; return whether it answers `request`.
 
         Raises:
-            RequestFailed: It is no message.
+            RequestFailed: It is not a JSON-RPC message.
         """
         message = as_message(value, ())
         if message is None:
@@ -258,7 +258,7 @@ class StreamableHttp:
         answers = False
         if isinstance(message, JSONRPCResponse | JSONRPCError):
             if request is not None:
-                # Refused before the server had read the id of the request, it is null.
+                # The id is null if the server refused before it read the request's id.
                 message.id = request.id if message.id is None else message.id
                 answers = coerce_request_id(message.id) == request.id
             self.unmatched += not answers
@@ -266,7 +266,7 @@ class StreamableHttp:
         return answers
 
     async def _notify(self, body: JSONRPCMessage, headers: Mapping[str, str]) -> None:
-        """Post what gets no answer, whatever becomes of it."""
+        """Post a notification or a reply, ignoring failures."""
         seconds = self._http.patience(getattr(body, "method", ""))
         with suppress(RequestFailed, TimeoutError):
             async with asyncio.timeout(seconds), self._posted(body, seconds, headers) as response:
@@ -281,14 +281,14 @@ class StreamableHttp:
                 pass
 
     def _run_in_background(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Run what only the end of the connection waits for."""
+        """Run work that nothing waits for but the end of the connection."""
         task = asyncio.create_task(work)
         self._background.add(task)
         task.add_done_callback(self._background.discard)
         return task
 
     async def _read_get_stream(self) -> None:
-        """Read what the server sends unasked; reopen a stream that ends, after a pause."""
+        """Read messages that belong to no request; reopen a stream that ends, after a pause."""
         stream, failures = _CutStream(), 0
         while failures < _MAX_FAILURES:
             stream.error = None
@@ -308,9 +308,9 @@ class _CutStream:
     """A stream that was not read to its end.
 
     Attributes:
-        event_id: The last event that had an id.
-        pause: Seconds to wait before it is resumed there.
-        error: What the network said at the end, if anything.
+        event_id: The id of the last event that had one.
+        pause: Seconds to wait before resuming after it.
+        error: The network error that ended it, if any.
     """
 
     event_id: str = ""
@@ -318,12 +318,12 @@ class _CutStream:
     error: Exception | None = None
 
     def note(self, event: httpx2.ServerSentEvent) -> None:
-        """Keep what an event says about the stream."""
+        """Record an event's id and `retry:`."""
         self.event_id = event.id or self.event_id
         if event.retry is not None:
             self.pause = granted_pause(event.retry)
 
 
 def granted_pause(milliseconds: int) -> float:
-    """Return the seconds to wait where a server asks for a pause."""
+    """Return the seconds to wait for a server's `retry:`, within our limits."""
     return max(_SHORTEST_PAUSE, min(milliseconds, _LONGEST_PAUSE)) / 1000

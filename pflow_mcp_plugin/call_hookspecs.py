@@ -1,6 +1,6 @@
-"""The hooks that this plugin offers to further plugins.
+"""The hooks that this plugin offers to other plugins: they change, veto, answer or watch a tool call.
 
-They are called while a workflow runs. An implementation registers like any pflow plugin, under the
+The hooks are called while a workflow runs. An implementation registers like any pflow plugin, under the
 entry-point group `pflow`, and marks its functions with `pflow_mcp_plugin.contract.hookimpl`.
 """
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from pflow_mcp_plugin.contract import hookspec
 
-if TYPE_CHECKING:  # every start loads this module, few need the types
+if TYPE_CHECKING:  # loaded at every start, where the types are rarely needed
     from pflow_mcp_plugin.exchange import CallResult, ToolCall
 
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:  # every start loads this module, few need the types
 def pflow_mcp_prepare_call(call: ToolCall) -> ToolCall | None:
     """Change a call before it is made, or veto it.
 
-    Called once for each call, after its arguments were checked. Implementations are asked in
-    plugin order; each gets what the one before it made of the call.
+    Called once for each call, after its arguments were validated. Implementations are called in
+    plugin order; each receives the call as the previous one left it.
 
     Returns:
-        A changed call (`attrs.evolve(call, arguments=...)`), or None to leave it.
+        A changed call (`attrs.evolve(call, arguments=...)`), or None to leave it unchanged.
 
-    Raise `pflow_mcp_plugin.errors.CallRefused` to veto; whatever is raised, the call is not sent.
+    Raise `pflow_mcp_plugin.errors.CallRefused` to veto. If an implementation raises, the call is not sent.
 
     Example:
         >>> import attrs
@@ -41,13 +41,13 @@ def pflow_mcp_prepare_call(call: ToolCall) -> ToolCall | None:
 def pflow_mcp_call_tool(call: ToolCall) -> CallResult | None:
     """Answer a call in place of its server, or watch it as a wrapper.
 
-    Called once for each call; this plugin's own implementation comes last and asks the server.
+    Called once for each call; this plugin's own implementation comes last and calls the server.
 
     Returns:
-        A result, which then stands for the server's; or None to let the next one answer.
+        A result in place of the server's, or None to let the next implementation answer.
 
-    A wrapper (`@hookimpl(wrapper=True)`) sees the result and may replace it. Whatever an
-    implementation raises, the call is never repeated.
+    A wrapper (`@hookimpl(wrapper=True)`) sees the result and may replace it. If an
+    implementation raises, the call is not repeated.
 
     Example:
         >>> from pflow_mcp_plugin.contract import hookimpl

@@ -1,4 +1,4 @@
-"""Which transport a server's config asks for; each is a context manager that yields a session's streams."""
+"""Selects the transport for a server's config: a context manager that yields a session's streams."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def is_remote(server: Server) -> bool:
-    """Whether a server is reached over HTTP; all others speak in lines."""
+    """Whether a server is reached over HTTP; all others use lines."""
     return server.transport in ("http", "sse")
 
 
@@ -31,7 +31,13 @@ def over_http(server: Server) -> StreamableHttp | SseTransport:
 def over_lines(
     server: Server, process: ServerProcess | None, warn: Callable[[str], None]
 ) -> StdioTransport | SocketTransport:
-    """Return the transport of any other server; it ends the process with the connection."""
+    """Return the transport of a server that uses lines; it ends the process with the connection.
+
+    Args:
+        server: The server, with expanded values.
+        process: Its process; None for a socket server that runs already.
+        warn: Called with each warning for the user.
+    """
     from pflow_mcp_plugin.client.process.installation import runner
     from pflow_mcp_plugin.client.transport.sockets import SocketTransport
     from pflow_mcp_plugin.client.transport.stdio import StdioTransport
