@@ -14,8 +14,8 @@ from tempfile import TemporaryDirectory
 
 import attrs
 
-from benchmarks.lines import LINES, Bench, Line
-from benchmarks.pairs import run
+from benchmarks.budgets import LINES, Bench, Line
+from benchmarks.paired_runs import run
 
 
 def main() -> int:

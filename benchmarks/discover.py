@@ -25,7 +25,7 @@ from pflow_mcp_plugin import naming
 from pflow_mcp_plugin.contract import Entry, Sketch
 from pflow_mcp_plugin.host.registry.discovery import discover
 from pflow_mcp_plugin.host.registry.index import open_index
-from pflow_mcp_plugin.registration.entry import entry
+from pflow_mcp_plugin.registration.tool_entry import entry
 from pflow_mcp_plugin.types import Server, Tool, ToolRecord
 
 TASKS = Path(__file__).parent / "discover_tasks.json"
@@ -109,7 +109,7 @@ def _plain(known: Mapping[str, Entry]) -> Callable[[str], list[str]]:
 
 
 def _text(item: Entry) -> str:
-    labels = item.extra["labels"]
+    labels = item.labels
     names = [labels["server"], labels["tool"], *(field.key for field in item.interface.params)]
     spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|[-_]", " ", " ".join(names))
     return " ".join([spaced, item.description, *(field.description for field in item.interface.params)])

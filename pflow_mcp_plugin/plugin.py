@@ -54,7 +54,7 @@ def pflow_unconfigure(host: Host) -> None:
 @hookimpl
 def pflow_register_nodes(host: Host) -> Iterable[NodeSource]:
     """Contribute the tools of all synced servers."""
-    from pflow_mcp_plugin.registration.lazy import LazyToolSource
+    from pflow_mcp_plugin.registration.lazy_source import LazyToolSource
 
     return [LazyToolSource(host.paths)]
 
@@ -79,7 +79,7 @@ def pflow_register_commands(host: Host) -> Iterable[Command]:
 @hookimpl
 def pflow_validate_config(host: Host) -> Iterable[Problem]:
     """Check the server config."""
-    from pflow_mcp_plugin.cli.compose import server_store
+    from pflow_mcp_plugin.cli.dependencies import server_store
 
     return server_store(host).check()
 
@@ -93,11 +93,11 @@ def pflow_run_context(run: Run) -> AbstractContextManager[object] | None:
 @contextmanager
 def _connections(run: Run) -> Iterator[None]:
     """Put a `Runtime` into the run, and start at once the servers that are certain to be needed."""
-    from pflow_mcp_plugin.execution.progress import Progress
+    from pflow_mcp_plugin.execution.call_progress import CallProgress
     from pflow_mcp_plugin.execution.runtime import Notices, open_runtime, warner
 
     with ExitStack() as stack:
-        progress = stack.enter_context(Progress(run.annotate))
+        progress = stack.enter_context(CallProgress(run.annotate))
         notices = Notices(warn=warner(run.host), add_secrets=run.add_secrets, progress=progress)
         runtime = stack.enter_context(open_runtime(run.host, notices))
         for server in dict.fromkeys(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 from pflow_mcp_plugin import plugin, storage
-from pflow_mcp_plugin.config.store import ServerStore
-from pflow_mcp_plugin.config.where import server_file
+from pflow_mcp_plugin.config.locations import server_file
+from pflow_mcp_plugin.config.server_store import ServerStore
 from pflow_mcp_plugin.contract import Entry, NodeRef
 from pflow_mcp_plugin.injection import inject
 

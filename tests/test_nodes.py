@@ -10,8 +10,8 @@ import pytest
 from pocketflow import BatchFlow, Flow, Node
 
 from pflow_mcp_plugin import nodes, storage
-from pflow_mcp_plugin.config.store import ServerStore
-from pflow_mcp_plugin.config.where import server_file, tool_folder
+from pflow_mcp_plugin.config.locations import server_file, tool_folder
+from pflow_mcp_plugin.config.server_store import ServerStore
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.discovery.catalog import Catalog
 from pflow_mcp_plugin.errors import McpError

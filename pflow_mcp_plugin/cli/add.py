@@ -9,21 +9,21 @@ from typing import Any
 import attrs
 import click
 
-from pflow_mcp_plugin.cli.compose import server_store
-from pflow_mcp_plugin.cli.options import json_option
-from pflow_mcp_plugin.config import intake, showing
+from pflow_mcp_plugin.cli.dependencies import server_store
+from pflow_mcp_plugin.cli.json_option import json_option
+from pflow_mcp_plugin.config import display, server_input
 from pflow_mcp_plugin.config.dialects import Fitted
-from pflow_mcp_plugin.config.references import references
-from pflow_mcp_plugin.config.refusal import refusal
-from pflow_mcp_plugin.config.schema import server_path
-from pflow_mcp_plugin.config.store import Change
+from pflow_mcp_plugin.config.problem_errors import refusal
+from pflow_mcp_plugin.config.server_schema import server_path
+from pflow_mcp_plugin.config.server_store import StoreChange
+from pflow_mcp_plugin.config.variable_references import references
 from pflow_mcp_plugin.contract import Host, Problem, Report
 from pflow_mcp_plugin.errors import McpError
 from pflow_mcp_plugin.trust import egress
 from pflow_mcp_plugin.types import Server
 
 _METAVAR = "NAME -- COMMAND [ARGS]... | NAME URL | FILE | [NAME] JSON"
-_EXAMPLES = "\b\n" + "\n".join(("Examples:", *intake.FORMS))  # \b: click leaves the lines as they are
+_EXAMPLES = "\b\n" + "\n".join(("Examples:", *server_input.FORMS))  # \b: click leaves the lines as they are
 
 
 class _AddCommand(click.Command):
@@ -41,7 +41,7 @@ class _AddCommand(click.Command):
                 ctx,
             ) from error
         if len(command) > 1 and list(ctx.params["words"]) == command:
-            raise intake.nameless(command)
+            raise server_input.nameless(command)
         return rest
 
 
@@ -77,7 +77,7 @@ def add(host: Host, /, words: tuple[str, ...], *, sync_too: bool, **options: Any
     Values may refer to variables: ${NAME} or ${NAME:-default}; put them in
     single quotes, or the shell expands them and the secret ends up in the file.
     """
-    added = _store(host, intake.read(words, intake.Flags(**options)), starting=sync_too)
+    added = _store(host, server_input.read(words, server_input.Flags(**options)), starting=sync_too)
     return _synced(host, added) if sync_too else _told(host, added)
 
 
@@ -107,7 +107,7 @@ class Added:
     """
 
     file: Path
-    change: Change
+    change: StoreChange
     servers: tuple[Server, ...]
     warnings: tuple[Problem, ...]
     error: McpError | None = None
@@ -128,7 +128,7 @@ class Added:
             "file": str(self.file),
             "added": [*self.change.added],
             "replaced": [*self.change.replaced],
-            "servers": [showing.shown(server) for server in self.servers],
+            "servers": [display.shown(server) for server in self.servers],
             "warnings": [warning.to_dict() for warning in self.warnings],
         }
 
@@ -226,19 +226,19 @@ def _warning(server: Server, field: str, message: str, suggestion: str) -> Probl
 def _server_lines(verb: str, server: Server) -> Iterator[str]:
     yield f"{verb} server {server.name} ({server.transport})"
     if server.command:
-        yield f"  runs     {showing.command_line(server)}"
+        yield f"  runs     {display.command_line(server)}"
     for key in ("cwd", "path"):
         if getattr(server, key):
             yield f"  {key:8} {getattr(server, key)}"
     if server.url:
-        yield f"  url      {showing.url(server.url)}"
-    shown = showing.shown(server)
+        yield f"  url      {display.url(server.url)}"
+    shown = display.shown(server)
     for key, separator in (("env", "="), ("headers", ": "), ("auth", " = ")):
         for name, value in shown.get(key, {}).items():
             yield f"  {key:8} {name}{separator}{value}"
 
 
-def _verb(change: Change, name: str) -> str:
+def _verb(change: StoreChange, name: str) -> str:
     if name in change.added:
         return "Added"
     return "Replaced" if name in change.replaced else "Unchanged:"

@@ -10,8 +10,8 @@ from typing import Any
 import click
 
 from pflow_mcp_plugin.cli.add import add_servers
-from pflow_mcp_plugin.cli.compose import server_store
-from pflow_mcp_plugin.cli.options import json_option
+from pflow_mcp_plugin.cli.dependencies import server_store
+from pflow_mcp_plugin.cli.json_option import json_option
 from pflow_mcp_plugin.cli.sync import sync_servers
 from pflow_mcp_plugin.contract import Host, Outcome, PflowError, Report
 from pflow_mcp_plugin.errors import McpError, Where

@@ -8,13 +8,13 @@ from typing import Any
 
 import click
 
-from pflow_mcp_plugin.cli.compose import catalog, server_store
-from pflow_mcp_plugin.cli.options import json_option
+from pflow_mcp_plugin.cli.dependencies import catalog, server_store
+from pflow_mcp_plugin.cli.json_option import json_option
 from pflow_mcp_plugin.contract import Entry, Field, Host, Report
-from pflow_mcp_plugin.discovery.toolfile import Head
+from pflow_mcp_plugin.discovery.tool_file import Head
 from pflow_mcp_plugin.errors import McpError, Where
-from pflow_mcp_plugin.registration.entry import printable
-from pflow_mcp_plugin.registration.source import ToolSource
+from pflow_mcp_plugin.registration.tool_entry import printable
+from pflow_mcp_plugin.registration.tool_source import ToolSource
 from pflow_mcp_plugin.types import Tool
 
 

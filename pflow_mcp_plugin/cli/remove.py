@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from pflow_mcp_plugin.cli.compose import catalog, server_store
-from pflow_mcp_plugin.cli.options import json_option
+from pflow_mcp_plugin.cli.dependencies import catalog, server_store
+from pflow_mcp_plugin.cli.json_option import json_option
 from pflow_mcp_plugin.contract import Host, Report
 from pflow_mcp_plugin.errors import McpError
 

@@ -7,11 +7,11 @@ from pathlib import Path
 import click
 
 from pflow_mcp_plugin import storage
-from pflow_mcp_plugin.cli.compose import catalog, server_store
-from pflow_mcp_plugin.cli.options import json_option
+from pflow_mcp_plugin.cli.dependencies import catalog, server_store
+from pflow_mcp_plugin.cli.json_option import json_option
 from pflow_mcp_plugin.contract import Host, Report
-from pflow_mcp_plugin.registration.source import ToolSource
-from pflow_mcp_plugin.registration.stubs import stub
+from pflow_mcp_plugin.registration.stub_file import stub
+from pflow_mcp_plugin.registration.tool_source import ToolSource
 
 
 @click.command()

@@ -9,17 +9,17 @@ from contextlib import contextmanager
 import attrs
 import click
 
-from pflow_mcp_plugin.cli.compose import catalog, lookup, server_store
-from pflow_mcp_plugin.cli.options import json_option
+from pflow_mcp_plugin.cli.dependencies import catalog, lookup, server_store
+from pflow_mcp_plugin.cli.json_option import json_option
 from pflow_mcp_plugin.client import Pool
-from pflow_mcp_plugin.config import schema
-from pflow_mcp_plugin.config.store import ServerStore
-from pflow_mcp_plugin.config.where import stderr_folder
+from pflow_mcp_plugin.config import server_schema
+from pflow_mcp_plugin.config.locations import stderr_folder
+from pflow_mcp_plugin.config.server_store import ServerStore
 from pflow_mcp_plugin.contract import Host, PflowError, Problem, Report
-from pflow_mcp_plugin.discovery.changes import Changes
-from pflow_mcp_plugin.discovery.sync import Synced
-from pflow_mcp_plugin.discovery.sync import sync as sync_all
-from pflow_mcp_plugin.registration.source import ToolSource
+from pflow_mcp_plugin.discovery.tool_changes import Changes
+from pflow_mcp_plugin.discovery.tool_sync import Synced
+from pflow_mcp_plugin.discovery.tool_sync import sync as sync_all
+from pflow_mcp_plugin.registration.tool_source import ToolSource
 
 _NAMED = 10
 _NOTHING = "No MCP server is configured. Add one: pflow mcp add NAME -- COMMAND ARGS..."
@@ -107,7 +107,7 @@ def _retyped(synced: Synced, store: ServerStore) -> bool:
     click.echo(f"{synced.error.message}." if synced.error else "", err=True)
     if not click.confirm(f'Set type = "{kind}" for {synced.server} in {store.path}?', default=True, err=True):
         return False
-    store.add({synced.server: {**store.raw()[schema.SERVERS][synced.server], "type": kind}})
+    store.add({synced.server: {**store.raw()[server_schema.SERVERS][synced.server], "type": kind}})
     return True
 
 

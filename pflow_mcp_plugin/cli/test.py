@@ -7,16 +7,16 @@ from typing import Any
 
 import click
 
-from pflow_mcp_plugin.cli.compose import catalog, lookup, server_store
-from pflow_mcp_plugin.cli.options import json_option
+from pflow_mcp_plugin.cli.dependencies import catalog, lookup, server_store
+from pflow_mcp_plugin.cli.json_option import json_option
 from pflow_mcp_plugin.client import Pool
-from pflow_mcp_plugin.config.where import stderr_folder
+from pflow_mcp_plugin.config.locations import stderr_folder
 from pflow_mcp_plugin.contract import Host, Problem, Report
-from pflow_mcp_plugin.discovery import changes
-from pflow_mcp_plugin.discovery.launching import launch
+from pflow_mcp_plugin.discovery import tool_changes
+from pflow_mcp_plugin.discovery.server_launch import launch
 from pflow_mcp_plugin.errors import ConnectionFailed
 from pflow_mcp_plugin.exchange import Listing
-from pflow_mcp_plugin.registration.entry import printable
+from pflow_mcp_plugin.registration.tool_entry import printable
 
 PHASES = ("start", "handshake", "list")
 
@@ -49,7 +49,7 @@ def test_server(host: Host, name: str) -> Report:
         except ConnectionFailed as error:
             return Report(error=error)
     before = known.file(name)
-    due = before is None or bool(changes.compare(before.tools, listing.tools))
+    due = before is None or bool(tool_changes.compare(before.tools, listing.tools))
     data = _data(name, listing, sync_due=due)
     return Report(data=data, text=lambda: "\n".join(_lines(data)))
 

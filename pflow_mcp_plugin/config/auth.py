@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from pflow_mcp_plugin.config.fields import (
+from pflow_mcp_plugin.config.field_checks import (
     Check,
     advice,
     credential,

@@ -13,15 +13,15 @@ from typing import Any
 import attrs
 
 from pflow_mcp_plugin import naming
-from pflow_mcp_plugin.config import schema
-from pflow_mcp_plugin.config.fields import advice
+from pflow_mcp_plugin.config import server_schema
+from pflow_mcp_plugin.config.field_checks import advice
 from pflow_mcp_plugin.contract import Problem
 
 URLS = ("serverUrl", "httpUrl")
 """What other clients call the `url` of a server, when they tell its transport by that."""
 
 _TYPES = {
-    **{name.replace("-", ""): transport for name, transport in schema.SPELLINGS.items()},
+    **{name.replace("-", ""): transport for name, transport in server_schema.SPELLINGS.items()},
     "httpstream": "http",
 }
 
@@ -44,7 +44,7 @@ def fitted(tables: Mapping[str, Any]) -> Fitted:
     names = _names(tables)
     servers = [fitted_table(names[given], table) for given, table in tables.items()]
     renamed = [
-        advice(schema.server_path(name), f"The server {given!r} is named {name} here")
+        advice(server_schema.server_path(name), f"The server {given!r} is named {name} here")
         for given, name in names.items()
         if name != given
     ]
@@ -83,12 +83,14 @@ def _older(table: Mapping[str, Any]) -> dict[str, Any]:
 
 def _with_type(name: str, table: dict[str, Any], notes: list[Problem]) -> dict[str, Any]:
     given = table.get("type")
-    if not isinstance(given, str) or given in schema.SPELLINGS:
+    if not isinstance(given, str) or given in server_schema.SPELLINGS:
         return table
     transport = _TYPES.get(re.sub(r"[^a-z]", "", given.lower()))
     if transport is None:
         return table
-    notes.append(advice(f"{schema.server_path(name)}.type", f"The type {given} is taken as {transport}"))
+    notes.append(
+        advice(f"{server_schema.server_path(name)}.type", f"The type {given} is taken as {transport}")
+    )
     return {**table, "type": transport}
 
 
@@ -100,6 +102,6 @@ def _with_url(name: str, table: dict[str, Any], notes: list[Problem]) -> dict[st
     is_stream = key == "serverUrl" and url.partition("?")[0].rstrip("/").endswith("/sse")
     transport = table.get("type", "sse" if is_stream else "http")
     told = f"{key} is taken as url, with the type {transport}"
-    notes.append(advice(f"{schema.server_path(name)}.url", told))
+    notes.append(advice(f"{server_schema.server_path(name)}.url", told))
     rest = {other: value for other, value in table.items() if other not in (key, "type")}
     return {"type": transport, "url": url, **rest}

@@ -11,7 +11,7 @@ import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from pflow_mcp_plugin.config import toml
+from pflow_mcp_plugin.config import toml_codec
 
 Keys = tuple[str, ...]
 
@@ -126,7 +126,7 @@ def _lines(text: str) -> Iterator[_Line]:
 
 def _statements(text: str) -> Iterator[str]:
     start = depth = 0
-    for token in toml.TOKEN.finditer(text):
+    for token in toml_codec.TOKEN.finditer(text):
         depth += (token[0] in "[{") - (token[0] in "]}")
         if token[0] == "\n" and depth == 0:
             yield text[start : token.end()]
@@ -137,7 +137,7 @@ def _statements(text: str) -> Iterator[str]:
 
 def _key_text(statement: str) -> str:
     """Return what stands before the first equals sign that is not in quotes."""
-    for token in toml.TOKEN.finditer(statement):
+    for token in toml_codec.TOKEN.finditer(statement):
         if token[0][0] not in "\"'" and "=" in token[0]:
             return statement[: token.start() + token[0].index("=")]
     return statement
@@ -159,21 +159,24 @@ def _table_text(path: Keys, table: Mapping[str, Any]) -> str:
     document: Mapping[str, Any] = table
     for key in reversed(path):
         document = {key: document}
-    return toml.encode(document).decode()
+    return toml_codec.encode(document).decode()
 
 
 def _dotted_text(path: Sequence[str], value: Any) -> str:
     """Return a table as lines of dotted keys, which is what it can be inside another table's section."""
     if isinstance(value, Mapping) and value:
         return "".join(_dotted_text([*path, key], inner) for key, inner in value.items())
-    key = ".".join(toml.encode({part: 0}).decode().removesuffix(" = 0\n") for part in path)
+    key = ".".join(toml_codec.encode({part: 0}).decode().removesuffix(" = 0\n") for part in path)
     return f"{key} = {_value_text(value)}\n"
 
 
 def _value_text(value: Any) -> str:
-    text = toml.encode({"_": value}).decode()
+    text = toml_codec.encode({"_": value}).decode()
     if text.startswith("["):  # tables, which tomli_w writes inline only beside something else
         return (
-            toml.encode({"_": [0, value]}).decode().removeprefix("_ = [\n    0,\n    ").removesuffix(",\n]\n")
+            toml_codec.encode({"_": [0, value]})
+            .decode()
+            .removeprefix("_ = [\n    0,\n    ")
+            .removesuffix(",\n]\n")
         )
     return text.removeprefix("_ = ").removesuffix("\n")

@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar
 import attrs
 
 from pflow_mcp_plugin import naming, storage
-from pflow_mcp_plugin.discovery import toolfile
-from pflow_mcp_plugin.discovery.storedfile import StoredFile
-from pflow_mcp_plugin.discovery.toolfile import Head, ToolFile
+from pflow_mcp_plugin.discovery import tool_file
+from pflow_mcp_plugin.discovery.stored_tool_file import StoredFile
+from pflow_mcp_plugin.discovery.tool_file import Head, ToolFile
 from pflow_mcp_plugin.types import Tool, ToolRecord
 
 if TYPE_CHECKING:
-    from pflow_mcp_plugin.discovery.changes import Changes
+    from pflow_mcp_plugin.discovery.tool_changes import Changes
     from pflow_mcp_plugin.exchange import Listing
 
 _Stamp = tuple[int, int, int]
@@ -155,9 +155,9 @@ class Catalog:
         self.file(server)  # sets a corrupt file aside, which takes the lock itself
         with storage.locked(path):
             before = self.file(server)
-            content = toolfile.from_listing(server, listing, config_fingerprint, before)
-            storage.write_atomic(path, toolfile.encode(content))
-        from pflow_mcp_plugin.discovery.changes import compare
+            content = tool_file.from_listing(server, listing, config_fingerprint, before)
+            storage.write_atomic(path, tool_file.encode(content))
+        from pflow_mcp_plugin.discovery.tool_changes import compare
 
         return compare(before.tools if before else (), content.tools)
 

@@ -16,8 +16,8 @@ from pflow_mcp_plugin.contract import PflowError, Run
 from pflow_mcp_plugin.errors import McpError, Where
 from pflow_mcp_plugin.exchange import CallResult
 from pflow_mcp_plugin.execution.actions import classify
-from pflow_mcp_plugin.execution.arguments import gather
 from pflow_mcp_plugin.execution.artifacts import Artifacts
+from pflow_mcp_plugin.execution.call_arguments import gather
 from pflow_mcp_plugin.execution.failure_words import ERROR
 from pflow_mcp_plugin.execution.result import Reading, read
 from pflow_mcp_plugin.execution.runtime import Runtime, Target, standalone

@@ -12,25 +12,25 @@ from typing import Any, Protocol
 import attrs
 
 from pflow_mcp_plugin import naming
-from pflow_mcp_plugin.config.expansion import host_lookup
-from pflow_mcp_plugin.config.store import ServerStore
-from pflow_mcp_plugin.config.where import stderr_folder
+from pflow_mcp_plugin.config.expansion import Lookup, host_lookup
+from pflow_mcp_plugin.config.locations import stderr_folder
+from pflow_mcp_plugin.config.server_store import ServerStore
 from pflow_mcp_plugin.contract import Host, Problem, Run
 from pflow_mcp_plugin.discovery.catalog import Catalog
-from pflow_mcp_plugin.discovery.changes import compare
-from pflow_mcp_plugin.discovery.declaration import Declaration, declaration
-from pflow_mcp_plugin.discovery.launching import Lookup, launch
+from pflow_mcp_plugin.discovery.schema_properties import Declaration, declaration
+from pflow_mcp_plugin.discovery.server_launch import launch
 from pflow_mcp_plugin.discovery.servers import servers
+from pflow_mcp_plugin.discovery.tool_changes import compare
 from pflow_mcp_plugin.errors import McpError, Where
 from pflow_mcp_plugin.exchange import CallResult, Launch, Listing, ToolCall, setting
 from pflow_mcp_plugin.execution import result
+from pflow_mcp_plugin.execution.argument_validation import Validator
+from pflow_mcp_plugin.execution.call_hooks import CallHooks
 from pflow_mcp_plugin.execution.current_host import current_host
-from pflow_mcp_plugin.execution.hooks import CallHooks
-from pflow_mcp_plugin.execution.validation import Validator
 from pflow_mcp_plugin.trust.purity import is_safe_to_repeat
 from pflow_mcp_plugin.types import ToolRecord
 
-OnProgress = Callable[[float, float | None, str | None], None]
+ProgressCallback = Callable[[float, float | None, str | None], None]
 """Is told how far a call has come: done, of how much, and a text."""
 
 
@@ -45,7 +45,7 @@ class Caller(Protocol):
         self,
         launch: Launch,
         call: ToolCall,
-        on_progress: OnProgress | None = None,
+        on_progress: ProgressCallback | None = None,
         *,
         safe_to_repeat: bool = False,
     ) -> CallResult:

@@ -10,7 +10,7 @@ import click
 import pytest
 
 from pflow_mcp_plugin.cli.add import add
-from pflow_mcp_plugin.cli.compose import catalog
+from pflow_mcp_plugin.cli.dependencies import catalog
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.errors import McpError
 

@@ -19,8 +19,8 @@ import pytest
 import pflow_mcp_plugin
 from pflow_mcp_plugin import errors, exchange, storage, types
 from pflow_mcp_plugin.client.deadlines import Deadline
-from pflow_mcp_plugin.config.store import ServerStore
-from pflow_mcp_plugin.config.where import server_file, tool_folder
+from pflow_mcp_plugin.config.locations import server_file, tool_folder
+from pflow_mcp_plugin.config.server_store import ServerStore
 from pflow_mcp_plugin.contract import Entry, NodeRef, PflowError, Problem, commands, entries, hosts, problems
 from pflow_mcp_plugin.discovery.catalog import Catalog
 from pflow_mcp_plugin.host.plugins import Plugin

@@ -104,16 +104,16 @@ GUARDS = (
     Guard(21, "client/pagination.py", "_MAX_PAGES = 100", "_MAX_PAGES = 1000"),
     Guard(22, "client/pagination.py", "for tool in self.raw if", "for tool in self.raw if True or"),
     Guard(23, "client/session.py", "self._screen(raw) if", "raw if"),
-    Guard(24, "execution/validation.py", "budgets[-1].spend()", "pass"),
+    Guard(24, "execution/argument_validation.py", "budgets[-1].spend()", "pass"),
     Guard(
         25,
-        "execution/validation.py",
+        "execution/argument_validation.py",
         'extend(Draft202012Validator, {"$ref": follow})',
         "Draft202012Validator",
     ),
     Guard(
         26,
-        "execution/keywords.py",
+        "execution/schema_reduction.py",
         'if key != "not":\n            return {}, False',
         'if key != "not":\n            return {key: value}, True',
     ),
@@ -201,7 +201,7 @@ GUARDS = (
     ),
     Guard(54, _BY_STATUS, 'if kind == "text/html":', "if False:"),
     Guard(55, _BY_HTTP, "self.unmatched += not answers", "pass"),
-    Guard(57, "config/store.py", "with storage.locked(self.path):", "if True:", "config"),
+    Guard(57, "config/server_store.py", "with storage.locked(self.path):", "if True:", "config"),
     Guard(58, "storage/files.py", "    sweep(target.parent)\n", "", "config"),
     Guard(
         58,
@@ -222,7 +222,7 @@ GUARDS = (
     Guard(61, "storage/objects.py", "if version > self.schema_version:", "if False:", "settings"),
     Guard(
         62,
-        "config/store.py",
+        "config/server_store.py",
         "new = copy.deepcopy(old)",
         "new = {schema.SERVERS: copy.deepcopy(old.get(schema.SERVERS, {}))}",
         "config",

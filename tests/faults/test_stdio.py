@@ -23,7 +23,7 @@ from pflow_mcp_plugin.client.request_failures import Exchange
 from pflow_mcp_plugin.client.restart_limit import RestartLimit
 from pflow_mcp_plugin.client.transport.line_framing import LineBuffer
 from pflow_mcp_plugin.client.transport.pipes import TailReader
-from pflow_mcp_plugin.discovery.launching import launch as configured
+from pflow_mcp_plugin.discovery.server_launch import launch as configured
 from pflow_mcp_plugin.errors import (
     CallFailed,
     ConnectionFailed,
