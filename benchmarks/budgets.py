@@ -1,4 +1,4 @@
-"""The budgets: each line of the table says what is run against what, and how far it may go."""
+"""The budgets: each line of the table compares two measurements against a limit."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class Line:
     """One line of the table.
 
     Attributes:
-        name: What was measured.
-        measured: The figure, with its unit.
+        name: The quantity measured.
+        measured: The value, with its unit.
         limit: The budget, with its unit.
-        kept: Whether the figure is within the budget.
-        details: The numbers behind it, for the JSON file.
+        kept: Whether the value is within the budget.
+        details: The raw numbers, for the JSON file.
     """
 
     name: str
@@ -38,11 +38,11 @@ class Line:
 
 @attrs.frozen(kw_only=True)
 class Bench:
-    """A home with servers in it, and how often to run.
+    """A `$PFLOW_HOME` with servers, and the number of runs.
 
     Attributes:
-        folder: Scratch folder; `$PFLOW_HOME` is inside.
-        pairs: How many pairs each comparison takes.
+        folder: Temporary folder that contains `$PFLOW_HOME`.
+        pairs: Number of pairs in each comparison.
     """
 
     folder: Path
@@ -50,7 +50,7 @@ class Bench:
 
     @property
     def env(self) -> dict[str, str]:
-        """What the measured programs find in their environment; both sides may keep compiled modules."""
+        """Environment variables of the measured programs; both sides may write bytecode."""
         return {"PFLOW_HOME": str(self.folder / "home"), "PYTHONPATH": "", "PYTHONDONTWRITEBYTECODE": ""}
 
     def pflow(self, *arguments: str) -> list[str]:
@@ -63,14 +63,21 @@ class Bench:
         run(self.pflow("mcp", "sync", name), self.env, self.folder)
 
     def add_large(self, name: str, tools: int) -> None:
-        """The same for a server with many tools, which takes its time to start."""
+        """Configure and sync a server with many tools, which is slow to start."""
         program = {"command": sys.executable, "args": [str(_HERE / "many_tools.py"), str(tools)]}
         table = {**program, "startup_timeout": 110, "list_timeout": 60}
         run(self.pflow("mcp", "add", name, json.dumps(table)), self.env, self.folder)
         run(self.pflow("mcp", "sync", name), self.env, self.folder)
 
     def against(self, name: str, limit: float, ours: Sequence[str], theirs: Sequence[str]) -> Line:
-        """Compare two commands; the limit is on the ratio of their times."""
+        """Compare two commands.
+
+        Args:
+            name: What the line is about.
+            limit: Limit of the ratio of their times.
+            ours: Our command.
+            theirs: The command it is compared with.
+        """
         found = compare(ours, theirs, self.pairs, self.env, self.folder)
         return _ratio(name, found, limit)
 
@@ -91,7 +98,7 @@ def cold_run_demo(bench: Bench) -> Iterator[Line]:
 
 
 def cold_run_time(bench: Bench) -> Iterator[Line]:
-    """The same on `mcp-server-time`, as the tests install it."""
+    """Compare a cold run on `mcp-server-time`, as installed by the tests."""
     sys.path.insert(0, str(_HERE.parent / "tests" / "servers"))
     from real_servers import local_time
 
@@ -133,7 +140,7 @@ def _throughput(name: str, found: Comparison) -> Line:
 def batch(bench: Bench) -> Iterator[Line]:
     """Compare a batch of 1,000 items, 32 at once, with the bare SDK's calls, and its memory with 10,000.
 
-    The connection and the first call count on neither side.
+    Neither side counts the connection and the first call.
     """
     bench.add("demo", [sys.executable, "-m", "pflow_mcp_plugin.server.demo"])
     ours = bench.pflow("run", _batch_workflow(bench, 1000), "--json")
@@ -207,7 +214,7 @@ def sync(bench: Bench) -> Iterator[Line]:
 
 
 def long_line(bench: Bench) -> Iterator[Line]:
-    """Read a result of 100 MB in one line, beside one of 10 MB, each in a process of its own."""
+    """Compare a result of 100 MB in one line with one of 10 MB, each read in its own process."""
     peaks: list[float] = []
 
     def read(megabytes: int) -> float:
@@ -223,7 +230,7 @@ def long_line(bench: Bench) -> Iterator[Line]:
 
 
 def validation(bench: Bench) -> Iterator[Line]:
-    """Validate a chain of 2,000 nodes, beside one of 1,000."""
+    """Compare the validation of a chain of 2,000 nodes with one of 1,000."""
     many, few = (bench.pflow("validate", _chain(bench, count)) for count in (2000, 1000))
     yield bench.against("`pflow validate` of 2,000 nodes / of 1,000", 2.5, many, few)
 
@@ -237,25 +244,25 @@ def _chain(bench: Bench, count: int) -> str:
 
 
 def large_registry(bench: Bench) -> Iterator[Line]:
-    """Look one of 10,000 tools up, and search them, beside a start with none of them."""
+    """Compare a lookup and a search among 10,000 tools with a start without tools."""
     none = _home(bench, "none")
     for name, servers in (("20 servers", 20), ("one server", 1)):
         many = _home(bench, f"many-{servers}")
         for number in range(servers):
             many.add_large(f"large-{number}", 10_000 // servers)
         node = ("registry", "describe", "mcp-large-0-tool-250")
-        told = f"among 10,000 tools of {name}"
-        yield _beyond(f"one lookup {told}", 4, many, none, node, ("registry", "describe", "echo"))
+        among = f"among 10,000 tools of {name}"
+        yield _beyond(f"one lookup {among}", 4, many, none, node, ("registry", "describe", "echo"))
         words = ("registry", "search", "department 250")
-        yield _beyond(f"a search {told}", 8, many, none, words, words)
+        yield _beyond(f"a search {among}", 8, many, none, words, words)
         if servers > 1:
-            yield _first_search(f"the first search after a sync {told}", many, words)
+            yield _first_search(f"the first search after a sync {among}", many, words)
 
 
 def _home(bench: Bench, name: str) -> Bench:
     home = Bench(folder=bench.folder / name, pairs=bench.pairs)
     home.folder.mkdir()
-    run(home.pflow("registry", "search", "department"), home.env, bench.folder)  # makes the index
+    run(home.pflow("registry", "search", "department"), home.env, bench.folder)  # builds the index
     return home
 
 
@@ -277,7 +284,7 @@ def _beyond(
 
 
 def _extra(name: str, limit: int, bench: Bench, ours: Callable[[], float], theirs: Sequence[str]) -> Line:
-    """Compare what one command takes beyond another with a Python that does nothing."""
+    """Compare the extra time of one command over another with a Python that does nothing."""
     starts: list[float] = []
 
     def start_and_theirs() -> float:
@@ -296,7 +303,7 @@ def _extra(name: str, limit: int, bench: Bench, ours: Callable[[], float], their
 
 
 def installed(bench: Bench) -> Iterator[Line]:
-    """Install the package into an environment of its own and weigh it."""
+    """Install the package into a new environment and measure its size."""
     python = bench.folder / "venv" / "bin" / "python"
     run([sys.executable, "-m", "venv", str(bench.folder / "venv")], {}, bench.folder)
     run([str(python), "-m", "pip", "install", "--quiet", str(_HERE.parent)], {}, bench.folder)
@@ -321,4 +328,4 @@ LINES = {
     "large-registry": large_registry,
     "installed": installed,
 }
-"""What `--only` may name."""
+"""The values of `--only`."""

@@ -16,11 +16,11 @@ _RUN_SECONDS = 120
 
 @attrs.frozen(kw_only=True)
 class Comparison:
-    """What came of the pairs, in seconds.
+    """The times of the pairs, in seconds.
 
     Attributes:
-        ours: One time for each pair.
-        theirs: The same for what it is compared with.
+        ours: Our time in each pair.
+        theirs: The other time in each pair.
     """
 
     ours: tuple[float, ...]
@@ -39,7 +39,7 @@ class Comparison:
 
 @attrs.frozen(kw_only=True)
 class Done:
-    """How long a command took, in seconds, and what it printed."""
+    """The duration of a command in seconds, and its output."""
 
     seconds: float
     stdout: str
@@ -49,7 +49,15 @@ class Done:
 def compare(
     ours: Sequence[str], theirs: Sequence[str], pairs: int, env: Mapping[str, str], folder: Path
 ) -> Comparison:
-    """Run both commands once to warm up, then `pairs` times in turn; every other pair begins with theirs."""
+    """Run both commands once to warm up, then `pairs` times in turn; every other pair begins with theirs.
+
+    Args:
+        ours: Our command.
+        theirs: The command it is compared with.
+        pairs: Number of pairs.
+        env: Additional environment variables of both.
+        folder: Working folder of both.
+    """
 
     def timed(command: Sequence[str]) -> float:
         return run(command, env, folder).seconds
@@ -60,7 +68,13 @@ def compare(
 
 
 def in_turn(ours: Callable[[], float], theirs: Callable[[], float], pairs: int) -> Comparison:
-    """Take the seconds of both in turn; every other pair begins with theirs."""
+    """Measure both in turn; every other pair begins with theirs.
+
+    Args:
+        ours: Returns our seconds.
+        theirs: Returns the seconds of the other side.
+        pairs: Number of pairs.
+    """
     times: list[tuple[float, float]] = []
     for number in range(pairs):
         if number % 2:
@@ -72,10 +86,15 @@ def in_turn(ours: Callable[[], float], theirs: Callable[[], float], pairs: int) 
 
 
 def run(command: Sequence[str], env: Mapping[str, str], folder: Path) -> Done:
-    """Run a command to its end.
+    """Run a command and wait for it.
+
+    Args:
+        command: The command.
+        env: Additional environment variables.
+        folder: Working folder.
 
     Raises:
-        SystemExit: It failed; with its stderr.
+        SystemExit: The command failed; the message includes its output.
     """
     begin = time.perf_counter()
     done = subprocess.run(

@@ -1,4 +1,4 @@
-"""Times calls on a warm connection, ours and the bare SDK's in turn, in one process.
+"""Measures calls on a warm connection, ours and the bare SDK's in turn, in one process.
 
 `python benchmarks/warm_calls.py PAIRS CALLS IN_FLIGHT` prints JSON: the seconds of each block of
 CALLS calls on the demo server, `{"ours": [...], "theirs": [...]}`.
@@ -23,7 +23,7 @@ _WARM_UP = 50
 
 
 async def main() -> None:
-    """Open one connection of each kind and take turns."""
+    """Open one connection of each kind and call in turn."""
     pairs, calls, in_flight = map(int, sys.argv[1:])
     times: dict[str, list[float]] = {"ours": [], "theirs": []}
     with Pool(print) as pool, ThreadPoolExecutor(in_flight) as threads:

@@ -27,7 +27,7 @@ _EXAMPLES = "\b\n" + "\n".join(("Examples:", *server_input.FORMS))  # \b: click 
 
 
 class _AddCommand(click.Command):
-    """Tells who forgot the name before `--`, or the `--` before a command's own options."""
+    """Reports a missing name before `--`, or a missing `--` before a command's own options."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse; see `click.Command`."""
@@ -64,7 +64,7 @@ class _AddCommand(click.Command):
 @click.option(
     "--bearer", default="", metavar="'${TOKEN}'", help="Bearer token for its URL; best a reference."
 )
-@click.option("--type", type=click.Choice(["http", "sse"]), help="Transport of its URL; http by default.")
+@click.option("--type", type=click.Choice(["http", "sse"]), help="Transport of its URL; by default http.")
 @click.option("--insecure", is_flag=True, help="Allow unencrypted http to another machine.")
 @click.option("--trust-readonly", is_flag=True, help="Trust the server on which tools are read-only.")
 @click.option("--sync", "sync_too", is_flag=True, help="Start the server and sync its tools now.")
@@ -78,20 +78,20 @@ def add(host: Host, /, words: tuple[str, ...], *, sync_too: bool, **options: Any
     single quotes, or the shell expands them and the secret ends up in the file.
     """
     added = _store(host, server_input.read(words, server_input.Flags(**options)), starting=sync_too)
-    return _synced(host, added) if sync_too else _told(host, added)
+    return _synced(host, added) if sync_too else _reported(host, added)
 
 
 def add_servers(host: Host, tables: Mapping[str, Any]) -> Report:
     """Store servers and report what would run.
 
     Args:
-        host: Is told the warnings.
+        host: Receives the warnings.
         tables: The servers' tables by name.
 
     Raises:
         McpError: A table has mistakes; nothing was stored.
     """
-    return _told(host, _store(host, Fitted(tables=dict(tables))))
+    return _reported(host, _store(host, Fitted(tables=dict(tables))))
 
 
 @attrs.frozen(kw_only=True)
@@ -100,10 +100,10 @@ class Added:
 
     Attributes:
         file: The config file.
-        change: What is different in it.
-        servers: The servers as they are now.
-        warnings: What is worth saying about them.
-        error: Names the servers that were left out, with their mistakes.
+        change: How it changed.
+        servers: The servers as stored.
+        warnings: Warnings about them.
+        error: The servers that were not added, with their mistakes.
     """
 
     file: Path
@@ -118,7 +118,7 @@ class Added:
         return f"pflow mcp sync {self.servers[0].name if len(self.servers) == 1 else '--all'}"
 
     def report(self) -> Report:
-        """Return what the command says."""
+        """Return the report of the command."""
         text = [*self.lines(), f"Next: {self.next}"]
         return Report(data={**self.to_dict(), "next": self.next}, text="\n".join(text), error=self.error)
 
@@ -142,7 +142,7 @@ def _store(host: Host, given: Fitted, *, starting: bool = False) -> Added:
     store = server_store(host)
     refused = store.refused(given.tables)
     good = {name: table for name, table in given.tables.items() if name not in refused}
-    change = store.add(good or given.tables)  # which says what is wrong where none is good
+    change = store.add(good or given.tables)  # raises the errors if no server is valid
     servers = tuple(store.get(name) for name in good)
     advice = (found for server in servers for found in _advice(server, starting=starting))
     warnings = (*given.notes, *change.warnings, *advice)
@@ -158,7 +158,7 @@ def _left_out(refused: Mapping[str, Sequence[Problem]]) -> McpError | None:
     return refusal(f"Not added: {', '.join(refused)}", problems)
 
 
-def _told(host: Host, added: Added) -> Report:
+def _reported(host: Host, added: Added) -> Report:
     host.refresh("mcp")
     return added.report()
 
@@ -178,7 +178,7 @@ def _advice(server: Server, *, starting: bool) -> Iterator[Problem]:
     insecure = egress.advise(server)
     if insecure:
         yield insecure
-    if server.command and not starting:  # else its start tells the same
+    if server.command and not starting:  # otherwise starting it reports the same
         yield from _program_advice(server)
     yield from _secret_advice(server)
 
@@ -210,7 +210,9 @@ def _secret_advice(server: Server) -> Iterator[Problem]:
         value = server.auth.get(key)
         if value and not references(value):
             step = f"Keep it in a variable: {key} = '${{API_{key.upper()}}}' (in a shell in single quotes)"
-            yield _warning(server, f"auth.{key}", "The secret itself stands in the config file", step)
+            yield _warning(
+                server, f"auth.{key}", "The secret is stored in plain text in the config file", step
+            )
 
 
 def _warning(server: Server, field: str, message: str, suggestion: str) -> Problem:

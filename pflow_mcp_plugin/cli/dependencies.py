@@ -1,4 +1,4 @@
-"""What the commands work with, made from the host's handle."""
+"""The objects that the commands work with, built from the host."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ def server_store(host: Host) -> ServerStore:
 
 
 def catalog(host: Host) -> Catalog:
-    """Return what the last sync of each server found."""
+    """Return the results of the last sync of each server."""
     return servers(host.paths).catalog
 
 
 def lookup(host: Host) -> Lookup:
-    """Return the lookup of variables, made when a server is reached."""
+    """Return the lookup of variables; loads the expansion of references."""
     from pflow_mcp_plugin.config.expansion import host_lookup
 
     return host_lookup(host)

@@ -1,4 +1,4 @@
-"""`pflow mcp list`: the configured servers, with what is known of them without asking them."""
+"""`pflow mcp list`: the configured servers, with the results of their last syncs; starts none."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ _EMPTY = "No MCP server is configured. Add one: pflow mcp add NAME -- COMMAND AR
 
 @attrs.frozen(kw_only=True)
 class ServerRow:
-    """What is known of one server.
+    """One server in the list.
 
     Attributes:
         name: Its name.
-        server: Its config, None when that has mistakes.
+        server: Its config, None if that has mistakes.
         problems: The mistakes.
-        tools: How many tools of its last sync become nodes, None when it was never synced.
-        synced_at: When that was, ISO 8601, empty for never.
-        sync_due: Whether its config is another than at the last sync.
+        tools: Number of tools of its last sync that become nodes, None if it was never synced.
+        synced_at: Time of the last sync, ISO 8601, empty if never.
+        sync_due: Whether its config changed since the last sync.
     """
 
     name: str
@@ -53,7 +53,7 @@ class ServerRow:
 @click.command(name="list")
 @json_option
 @click.pass_obj
-def list(host: Host) -> Report:  # noqa: A001 - each command bears its own name
+def list(host: Host) -> Report:  # noqa: A001 - each command function has the name of its command
     """List the configured servers with their number of tools, last sync, and whether a sync is due."""
     rows = [*_rows(host)]
     return Report(data=[row.to_dict() for row in rows], text=lambda: _table(rows) if rows else _EMPTY)

@@ -1,4 +1,4 @@
-"""`pflow mcp remove`: forget a server and its tools."""
+"""`pflow mcp remove`: removes a server and its tools."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ def remove(host: Host, name: str) -> Report:
 def remove_server(host: Host, name: str) -> Report:
     """Remove a server's config and its tool file.
 
-    A tool file whose server was taken out of the config by hand can be removed so too.
+    This also removes a tool file whose server was deleted from the config by hand.
 
     Raises:
-        McpError: There is neither.
+        McpError: Neither exists.
     """
     known = catalog(host)
     try:

@@ -1,4 +1,4 @@
-"""`pflow mcp test`: does a server start, answer and name its tools?"""
+"""`pflow mcp test`: checks that a server starts, answers and lists its tools."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ def test_server(host: Host, name: str) -> Report:
     """Connect to a server and list its tools.
 
     Returns:
-        Milliseconds of each phase, what the server says of itself, and whether a sync is due;
+        Milliseconds of each phase, the server's name, version and protocol, and whether a sync is due;
         or `error` with the phase that failed.
 
     Raises:
-        McpError: There is no such server.
+        McpError: The server is not configured.
         McpError: Its config does not allow it to be started.
     """
     known = catalog(host)
@@ -84,7 +84,7 @@ def _lines(data: Mapping[str, Any]) -> Iterator[str]:
     yield from (f"  ! {item['name']} is malformed: {item['reason']}" for item in data["skipped"])
     yield from (f"  ! {note}" for note in data["notes"])
     if data["sync_due"]:
-        yield f"Its tools are not those of the last sync. Run: pflow mcp sync {data['server']}"
+        yield f"Its tools differ from those of the last sync. Run: pflow mcp sync {data['server']}"
 
 
 def _warn(host: Host, line: str) -> None:

@@ -1,4 +1,4 @@
-"""`pflow mcp tools`: the tools of the last syncs, as nodes."""
+"""`pflow mcp tools`: lists the tools of the last syncs as nodes."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def list_tools(host: Host, server: str | None = None) -> Report:
     """List tools as of the last syncs; starts no server.
 
     Raises:
-        McpError: The named server does not exist.
+        McpError: The named server is not configured.
         McpError: Its config has mistakes.
     """
     store = server_store(host)

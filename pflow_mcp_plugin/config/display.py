@@ -1,4 +1,4 @@
-"""A server as it may be printed: its secrets masked."""
+"""Prints a server with its secrets masked."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ _USER_INFO = re.compile(r"(?<=://)[^/?#]*@")
 
 
 def command_line(server: Server) -> str:
-    """Return the command that starts a server as a shell would take it, empty when there is none.
+    """Return the shell command that starts a server, an empty string if it has no command.
 
-    What may be secret in its arguments is masked.
+    Possible secrets in its arguments are masked.
     """
     return shlex.join([server.command, *arguments(server.args)]) if server.command else ""
 
 
 def target(server: Server) -> str:
-    """Return in one line how a server is reached: its command, URL or path."""
+    """Return the URL, path or command of a server in one line."""
     return url(server.url) or server.path or command_line(server)
 
 
 def url(value: str) -> str:
-    """Return a URL without what is secret in it: user info and the likes of `?api_key=`."""
+    """Return a URL with its secrets masked: user info and query parameters such as `?api_key=`."""
     value = _USER_INFO.sub(lambda found: mask(found[0][:-1]) + "@", value)
     for start, end in reversed(list(secret_detection.in_queries(value))):
         value = value[:start] + mask(value[start:end]) + value[end:]
@@ -36,7 +36,7 @@ def url(value: str) -> str:
 
 
 def arguments(args: Sequence[str]) -> list[str]:
-    """Return the arguments of a command with what may be secret in them masked."""
+    """Return the arguments of a command with possible secrets masked."""
     shown = list(args)
     for index, start in secret_detection.in_arguments(args):
         shown[index] = args[index][:start] + mask(args[index][start:])
@@ -44,7 +44,7 @@ def arguments(args: Sequence[str]) -> list[str]:
 
 
 def shown(server: Server) -> dict[str, Any]:
-    """Return how a server is reached as JSON values, what may be secret masked."""
+    """Return the connection fields of a server as JSON values, with possible secrets masked."""
     data: dict[str, Any] = {"name": server.name, "transport": server.transport}
     if server.command:
         data |= {"command": server.command, "args": arguments(server.args), "runs": command_line(server)}
@@ -58,12 +58,12 @@ def shown(server: Server) -> dict[str, Any]:
 
 
 def masked(values: Mapping[str, str]) -> dict[str, str]:
-    """Return names with their values masked, unless those are only references."""
+    """Return names with their values masked; values that are only references stay readable."""
     return {name: mask(value) for name, value in values.items()}
 
 
 def _secret_part(table: Mapping[str, Any]) -> dict[str, str]:
-    """Return what may be secret in an `auth` table: all that is not known to be public."""
+    """Return the possible secrets of an `auth` table: every field that is not known to be public."""
     public = set(auth.FIELDS) - set(auth.SECRET)
     return {
         key: value if isinstance(value, str) else MASK for key, value in table.items() if key not in public

@@ -1,8 +1,8 @@
-"""References become values, at the moment a server is started or reached.
+"""Replaces references by values when a server is started or connected to.
 
 In the `env` of a server that is started, a variable that is not set becomes the empty string and
 is reported. Anywhere else it is an error before anything starts: an empty token is never sent.
-What a reference expands to is never expanded again.
+Expanded values are never expanded again.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ Lookup = Callable[[str], str | None]
 
 _SHORTEST = 4
 _SHORTEST_GUESS = 8
-"""Characters; the likes of `--auth basic` are no secrets."""
+"""Characters; shorter values, as in `--auth basic`, are not secrets."""
 _PUBLIC = frozenset(
     {
         *("HOME", "USER", "LOGNAME", "USERNAME", "USERPROFILE", "HOSTNAME", "SHELL", "TERM"),
         *("PATH", "PWD", "OLDPWD", "TMPDIR", "TEMP", "TMP", "LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE", "TZ"),
     }
 )
-"""Variables of every session: hiding their values would shred every path in a trace."""
+"""Variables of every session: redacting their values would make every path in a trace unreadable."""
 _SENT_EMPTY_NEVER = ("headers", "auth")
 
 
@@ -48,7 +48,7 @@ def environment_lookup(settings: Settings | None = None) -> Lookup:
 
 
 def host_lookup(host: Host) -> Lookup:
-    """Return the lookup of variables: the environment, then the settings where the host has some."""
+    """Return the lookup of variables: the environment, then the settings if the host has any."""
     return environment_lookup(host.settings)
 
 
@@ -58,7 +58,7 @@ def expand(
     fingerprint: str = "",
     era: Literal["modern", "handshake"] | None = None,
 ) -> Launch:
-    """Return a server with the value of every reference, ready to be started or reached.
+    """Return a server with the value of every reference, ready to be started or connected to.
 
     Args:
         server: The server as configured.
@@ -71,7 +71,7 @@ def expand(
 
     Raises:
         McpError: A variable that is needed is not set or is empty, or a value cannot be used;
-            `problems` holds all of it.
+            `problems` lists them all.
     """
     expansion = _Expansion(server, lookup)
     env = {key: expansion.lenient(value) for key, value in server.env.items()}
@@ -98,13 +98,13 @@ def expand(
 
 
 class _Expansion:
-    """The expansion of one server: what it looks up, and what it finds wrong on the way."""
+    """The expansion of one server; collects the variables used and the problems found."""
 
     def __init__(self, server: Server, lookup: Lookup) -> None:
         self.server = server
         self.outer = lookup
         self.own: Mapping[str, str] = {}
-        """An http server's own `env`, which is there for expansion only."""
+        """An http server's own `env`, which is used for expansion only."""
         self.unset: dict[str, None] = {}
         self.empty: dict[str, None] = {}
         self.values: set[str] = set()
@@ -115,7 +115,7 @@ class _Expansion:
         return any(self._value(ref) is None for ref in variable_references.references(text))
 
     def lenient(self, text: str) -> str:
-        """Expand an `env` value: what is not set is empty."""
+        """Expand an `env` value; unset variables become empty."""
 
         def value(ref: VariableReference) -> str:
             found = self._value(ref)
@@ -126,7 +126,7 @@ class _Expansion:
         return variable_references.substitute(text, value)
 
     def strict(self, field: str, text: str) -> str:
-        """Expand a value of another field: what is not set is a problem."""
+        """Expand a value of another field; unset variables are problems."""
         guarded = field.partition(".")[0] in _SENT_EMPTY_NEVER
 
         def value(ref: VariableReference) -> str:
@@ -144,7 +144,7 @@ class _Expansion:
         return expanded
 
     def reach(self) -> dict[str, Any]:
-        """Expand every field that says how the server is reached."""
+        """Expand every field that describes how to connect to the server."""
         server = self.server
         return {
             "command": self.strict("command", server.command),
@@ -185,7 +185,7 @@ class _Expansion:
         return value if ref.default is None else value or ref.default
 
     def _culprit(self, name: str) -> str:
-        """Return the variable to set: behind one of the server's own `env` stands another."""
+        """Return the variable that the user has to set: an `env` entry of the server may refer to another."""
         behind = variable_references.references(self.server.env.get(name, "")) if self.server.url else ()
         return next((ref.name for ref in behind if not self.outer(ref.name)), name)
 
@@ -200,7 +200,7 @@ class _Expansion:
             yield field_checks.fault(place, "Is empty once expanded", "Give its variables a value")
         elif field == "url" and value and not field_checks.is_url(value):
             yield field_checks.fault(
-                place, "Is no http or https address once expanded", "Correct its variables"
+                place, "Is not an http or https address once expanded", "Correct its variables"
             )
         if field.partition(".")[0] in _SENT_EMPTY_NEVER and field_checks.has_control(value):
             wrong = "Holds a line break or control character once expanded"
@@ -218,7 +218,7 @@ def _lacking(path: str, name: str, *, is_set: bool) -> Problem:
 
 
 def _literal_secrets(server: Server) -> Iterator[str]:
-    """Yield what looks like a secret among the values that are written out in the config."""
+    """Yield the values in the config that look like secrets and contain no reference."""
     for name, value in (*server.env.items(), *server.headers.items()):
         if variable_references.references(value):
             continue
@@ -228,7 +228,7 @@ def _literal_secrets(server: Server) -> Iterator[str]:
 
 
 def _shown_secrets(expanded: Server) -> Iterator[str]:
-    """Yield what is secret where `ps` and logs show it: in arguments, and in URLs wherever they stand."""
+    """Yield the secrets that `ps` and logs would show: in arguments, and in URLs anywhere."""
     for index, start in secret_detection.in_arguments(expanded.args):
         value = expanded.args[index][start:]
         if len(value) >= _SHORTEST_GUESS:
@@ -238,7 +238,7 @@ def _shown_secrets(expanded: Server) -> Iterator[str]:
 
 
 def _sent_secrets(expanded: Server) -> Sequence[str]:
-    """Return the credentials in the form in which they are sent."""
+    """Return the credentials in the encoding in which they are sent."""
     if expanded.auth.get("type") != "basic":
         return ()
     from base64 import b64encode

@@ -1,8 +1,7 @@
-"""Checks of one config value: of its type first, strictly, then of what it holds.
+"""Checks of one config value: first its type, strictly, then its content.
 
-A check is given the path of a value and the value as it stands in the file, and yields a problem
-for everything that is wrong with it. Values themselves are never repeated in a message unless
-they are numbers: they may be secrets.
+A check receives the path of a value and the value from the file, and yields a problem for each
+mistake in it. Messages never repeat values except numbers, because values may be secrets.
 """
 
 from __future__ import annotations
@@ -45,14 +44,14 @@ def join(path: str, key: str) -> str:
 
 
 def nearest(word: str, known: Mapping[str, Any] | tuple[str, ...]) -> str:
-    """Return the known word most like `word`, empty when none is."""
+    """Return the known word most similar to `word`, an empty string if there is no similar one."""
     from difflib import get_close_matches
 
     return next(iter(get_close_matches(word.lower(), tuple(known), n=1, cutoff=0.6)), "")
 
 
 def kind_of(value: object) -> str:
-    """Return what a value is, in words."""
+    """Return the type of a value, as messages name it."""
     names: tuple[tuple[type | tuple[type, ...], str], ...] = (
         (bool, "true or false"),
         (str, "a string"),
@@ -67,40 +66,40 @@ def kind_of(value: object) -> str:
 def text(path: str, value: Any) -> Iterator[Problem]:
     """A string, in which every `${` is well formed."""
     if not isinstance(value, str):
-        yield from _not_text(path, value)
+        yield from _not_string(path, value)
         return
     piece = variable_references.malformed(value)
     if piece:
         yield fault(path, f"{piece} is not a reference to a variable", variable_references.remedy(piece))
     if "\x00" in value:
-        yield fault(path, "Must not hold a NUL character", "Take it out")
+        yield fault(path, "Must not contain a NUL character", "Remove it")
 
 
 def filled(path: str, value: Any) -> Iterator[Problem]:
-    """A text that is not blank."""
+    """A string that is not blank."""
     yield from text(path, value)
     if isinstance(value, str) and _BLANK.fullmatch(value):
         yield fault(path, "Must not be empty", f"Give {path.rpartition('.')[2]} a value, or remove the line")
 
 
 def header_value(path: str, value: Any) -> Iterator[Problem]:
-    """A text of one line."""
+    """A string of one line."""
     yield from text(path, value)
     if isinstance(value, str) and _CONTROL.search(value):
-        yield fault(path, "Must not hold line breaks or control characters", "Write it on one line")
+        yield fault(path, "Must not contain line breaks or control characters", "Write it on one line")
 
 
 def credential(path: str, value: Any) -> Iterator[Problem]:
-    """A text of one line that is not blank."""
+    """A string of one line that is not blank."""
     yield from filled(path, value)
     if isinstance(value, str) and _CONTROL.search(value):
-        yield fault(path, "Must not hold line breaks or control characters", "Write it on one line")
+        yield fault(path, "Must not contain line breaks or control characters", "Write it on one line")
 
 
 def header_name(path: str, value: Any) -> Iterator[Problem]:
     """The name of an HTTP header."""
     if not isinstance(value, str):
-        yield from _not_text(path, value)
+        yield from _not_string(path, value)
     elif not _HEADER_NAME.fullmatch(value):
         yield fault(
             path, "Not the name of an HTTP header", "Use letters, digits and hyphens, as in X-API-Key"
@@ -110,7 +109,7 @@ def header_name(path: str, value: Any) -> Iterator[Problem]:
 def variable(path: str, value: Any) -> Iterator[Problem]:
     """The bare name of a variable."""
     if not isinstance(value, str):
-        yield from _not_text(path, value)
+        yield from _not_string(path, value)
     elif not variable_references.is_variable(value):
         named = variable_references.references(value)
         step = f'Write the bare name: "{named[0].name}"' if named else 'Write a name such as "API_TOKEN"'
@@ -130,14 +129,14 @@ def is_url(value: str) -> bool:
 
 
 def has_control(value: str) -> bool:
-    """Whether `value` cannot stand in an HTTP header: it holds a line break or control character."""
+    """Whether `value` is not allowed in an HTTP header: it contains a line break or control character."""
     return _CONTROL.search(value) is not None
 
 
 def protocol(path: str, value: Any) -> Iterator[Problem]:
     """`auto`, `handshake` or a version of the protocol."""
     if not isinstance(value, str):
-        yield from _not_text(path, value)
+        yield from _not_string(path, value)
     elif not _PROTOCOL.fullmatch(value):
         yield fault(
             path,
@@ -155,7 +154,7 @@ def flag(path: str, value: Any) -> Iterator[Problem]:
 
 
 def number(*, above: float | None = None, least: float | None = None, most: float) -> Check:
-    """Make a check for numbers: `above` excludes its bound, `least` and `most` include theirs."""
+    """Return a check for numbers: `above` excludes its bound, `least` and `most` include theirs."""
     of = "" if above is not None else "of "
     low = f"greater than {above:g}" if above is not None else f"at least {least:g}"
 
@@ -171,18 +170,18 @@ def number(*, above: float | None = None, least: float | None = None, most: floa
     return check
 
 
-def texts(path: str, value: Any) -> Iterator[Problem]:
-    """A list of texts."""
+def strings(path: str, value: Any) -> Iterator[Problem]:
+    """A list of strings."""
     yield from _list_of(text, path, value)
 
 
 def words(path: str, value: Any) -> Iterator[Problem]:
-    """A list of texts that are not blank."""
+    """A list of strings that are not blank."""
     yield from _list_of(filled, path, value)
 
 
 def environment(path: str, value: Any) -> Iterator[Problem]:
-    """A table of variables and their texts."""
+    """A table of variables and their string values."""
     yield from _table_of(text, path, value)
     for key in _keys(value):
         if not _VARIABLE_NAME.fullmatch(key):
@@ -197,7 +196,7 @@ def headers(path: str, value: Any) -> Iterator[Problem]:
 
 
 def names(path: str, value: Any) -> Iterator[Problem]:
-    """A table whose values are texts that are not blank."""
+    """A table whose values are strings that are not blank."""
     yield from _table_of(filled, path, value)
 
 
@@ -217,7 +216,7 @@ def tool_filter(path: str, value: Any) -> Iterator[Problem]:
 
 
 def unknown(path: str, key: str, known: Mapping[str, Any]) -> Problem:
-    """Return the warning about a field that is not known; it stays in the file."""
+    """Return the warning about an unknown field, which stays in the file."""
     close = nearest(key, known)
     step = f"Did you mean {close}?" if close else f"Known here: {', '.join(known)}"
     return advice(path, f"Unknown field {key}, kept but not used", step)
@@ -245,12 +244,12 @@ def _keys(value: Any) -> Iterator[str]:
     return iter(value) if isinstance(value, Mapping) else iter(())
 
 
-def _not_text(path: str, value: Any) -> Iterator[Problem]:
+def _not_string(path: str, value: Any) -> Iterator[Problem]:
     step = "Write one string, in quotes" if isinstance(value, Mapping | list) else "Put it in quotes"
     yield fault(path, f"Must be a string, not {kind_of(value)}", step)
 
 
 def _short(value: float) -> str:
     if isinstance(value, int) and abs(value) >= 10**12:
-        return "a number with many digits"  # which may be too many to turn into text
+        return "a number with many digits"  # Python refuses to format very long integers
     return f"{value:g}"

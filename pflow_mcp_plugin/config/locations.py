@@ -1,4 +1,4 @@
-"""Where the files of the MCP side lie."""
+"""Paths of the files of this plugin."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ def server_file(paths: Paths) -> Path:
 
 
 def tool_folder(paths: Paths) -> Path:
-    """Return the folder of what was learnt from the servers: one JSON file for each."""
+    """Return the folder of the tool files: one JSON file for each synced server."""
     return paths.data / "servers"
 
 
 def stderr_folder(paths: Paths) -> Path:
-    """Return the folder of what failing servers wrote to stderr: a folder for each."""
+    """Return the folder with the stderr output of failed servers: a folder for each server."""
     return paths.state / "stderr"
 
 
 def stamp(config: Path, folder: Path) -> str:
-    """Return a text that changes when the server config or a tool file does; by stat only."""
+    """Return a string that changes when the server config or a tool file does; calls stat only."""
     try:
         status = config.stat()
         about_config = f"{status.st_mtime_ns} {status.st_size}"

@@ -1,4 +1,4 @@
-"""The error that tells what a check found."""
+"""The error that reports the problems a check found."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from pflow_mcp_plugin.errors import McpError, Where
 
 
 def refusal(subject: str, problems: Sequence[Problem], *, server: str = "") -> McpError:
-    """Return the error about `subject`: one problem stands in its message, several in `problems` only.
+    """Return the error about `subject`; its message contains the problem if there is only one.
 
     Args:
         subject: What the problems are about, e.g. `Server github`.
         problems: At least one.
-        server: The server's name, where they are one server's.
+        server: The server's name, if the problems belong to one server.
     """
     where = Where(server=server, phase="config")
     if len(problems) == 1:
@@ -30,7 +30,16 @@ def refusal(subject: str, problems: Sequence[Problem], *, server: str = "") -> M
 
 
 def refuse_errors(subject: str, problems: Sequence[Problem], *, server: str = "") -> None:
-    """Raise the `refusal` of the errors among `problems`, if there are any."""
+    """Raise the `refusal` of the errors among `problems`, if there are any.
+
+    Args:
+        subject: What the problems are about, e.g. `Server github`.
+        problems: Errors and warnings; warnings are ignored.
+        server: The server's name, if the problems belong to one server.
+
+    Raises:
+        McpError: There is at least one error.
+    """
     errors = [problem for problem in problems if problem.severity == "error"]
     if errors:
         raise refusal(subject, errors, server=server)

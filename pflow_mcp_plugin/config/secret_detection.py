@@ -1,8 +1,8 @@
-"""Which parts of a server's config hold secrets, told by their names and places.
+"""Detects which parts of a server's config are secrets, by their names and positions.
 
-Guesses, on the side of secrecy: what a guess misses is shown to the one who wrote it there; what it
-takes too much is masked. References tell more: whatever they bring into `env`, `headers` and `auth`
-is secret (see `expansion`).
+These are heuristics that prefer to mask too much: a missed secret is shown only to the user who
+wrote it. References are more reliable: every value they bring into `env`, `headers` and `auth` is
+secret (see `expansion`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _ABOUT_ONE = re.compile(
     r"|(?:count|dir|endpoint|expiry|file|folder|length|limit|mode|path|scheme|scopes?|size|timeout|ttl|type)$",
     re.IGNORECASE,
 )
-"""Names of what is told of a secret: where it lies, how long it may be."""
+"""Names of properties of a secret, such as its file or length, which are not secret themselves."""
 _NAMED = re.compile(r"-{0,2}(?P<name>[\w.-]+)(?:=|:\s*)(?=.)", re.DOTALL)
 _FLAG = re.compile(r"-{1,2}(?P<name>\w[\w.-]*)")
 _QUERY = re.compile(r"[?&](?P<name>[^=&#\s]+)=(?P<value>[^&#\s]+)")
@@ -29,14 +29,14 @@ _USER_INFO = re.compile(r"://(?P<user>[^/?#\s@:]*):(?P<password>[^/?#\s@]+)@")
 
 
 def is_secret(name: str) -> bool:
-    """Return whether a variable, header, option or query parameter of that name holds a secret."""
+    """Return whether a variable, header, option or query parameter with this name contains a secret."""
     return _SECRET.search(name) is not None and _ABOUT_ONE.search(name) is None
 
 
 def in_arguments(args: Sequence[str]) -> Iterator[tuple[int, int]]:
-    """Yield the arguments that hold a secret, each with the character from which on it is one.
+    """Yield `(index, start)` of each argument that contains a secret; `start` is its first secret character.
 
-    They are `--token=SECRET`, `--token SECRET`, `API_KEY=SECRET` and `Authorization: SECRET`.
+    The forms are `--token=SECRET`, `--token SECRET`, `API_KEY=SECRET` and `Authorization: SECRET`.
     """
     for index, argument in enumerate(args):
         if (named := _NAMED.match(argument)) and is_secret(named["name"]):
@@ -47,9 +47,9 @@ def in_arguments(args: Sequence[str]) -> Iterator[tuple[int, int]]:
 
 
 def in_urls(text: str) -> Iterator[str]:
-    """Yield the secrets in the URLs of a text: passwords, and the likes of `?api_key=`.
+    """Yield the secrets in the URLs of a string: passwords, and query parameters such as `?api_key=`.
 
-    A password that is the user's name is none: to take `postgres` out of every message hides nothing.
+    A password equal to the user name does not count: redacting `postgres` in every message hides nothing.
     """
     found = _USER_INFO.finditer(text)
     yield from (each["password"] for each in found if each["password"] != each["user"])
@@ -57,5 +57,5 @@ def in_urls(text: str) -> Iterator[str]:
 
 
 def in_queries(text: str) -> Iterator[tuple[int, int]]:
-    """Yield where the secret values of URL queries begin and end."""
+    """Yield start and end of each secret value in URL queries."""
     yield from (found.span("value") for found in _QUERY.finditer(text) if is_secret(found["name"]))

@@ -1,6 +1,6 @@
-"""What `pflow mcp add` is given, in any of its shapes, becomes server tables.
+"""Turns the input of `pflow mcp add`, in any of its forms, into server tables.
 
-Nothing is checked here but the shape: the tables go through `schema` when they are stored.
+Only the form is checked here; `server_schema` checks the tables when they are stored.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ _HINTS = (
     ),
     (
         "Expecting value",
-        "JSON puts text in double quotes, has no comments and no comma before a closing bracket",
+        "JSON puts strings in double quotes, has no comments and no comma before a closing bracket",
     ),
-    ("delimiter", "A comma, colon or closing bracket is missing before this place"),
+    ("delimiter", "A comma, colon or closing bracket is missing before this position"),
     ("Unterminated string", "A closing double quote is missing"),
     ("Invalid \\", "Write each backslash twice"),
     ("Extra data", "One object is expected; something follows it"),
@@ -44,7 +44,7 @@ _HINTS = (
 
 
 _LAUNCHERS = ("npx", "uvx", "bunx", "pipx")
-"""Programs that fetch and start a server: what follows is its package, and none is a server's name."""
+"""Programs that download and start a server: a package follows them. They are not names of servers."""
 
 _DESCRIBING = ("command", "url", "path", *dialects.URLS)
 
@@ -58,9 +58,9 @@ class Flags:
         headers: `NAME: VALUE` each.
         bearer: A token or a reference to one.
         cwd: Working folder of a command.
-        type: `http` or `sse`; None is http.
-        insecure: Allows plain http to other machines.
-        trust_readonly: Believes the server's `readOnlyHint`.
+        type: `http` or `sse`; None means http.
+        insecure: Whether to allow plain http to other machines.
+        trust_readonly: Whether to believe the server's `readOnlyHint`.
     """
 
     env: Sequence[str] = ()
@@ -76,13 +76,13 @@ def read(words: Sequence[str], flags: Flags) -> Fitted:
     """Return the server tables that the arguments of `add` describe.
 
     Args:
-        words: JSON text, a file, `NAME JSON`, `NAME COMMAND ARGS...` or `NAME URL`.
-        flags: What the options say; they go with the last two forms.
+        words: JSON, a file, `NAME JSON`, `NAME COMMAND ARGS...` or `NAME URL`.
+        flags: The options; they are allowed with the last two forms only.
 
     Raises:
-        PflowError: The words have none of these forms, or an option does not go with theirs.
-        storage.CorruptFile: The file that was named is no TOML.
-        storage.StoreError: It cannot be read.
+        PflowError: The words have none of these forms, or an option is not allowed with theirs.
+        storage.CorruptFile: The file is not valid TOML.
+        storage.StoreError: The file cannot be read.
     """
     first = words[0].strip() if words else ""
     if first.startswith(("{", "[")):
@@ -100,12 +100,12 @@ def read(words: Sequence[str], flags: Flags) -> Fitted:
 
 
 def nameless(command: Sequence[str]) -> PflowError:
-    """Return the error about a command that no name of a server stands before."""
+    """Return the error about a command without a server name before it."""
     package = next((word for word in command[1:] if not word.startswith("-")), "")
-    is_told = command[0] in _LAUNCHERS and package
-    name = naming.server_name(_short(package)) if is_told else "NAME"
+    is_known = command[0] in _LAUNCHERS and package
+    name = naming.server_name(_short(package)) if is_known else "NAME"
     return PflowError(
-        "The server needs a name of its own, which stands before its command",
+        "The server needs a name, which is written before its command",
         kind="usage",
         suggestions=(f"pflow mcp add {name} -- {shlex.join(command)}",),
     )
@@ -115,13 +115,13 @@ def from_file(path: Path) -> Fitted:
     """Return the server tables in a JSON or TOML file.
 
     Raises:
-        PflowError: It does not exist, is no JSON, or holds no servers.
-        storage.CorruptFile: It is no TOML.
-        storage.StoreError: It cannot be read.
+        PflowError: The file does not exist, is not valid JSON, or contains no servers.
+        storage.CorruptFile: The file is not valid TOML.
+        storage.StoreError: The file cannot be read.
     """
     content = storage.read_bytes(path)
     if content is None:
-        raise PflowError(f"There is no file {path}", suggestions=FORMS, kind="usage")
+        raise PflowError(f"File not found: {path}", suggestions=FORMS, kind="usage")
     if path.suffix == ".toml":
         return servers_in(toml_codec.decode(path, content), str(path))
     try:
@@ -132,32 +132,32 @@ def from_file(path: Path) -> Fitted:
 
 
 def from_json(text: str, origin: str) -> Fitted:
-    """Return the server tables in a JSON text.
+    """Return the server tables in a JSON string.
 
     Args:
-        text: The text.
-        origin: What it is called in messages.
+        text: The JSON.
+        origin: Where it comes from, for messages.
 
     Raises:
-        PflowError: It is no JSON, with line and column, or holds no servers.
+        PflowError: It is not valid JSON (the message names line and column), or contains no servers.
     """
     return servers_in(_decoded(text, origin), origin)
 
 
 def servers_in(document: Any, origin: str) -> Fitted:
-    """Return the server tables of a document, made to fit where another client wrote them.
+    """Return the server tables of a document, adapted if another client wrote them.
 
-    It is `mcpServers`, the older `servers`, a direct map of names, or a server, or a list of them,
-    that says its `name` itself.
+    The document has `mcpServers` or the older `servers`, maps names directly to servers, or is one
+    server, or a list of servers, with a `name` field each.
 
     Raises:
-        PflowError: It has none of these shapes, or no server.
+        PflowError: The document has none of these forms, or no server.
     """
     tables = _tables(document, origin)
     if tables is None:
         raise _no_shape(document, origin)
     if not tables:
-        raise PflowError(f"{origin} holds no server", suggestions=FORMS, kind="usage")
+        raise PflowError(f"{origin} contains no server", suggestions=FORMS, kind="usage")
     return dialects.fitted(tables)
 
 
@@ -171,10 +171,14 @@ def _decoded(text: str, origin: str) -> Any:
 
 
 def _named(name: str, text: str) -> Fitted:
-    """Return the table of one server, whose name stands beside it."""
+    """Return the table of one server, whose name was given separately."""
     table = _decoded(text, "The JSON")
     if _tables(table, "The JSON"):
-        raise PflowError("The JSON names its servers itself", suggestions=("Leave NAME out",), kind="usage")
+        raise PflowError(
+            "The JSON already contains the names of its servers",
+            suggestions=("Leave NAME out",),
+            kind="usage",
+        )
     return dialects.fitted_table(name, table)
 
 
@@ -199,7 +203,7 @@ def _tables_below(inner: Mapping[str, Any] | list[Any], origin: str) -> Mapping[
 
 
 def _listed(servers: list[Any], origin: str) -> dict[str, Any]:
-    """Return the tables of servers that say their names themselves."""
+    """Return the tables of servers that have a `name` field."""
     tables: dict[str, Any] = {}
     for number, server in enumerate(servers, start=1):
         name = server.get("name") if isinstance(server, Mapping) else None
@@ -207,7 +211,7 @@ def _listed(servers: list[Any], origin: str) -> dict[str, Any]:
             step = 'Write {"name": "NAME", "command": ...}, or {"NAME": {"command": ...}} without a list'
             raise PflowError(f"{origin}: item {number} has no name", suggestions=(step,), kind="usage")
         if name in tables:
-            raise PflowError(f"{origin}: {name} stands twice", suggestions=("Rename one",), kind="usage")
+            raise PflowError(f"{origin}: duplicate server {name}", suggestions=("Rename one",), kind="usage")
         tables[name] = {key: value for key, value in server.items() if key != "name"}
     return tables
 
@@ -224,9 +228,9 @@ def _is_server(table: Mapping[str, Any]) -> bool:
 
 def _no_shape(document: Any, origin: str) -> PflowError:
     if isinstance(document, Mapping) and _is_server(document):
-        step = 'Put it below a name: {"NAME": {"command": ...}}'
+        step = 'Put it under a name: {"NAME": {"command": ...}}'
         return PflowError(f"{origin} describes a server without a name", suggestions=(step,), kind="usage")
-    wrong = f"{origin} has none of the shapes of a server config"
+    wrong = f"{origin} is not a server config in any known form"
     step = 'Write {"mcpServers": {"NAME": {"command": "npx", "args": ["-y", "PACKAGE"]}}}'
     return PflowError(wrong, suggestions=(step,), kind="usage")
 
@@ -247,7 +251,7 @@ def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         keys = [key for key, _ in pairs]
         repeated = next(key for key in keys if keys.count(key) > 1)
         raise PflowError(
-            f'"{repeated}" stands twice in one JSON object', suggestions=("Keep one of them",), kind="usage"
+            f'"{repeated}" occurs twice in one JSON object', suggestions=("Keep one of them",), kind="usage"
         )
     return table
 
@@ -261,7 +265,7 @@ def _is_url(word: str) -> bool:
 
 
 def _short(package: str) -> str:
-    """Return what people call a package: `github` for `@modelcontextprotocol/server-github@1.2`."""
+    """Return the short name of a package: `github` for `@modelcontextprotocol/server-github@1.2`."""
     words = package.rpartition("/")[2].partition("@")[0].partition("==")[0]
     return re.sub(r"^(mcp-)?server-|-mcp(-server)?$", "", words) or words
 
@@ -269,7 +273,7 @@ def _short(package: str) -> str:
 def _alone(words: Sequence[str], flags: Flags, what: str, read: Callable[[], Fitted]) -> Fitted:
     if len(words) > 1:
         step = "Put the whole JSON in single quotes" if what == "JSON" else FORMS[2]
-        raise PflowError(f"Nothing may follow {what}", suggestions=(step,), kind="usage")
+        raise PflowError(f"Unexpected argument after {what}", suggestions=(step,), kind="usage")
     _refuse(flags, ("env", "headers", "bearer", "cwd", "type", "insecure", "trust_readonly"), what)
     return read()
 
@@ -287,7 +291,9 @@ def _local(words: Sequence[str], flags: Flags) -> dict[str, Any]:
 def _remote(words: Sequence[str], flags: Flags) -> dict[str, Any]:
     _refuse(flags, ("cwd",), "a URL")
     if words[2:]:
-        raise PflowError(f"Nothing may follow the URL, not {words[2]}", suggestions=(FORMS[1],), kind="usage")
+        raise PflowError(
+            f"Unexpected argument after the URL: {words[2]}", suggestions=(FORMS[1],), kind="usage"
+        )
     table: dict[str, Any] = {"type": flags.type or "http", "url": words[1]}
     if flags.headers:
         table["headers"] = dict(_pair(text, ":", "--header") for text in flags.headers)
@@ -319,7 +325,7 @@ def _refuse(flags: Flags, names: Sequence[str], what: str) -> None:
     for name in names:
         if getattr(flags, name):
             option = "--" + {"headers": "header"}.get(name, name).replace("_", "-")
-            raise PflowError(f"{option} does not go with {what}", suggestions=FORMS, kind="usage")
+            raise PflowError(f"{option} cannot be used with {what}", suggestions=FORMS, kind="usage")
 
 
 def _no_form(word: str) -> PflowError:
@@ -327,5 +333,5 @@ def _no_form(word: str) -> PflowError:
         return PflowError(
             "A URL needs a name before it", suggestions=(f"pflow mcp add NAME {word}",), kind="usage"
         )
-    about = f"{word} is no JSON and no file" if word else "Nothing to add was given"
-    return PflowError(f"{about}; a server is added in one of these forms", suggestions=FORMS, kind="usage")
+    about = f"{word} is neither JSON nor a file" if word else "Nothing to add"
+    return PflowError(f"{about}; add a server in one of these forms", suggestions=FORMS, kind="usage")

@@ -1,7 +1,7 @@
-"""Checks of a server's table and of the whole file, over the raw mappings, all problems at once.
+"""Checks of a server's table and of the whole file, on the raw mappings, all problems at once.
 
-The rules are those of the server config's specification; `mcp-servers.schema.json` states the
-same ones for editors.
+The rules are those of the config format (seed 000); `mcp-servers.schema.json` states the same rules
+for editors.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from pflow_mcp_plugin.config.field_checks import (
     nearest,
     number,
     protocol,
+    strings,
     text,
-    texts,
     tool_filter,
     unknown,
     url,
@@ -47,7 +47,7 @@ SPELLINGS: Mapping[str, Transport] = {
     "stream-http": "http",
     "streamable-http": "http",
 }
-"""What `type` may say, and which transport it means."""
+"""The accepted values of `type`, and the transport of each."""
 
 _seconds = number(above=0, most=DAY)
 
@@ -65,21 +65,21 @@ COMMON: Mapping[str, Check] = {
     "max_line_mb": number(above=0, most=4096),
     "inline_limit_kb": number(least=0, most=1_048_576),
 }
-"""Fields of every server; `[defaults]` may set them for all."""
+"""Fields of every server; `[defaults]` may set them for all servers."""
 
 HTTP: Mapping[str, Check] = {"timeout": number(above=0, most=600), "sse_timeout": _seconds, "insecure": flag}
 """Fields that only http and sse servers use; elsewhere they have no effect."""
 
 REACH: Mapping[str, Check] = {
     "command": filled,
-    "args": texts,
+    "args": strings,
     "cwd": filled,
     "path": filled,
     "url": url,
     "headers": headers,
     "auth": auth.check,
 }
-"""Fields that say how a server is reached; each transport has its own."""
+"""Fields that describe how to connect to a server; each transport has its own."""
 
 FIELDS: Mapping[str, Check] = {"type": text, **REACH, "env": environment, **COMMON, **HTTP}
 DEFAULTABLE: Mapping[str, Check] = {**COMMON, "timeout": HTTP["timeout"], "sse_timeout": HTTP["sse_timeout"]}
@@ -107,9 +107,9 @@ def server_path(name: str) -> str:
 
 
 def clean(table: Any) -> Any:
-    """Return a server's table as it is written: null keys dropped, `type` in its one spelling.
+    """Return a server's table as it is stored: without null keys, `type` in its canonical spelling.
 
-    What is no table is returned as it is, for the check to complain about.
+    A value that is not a table is returned unchanged, so that the check reports it.
     """
     if not isinstance(table, Mapping):
         return table
@@ -162,14 +162,14 @@ def check_server(name: str, table: Any, defaults: Any = None) -> list[Problem]:
 
     Args:
         name: The server's name.
-        table: Its table as it stands in the file.
-        defaults: The `[defaults]` table, whose own problems `check_defaults` returns.
+        table: Its table as stored in the file.
+        defaults: The `[defaults]` table, whose own problems `check_defaults` reports.
     """
     path = server_path(name)
     problems = list(_check_name(path, name))
     if not isinstance(table, Mapping):
         wrong = f"Must be a table, not {kind_of(table)}"
-        return [*problems, fault(path, wrong, f"Write [{path}] with {_EXAMPLES['command']} below it")]
+        return [*problems, fault(path, wrong, f"Write [{path}] with {_EXAMPLES['command']} under it")]
     given = _without_nulls(table)
     for key, value in given.items():
         problems += _check_field(join(path, key), key, value)
@@ -177,19 +177,25 @@ def check_server(name: str, table: Any, defaults: Any = None) -> list[Problem]:
 
 
 def build(name: str, table: Mapping[str, Any], defaults: Mapping[str, Any]) -> Server:
-    """Return the server of a table that has no errors."""
+    """Return the server described by a table that has no errors.
+
+    Args:
+        name: The server's name.
+        table: Its table, checked.
+        defaults: The `[defaults]` table, checked.
+    """
     given = {**defaults, **_without_nulls(table)}
     chosen = {key: _converted(key, value) for key, value in given.items() if key in FIELDS and key != "type"}
     return Server(name=name, transport=transport_of(table) or "stdio", **chosen)
 
 
 def fingerprint(table: Any, defaults: Any = None) -> str:
-    """Return a hash of what decides which tools a server has.
+    """Return a hash of the fields that decide which tools a server has.
 
-    Deadlines, limits, trust, and which tools become nodes under which names do not enter: they
-    are looked at when a tool is used, and changing them asks for no sync.
+    Deadlines, limits, trust, filters and renames are not part of it: they are read when a tool is
+    used, so changing them requires no sync.
     """
-    from hashlib import sha256  # a look-up needs none, and OpenSSL takes a while to load
+    from hashlib import sha256  # not needed for a lookup, and OpenSSL is slow to load
 
     merged = {**_mapping(defaults), **_mapping(clean(table))}
     deciding = {key: merged[key] for key in _IDENTITY if key in merged}
@@ -203,14 +209,14 @@ def _check_root(document: Mapping[str, Any]) -> Iterator[Problem]:
             continue
         if isinstance(value, Mapping) and set(REACH) & value.keys():
             step = f"Write [{server_path(key)}]"
-            yield advice(join("", key), f"{key} looks like a server, but is not below {SERVERS}", step)
+            yield advice(join("", key), f"{key} looks like a server, but is not under {SERVERS}", step)
         else:
             yield unknown(join("", key), key, {SERVERS: None, DEFAULTS: None})
 
 
 def _check_name(path: str, name: str) -> Iterator[Problem]:
     if not naming.is_server_name(name):
-        wrong = "A server's name may hold only a-z, 0-9 and hyphens"
+        wrong = "A server name may contain only a-z, 0-9 and hyphens"
         yield fault(path, wrong, f"Name it {naming.server_name(name)}")
 
 
@@ -218,7 +224,7 @@ def _check_field(path: str, key: str, value: Any) -> Iterator[Problem]:
     if key in FIELDS:
         yield from FIELDS[key](path, value)
     elif _holds_null(value):
-        yield fault(path, "Holds null in a list, which TOML cannot", "Take it out")
+        yield fault(path, "Contains null in a list, which TOML does not support", "Remove it")
     elif key == "transport":
         yield advice(path, "Unknown field transport, kept but not used", "Did you mean type?")
     else:
@@ -277,7 +283,7 @@ def _check_deadlines(path: str, table: Mapping[str, Any], defaults: Any) -> Iter
     idle, whole = (merged.get(key, _default(key)) for key in ("call_timeout", "call_timeout_max"))
     numbers = all(isinstance(value, int | float) for value in (idle, whole))
     if numbers and idle > whole and "call_timeout" in table:
-        wrong = f"call_timeout ({idle}) is longer than a whole call may take ({whole})"
+        wrong = f"call_timeout ({idle}) is longer than call_timeout_max ({whole}), the limit of a whole call"
         yield advice(join(path, "call_timeout"), wrong, f"Set call_timeout_max to at least {idle}")
 
 

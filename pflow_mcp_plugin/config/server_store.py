@@ -1,4 +1,4 @@
-"""The config file of the servers."""
+"""Reads and changes `mcp-servers.toml`, the config file of the servers."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ class StoreChange:
     """What a change did to the file.
 
     Attributes:
-        added: Names of servers that were not there before.
-        replaced: Names of servers whose table is another now.
-        removed: Names of servers that are gone.
-        warnings: What is worth saying about it.
+        added: Names of new servers.
+        replaced: Names of servers whose table changed.
+        removed: Names of removed servers.
+        warnings: Warnings about the change.
     """
 
     added: tuple[str, ...] = ()
@@ -39,7 +39,7 @@ class StoreChange:
 
 @attrs.frozen
 class _Seen:
-    """What was last read: which file, what is in it, and its servers as far as they were asked for."""
+    """The last read of the file: its signature, its content, and the servers that were requested."""
 
     signature: object
     document: dict[str, Any]
@@ -49,10 +49,10 @@ class _Seen:
 class ServerStore:
     """The servers in `mcp-servers.toml`.
 
-    Reading takes no lock; a change is made under one and replaces the text of that server's table
-    only: comments, order and fields that are not known stay as they are. The whole file is written
-    anew where that cannot be done, a server inside an inline table for one. Comments that are lost
-    are kept in a copy of the file. A corrupt file is never written over.
+    Reading takes no lock. A change takes a lock and replaces the text of that server's table only:
+    comments, order and unknown fields are preserved. Where that is impossible, e.g. for a server
+    inside an inline table, the whole file is rewritten; if comments get lost, a backup of the file is
+    kept. A corrupt file is never overwritten.
 
     Args:
         path: The file; it need not exist.
@@ -66,27 +66,28 @@ class ServerStore:
         """Return the names of all servers, in the order of the file.
 
         Raises:
-            storage.CorruptFile: The file is no TOML.
+            storage.CorruptFile: The file is not valid TOML.
         """
         return tuple(self._servers())
 
     def raw(self) -> dict[str, Any]:
-        """Return a copy of the whole file as it stands, `{}` when there is none.
+        """Return a copy of the file's content, `{}` if there is no file.
 
         Raises:
-            storage.CorruptFile: The file is no TOML.
+            storage.CorruptFile: The file is not valid TOML.
         """
         return copy.deepcopy(self._document())
 
     def get(self, name: str) -> Server:
-        """Return a server, with the file's defaults filled in; only its own table is checked.
+        """Return a server, with the file's defaults filled in.
 
-        It is checked once, and the same object is returned until the file changes.
+        Only its own table and the defaults are checked, once; the same object is returned until the
+        file changes.
 
         Raises:
-            McpError: There is none of that name.
-            McpError: Its table or the defaults have mistakes; `problems` holds all of them.
-            storage.CorruptFile: The file is no TOML.
+            McpError: The server is not configured.
+            McpError: Its table or the defaults have mistakes; `problems` lists them all.
+            storage.CorruptFile: The file is not valid TOML.
         """
         known = self._read().servers
         if name not in known:
@@ -94,30 +95,30 @@ class ServerStore:
         return known[name]
 
     def fingerprint(self, name: str) -> str:
-        """Return the hash of what decides which tools a server has; see `server_schema.fingerprint`.
+        """Return the fingerprint of a server's config; see `server_schema.fingerprint`.
 
         Raises:
-            McpError: There is none of that name.
-            storage.CorruptFile: The file is no TOML.
+            McpError: The server is not configured.
+            storage.CorruptFile: The file is not valid TOML.
         """
         return server_schema.fingerprint(self._table(name), self._defaults())
 
     def check(self) -> list[Problem]:
-        """Return every problem of the file: that it cannot be read, what is in it, who may read it."""
+        """Return every problem of the file: read errors, its content, its permissions."""
         try:
             found = server_schema.check_document(self._document())
         except (storage.CorruptFile, storage.StoreError) as error:
             found = [Problem(message=error.message, suggestion="".join(error.suggestions), kind="config")]
         if self._is_open_to_others():
-            message = f"{self.path} may hold secrets and can be read by others"
+            message = f"{self.path} may contain secrets and is readable by others"
             found.append(field_checks.advice("", message, f"chmod 600 {self.path}"))
         return [attrs.evolve(problem, source=str(self.path)) for problem in found]
 
     def refused(self, tables: Mapping[str, Any]) -> dict[str, list[Problem]]:
-        """Return the mistakes that keep servers from being added, by name; none of those without.
+        """Return the errors that prevent servers from being added, by name; valid servers are left out.
 
         Raises:
-            storage.CorruptFile: The file is no TOML.
+            storage.CorruptFile: The file is not valid TOML.
         """
         found = {
             name: server_schema.check_server(name, server_schema.clean(table), self._defaults())
@@ -130,11 +131,11 @@ class ServerStore:
         """Add servers, or replace those of the same names; all of them or none.
 
         Args:
-            tables: The servers' tables by name, as in the file. Null keys are dropped.
+            tables: The servers' tables by name, as in the file. Null keys are removed.
 
         Raises:
-            McpError: A table has mistakes; `problems` holds all of them.
-            storage.CorruptFile: The file is no TOML.
+            McpError: A table has mistakes; `problems` lists them all.
+            storage.CorruptFile: The file is not valid TOML.
             storage.StoreError: It could not be written.
         """
         cleaned = {name: server_schema.clean(table) for name, table in tables.items()}
@@ -161,8 +162,8 @@ class ServerStore:
         """Remove a server.
 
         Raises:
-            McpError: There is none of that name.
-            storage.CorruptFile: The file is no TOML.
+            McpError: The server is not configured.
+            storage.CorruptFile: The file is not valid TOML.
             storage.StoreError: It could not be written.
         """
 
@@ -188,12 +189,12 @@ class ServerStore:
             return warnings
 
     def _encoded(self, content: bytes, old: Mapping[str, Any], new: Mapping[str, Any]) -> bytes:
-        """Return the file with the servers' new tables in its text; written whole where that fails."""
+        """Return the text with the servers' tables replaced; the whole file is rewritten if that fails."""
         try:
             edited = _edited(content, old.get(server_schema.SERVERS, {}), new[server_schema.SERVERS])
             return edited if self._holds(edited, new) else toml_codec.encode(new)
         except ValueError as error:
-            wrong = f"{self.path}: nothing was written, for TOML cannot hold a value: {error}"
+            wrong = f"{self.path}: nothing was written, because TOML cannot represent a value: {error}"
             raise McpError(wrong, where=Where(phase="config"), kind="config") from error
 
     def _holds(self, content: bytes, document: Mapping[str, Any]) -> bool:
@@ -208,11 +209,11 @@ class ServerStore:
             return ()
         backup = self._free_backup(content)
         storage.write_atomic(backup, content)
-        message = f"{self.path.name} has lost comments to this change; the file as it was is kept in {backup}"
+        message = f"{self.path.name} lost comments in this change; the previous file is kept as {backup}"
         return (Problem(message=message, severity="warning", kind="config", source=str(self.path)),)
 
     def _free_backup(self, content: bytes) -> Path:
-        """Return where to keep `content`: an older copy of something else is not written over."""
+        """Return a path for a backup of `content`; a different older backup is not overwritten."""
         for number in count(1):
             backup = self.path.with_name(f"{self.path.name}.bak" + (f"-{number}" if number > 1 else ""))
             if storage.read_bytes(backup) in (None, content):
@@ -223,7 +224,7 @@ class ServerStore:
         return self._read().document
 
     def _read(self) -> _Seen:
-        """Return what is in the file, read again only when it is another than the last time."""
+        """Return the content of the file, which is read again only when it has changed."""
         try:
             stat = self.path.stat()
         except FileNotFoundError:
@@ -270,7 +271,7 @@ class ServerStore:
 
 
 def not_configured(name: str, known: Iterable[str]) -> McpError:
-    """Return the error about a server that is not there, with the names most like it."""
+    """Return the error about an unknown server, with the most similar names."""
     from difflib import get_close_matches
 
     names = sorted(known)

@@ -22,14 +22,14 @@ TOKEN = re.compile(
     r"|[^\"'#\[\]{}\n]+",
     re.DOTALL,
 )
-"""What a valid TOML text is made of: strings, comments, brackets, line ends, and what is between them."""
+"""The tokens of a valid TOML text: strings, comments, brackets, line ends, and everything else."""
 
 
 def decode(path: Path, content: bytes) -> dict[str, Any]:
     """Return the document in a file's content.
 
     Raises:
-        storage.CorruptFile: It is no UTF-8 or no TOML; names line and column.
+        storage.CorruptFile: It is not valid UTF-8 or TOML; the error has line and column.
     """
     try:
         text = content.decode("utf-8-sig")
@@ -42,7 +42,7 @@ def decode(path: Path, content: bytes) -> dict[str, Any]:
         raise _not_toml(path, text, error) from error
     except RecursionError as error:
         raise storage.CorruptFile(path, "not TOML: nested too deeply") from error
-    except ValueError as error:  # a number of thousands of digits
+    except ValueError as error:  # a number with thousands of digits
         raise storage.CorruptFile(path, f"not TOML: {error}") from error
 
 
@@ -50,24 +50,24 @@ def encode(document: Mapping[str, Any]) -> bytes:
     """Return a document as TOML.
 
     Raises:
-        ValueError: It holds a value that TOML has no form for, or text that UTF-8 has none for.
+        ValueError: It contains a value that TOML, or a string that UTF-8, cannot represent.
     """
     import tomli_w
 
     try:
         return tomli_w.dumps(document).encode()
-    except TypeError as error:  # tomli_w's word for null and objects
+    except TypeError as error:  # tomli_w raises it for null and objects
         raise ValueError(str(error)) from error
 
 
 def comments(content: bytes) -> Counter[str]:
-    """Return the comments in a valid TOML text, and how often each stands there."""
+    """Return the comments in a valid TOML text, and how often each occurs."""
     tokens = (found[0] for found in TOKEN.finditer(content.decode("utf-8-sig")))
     return Counter(token.rstrip() for token in tokens if token.startswith("#"))
 
 
 def _not_toml(path: Path, text: str, error: tomllib.TOMLDecodeError) -> storage.CorruptFile:
-    # Before Python 3.14 the place stands in the message's text only.
+    # Before Python 3.14 the position is part of the message only.
     place = _PLACE.fullmatch(str(error))
     if place is None:
         return storage.CorruptFile(path, f"not TOML: {error}")

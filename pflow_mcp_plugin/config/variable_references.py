@@ -1,8 +1,8 @@
 """The syntax of references in config values.
 
 `${NAME}` stands for a variable, `${NAME:-default}` for a variable or, when it is unset or empty,
-for the default; `$${` is a literal `${`. A lone `$` means itself. References do not nest, and
-what they expand to is never looked at again.
+for the default; `$${` is a literal `${`. A lone `$` is literal. References do not nest, and
+their values are not expanded again.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class VariableReference:
 
     Attributes:
         name: The variable's name.
-        default: What stands for it when it is unset or empty; None when the text names none.
+        default: The value used when the variable is unset or empty; None without a default.
     """
 
     name: str
@@ -36,17 +36,17 @@ class VariableReference:
 
 
 def is_variable(name: str) -> bool:
-    """Whether `name` can name a variable."""
+    """Whether `name` is a valid variable name."""
     return _VARIABLE.fullmatch(name) is not None
 
 
 def references(text: str) -> tuple[VariableReference, ...]:
-    """Return the references of a text in order."""
+    """Return the references in a string, in order."""
     return tuple(_reference(piece) for piece in _PIECE.finditer(text) if piece["name"])
 
 
 def malformed(text: str) -> str:
-    """Return the beginning of the first `${` that is no reference, empty when there is none."""
+    """Return the start of the first malformed reference, an empty string if all are well formed."""
     return next((piece["malformed"] for piece in _PIECE.finditer(text) if piece["malformed"]), "")
 
 
@@ -59,7 +59,7 @@ def remedy(piece: str) -> str:
 
 
 def substitute(text: str, value: Callable[[VariableReference], str]) -> str:
-    """Return the text with each reference replaced by its value, in one pass."""
+    """Return the string with each reference replaced by its value, in one pass."""
 
     def replacement(piece: re.Match[str]) -> str:
         if piece["name"]:

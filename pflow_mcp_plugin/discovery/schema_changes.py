@@ -1,8 +1,8 @@
 """The difference between two versions of one JSON Schema.
 
-A schema that accepts more than before breaks nobody who sends, and one that accepts less nobody
-who receives. Each difference therefore has a direction: `wider`, `narrower`, `same` (words for
-people, added properties) or `unknown`, which counts as breaking both ways.
+A schema that accepts more than before does not break senders, and one that accepts less does not
+break receivers. Each difference therefore has a direction: `wider`, `narrower`, `same` (text for
+people, added properties) or `unknown`, which counts as breaking for both.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ class Difference:
     """One place where two schemas differ.
 
     Attributes:
-        path: The keys that lead there, joined by dots.
-        direction: Whether the newer schema accepts more, less, the same, or nobody knows.
+        path: The keys that lead to it, joined by dots.
+        direction: Whether the newer schema accepts more, less, the same, or an unknown set.
     """
 
     path: str
@@ -53,7 +53,13 @@ class Difference:
 
 
 def differences(old: Any, new: Any, path: str = "") -> Iterator[Difference]:
-    """Yield where `new` differs from `old`, in the order of their keys."""
+    """Yield the differences of `new` from `old`, in the order of their keys.
+
+    Args:
+        old: The older schema.
+        new: The newer schema.
+        path: Path of both in the whole, for the results.
+    """
     yield from _compare(old, new, path, _DEPTH)
 
 
@@ -87,7 +93,7 @@ def _compare_named(key: str, old: Any, new: Any, path: str, depth: int) -> Itera
     for name in dict.fromkeys((*old, *new)):
         place = _join(path, name)
         if name not in new:
-            # an unused definition is nobody's loss; a used one shows where its $ref changed
+            # losing an unused definition breaks nothing; a used one shows where its $ref changed
             yield Difference(place, "unknown" if key == "properties" else "same")
         elif name not in old:
             yield Difference(place, "same")
@@ -107,7 +113,7 @@ def _by_type(old: Any, new: Any) -> Direction:
 
 
 def _by_values(old: Any, new: Any) -> Direction:
-    """`enum`, `anyOf`, `oneOf`: more members accept more, and having none at all accepts anything."""
+    """`enum`, `anyOf`, `oneOf`: more members accept more; without the keyword anything is accepted."""
     if old is _ABSENT or new is _ABSENT:
         return "narrower" if old is _ABSENT else "wider"
     return _by_set(_members(old), _members(new))
@@ -143,7 +149,7 @@ def _by_most(old: Any, new: Any) -> Direction:
 
 
 def _by_constraint(old: Any, new: Any) -> Direction:
-    """A keyword that only ever takes away: `pattern`, `const`, `format`..."""
+    """A keyword that only ever restricts: `pattern`, `const`, `format`..."""
     if old is _ABSENT:
         return "narrower"
     return "wider" if new is _ABSENT else "unknown"

@@ -1,8 +1,9 @@
-"""JSON Schema to friendly types: `str`, `int | None`, `list`, `any`.
+"""A JSON Schema document: follows its references, and names its friendly types.
 
-A schema comes from a server and may be anything. Nothing here raises; what cannot be understood
-is `any`. A `$ref` is followed within the document only, never fetched. Depth, steps and hops are
-bounded, so that loops and exponential expansion come to an end.
+Friendly types are `str`, `int | None`, `list`, `any`. A schema comes from a server and may be
+anything: nothing here raises, and a schema that cannot be interpreted is `any`. A `$ref` is followed
+within the document only, never fetched. Depth, steps and hops are bounded, so that loops and
+exponential expansion end.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ class SchemaDocument:
         self._steps = _STEPS
 
     def resolve(self, schema: Any) -> Any:
-        """Return the schema that a chain of local references ends at; True (anything) if it does not."""
+        """Return the schema at the end of a chain of local references; True (anything) if there is no end."""
         for _ in range(_HOPS):
             if not (isinstance(schema, dict) and "$ref" in schema):
                 return schema
@@ -60,7 +61,7 @@ class SchemaDocument:
         return True
 
     def target(self, ref: str) -> Any:
-        """Return what a local pointer (`#/$defs/Name`) points at; True if nowhere, or not within."""
+        """Return the target of a local pointer (`#/$defs/Name`); True if it is missing or not local."""
         target, pointer = self._root, ref.removeprefix("#")
         if pointer == ref or (pointer and not pointer.startswith("/")):
             return True
@@ -69,10 +70,10 @@ class SchemaDocument:
         return target
 
     def friendly(self, schema: Any) -> str:
-        """Return the friendly type of what a schema describes."""
+        """Return the friendly type of the values that a schema describes."""
         plain = schema.get("type") if isinstance(schema, dict) else None
         if isinstance(plain, str) and not schema.keys() & _MORE:
-            return _NAMES.get(plain, ANY)  # what nearly every schema is, at a glance
+            return _NAMES.get(plain, ANY)  # the fast path, which covers nearly every schema
         self._steps = _STEPS
         return join(self._types(schema, _DEPTH))
 
@@ -85,7 +86,7 @@ class SchemaDocument:
         return [*found, "None"] if schema.get("nullable") is True else found
 
     def _stated(self, schema: Mapping[str, Any]) -> list[str]:
-        """`type`, `const` and `enum` say it outright."""
+        """`type`, `const` and `enum` state the types directly."""
         stated = schema.get("type")
         names = stated if isinstance(stated, list) else [stated]
         if names and all(isinstance(name, str) for name in names):
@@ -96,7 +97,7 @@ class SchemaDocument:
         return [_of_value(value) for value in values] if isinstance(values, list) else []
 
     def _chosen(self, schema: Mapping[str, Any], depth: int) -> list[str]:
-        """`anyOf` and `oneOf` offer alternatives; `allOf` narrows down to what its members share."""
+        """`anyOf` and `oneOf` list alternatives; of `allOf`, the first specific type is used."""
         for keyword in ("anyOf", "oneOf"):
             members = schema.get(keyword)
             if isinstance(members, list) and members:

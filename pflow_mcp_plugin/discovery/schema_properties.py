@@ -1,4 +1,4 @@
-"""What an object schema declares: which keys it names, which it demands, whether it takes others."""
+"""The properties of an object schema: which keys it names and requires, and whether it allows others."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ _VISITS = 200
 
 @attrs.frozen(kw_only=True)
 class Declaration:
-    """What is declared of an object.
+    """The keys that a schema declares for an object.
 
-    Keys of the form `__name__` are not ours to pass and are left out.
+    Keys of the form `__name__` are reserved for the host and are left out.
 
     Attributes:
-        properties: Each key with its schema, untouched; also keys that are only demanded.
-        required: The keys that every such object must have.
-        open: Whether other keys are welcome: the schema says so, or makes no sense.
-        more: Whether such an object may hold other keys. True where the schema says so or names
-            none at all, False where it rules them out, None where it names some and says no more.
+        properties: Each key with its schema, unchanged; includes keys that are only required.
+        required: The required keys.
+        open: Whether a tool accepts other keys: the schema says so, or is malformed.
+        more: Whether an object may have other keys. True if the schema says so or names no keys,
+            False if it excludes them, None if it names some keys and does not mention others.
     """
 
     properties: Mapping[str, Any]
@@ -33,11 +33,11 @@ class Declaration:
 
 
 def declaration(schema: Any, document: SchemaDocument | None = None) -> Declaration:
-    """Return what a schema declares; never raises, whatever the schema is.
+    """Return the declaration of a schema; never raises, whatever the schema is.
 
     Args:
-        schema: An object schema, perhaps put together by `allOf`, `anyOf`, `oneOf` or `$ref`.
-        document: The document it is part of, if it is only a part.
+        schema: An object schema, possibly composed with `allOf`, `anyOf`, `oneOf` or `$ref`.
+        document: The document that contains it, if it is only a part.
     """
     within = document or SchemaDocument(schema)
     found = _gather(within, schema)
@@ -52,7 +52,7 @@ def declaration(schema: Any, document: SchemaDocument | None = None) -> Declarat
 
 @attrs.define(eq=False, repr=False)
 class _Gathered:
-    """What the members of a schema say, those of `allOf`, `anyOf` and `oneOf` included."""
+    """Declarations collected from a schema and the members of its `allOf`, `anyOf` and `oneOf`."""
 
     properties: dict[str, Any] = attrs.field(factory=dict)
     required: list[str] = attrs.field(factory=list)
@@ -61,7 +61,7 @@ class _Gathered:
     alternatives: list[bool] = attrs.field(factory=list)
 
     def add(self, member: Any, *, binding: bool) -> None:
-        """Take up one member; `binding` unless it is an alternative to others."""
+        """Add one member; it is `binding` unless it is one of several alternatives."""
         if not isinstance(member, dict):
             self.opened = self.opened or member is not False
             return
@@ -90,7 +90,7 @@ class _Gathered:
 def _gather(document: SchemaDocument, schema: Any) -> _Gathered:
     found = _Gathered()
     waiting = [(schema, True)]
-    for _ in range(_VISITS):  # references can make a small schema endless
+    for _ in range(_VISITS):  # references can make a small schema infinite
         if not waiting:
             return found
         member, binding = waiting.pop(0)
@@ -104,7 +104,7 @@ def _gather(document: SchemaDocument, schema: Any) -> _Gathered:
 
 
 def _is_open(resolved: Any) -> bool:
-    """Whether a tool takes arguments it does not name: it says so, or says nothing that makes sense."""
+    """Whether a tool accepts undeclared arguments: its schema says so, or is malformed."""
     if not isinstance(resolved, dict) or not isinstance(resolved.get("properties", {}), dict):
         return True
     others = resolved.get("additionalProperties", False)

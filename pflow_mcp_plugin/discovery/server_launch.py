@@ -1,4 +1,4 @@
-"""From a server's name to what a pool needs to start or reach it."""
+"""Turns the name of a server into the `Launch` that a pool needs to connect to it."""
 
 from __future__ import annotations
 
@@ -10,10 +10,16 @@ from pflow_mcp_plugin.exchange import Launch
 
 
 def launch(name: str, store: ServerStore, catalog: Catalog, lookup: Lookup) -> Launch:
-    """Return a server ready to be started, with the era it spoke when it was last synced.
+    """Return a server ready to be started, with the protocol era of its last sync.
+
+    Args:
+        name: The server's name.
+        store: The config of the servers.
+        catalog: The results of their last syncs.
+        lookup: Returns the values of variables.
 
     Raises:
-        McpError: There is none of that name.
+        McpError: The server is not configured.
         McpError: It is disabled, its table has mistakes, or a variable is not set.
     """
     server = store.get(name)
@@ -21,7 +27,7 @@ def launch(name: str, store: ServerStore, catalog: Catalog, lookup: Lookup) -> L
         raise McpError(
             f"Server {name} is disabled",
             where=Where(server=name, phase="config"),
-            next_step=f"Take `disabled` out of [mcpServers.{name}] in {store.path}",
+            next_step=f"Remove `disabled` from [mcpServers.{name}] in {store.path}",
             kind="config",
         )
     fingerprint = store.fingerprint(name)

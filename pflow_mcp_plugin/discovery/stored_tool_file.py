@@ -1,8 +1,8 @@
-"""A tool file as it is stored, decoded as far as it is asked for.
+"""A stored tool file, of which only the requested part is decoded.
 
-A large server has thousands of tools, and a look-up needs one of them. The first line of a file
-holds all but the tools, and an index of where each of them begins. What was written by hand, or by
-an older version, has no index that fits and is decoded as a whole.
+A large server has thousands of tools, and a lookup needs one of them. The first line of a file
+contains everything except the tools, and an index of the position of each tool. A file written by
+hand, or by an older version, has no valid index and is decoded as a whole.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class StoredFile:
     """The content of one server's tool file.
 
     Args:
-        path: Where it is stored, named for the server.
+        path: Its path; the file is named after the server.
         content: All of it.
     """
 
@@ -39,30 +39,30 @@ class StoredFile:
 
     @property
     def head(self) -> Head:
-        """All but the tools.
+        """Everything except the tools.
 
         Raises:
-            storage.CorruptFile: The file is not one of this server's tools.
+            storage.CorruptFile: The file does not contain the tools of this server.
             storage.StoreError: A newer version of the program wrote it.
         """
         return self._head or self.whole
 
     @property
     def whole(self) -> ToolFile:
-        """All of it; raises as `head` does."""
+        """The whole content; raises the same errors as `head`."""
         if self._whole is None:
             decoded = tool_file.decode(self._path, self._content)
             if decoded.server != self._path.stem:
-                raise storage.CorruptFile(self._path, f"holds the tools of server {decoded.server}")
+                raise storage.CorruptFile(self._path, f"contains the tools of server {decoded.server}")
             self._whole = decoded
         return self._whole
 
     def claiming(self, part: str) -> tuple[Tool, ...]:
-        """Return the tools whose names come down to `part` of a node type; raises as `head` does."""
+        """Return the tools whose part of a node type is `part`; raises the same errors as `head`."""
         if self._index is not None:
             try:
                 return self._indexed(part, self._index)
-            except _MISSHAPEN:  # changed by hand; it may still hold the tools
+            except _MISSHAPEN:  # edited by hand; the tools may still be valid
                 self._index = None
         return tuple(tool for tool in self.whole.tools if naming.tool_part(tool.name) == part)
 

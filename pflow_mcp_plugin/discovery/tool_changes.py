@@ -1,4 +1,4 @@
-"""What a sync changed: tools added, removed, changed."""
+"""The difference between two lists of tools: added, removed and changed ones."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from pflow_mcp_plugin.types import Tool
 
 @attrs.frozen(kw_only=True)
 class ToolChange:
-    """A tool that is not what it was.
+    """A tool that changed.
 
     Attributes:
         tool: Its raw name.
         kind: `breaking` if a workflow that used it may fail now.
-        fields: What differs: `description`, `inputSchema.properties.title.type`...
+        fields: The fields that differ: `description`, `inputSchema.properties.title.type`...
     """
 
     tool: str
@@ -44,7 +44,7 @@ class Changes:
 
 
 def compare(old: Iterable[Tool], new: Iterable[Tool]) -> Changes:
-    """Return what is different in `new`, in its order."""
+    """Return the differences of `new` from `old`, in the order of `new`."""
     before = {tool.name: tool for tool in old}
     after = {tool.name: tool for tool in new}
     pairs = ((before[name], tool) for name, tool in after.items() if name in before)
@@ -56,7 +56,7 @@ def compare(old: Iterable[Tool], new: Iterable[Tool]) -> Changes:
 
 
 def compare_tools(old: Tool, new: Tool) -> ToolChange:
-    """Return how a tool changed; what is sent may accept more, what is received may hold less."""
+    """Return how a tool changed; a wider input schema and a narrower output schema are compatible."""
     found = list(_differences(old, new))
     breaking = any(is_breaking for _, is_breaking in found)
     return ToolChange(

@@ -1,9 +1,9 @@
 """The content of one server's tool file, and its JSON form.
 
-The form is one JSON object, laid out so that one tool can be read without the others: its first
-line ends where the tools begin, and each tool stands on a line of its own. `index` gives the
-places, in bytes after the first line, at which the tools of a node type's last part begin; `size`
-is what all of these lines take. Who only wants the JSON needs neither.
+The file is one JSON object, laid out so that one tool can be read without the others: the first
+line ends where the list of tools begins, and each tool is on a line of its own. `index` maps the last
+part of a node type to the offsets of its tools, in bytes after the first line; `size` is the length
+of all these lines. A plain JSON reader can ignore both.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ if TYPE_CHECKING:
 SCHEMA_VERSION = 1
 
 TOOLS = b'"tools": [\n'
-"""How the first line of a file ends; each of the next lines is a tool."""
+"""The end of the first line of a file; each of the next lines is a tool."""
 
 _ERAS = ("modern", "handshake")
 
 
 @attrs.frozen(kw_only=True)
 class Head:
-    """What the last sync of a server found, but for the tools.
+    """The results of the last sync of a server, without the tools.
 
     Attributes:
         server: The server's configured name.
-        synced_at: When, ISO 8601 in UTC.
-        config_fingerprint: Of the config that it was synced with.
-        info: What the server says of itself.
+        synced_at: Time of the sync, ISO 8601 in UTC.
+        config_fingerprint: Fingerprint of the config at the sync.
+        info: The server's own description.
         manifest_hash: Hash of all tools.
         skipped: `(name, reason)` of malformed tools.
-        gone: Tools of earlier syncs that are no longer there: raw name to when it was noticed.
+        gone: Tools of earlier syncs that no longer exist: raw name to the time of the sync that missed them.
     """
 
     server: str
@@ -54,17 +54,24 @@ class Head:
 
 @attrs.frozen(kw_only=True)
 class ToolFile(Head):
-    """What the last sync of a server found.
+    """The results of the last sync of a server.
 
     Attributes:
-        tools: Its tools, in its order.
+        tools: Its tools, in the server's order.
     """
 
     tools: tuple[Tool, ...] = ()
 
 
 def from_listing(server: str, listing: Listing, fingerprint: str, before: ToolFile | None) -> ToolFile:
-    """Return the file that a new listing makes, with a note of each tool that is gone since `before`."""
+    """Return the content of a new file.
+
+    Args:
+        server: The server's name.
+        listing: Its answer.
+        fingerprint: Fingerprint of the config that was used.
+        before: The previous content; its tools that are no longer listed become `gone`.
+    """
     from datetime import UTC, datetime
 
     from pflow_mcp_plugin.discovery import tool_hashes
@@ -86,7 +93,7 @@ def from_listing(server: str, listing: Listing, fingerprint: str, before: ToolFi
 
 
 def encode(content: ToolFile) -> bytes:
-    """Return the JSON form."""
+    """Return the content of a file as JSON."""
     lines = [json.dumps(_tool_to_json(tool)).encode("ascii") for tool in content.tools]
     body = b",\n".join(lines) + b"\n]}\n"
     head = {
@@ -114,10 +121,10 @@ def _index(tools: Iterable[Tool], lines: Iterable[bytes]) -> dict[str, list[int]
 
 
 def decode(path: Path, content: bytes) -> ToolFile:
-    """Return what a file holds.
+    """Return the content of a file.
 
     Raises:
-        storage.CorruptFile: It is no JSON, or not of this shape.
+        storage.CorruptFile: It is not valid JSON, or not a tool file.
         storage.StoreError: A newer version of the program wrote it.
     """
     data = storage.decode_json(path, content)
@@ -132,7 +139,7 @@ def decode(path: Path, content: bytes) -> ToolFile:
 
 
 def head_from_json(data: Mapping[str, Any]) -> Head:
-    """Return what stands beside the tools; raises KeyError, TypeError and the like for another shape."""
+    """Return everything except the tools; raises KeyError, TypeError or similar for malformed data."""
     return Head(**_head_fields(data))
 
 
@@ -142,13 +149,13 @@ def _from_json(data: Mapping[str, Any]) -> ToolFile:
 
 def _head_fields(data: Mapping[str, Any]) -> dict[str, Any]:
     return {
-        "server": _text(data["server"]),
-        "synced_at": _text(data["synced_at"]),
-        "config_fingerprint": _text(data["config_fingerprint"]),
+        "server": _string(data["server"]),
+        "synced_at": _string(data["synced_at"]),
+        "config_fingerprint": _string(data["config_fingerprint"]),
         "info": _info_from_json(data["info"]),
-        "manifest_hash": _text(data["manifest_hash"]),
-        "skipped": tuple((_text(item["name"]), _text(item["reason"])) for item in data["skipped"]),
-        "gone": {_text(name): _text(when) for name, when in data["gone"].items()},
+        "manifest_hash": _string(data["manifest_hash"]),
+        "skipped": tuple((_string(item["name"]), _string(item["reason"])) for item in data["skipped"]),
+        "gone": {_string(name): _string(when) for name, when in data["gone"].items()},
     }
 
 
@@ -166,17 +173,17 @@ def _tool_to_json(tool: Tool) -> dict[str, Any]:
 
 
 def tool_from_json(data: Mapping[str, Any]) -> Tool:
-    """Return a tool from its line; raises KeyError, TypeError and the like for another shape."""
+    """Return a tool from its line; raises KeyError, TypeError or similar for malformed data."""
     output = data.get("outputSchema")
     return Tool(
-        name=_text(data["name"]),
-        title=_text(data.get("title", "")),
-        description=_text(data.get("description", "")),
+        name=_string(data["name"]),
+        title=_string(data.get("title", "")),
+        description=_string(data.get("description", "")),
         input_schema=_table(data["inputSchema"]),
         output_schema=None if output is None else _table(output),
         annotations=_table(data.get("annotations", {})),
         meta=_table(data.get("_meta", {})),
-        hash=_text(data["hash"]),
+        hash=_string(data["hash"]),
     )
 
 
@@ -186,18 +193,18 @@ def _info_from_json(data: Mapping[str, Any]) -> ServerInfo:
         message = f"era {era!r}"
         raise ValueError(message)
     return ServerInfo(
-        name=_text(data["name"]),
-        version=_text(data["version"]),
-        protocol=_text(data["protocol"]),
+        name=_string(data["name"]),
+        version=_string(data["version"]),
+        protocol=_string(data["protocol"]),
         era=era,
-        instructions=_text(data["instructions"]),
+        instructions=_string(data["instructions"]),
         capabilities=_table(data["capabilities"]),
     )
 
 
-def _text(value: object) -> str:
+def _string(value: object) -> str:
     if not isinstance(value, str):
-        message = f"expected a text, found {type(value).__name__}"
+        message = f"expected a string, found {type(value).__name__}"
         raise TypeError(message)
     return value
 

@@ -1,4 +1,4 @@
-"""Which tools of a server its config lets become nodes."""
+"""Decides which tools of a server become nodes, by the filter in its config."""
 
 from __future__ import annotations
 

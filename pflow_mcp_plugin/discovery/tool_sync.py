@@ -1,4 +1,4 @@
-"""Asking servers for their tools, all at once, and keeping what they answer."""
+"""Asks servers for their tools, concurrently, and stores the answers."""
 
 from __future__ import annotations
 
@@ -25,26 +25,26 @@ _AT_ONCE = 32
 
 
 class Lister(Protocol):
-    """What can ask a server for its tools; `client.Pool` can."""
+    """An object that can ask a server for its tools, such as `client.Pool`."""
 
     def list_tools(self, launch: Launch) -> Listing:
-        """Return what the server answers; blocks."""
+        """Return the server's answer; blocks."""
         ...
 
 
 @attrs.frozen(kw_only=True)
 class Synced:
-    """How the sync of one server went.
+    """The result of the sync of one server.
 
     Attributes:
         server: Its name.
-        tools_discovered: How many tools it named, malformed ones too.
-        tools_registered: How many became nodes: well formed, and not left out by the config.
-        changes: What is different from the sync before.
-        milliseconds: From the start to the tools being kept.
-        skipped: `(name, reason)` of tools that were not taken.
-        notes: What else is worth a line.
-        error: Why it failed; the tools known before are still there then.
+        tools_discovered: Number of tools that it listed, malformed ones included.
+        tools_registered: Number of tools that became nodes: well formed, and not excluded by the config.
+        changes: The difference from the previous sync.
+        milliseconds: From the start until the tools are stored.
+        skipped: `(name, reason)` of tools that were skipped.
+        notes: Further lines to show to the user.
+        error: The failure, if the sync failed; the tools of the previous sync are kept.
     """
 
     server: str
@@ -81,17 +81,17 @@ def sync(
     *,
     on_done: Callable[[Synced], None] = lambda _: None,
 ) -> list[Synced]:
-    """Ask servers for their tools and keep them.
+    """Ask servers for their tools and store them.
 
-    One server that fails neither stops the others nor loses what was known of it.
+    A server that fails neither stops the others nor loses the tools of its previous sync.
 
     Args:
         names: The servers.
         store: Their config.
-        catalog: Where tools are kept.
+        catalog: Stores the tools.
         pool: Talks to the servers.
-        lookup: Gives the values of variables.
-        on_done: Told of each server when it is done, in the calling thread.
+        lookup: Returns the values of variables.
+        on_done: Called in the calling thread with the result of each server when it is done.
 
     Returns:
         One result for each name, in the order given.
@@ -113,13 +113,13 @@ def sync(
 def _sync_one(name: str, store: ServerStore, catalog: Catalog, pool: Lister, lookup: Lookup) -> Synced:
     started = perf_counter()
     try:
-        ready = attrs.evolve(launch(name, store, catalog, lookup), era=None)  # found out anew
+        ready = attrs.evolve(launch(name, store, catalog, lookup), era=None)  # so that it is negotiated again
         listing = pool.list_tools(ready)
         found = catalog.save(name, listing, ready.fingerprint)
     except PflowError as error:
         return Synced(server=name, error=error, milliseconds=_since(started))
-    except Exception as error:  # noqa: BLE001 - whatever one server brings about, the others are synced
-        return Synced(server=name, error=_unforeseen(name, error), milliseconds=_since(started))
+    except Exception as error:  # noqa: BLE001 - no failure of one server may stop the sync of the others
+        return Synced(server=name, error=_unexpected(name, error), milliseconds=_since(started))
     return Synced(
         server=name,
         tools_discovered=len(listing.tools) + len(listing.skipped),
@@ -131,13 +131,13 @@ def _sync_one(name: str, store: ServerStore, catalog: Catalog, pool: Lister, loo
     )
 
 
-def _unforeseen(name: str, error: Exception) -> McpError:
+def _unexpected(name: str, error: Exception) -> McpError:
     from pflow_mcp_plugin.client.exception_chain import in_words
 
     failure = ConnectionFailed(
-        f"Something went wrong in the sync of server {name} that pflow does not know: {in_words(error)}",
+        f"Unexpected error in the sync of server {name}: {in_words(error)}",
         where=Where(server=name, phase="list"),
-        next_step="report this to the authors of pflow-mcp, with what the server lists",
+        next_step="report this to the authors of pflow-mcp, together with the server's list of tools",
     )
     failure.__cause__ = error
     return failure
@@ -146,20 +146,20 @@ def _unforeseen(name: str, error: Exception) -> McpError:
 def _unset(ready: Launch) -> Iterator[str]:
     for variable in ready.unset:
         yield (
-            f"Variable {variable} is not set: server {ready.server.name} is given an empty text for it "
+            f"Variable {variable} is not set: server {ready.server.name} gets an empty string for it "
             f"(set it: {setting(variable)})"
         )
 
 
 def _unknown_names(server: Server, listing: Listing) -> Iterator[str]:
-    """What the config says of tools that are not there is most likely a misspelling."""
+    """Yield a note about each unknown tool that the config names, most likely a misspelling."""
     names = [tool.name for tool in listing.tools]
     for raw in server.rename:
         if raw not in names:
             yield f"`rename` of server {server.name} names a tool that it does not have: {raw}"
     for glob in (*server.tools.allow, *server.tools.deny):
         if not any(fnmatchcase(name, glob) for name in names):
-            yield f"`tools` of server {server.name} fits none of its tools: {glob}"
+            yield f"`tools` of server {server.name} matches none of its tools: {glob}"
 
 
 def _since(started: float) -> float:

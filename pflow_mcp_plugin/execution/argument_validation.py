@@ -1,4 +1,4 @@
-"""Whether arguments fit a tool's input schema, before anything is sent."""
+"""Validates arguments against the input schema of a tool, before anything is sent."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ _WRONG = "Arguments of tool {tool} on server {server} do not fit its input schem
 
 @attrs.frozen(kw_only=True)
 class Violation:
-    """One argument, or part of one, that does not fit.
+    """One argument, or part of one, that is invalid.
 
     Attributes:
-        path: Where: `title`, `labels[2].name`.
-        expected: What the schema wants, in words.
-        given: What was given, shortened.
+        path: Path of the value: `title`, `labels[2].name`.
+        expected: What the schema requires, in words.
+        given: The given value, shortened.
     """
 
     path: str
@@ -44,15 +44,14 @@ class Violation:
 
 
 class Validator:
-    """Checks arguments against one tool's schema; made once for each tool of a run.
+    """Checks arguments against the schema of one tool; created once for each tool of a run.
 
-    References are followed within the schema only. A schema that refers to itself without end,
-    or expands beyond measure, is an error within about a second (more for very large arguments),
-    never a hang.
+    References are followed within the schema only. A schema with infinite recursion or excessive
+    expansion is an error after about a second (more for very large arguments), never a hang.
 
     Args:
         schema: The tool's input schema.
-        where: Whose it is, for errors.
+        where: The tool, for errors.
     """
 
     def __init__(self, schema: Any, where: Where) -> None:
@@ -62,10 +61,10 @@ class Validator:
         self._check: Callable[[str], Iterator[Any]] | None = None
 
     def check(self, arguments: Any) -> None:
-        """Accept arguments that fit.
+        """Check arguments.
 
         Raises:
-            McpError: They do not; `facts["violations"]` holds path, expected and given of each.
+            McpError: They are invalid; `facts["violations"]` has path, expected and given of each violation.
         """
         text = _json(arguments)
         if text is None:
@@ -77,7 +76,7 @@ class Validator:
             raise self._error(violations)
 
     def _violations(self, text: str) -> list[Violation]:
-        """Return what is wrong with the arguments as they are sent: in JSON a tuple is a list."""
+        """Return the violations of the arguments in their JSON form, where a tuple is a list."""
         with self._lock:
             try:
                 if self._check is None:
@@ -94,7 +93,7 @@ class Validator:
         return McpError(
             f"{start}: {'; '.join(map(str, violations))}",
             where=attrs.evolve(self._where, phase="arguments"),
-            next_step=f"Correct the params of the node; `{command}` shows what the tool takes",
+            next_step=f"Correct the params of the node; `{command}` shows the tool's parameters",
             violations=[attrs.asdict(violation) for violation in violations],
             kind="validation",
         )
@@ -102,19 +101,19 @@ class Validator:
     def _endless(self) -> McpError:
         tool, server = self._where.tool, self._where.server
         return McpError(
-            f"The input schema of tool {tool} on server {server} refers to itself without end, "
-            "or expands beyond measure; arguments cannot be checked against it",
+            f"The input schema of tool {tool} on server {server} refers to itself endlessly "
+            "or expands too far; arguments cannot be checked against it",
             where=attrs.evolve(self._where, phase="arguments"),
-            next_step=f"Report it to the author of server {server}",
+            next_step=f"Report this to the author of server {server}",
             kind="validation",
         )
 
 
 class _Budget:
-    """Bounds what one check may follow of references: only they can make a schema endless.
+    """Bounds how many references one check may follow: only they can make a schema infinite.
 
     Args:
-        size: The length of what is checked, as JSON; each row of a large table may need a few.
+        size: Length of the checked value as JSON; each row of a large table may need a few references.
     """
 
     def __init__(self, size: int = 0) -> None:
@@ -130,10 +129,10 @@ class _Budget:
 def _compiled(schema: Any) -> Callable[[str], Iterator[Any]]:
     """Return a function that yields the errors of a JSON text; loads jsonschema.
 
-    jsonschema-rs (0.60.3) would match more patterns in linear time. But nothing can stop it while
-    references expand, it refuses a whole schema for one malformed keyword, and a few hundred
-    alternatives to a large argument take four times the memory; where that runs out, it ends the
-    process.
+    jsonschema-rs (0.60.3) would match more patterns in linear time. But it cannot be interrupted
+    while references expand, rejects a whole schema because of one malformed keyword, and takes four
+    times the memory for a few hundred alternatives to a large argument; if memory runs out, it
+    aborts the process.
     """
     from jsonschema import Draft202012Validator
     from jsonschema.validators import extend
@@ -181,7 +180,7 @@ def _is_declared(key: str, schema: Mapping[str, Any]) -> bool:
 
 
 def _is_about_type(error: Any) -> bool:
-    """Whether every alternative fails over the value as a whole: then they are named together."""
+    """Whether every alternative rejects the type of the whole value: then they are named together."""
     return all(inner.validator == "type" and not inner.path for inner in error.context)
 
 
@@ -201,7 +200,7 @@ def _expected(error: Any, root: Any) -> str:
             _shown(item) for item in (value if error.validator == "enum" else [value])
         )
     words = _PHRASES.get(error.validator)
-    return words.format(value) if words else f"what its {error.validator} allows"
+    return words.format(value) if words else f"a value allowed by its {error.validator}"
 
 
 _PHRASES: Mapping[str, str] = {
@@ -215,7 +214,7 @@ _PHRASES: Mapping[str, str] = {
     "maxItems": "{} items or fewer",
     "minProperties": "{} keys or more",
     "maxProperties": "{} keys or fewer",
-    "pattern": "text that matches {}",
+    "pattern": "a string that matches {}",
 }
 
 
@@ -240,7 +239,7 @@ def _represented(value: Any) -> str:
     kind = type(value).__name__
     try:
         return f"{_short(repr(value))} ({kind})"
-    except (ValueError, RecursionError):  # a number of thousands of digits; nested too deeply
+    except (ValueError, RecursionError):  # a number with thousands of digits; nested too deeply
         return kind
 
 

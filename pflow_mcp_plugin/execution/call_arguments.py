@@ -1,4 +1,4 @@
-"""From a node's params and the shared store to the arguments that are sent."""
+"""Gathers the arguments of a call from a node's params and the shared store."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ def gather(
 ) -> dict[str, Any]:
     """Return the arguments of a call: params first, then the shared store under the same names.
 
-    Only what the tool declares is taken from the store; a None there counts as not given unless
-    the tool says that it takes null. A param is sent as it is, None too. Params that the tool
-    does not declare are sent only if it takes others. `__special__` params never are.
+    Only what the tool declares is taken from the store; a None there counts as missing
+    unless the tool accepts null. Params are sent unchanged, None included. Params that the tool does
+    not declare are sent only if it accepts others. `__special__` params are never sent.
 
     Args:
-        declared: What the tool declares, None if it is not known: then every param is sent.
+        declared: What the tool declares, None if that is unknown: then every param is sent.
         params: The node's params.
         shared: The root of the shared store.
     """

@@ -19,16 +19,16 @@ Answer = Callable[[ToolCall], CallResult]
 
 @attrs.frozen
 class CallHooks:
-    """What other plugins have to say about calls.
+    """Calls the hooks of other plugins around a tool call.
 
     Attributes:
-        relay: The plugin manager's hooks; None outside a host.
+        relay: The hook relay of the plugin manager; None outside a host.
     """
 
     relay: Any = None
 
     def prepare(self, call: ToolCall) -> ToolCall:
-        """Return the call as the plugins want it, each given what the one before made of it.
+        """Return the call as changed by the plugins in order; each receives the result of the previous one.
 
         Raises:
             CallRefused: A plugin vetoes the call.
@@ -42,16 +42,20 @@ class CallHooks:
         return call
 
     def answer(self, call: ToolCall, ours: Answer) -> CallResult:
-        """Return the first answer that a plugin has, else ours, seen by every wrapper.
+        """Return the first answer of a plugin, otherwise ours; wrappers can observe or replace it.
+
+        Args:
+            call: The prepared call.
+            ours: Sends the call.
 
         Raises:
-            CallFailed: A plugin failed; whatever it was, the call is not repeated.
+            CallFailed: A plugin failed; the call is never repeated.
         """
         if not self._implementations(ANSWER):
             return ours(call)
 
         def last(call: ToolCall) -> CallResult:
-            # pluggy puts an extra implementation before the ordinary ones; ours comes after them
+            # pluggy calls an extra implementation before the ordinary ones, but ours must be last
             for implementation in reversed(self._implementations(ANSWER)):
                 if not (implementation.tryfirst or _is_wrapper(implementation)):
                     answer = _asked(implementation, ANSWER, call, ran="unknown")
@@ -66,7 +70,7 @@ class CallHooks:
             return getattr(self.relay, ANSWER).call_extra([last], {"call": call})
         except PflowError:
             raise
-        except Exception as error:  # other people's code: any exception can come out of it
+        except Exception as error:  # code of other plugins may raise anything
             raise _broken(None, ANSWER, call, f"raised {error!r}", ran="unknown") from error
 
     def _implementations(self, name: str) -> list[Any]:
@@ -76,12 +80,12 @@ class CallHooks:
 
 def _asked(implementation: Any, name: str, call: ToolCall, *, ran: Ran = "not ran") -> Any:
     if name == PREPARE and _is_wrapper(implementation):
-        raise _broken(implementation, name, call, "is a wrapper, which this hook does not take")
+        raise _broken(implementation, name, call, "is a wrapper, which this hook does not support")
     try:
         return implementation.function(*[call for _ in implementation.argnames])
     except PflowError:
         raise
-    except Exception as error:  # other people's code: any exception can come out of it
+    except Exception as error:  # code of other plugins may raise anything
         raise _broken(implementation, name, call, f"raised {error!r}", ran=ran) from error
 
 
@@ -98,7 +102,7 @@ def _broken(implementation: Any, name: str, call: ToolCall, how: str, *, ran: Ra
         + ("was not called" if ran == "not ran" else "may have been called"),
         where=Where(server=call.server, tool=call.tool, phase="call"),
         ran=ran,
-        next_step="Run `pflow plugins` to see who it is; PFLOW_DISABLE_PLUGINS=NAME leaves it out",
+        next_step="Run `pflow plugins` to identify it; PFLOW_DISABLE_PLUGINS=NAME disables it",
     )
 
 
@@ -107,4 +111,4 @@ def _is_wrapper(implementation: Any) -> bool:
 
 
 def _turn(implementation: Any) -> int:
-    return implementation.trylast - implementation.tryfirst  # type: ignore[no-any-return]
+    return implementation.trylast - implementation.tryfirst  # type: ignore[no-any-return]  # pluggy's hook implementations are untyped here

@@ -1,4 +1,4 @@
-"""How far calls have come: one line on a terminal, and a note in the trace."""
+"""Shows the progress of calls: one line on a terminal, and a note in the trace."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _LONGEST = 60
 
 
 class CallProgress:
-    """Takes the progress of every call of a run; a context manager, so that its line goes away.
+    """Receives the progress of every call of a run; a context manager that removes its line on exit.
 
     Args:
-        annotate: Takes a node's id and details of its step.
-        on_terminal: Whether to show a line; when standard error is a terminal if left out.
+        annotate: Called with a node's id and details of its step.
+        on_terminal: Whether to show a line; by default, whether standard error is a terminal.
     """
 
     def __init__(
@@ -44,7 +44,14 @@ class CallProgress:
                 self._status.stop()
 
     def __call__(self, call: ToolCall, done: float, total: float | None, text: str | None) -> None:
-        """Note that a call has come so far."""
+        """Record the progress of a call.
+
+        Args:
+            call: The call.
+            done: Amount done so far.
+            total: Amount in total, if known.
+            text: Message of the server, if any.
+        """
         if call.node_id:
             self._annotate(call.node_id, {"progress": {"done": done, "total": total, "message": text}})
         with self._lock:
@@ -63,11 +70,18 @@ class CallProgress:
 
 
 def _stderr_is_terminal() -> bool:
-    return sys.stderr is not None and sys.stderr.isatty()  # there is none after `2>&-`
+    return sys.stderr is not None and sys.stderr.isatty()  # None after `2>&-`
 
 
 def line(call: ToolCall, done: float, total: float | None, text: str | None) -> str:
-    """Say how far a call has come; a server's text is cut and stripped of control characters."""
+    """Return the line about the progress of a call.
+
+    Args:
+        call: The call.
+        done: Amount done so far.
+        total: Amount in total, if known.
+        text: Message of the server; it is shortened and stripped of control characters.
+    """
     far = f"{done:g}" if total is None else f"{done:g} of {total:g}"
     said = "".join(letter if letter.isprintable() else " " for letter in text or "")[:_LONGEST].strip()
     return f"{call.node_id or call.tool}: {far}" + (f", {said}" if said else "")

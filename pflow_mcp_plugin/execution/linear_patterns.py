@@ -1,17 +1,17 @@
-r"""Which regular expressions Python's `re` matches in linear time, whatever the text.
+r"""Decides which regular expressions Python's `re` matches in linear time, whatever the text.
 
-`re` tries one way after another, so that a pattern of some server's can take for ever, and nothing
-can stop it meanwhile. Trusted here is what leaves it one way only: a plain sequence of characters
-and classes, each perhaps repeated, with no groups, no alternatives and nothing that looks around.
+`re` backtracks, so that a pattern from a server can take exponential time, and cannot be interrupted.
+Only patterns that cannot backtrack far are accepted: a plain sequence of characters and classes, each
+optionally repeated, without groups, alternatives or lookaround.
 
-- Where a repeat may end early, none of its characters may follow it: giving characters back never
-  helps then, and fails at the next one. So no character is looked at more often than the pattern
+- If a repeat has a variable length, no item that may follow it shares a character with it: then
+  backtracking fails at the next character, and no character is examined more often than the pattern
   has items.
-- A pattern that does not begin with `^` is tried at every place of the text: it may look only so
-  far from there.
+- A pattern that does not begin with `^` is tried at every position of the text: the distance it may
+  examine from there is bounded.
 
-Left out as well is where JavaScript, in which most servers match, takes what Python refuses: its
-`\W` holds the letter é, Python's does not.
+Also rejected are classes that mean more in JavaScript, which most servers use, than in Python: its
+`\W` includes the letter é, Python's does not.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _SIGNS = {"*": (0, inf), "+": (1, inf), "?": (0, 1)}
 
 
 class _Item(NamedTuple):
-    """A class of characters (those of ASCII; `_OTHERS` for all the rest), and how many of them."""
+    """A set of characters (ASCII ones; `_OTHERS` stands for all others), and its repetition."""
 
     characters: frozenset[str]
     least: int
@@ -51,11 +51,11 @@ class _Item(NamedTuple):
 
 
 class _NotPlain(Exception):
-    """The pattern holds something else than items."""
+    """The pattern contains something other than items."""
 
 
 def is_linear(pattern: str) -> bool:
-    """Whether `re.search` takes time in proportion to the text; False where that is not plain to see."""
+    """Whether `re.search` takes time in proportion to the text; False if that is not certain."""
     if len(pattern) > _LONGEST or not pattern.isprintable():
         return False
     try:
@@ -79,7 +79,7 @@ def _items(body: str) -> Iterator[_Item]:
 def _characters(atom: str) -> frozenset[str]:
     has_class = _CLASS.search(atom) is not None
     if has_class and atom.startswith("[^"):
-        raise _NotPlain  # JavaScript's classes are smaller, so that it takes more here
+        raise _NotPlain  # JavaScript's classes are smaller, so their negation matches more
     reaches_beyond = has_class or atom == "." or atom.startswith("[^") or not atom.isascii()
     return frozenset([*re.findall(atom, _ASCII), *([_OTHERS] if reaches_beyond else [])])
 
@@ -92,7 +92,7 @@ def _bounds(count: str) -> tuple[int, float]:
 
 
 def _has_one_way(items: Sequence[_Item]) -> bool:
-    """Whether no repeat of varying length shares a character with anything that may come next."""
+    """Whether no repeat of variable length shares a character with an item that may follow it."""
     return all(
         item.least == item.most or item.characters.isdisjoint(following.characters)
         for place, item in enumerate(items)
@@ -108,6 +108,6 @@ def _next(items: Sequence[_Item]) -> Iterator[_Item]:
 
 
 def _reach(items: Sequence[_Item], pattern: str) -> float:
-    """Return how many characters may be looked at from one place on, without success."""
+    """Return how many characters may be examined from one position before the match fails."""
     *before, last = items or [_Item(frozenset(), 0, 0)]
     return sum(item.most for item in before) + (last.most if pattern.endswith("$") else last.least)

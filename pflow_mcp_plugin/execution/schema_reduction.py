@@ -1,10 +1,10 @@
-"""A schema reduced to what can be checked here safely.
+"""Reduces a schema to the keywords that can be checked here safely.
 
-A schema comes from a server and may be anything. Only keywords that are understood are kept,
-each only where its value has the right shape, so that checking never fails over the schema
-itself. Left to the server: patterns that are not plainly linear in time; `uniqueItems`, which is
-quadratic; `format`; what depends on other dialects. A keyword that says no more than the rest
-(`not`, `oneOf`, `if`) is weakened where something inside it was left out.
+A schema comes from a server and may be anything. Only known keywords are kept, and only if their
+values are well formed, so that checking never fails because of the schema itself. Left to the server:
+patterns that are not clearly linear in time; `uniqueItems`, which is quadratic; `format`; keywords of
+other dialects. A keyword that may reject more when its parts accept more (`not`, `oneOf`, `if`) is
+weakened or dropped if something inside it was left out.
 """
 
 from __future__ import annotations
@@ -41,29 +41,29 @@ _WORDS = frozenset(
         "writeOnly",
     }
 )
-"""What does not decide whether a value fits."""
+"""Keywords that do not affect whether a value is valid."""
 
 
 class SchemaTooLarge(Exception):
-    """The schema is larger or deeper than anything that can be checked in good time."""
+    """The schema is too large or too deep to be checked in reasonable time."""
 
 
 class Reduction:
-    """Reduces the parts of one schema document; the size of all of them together is bounded."""
+    """Reduces the parts of one schema document; their total size is bounded."""
 
     def __init__(self) -> None:
         self._left = _NODES
 
     def reduce(self, schema: Any) -> Any:
-        """Return the schema with what can be checked safely; True where that is nothing.
+        """Return the part of the schema that can be checked safely; True if there is no such part.
 
         Raises:
-            SchemaTooLarge: It is not worth checking.
+            SchemaTooLarge: It is too large to be checked.
         """
         return self._reduce(schema, _DEPTH)[0]
 
     def _reduce(self, schema: Any, depth: int) -> tuple[Any, bool]:
-        """Return the reduced schema, and whether it accepts all that the given one accepts and no more."""
+        """Return the reduced schema, and whether it is equivalent to the given one."""
         self._left -= 1
         if self._left < 0 or depth == 0:
             raise SchemaTooLarge
@@ -80,7 +80,7 @@ class Reduction:
         return reduced, exact
 
     def _normal(self, schema: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the schema in the newest dialect, without the keywords whose meaning hangs on a lost one."""
+        """Return the schema in the newest dialect, without keywords that depend on a dropped one."""
         normal = {key: value for key, value in schema.items() if key not in _WORDS}
         if isinstance(normal.get("items"), list):
             normal["prefixItems"] = normal.pop("items")
@@ -88,7 +88,7 @@ class Reduction:
                 normal["items"] = normal.pop("additionalItems")
         normal.pop("additionalItems", None)
         for flag, bound in (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")):
-            # in draft 4, it says how the bound beside it is meant
+            # in draft 4, this flag makes the bound next to it exclusive
             if isinstance(normal.get(flag), bool) and normal.pop(flag) and bound in normal:
                 normal[flag] = normal.pop(bound)
         if not all(_NAMED[key](normal.get(key, {})) for key in ("properties", "patternProperties")):
@@ -122,12 +122,12 @@ class Reduction:
             return {}, False
         parts = [self._reduce(part, depth) for part in value]
         exact = _all_exact(parts)
-        # of alternatives that were weakened, several may fit where really one does
+        # several weakened alternatives may match where only one of the originals does
         kept = "anyOf" if key == "oneOf" and not exact else key
         return {kept: [part for part, _ in parts]}, exact
 
     def _negation(self, key: str, value: Any, depth: int) -> tuple[dict[str, Any], bool]:
-        """`not` can be checked only if what it negates can be, wholly; anything else is unknown."""
+        """`not` can be checked only if its schema was reduced exactly; other keywords are unknown."""
         if key != "not":
             return {}, False
         part, exact = self._reduce(value, depth)
@@ -161,7 +161,9 @@ def _is_keys(value: Any) -> bool:
 
 
 def _is_pattern(value: Any) -> bool:
-    from pflow_mcp_plugin.execution.linear_patterns import is_linear  # few schemas have patterns
+    from pflow_mcp_plugin.execution.linear_patterns import (
+        is_linear,
+    )  # imported late: few schemas have patterns
 
     return isinstance(value, str) and is_linear(value)
 
@@ -171,7 +173,7 @@ def _is_table(value: Any) -> bool:
 
 
 def _is_patterns(value: Any) -> bool:
-    # every key is tried on every pattern
+    # every key is matched against every pattern
     return isinstance(value, Mapping) and len(value) <= _PATTERNS and all(map(_is_pattern, value))
 
 

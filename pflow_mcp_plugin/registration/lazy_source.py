@@ -1,4 +1,4 @@
-"""Our node source as every start meets it: it loads what knows the tools when it is asked for one."""
+"""The node source that the plugin registers; it loads `ToolSource` on first use."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 
 class LazyToolSource(NodeSource):
-    """A `ToolSource` that costs nothing until it is used.
+    """A `ToolSource` that is loaded on first use.
 
-    Lists and searches need its fingerprint only, for their index is there already; that takes no
-    more than a look at a few files' times.
+    Lists and searches usually need only its fingerprint, since their index exists already; computing
+    it takes only a stat of a few files.
 
     Args:
         paths: The folders of pflow.

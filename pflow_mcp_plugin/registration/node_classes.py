@@ -20,14 +20,14 @@ _HINTS = {"list": "list[Any]", "dict": "dict[str, Any]", "any": "Any"}
 def class_name(node_type: str) -> str:
     """Return the class name of a node type: `McpGithubSearchCodeNode` for `mcp-github-search-code`.
 
-    No two node types share one: a part that begins with a digit is set off by `_`.
+    No two node types share one: a part that begins with a digit gets a leading `_`.
     """
     parts = (part.capitalize() if part[:1].isalpha() else f"_{part}" for part in node_type.split("-") if part)
     return "".join(parts) + "Node"
 
 
 def node_type(name: str) -> str | None:
-    """Return the node type that a class name stands for, None if it is no such name."""
+    """Return the node type of a class name, None if the name is not the class name of a node."""
     matched = _CLASS.fullmatch(name)
     parts = [digits or word for digits, word in _PART.findall(matched[1])] if matched else []
     found = "-".join(part.lower() for part in parts)
@@ -36,19 +36,19 @@ def node_type(name: str) -> str | None:
 
 
 def named(field: Field) -> bool:
-    """Whether a parameter can stand in a signature under its own name, which Python normalises."""
+    """Whether a parameter can be used in a signature under its own name; Python normalises names."""
     key = field.key
     spelt = key.isidentifier() and unicodedata.normalize("NFKC", key) == key
     return spelt and not keyword.iskeyword(key) and key != "self"
 
 
 def has_others(entry: Entry) -> bool:
-    """Whether a node takes arguments that its signature cannot name."""
+    """Whether a node accepts arguments that its signature cannot name."""
     return entry.interface.open or not all(named(field) for field in entry.interface.params)
 
 
 def rest(entry: Entry) -> str:
-    """Return what a signature calls these, unlike any parameter."""
+    """Return the name of the `**` parameter for these arguments, different from every parameter."""
     keys = {field.key for field in entry.interface.params}
     name = "others"
     while name in keys:
@@ -57,7 +57,7 @@ def rest(entry: Entry) -> str:
 
 
 def hint(field: Field) -> str:
-    """Return the type of a field as Python spells it."""
+    """Return the type of a field as a Python type hint."""
     choices = field.schema.get("enum") if isinstance(field.schema, Mapping) else None
     if isinstance(choices, list) and choices and all(_is_literal(choice) for choice in choices):
         return f"Literal[{', '.join(map(ascii, choices))}]"
@@ -65,7 +65,7 @@ def hint(field: Field) -> str:
 
 
 def docstring(entry: Entry) -> str:
-    """Return what the class says of itself: the interface, and the tool behind it."""
+    """Return the docstring of the class: description, interface, and tool."""
     config = entry.extra["mcp_config"]
     version = f" v{config['version']}" if config["version"] else ""
     lines = [

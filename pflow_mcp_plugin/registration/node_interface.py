@@ -1,4 +1,4 @@
-"""A tool's two schemas become a node's parameters and outputs."""
+"""Builds a node's parameters and outputs from the two schemas of a tool."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def interface(tool: Tool) -> Interface:
 
 
 def described(tool: Tool) -> dict[str, str]:
-    """Return key and description of each of a tool's params: as much as a search needs."""
+    """Return key and description of each of a tool's params: all that a search needs."""
     schema: Any = tool.input_schema
     plain = schema.get("properties") if isinstance(schema, dict) else None
     properties = plain if isinstance(plain, dict) and plain else declaration(schema).properties
@@ -41,7 +41,7 @@ def described(tool: Tool) -> dict[str, str]:
 
 def _outputs(schema: Any) -> Iterator[Field]:
     if schema is None:
-        yield Field(key="result", type=ANY, description="What the tool answers")
+        yield Field(key="result", type=ANY, description="The answer of the tool")
         return
     document = SchemaDocument(schema)
     whole = _unwrapped(document, schema)
@@ -50,11 +50,11 @@ def _outputs(schema: Any) -> Iterator[Field]:
             yield _field(document, key, _with_definitions(raw, schema))
     described = _with_definitions(whole, schema) if isinstance(whole, dict | bool) else None
     kind = document.friendly(whole)
-    yield Field(key="result", type=kind, description="What the tool answers", schema=described)
+    yield Field(key="result", type=kind, description="The answer of the tool", schema=described)
 
 
 def _with_definitions(part: Any, whole: Any) -> Any:
-    """Return a part of a schema with the definitions that it may refer to, so that it stands by itself."""
+    """Return a part of a schema with the definitions that it may refer to, so that it is self-contained."""
     if not isinstance(part, dict) or part is whole or not _refers(part):
         return part
     return {**{key: whole[key] for key in ("$defs", "definitions") if key in whole}, **part}
@@ -74,7 +74,7 @@ def _refers(schema: Any) -> bool:
 
 
 def _open_outputs(schema: Any) -> bool | None:
-    """Whether a result may hold properties that its schema does not name, see `Interface`."""
+    """Whether a result may have properties that its schema does not name; see `Interface`."""
     document = SchemaDocument(schema)
     whole = _unwrapped(document, schema)
     if schema is None or (whole is not schema and declaration(schema).more):
@@ -84,7 +84,7 @@ def _open_outputs(schema: Any) -> bool | None:
 
 
 def _unwrapped(document: SchemaDocument, schema: Any) -> Any:
-    """Return the schema inside a lone wrapping `{"result": ...}`, which is taken off results too."""
+    """Return the schema inside a lone wrapping `{"result": ...}`, which is removed from results too."""
     resolved = document.resolve(schema)
     properties = resolved.get("properties") if isinstance(resolved, dict) else None
     if isinstance(properties, dict) and list(properties) == ["result"]:

@@ -1,4 +1,4 @@
-"""The classes of all tools as a stub file, for editors and type checkers."""
+"""Writes the classes of all tools as a stub file, for editors and type checkers."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _class(entry: Entry) -> Iterator[str]:
 
 
 def _quoted(text: str) -> Iterator[str]:
-    """Return the lines of a docstring, whatever the text holds."""
+    """Return the lines of a docstring, with the text escaped."""
     safe = text.encode("utf-8", "backslashreplace").decode().replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
     first, *lines = safe.splitlines()
     yield f'    """{first}'

@@ -1,4 +1,4 @@
-"""A tool becomes a registry entry, or the sketch of one."""
+"""Builds the registry entry of a tool, or its sketch."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ def entry(record: ToolRecord, server: Server) -> Entry:
     """Return the entry of a tool.
 
     Args:
-        record: The tool as it was last synced.
-        server: The server's config as it is now.
+        record: The tool as of its last sync.
+        server: The current config of its server.
     """
     tool = record.tool
     return Entry(
@@ -62,7 +62,7 @@ def sketch(record: ToolRecord) -> Sketch:
 
 
 def printable(text: str) -> str:
-    """Return a server's text without control characters, which could steer a terminal."""
+    """Return text from a server without control characters, which could control a terminal."""
     return _CONTROL.sub("", text).strip()
 
 

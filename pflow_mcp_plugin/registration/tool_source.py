@@ -1,4 +1,4 @@
-"""Our `NodeSource`: answers for the tools of every configured and synced server."""
+"""The `NodeSource` of the tools of every configured and synced server."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _OLD_TYPE = "mcp_wrapper"
 
 
 class ToolSource(NodeSource):
-    """Tools as nodes: what the last syncs found, seen through the config as it is now.
+    """Tools as nodes: the results of the last syncs, filtered by the current config.
 
     Args:
-        catalog: What was found.
-        store: Which servers there are, and which of their tools become nodes under which names.
+        catalog: The results of the syncs.
+        store: The config: the servers, and which of their tools become nodes under which names.
     """
 
     name = SOURCE
@@ -37,7 +37,7 @@ class ToolSource(NodeSource):
         self._catalog = attrs.evolve(catalog, renames=self._renames)
 
     def fingerprint(self) -> str:
-        """Return a text that changes when a tool file or the config does; by stat only."""
+        """Return a string that changes when a tool file or the config does; calls stat only."""
         return stamp(self._store.path, self._catalog.folder)
 
     def get(self, node_type: str) -> Entry | None:
@@ -46,22 +46,22 @@ class ToolSource(NodeSource):
         return None if record is None else self._entry(record)
 
     def entries(self) -> Iterator[Entry]:
-        """Yield every tool that the config lets become a node."""
+        """Yield the entry of every tool that the config allows."""
         for record, server in self._live():
             yield entry(record, server)
 
     def sketches(self) -> Iterator[Sketch]:
-        """Yield as much of `entries` as lists and searches need."""
+        """Yield the part of `entries` that lists and searches need."""
         for record, _ in self._live():
             yield sketch(record)
 
     def records(self, server: str | None = None) -> Iterator[ToolRecord]:
-        """Yield the synced tools behind `entries`, those of one server if one is named."""
+        """Yield the synced tools behind `entries`, or only those of the given server."""
         for record, _ in self._live(server):
             yield record
 
     def missing(self, node_type: str) -> Problem | None:
-        """Explain why there is no such node, with the next step."""
+        """Explain why a node does not exist, with the next step."""
         if not node_type.startswith(naming.PREFIX):
             return None
         found = naming.parse_node_type(node_type, self._store.names())
@@ -71,7 +71,7 @@ class ToolSource(NodeSource):
         return self._unusable(server) or self.unsynced(server) or self._no_node(node_type, server, tool)
 
     def unsynced(self, server: str) -> Problem | None:
-        """Say that a configured server has no tool file, None if it has one."""
+        """Return the problem that a configured server was never synced, None if it has a tool file."""
         if self._catalog.head(server) is not None:
             return None
         corrupt = self._catalog.set_aside(server)
@@ -79,15 +79,15 @@ class ToolSource(NodeSource):
         return _problem(f"Server {server} is not synced{why}", f"Run: pflow mcp sync {server}")
 
     def clashes(self) -> Iterator[Problem]:
-        """Yield a warning for each node type that several tools lay claim to."""
+        """Yield a warning for each node type that several tools claim."""
         for claimed, records in self._catalog.clashes().items():
             tools = ", ".join(f"{record.tool.name} of {record.server} ({record.node})" for record in records)
-            message = f"Several tools lay claim to {claimed}, so each got a suffix: {tools}"
+            message = f"Several tools claim the name {claimed}, so each got a suffix: {tools}"
             step = f"To choose the names yourself, set `rename` in {self._store.path}"
             yield _problem(message, step, severity="warning")
 
     def upgrade(self, node: Mapping[str, Any]) -> Mapping[str, Any] | None:
-        """Give a node of the older shape, `mcp_wrapper` with `mcp_metadata`, its node type."""
+        """Return a node of the older form, `mcp_wrapper` with `mcp_metadata`, with its current node type."""
         metadata = node.get("mcp_metadata")
         if node.get("type") != _OLD_TYPE or not isinstance(metadata, Mapping):
             return None
@@ -108,11 +108,11 @@ class ToolSource(NodeSource):
         return entry(record, server) if server and allows(server.tools, record.tool.name) else None
 
     def _usable(self, name: str) -> Server | None:
-        """Return a server's config, None if its tools are not nodes now; `missing` tells why.
+        """Return a server's config, None if its tools are not nodes now; `missing` explains why.
 
         Raises:
-            CorruptFile: The config as a whole says nothing, so there may be such a server.
-            StoreError: So it is where it cannot be read.
+            CorruptFile: The config is corrupt, so it is unknown whether the server exists.
+            StoreError: The config cannot be read.
         """
         try:
             server = self._store.get(name)
@@ -144,23 +144,23 @@ class ToolSource(NodeSource):
             return _problem(str(error), "; ".join(error.suggestions), kind=error.kind)
         if not config.disabled:
             return None
-        step = f"Take `disabled` out of [mcpServers.{server}] in {self._store.path}"
+        step = f"Remove `disabled` from [mcpServers.{server}] in {self._store.path}"
         return _problem(f"Server {server} is disabled", step)
 
     def _no_node(self, node_type: str, server: str, tool: str) -> Problem:
         record = self._catalog.find(node_type)
         if record is None:
             return self._no_tool(node_type, server, tool)
-        message = f"Tool {record.tool.name} of server {record.server} is left out by the config"
+        message = f"Tool {record.tool.name} of server {record.server} is excluded by the config"
         return _problem(message, f"Change `tools` of [mcpServers.{record.server}] in {self._store.path}")
 
     def _no_tool(self, node_type: str, server: str, tool: str) -> Problem:
         head = self._catalog.head(server)
         gone = dict(head.gone) if head else {}
         raw = next((name for name in gone if tool in (name, naming.slug(name))), None)
-        when = f": it was gone when the server was synced at {gone[raw]}" if raw else ""
+        when = f": it no longer existed when the server was synced at {gone[raw]}" if raw else ""
         near = self._nearest_node(node_type, server)
-        step = f"Did you mean {near}?" if near else f"See what it has: pflow mcp tools {server}"
+        step = f"Did you mean {near}?" if near else f"See its tools: pflow mcp tools {server}"
         return _problem(f"Tool {raw or tool} not found on server {server}{when}", step)
 
     def _nearest_node(self, node_type: str, server: str) -> str:
@@ -187,7 +187,7 @@ class ToolSource(NodeSource):
 
 
 def _unknown_server(metadata: Mapping[str, Any]) -> str | None:
-    """Return the name that a tool would have if its server were configured, so that this is told."""
+    """Return the node type that a tool would have; resolving it reports that its server is not configured."""
     server, tool = metadata.get("server_id"), metadata.get("tool_name")
     if isinstance(server, str) and naming.is_server_name(server) and isinstance(tool, str):
         return naming.node_name(server, tool)
@@ -195,7 +195,7 @@ def _unknown_server(metadata: Mapping[str, Any]) -> str | None:
 
 
 def _nearest_server(rest: str, names: Iterable[str]) -> str:
-    """Return the configured server most like the beginning of a node type, empty if none is."""
+    """Return the configured server most similar to the start of a node type, an empty string if none is."""
     words = rest.split("-")
     known = list(names)
     for length in range(len(words), 0, -1):
@@ -212,6 +212,6 @@ def _problem(message: str, suggestion: str, **others: Any) -> Problem:
 
 
 def _nearest(word: str, known: Iterable[str], cutoff: float) -> str:
-    from difflib import get_close_matches  # a look-up that finds its node does without
+    from difflib import get_close_matches  # not needed by a lookup that finds its node
 
     return next(iter(get_close_matches(word, list(known), n=1, cutoff=cutoff)), "")

@@ -57,7 +57,7 @@ def test_names_that_other_clients_allow_are_made_to_fit_and_it_is_said():
     assert list(found.tables)[:3] == ["git-hub-2", "my-server-v2", "git-hub"]
     assert len(found.tables) == 4
     assert len(found.notes) == 3
-    assert "'my_server.v2' is named my-server-v2" in found.notes[1].message
+    assert "'my_server.v2' is renamed to my-server-v2" in found.notes[1].message
 
 
 @pytest.mark.parametrize(
@@ -126,16 +126,16 @@ def test_a_server_that_is_no_table_is_left_to_the_check():
     ("document", "message"),
     [
         (GITHUB, "without a name"),
-        ({"mcpServers": GITHUB}, "none of the shapes"),
-        ({"mcpServers": []}, "It holds no server"),
-        ({"mcpServers": {}}, "It holds no server"),
-        ([], "It holds no server"),
-        ({}, "none of the shapes"),
-        ({"a": 1}, "none of the shapes"),
+        ({"mcpServers": GITHUB}, "not a server config"),
+        ({"mcpServers": []}, "It contains no server"),
+        ({"mcpServers": {}}, "It contains no server"),
+        ([], "It contains no server"),
+        ({}, "not a server config"),
+        ({"a": 1}, "not a server config"),
         ([GITHUB], "item 1 has no name"),
-        ([{"name": "a", **GITHUB}, {"name": "a", **GITHUB}], "a stands twice"),
+        ([{"name": "a", **GITHUB}, {"name": "a", **GITHUB}], "duplicate server a"),
         ([[]], "item 1 has no name"),
-        ("npx", "none of the shapes"),
+        ("npx", "not a server config"),
     ],
 )
 def test_other_shapes_are_refused_with_the_one_to_write(document, message):
@@ -172,10 +172,10 @@ def test_a_name_may_stand_before_the_json_of_one_server():
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["n", json.dumps({"mcpServers": {"github": GITHUB}})], "names its servers itself"),
-        (["n", json.dumps({"github": GITHUB})], "names its servers itself"),
+        (["n", json.dumps({"mcpServers": {"github": GITHUB}})], "already contains the names"),
+        (["n", json.dumps({"github": GITHUB})], "already contains the names"),
         (["n", '{"command": "npx"'], "not valid, line 1"),
-        (["n", json.dumps(GITHUB), "more"], "Nothing may follow JSON"),
+        (["n", json.dumps(GITHUB), "more"], "Unexpected argument after JSON"),
     ],
 )
 def test_other_json_after_a_name_is_not_taken_for_a_command(words, told):
@@ -184,7 +184,7 @@ def test_other_json_after_a_name_is_not_taken_for_a_command(words, told):
 
 
 def test_a_name_that_stands_twice_is_refused():
-    with pytest.raises(PflowError, match='"git" stands twice'):
+    with pytest.raises(PflowError, match='"git" occurs twice'):
         from_json('{"git": {"command": "a"}, "git": {"command": "b"}}', "The JSON")
 
 
@@ -204,7 +204,7 @@ def test_files_are_read_as_json_or_toml(tmp_path, monkeypatch):
 
 def test_files_that_cannot_be_read_are_named(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(PflowError, match=r"no file gone\.json"):
+    with pytest.raises(PflowError, match=r"not found: gone\.json"):
         read(["gone.json"], Flags())
     (tmp_path / "a.json").write_text('{"a": ', encoding="utf-8")
     with pytest.raises(PflowError, match=r"a\.json is not valid, line 1"):
@@ -247,19 +247,19 @@ def test_a_url_takes_its_flags():
 @pytest.mark.parametrize(
     ("words", "flags", "message"),
     [
-        (["git", "git-server"], Flags(bearer="x"), "--bearer does not go with a command"),
-        (["git", "git-server"], Flags(headers=("A: b",)), "--header does not go with a command"),
-        (["web", "https://e.com"], Flags(cwd="/"), "--cwd does not go with a URL"),
-        (['{"a": {}}'], Flags(trust_readonly=True), "--trust-readonly does not go with JSON"),
-        (["a.json"], Flags(env=("A=b",)), "--env does not go with a file"),
-        (["web", "https://e.com", "more"], Flags(), "Nothing may follow the URL"),
-        (['{"a":', "{}}"], Flags(), "Nothing may follow JSON"),
+        (["git", "git-server"], Flags(bearer="x"), "--bearer cannot be used with a command"),
+        (["git", "git-server"], Flags(headers=("A: b",)), "--header cannot be used with a command"),
+        (["web", "https://e.com"], Flags(cwd="/"), "--cwd cannot be used with a URL"),
+        (['{"a": {}}'], Flags(trust_readonly=True), "--trust-readonly cannot be used with JSON"),
+        (["a.json"], Flags(env=("A=b",)), "--env cannot be used with a file"),
+        (["web", "https://e.com", "more"], Flags(), "Unexpected argument after the URL"),
+        (['{"a":', "{}}"], Flags(), "Unexpected argument after JSON"),
         (["git", "git-server"], Flags(env=("A",)), "--env takes NAME=VALUE"),
         (["web", "https://e.com"], Flags(headers=("Bearer x",)), "--header takes 'NAME: VALUE'"),
         (["https://e.com"], Flags(), "needs a name"),
-        (["github"], Flags(), "github is no JSON and no file"),
+        (["github"], Flags(), "github is neither JSON nor a file"),
         ([], Flags(), "Nothing to add"),
-        (["npx", "some-package"], Flags(), "needs a name of its own"),
+        (["npx", "some-package"], Flags(), "needs a name, which"),
     ],
 )
 def test_what_does_not_fit_is_explained(words, flags, message):

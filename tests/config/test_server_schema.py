@@ -217,7 +217,9 @@ def test_a_whole_table_becomes_a_server():
 @pytest.mark.parametrize("value", [[None], [[None]], [{"a": None}], [{"a": {"b": [None]}}], {"a": [None]}])
 def test_null_in_a_list_of_an_unknown_field_is_refused_however_deep_it_is(value):
     found = errors({"command": "npx", "later": value})
-    assert [problem.message for problem in found.values()] == ["Holds null in a list, which TOML cannot"]
+    assert [problem.message for problem in found.values()] == [
+        "Contains null in a list, which TOML does not support"
+    ]
 
 
 @pytest.mark.parametrize("value", [None, {"a": None}, {"a": {"b": None}}, [{"a": 1}]])

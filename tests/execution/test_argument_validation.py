@@ -174,7 +174,7 @@ def test_a_number_of_more_digits_than_python_writes_is_told_by_its_type():
 )
 def test_a_schema_without_end_is_an_error_in_good_time(schema):
     started = monotonic()
-    with pytest.raises(McpError, match="without end"):
+    with pytest.raises(McpError, match="endlessly"):
         Validator(schema, WHERE).check({"a": "x"})
     assert monotonic() - started < 5
 
@@ -240,8 +240,8 @@ def test_a_pattern_that_is_linear_in_time_is_checked():
     }
     assert violations(schema, {"as": "AS64512", "a": "b", "x-n": 1}) == []
     assert sorted(violations(schema, {"as": "64512", "a": "c", "x-n": "1", "y-n": 1})) == [
-        ("a", "what its oneOf allows", '"c" (str)'),
-        ("as", r"text that matches ^AS\d+$", '"64512" (str)'),
+        ("a", "a value allowed by its oneOf", '"c" (str)'),
+        ("as", r"a string that matches ^AS\d+$", '"64512" (str)'),
         ("x-n", "int", '"1" (str)'),
         ("y-n", "no such key", "1 (int)"),
     ]

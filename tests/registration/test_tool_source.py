@@ -132,7 +132,7 @@ def test_filters_renames_and_removal_work_without_a_sync(world):
     assert world.source.get("mcp-a-put-x") is None
     assert world.source.get("mcp-a-get_x").node == "mcp-a-fetch-x"
     assert [record.node for record in world.source.records("a")] == ["mcp-a-fetch-x"]
-    assert "left out by the config" in world.source.missing("mcp-a-put-x").message
+    assert "excluded by the config" in world.source.missing("mcp-a-put-x").message
     world.add("a", disabled=True)
     assert world.nodes() == []
     assert "disabled" in world.source.missing("mcp-a-get-x").message
@@ -181,7 +181,7 @@ def test_a_tool_that_is_gone_is_told_with_when_and_the_nearest_that_is_there(wor
     world.add("a", "create_issue", "list")
     world.sync("a", "create_issues", "list")
     found = world.source.missing("mcp-a-create-issue")
-    assert found.message.startswith("Tool create_issue not found on server a: it was gone when")
+    assert found.message.startswith("Tool create_issue not found on server a: it no longer existed when")
     assert found.suggestion == "Did you mean mcp-a-create-issues?"
     found = world.source.missing("mcp-a-lst")
     assert found.message == "Tool lst not found on server a"
