@@ -1,9 +1,13 @@
-"""What the budgets are measured with: `python -m benchmarks` prints the table.
+"""Measures the performance budgets: `python -m benchmarks` prints the table.
 
 - `bare_sdk`: the shortest script that makes the same calls with the SDK alone.
-- `many_tools`: a server with as many tools as are asked for.
-- `installed_size`: how much an environment holds.
-- `pairs`: runs two commands in turn and compares them.
-- `lines`: the budgets, one line of the table each.
-- `discover`: recall of `registry discover`, by itself: `python -m benchmarks.discover`.
+- `bare_parallel`: the same with calls in parallel.
+- `warm_calls`: calls on a warm connection, ours and the SDK's, in one process.
+- `many_tools`: a server with a given number of tools; `plain_server`: a server without the SDK.
+- `long_line`: reads a result in one long line.
+- `own_memory`: runs pflow and prints its peak memory.
+- `installed_size`: size and number of the installed packages.
+- `paired_runs`: runs two commands in turn and compares them.
+- `budgets`: the budgets, one line of the table each.
+- `discover`: recall of `registry discover`; run it with `python -m benchmarks.discover`.
 """

@@ -1,4 +1,4 @@
-"""Measure, print the table, and keep it as JSON and Markdown under `benchmarks/results/`."""
+"""Measure, print the table, and save it as JSON and Markdown under `benchmarks/results/`."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from tempfile import TemporaryDirectory
 
 import attrs
 
-from benchmarks.lines import LINES, Bench, Line
-from benchmarks.pairs import run
+from benchmarks.budgets import LINES, Bench, Line
+from benchmarks.paired_runs import run
 
 
 def main() -> int:
-    """Run what was asked for; return 1 if a budget was not kept."""
+    """Run the selected measurements; return 1 if a budget was exceeded."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("--pairs", type=int, default=15, help="runs of each side of a comparison")
-    parser.add_argument("--only", action="append", choices=sorted(LINES), help="measure this one")
+    parser.add_argument("--only", action="append", choices=sorted(LINES), help="measure only this one")
     parser.add_argument("--output", type=Path, default=Path(__file__).parent / "results")
     options = parser.parse_args()
     lines = list(measure(options.only or LINES, options.pairs))
@@ -46,7 +46,13 @@ def measure(names: Iterable[str], pairs: int) -> Iterable[Line]:
 
 
 def markdown(lines: Iterable[Line], pairs: int, on: str) -> str:
-    """Return the table, and under it what it was measured on."""
+    """Return the table as Markdown.
+
+    Args:
+        lines: Its lines.
+        pairs: How many pairs were run.
+        on: Description of the machine, which is printed under the table.
+    """
     rows = [f"| {line.name} | {line.measured} | {line.limit} | {_verdict(line)} |" for line in lines]
     head = ["| what | measured | budget | kept |", "|---|---|---|---|"]
     note = f"Medians of {pairs} pairs, run in turn on one machine: {on}."
@@ -54,7 +60,7 @@ def markdown(lines: Iterable[Line], pairs: int, on: str) -> str:
 
 
 def machine() -> str:
-    """Return what it was measured on, in a few words, and how fast that is: milliseconds depend on it."""
+    """Return a short description of the machine and its speed, since milliseconds depend on it."""
     system = f"{platform.system()} {platform.machine()}"
     nothing = [sys.executable, "-c", "pass"]
     start = median(run(nothing, {}, Path.cwd()).seconds for _ in range(15)) * 1000

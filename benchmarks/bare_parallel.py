@@ -1,4 +1,4 @@
-"""Call a tool of the demo server many times at once, with the SDK alone; print the seconds it took.
+"""Call a tool of the demo server many times concurrently, with the SDK alone; print the seconds it took.
 
 `python benchmarks/bare_parallel.py CALLS IN_FLIGHT`
 """

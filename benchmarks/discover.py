@@ -1,9 +1,9 @@
-"""Recall of `registry discover` beside that of plain BM25, on tasks that need several tools.
+"""Compares the recall of `registry discover` with plain BM25, on tasks that need several tools.
 
-`python -m benchmarks.discover` takes the tools of LiveMCPBench (`tests/data`, or a newer `tools.json` of
-icip-cas/LiveMCPBench that is named) and prints, for the tasks of `discover_tasks.json`, which share of
-the tools each task needs is among the first ten. Whatever is tuned is tuned on the half `dev`;
-`held_out` is what counts.
+`python -m benchmarks.discover` uses the tools of LiveMCPBench (`tests/data`, or the path of a newer
+`tools.json` of icip-cas/LiveMCPBench) and prints, for the tasks of `discover_tasks.json`, which share
+of the tools that each task needs is among the first ten. Tuning uses the split `dev` only; the result
+that counts is that of `held_out`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from pflow_mcp_plugin import naming
 from pflow_mcp_plugin.contract import Entry, Sketch
 from pflow_mcp_plugin.host.registry.discovery import discover
 from pflow_mcp_plugin.host.registry.node_index import open_index
-from pflow_mcp_plugin.registration.entry import entry
+from pflow_mcp_plugin.registration.tool_entry import entry
 from pflow_mcp_plugin.types import Server, Tool, ToolRecord
 
 TASKS = Path(__file__).parent / "discover_tasks.json"
@@ -45,7 +45,7 @@ class Task:
 
 
 def tasks(split: str) -> list[Task]:
-    """Return the tasks of one half."""
+    """Return the tasks of one split."""
     found = (Task(**item) for item in json.loads(TASKS.read_text(encoding="utf-8")))
     return [task for task in found if task.split == split]
 
@@ -68,14 +68,14 @@ def _entry(server: str, raw: Mapping[str, Any]) -> Entry:
 
 
 def recall(find: Callable[[str], Iterable[str]], split: str) -> float:
-    """Return the mean share of its tools that a way of finding gives each task."""
+    """Return the mean share of a task's tools that a search method finds."""
     return fmean(
         len(set(task.relevant).intersection(find(task.task))) / len(task.relevant) for task in tasks(split)
     )
 
 
 def ways(path: Path) -> dict[str, Callable[[str], list[str]]]:
-    """Return the ways that are compared; each gives the first ten tools for a task."""
+    """Return the search methods to compare; each returns the first ten tools for a task."""
     known = dict(entries(path))
     names = {item.node: name for name, item in known.items()}
     with TemporaryDirectory() as folder:
@@ -88,7 +88,7 @@ def ways(path: Path) -> dict[str, Callable[[str], list[str]]]:
 
 
 def _plain(known: Mapping[str, Entry]) -> Callable[[str], list[str]]:
-    """BM25 (with stemming) over all words of a tool as one text, all words of the task."""
+    """Return a BM25 search (with stemming) over all words of each tool."""
     import sqlite3
 
     connection = sqlite3.connect(":memory:")
@@ -109,17 +109,17 @@ def _plain(known: Mapping[str, Entry]) -> Callable[[str], list[str]]:
 
 
 def _text(item: Entry) -> str:
-    labels = item.extra["labels"]
+    labels = item.labels
     names = [labels["server"], labels["tool"], *(field.key for field in item.interface.params)]
     spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|[-_]", " ", " ".join(names))
     return " ".join([spaced, item.description, *(field.description for field in item.interface.params)])
 
 
 def main() -> int:
-    """Print recall for each way and each half of the tasks."""
+    """Print the recall of each search method on each split of the tasks."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.discover", description=__doc__)
-    parser.add_argument("tools", type=Path, nargs="?", default=TOOLS, help="another `tools.json`")
-    parser.add_argument("--split", action="append", choices=SPLITS, help="this half only")
+    parser.add_argument("tools", type=Path, nargs="?", default=TOOLS, help="path of another `tools.json`")
+    parser.add_argument("--split", action="append", choices=SPLITS, help="only this split")
     options = parser.parse_args()
     splits = options.split or SPLITS
     print(f"| recall at {FIRST} | {' | '.join(splits)} |\n|---|{'---|' * len(splits)}")

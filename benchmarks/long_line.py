@@ -1,6 +1,6 @@
 """Reads a result of one long line: `python benchmarks/long_line.py MB`.
 
-Prints JSON: `{"seconds": N, "peak_mb": N}`; the peak is what reading added to this process.
+Prints JSON: `{"seconds": N, "peak_mb": N}`; the peak is the memory that reading added to this process.
 """
 
 import json
@@ -23,7 +23,7 @@ def peak_mb() -> float:
 
 
 def read(pool: Pool, launch: Launch, length: int) -> float:
-    """Ask for a line of so many letters and return the seconds that it took."""
+    """Request a line of `length` letters and return the seconds that it took."""
     begin = time.perf_counter()
     result = pool.call(launch, ToolCall(server="plain", tool="text", arguments={"length": length}))
     seconds = time.perf_counter() - begin
@@ -32,7 +32,7 @@ def read(pool: Pool, launch: Launch, length: int) -> float:
 
 
 def main() -> None:
-    """Connect with a short line, then ask for the long one."""
+    """Connect with a short line, then request the long one."""
     server = Server(name="plain", command=sys.executable, args=(str(_SERVER), "0"), call_timeout=300)
     launch = Launch(server=server, era="handshake")
     with Pool(print) as pool:

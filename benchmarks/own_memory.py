@@ -1,6 +1,6 @@
-"""Runs pflow with the given arguments, and prints the most memory that it had to stderr, in MB.
+"""Runs pflow with the given arguments, and prints its peak memory in MB to stderr.
 
-`python benchmarks/own_memory.py ARGUMENTS...`; its servers are processes of their own and do not count.
+`python benchmarks/own_memory.py ARGUMENTS...`; servers are separate processes and are not included.
 """
 
 import resource

@@ -1,13 +1,13 @@
 """A stdio server without the SDK: `python benchmarks/plain_server.py SECONDS_TO_START`.
 
-Its tool `text` answers with as many letters as it is asked for, in one line.
+Its tool `text` returns the requested number of letters in one line.
 """
 
 import json
 import sys
 import time
 
-_HOLE = "HOLE"
+_PLACEHOLDER = "PLACEHOLDER"
 _PIECE = 1 << 16
 
 
@@ -20,14 +20,14 @@ def answer(request: dict) -> dict:
     if request["method"] == "tools/list":
         schema = {"type": "object", "properties": {"length": {"type": "integer"}}}
         return {"tools": [{"name": "text", "inputSchema": schema}]}
-    return {"content": [{"type": "text", "text": _HOLE}]}
+    return {"content": [{"type": "text", "text": _PLACEHOLDER}]}
 
 
 def send(message: dict, length: int) -> None:
-    """Write a message in one line, with a text of that length in its hole, piece by piece."""
-    before, hole, after = json.dumps(message).partition(_HOLE)
+    """Write a message in one line, its placeholder replaced by a string of `length` letters, in pieces."""
+    before, found, after = json.dumps(message).partition(_PLACEHOLDER)
     sys.stdout.write(before)
-    for written in range(0, length if hole else 0, _PIECE):
+    for written in range(0, length if found else 0, _PIECE):
         sys.stdout.write("x" * min(_PIECE, length - written))
     print(after, flush=True)
 

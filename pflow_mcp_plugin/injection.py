@@ -1,4 +1,4 @@
-"""The special parameters that tell the one `MCPNode` class which tool it stands for."""
+"""The special parameters that name the tool of a node, since all tools share the class `MCPNode`."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from pflow_mcp_plugin.contract import NodeRef
 
 
 def inject(node: NodeRef, servers: Iterable[str] = ()) -> Mapping[str, object] | None:
-    """Return `__mcp_server__` and `__mcp_tool__` of a node, None if it is not ours.
+    """Return `__mcp_server__` and `__mcp_tool__` of a node, None if it is not one of our nodes.
 
-    The entry says which they are. An entry that was saved by hand may not: then the node type
-    is taken apart, the longest of `servers` first, else at its first hyphen.
+    Server and tool come from the entry. An entry written by hand may lack them: then the node type is
+    parsed, with the longest matching server name, or else split at its first hyphen.
 
     Args:
-        node: The node that is compiled.
+        node: The node to compile.
         servers: Names of the configured servers.
     """
     config = node.entry.extra.get("mcp_config")

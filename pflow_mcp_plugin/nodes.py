@@ -10,10 +10,10 @@
     with session():
         Flow(start=read).run(shared)
 
-A class is made when it is first asked for, from what the last `pflow mcp sync` found; `dir()` of
-this module names them all, and `pflow mcp stubs` writes them down for editors. Inside `session()`
-all nodes share their connections; a node outside opens one for its own call. Either way the settings
-give the values of variables, and the hooks around a call are asked.
+A class is created on first use, from the results of the last `pflow mcp sync`; `dir()` of this module
+lists them all, and `pflow mcp stubs` writes them to a stub file for editors. Inside `session()` all
+nodes share their connections; a node outside opens one for its own call. Either way, variables are
+looked up in the settings too, and the hooks around a call apply.
 """
 
 from __future__ import annotations
@@ -32,21 +32,21 @@ from pflow_mcp_plugin.contract import Entry, Field, Run
 from pflow_mcp_plugin.discovery.servers import servers
 from pflow_mcp_plugin.execution.node import Job, MCPNode
 from pflow_mcp_plugin.execution.runtime import Runtime, standalone
-from pflow_mcp_plugin.registration import classes
-from pflow_mcp_plugin.registration.source import ToolSource
+from pflow_mcp_plugin.registration import node_classes
+from pflow_mcp_plugin.registration.tool_source import ToolSource
 
 _SESSION: ContextVar[Runtime | None] = ContextVar("pflow_mcp_session", default=None)
 
 
 class ToolNode(MCPNode):
-    """A node of one tool; what is common to the classes that this module makes.
+    """A node of one tool; the base of the classes that this module creates.
 
     Args:
-        params: Arguments of the tool, by name. What is not given is read from the shared store under
-            the same name when the node runs.
+        params: Arguments of the tool, by name. Missing ones are read from the shared store under the
+            same names when the node runs.
 
-    A failure that the flow routes nowhere is raised, as `PflowError`; otherwise it is an action such
-    as `rate_limited` or `error`, and `shared["error"]` says what happened.
+    A failure that the flow does not route is raised as `PflowError`; otherwise it becomes an action
+    such as `rate_limited` or `error`, and `shared["error"]` has the message.
 
     Attributes:
         entry: Its registry entry.
@@ -61,7 +61,7 @@ class ToolNode(MCPNode):
         self.set_params({})
 
     def set_params(self, params: Mapping[str, Any]) -> None:
-        """Take params, over those given at first; these stay, for a `Flow` hands its own to every node."""
+        """Set params; those of the constructor stay, because a `Flow` passes its own to every node."""
         config = self.entry.extra["mcp_config"]
         tool = {"__mcp_server__": config["server_id"], "__mcp_tool__": config["tool_name"]}
         self.params = {**self._given, **params, **tool}
@@ -70,7 +70,7 @@ class ToolNode(MCPNode):
         """Write the outputs and return the action.
 
         Raises:
-            PflowError: The call failed, and the flow has no edge for that.
+            PflowError: The call failed, and the flow has no edge for that action.
         """
         action = super().post(shared, prep_res, exec_res)
         if action != "default" and action not in self.successors:
@@ -84,7 +84,7 @@ class ToolNode(MCPNode):
 
 @contextmanager
 def session() -> Iterator[None]:
-    """Let the nodes that run inside, in this thread, share their connections; close them at the end."""
+    """Share connections between the nodes that run inside, in this thread; close them at the end."""
     with standalone() as runtime:
         token = _SESSION.set(runtime)
         try:
@@ -97,7 +97,7 @@ def class_for(node_type: str) -> type[ToolNode]:
     """Return the class of a node type, such as `mcp-github-search-code`.
 
     Raises:
-        ImportError: There is no such node; says why, the nearest names and the next step.
+        ImportError: The node does not exist; the message has the reason, similar names and the next step.
     """
     source = _source()
     entry = source.get(node_type)
@@ -107,7 +107,7 @@ def class_for(node_type: str) -> type[ToolNode]:
 
 
 def __getattr__(name: str) -> type[ToolNode]:
-    node_type = classes.node_type(name)
+    node_type = node_classes.node_type(name)
     if node_type is None:
         message = f"module {__name__!r} has no attribute {name!r}"
         raise AttributeError(message)
@@ -115,7 +115,7 @@ def __getattr__(name: str) -> type[ToolNode]:
 
 
 def __dir__() -> list[str]:
-    return sorted([*__all__, *(classes.class_name(entry.node) for entry in _source().entries())])
+    return sorted([*__all__, *(node_classes.class_name(entry.node) for entry in _source().entries())])
 
 
 def _source() -> ToolSource:
@@ -125,11 +125,11 @@ def _source() -> ToolSource:
 
 @cache
 def _made(description: str) -> type[ToolNode]:
-    """Make the class of an entry in its JSON form; the same one each time, until the entry changes."""
+    """Return the class of an entry given as JSON; cached, so that equal entries share a class."""
     entry = Entry.from_dict(json.loads(description))
     config = entry.extra["mcp_config"]
     body = {
-        "__doc__": classes.docstring(entry),
+        "__doc__": node_classes.docstring(entry),
         "__module__": __name__,
         "__signature__": _signature(entry),
         "entry": entry,
@@ -138,19 +138,19 @@ def _made(description: str) -> type[ToolNode]:
         "_mcp_tool_version": config["version"],
         "_mcp_manifest_hash": config["manifest_hash"],
     }
-    return type(classes.class_name(entry.node), (ToolNode,), body)
+    return type(node_classes.class_name(entry.node), (ToolNode,), body)
 
 
 def _signature(entry: Entry) -> inspect.Signature:
-    params = [_parameter(field) for field in entry.interface.params if classes.named(field)]
-    if classes.has_others(entry):
+    params = [_parameter(field) for field in entry.interface.params if node_classes.named(field)]
+    if node_classes.has_others(entry):
         kind = inspect.Parameter.VAR_KEYWORD
-        params.append(inspect.Parameter(classes.rest(entry), kind, annotation="Any"))
+        params.append(inspect.Parameter(node_classes.rest(entry), kind, annotation="Any"))
     return inspect.Signature(params)
 
 
 def _parameter(field: Field) -> inspect.Parameter:
-    hint = classes.hint(field)
+    hint = node_classes.hint(field)
     return inspect.Parameter(field.key, inspect.Parameter.KEYWORD_ONLY, default=..., annotation=hint)
 
 
@@ -165,13 +165,13 @@ def _refuse_unknown(made: type[ToolNode], params: Mapping[str, Any]) -> None:
 
 
 def _missing(source: ToolSource, node_type: str) -> str:
-    name = classes.class_name(node_type)
+    name = node_classes.class_name(node_type)
     problem = source.missing(node_type)
-    known = [classes.class_name(entry.node) for entry in source.entries()]
+    known = [node_classes.class_name(entry.node) for entry in source.entries()]
     near = get_close_matches(name, known, n=3)
     meant = f" Did you mean {' or '.join(near)}?" if near else ""
     why = f" ({problem.message})" if problem else ""
-    return f"There is no {name}{why}.{meant} If its server is new, run: pflow mcp sync"
+    return f"Unknown node class {name}{why}.{meant} If its server is new, run: pflow mcp sync"
 
 
 __all__ = ["ToolNode", "class_for", "session"]

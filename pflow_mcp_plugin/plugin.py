@@ -1,4 +1,4 @@
-"""The entry point of the plugin: thin hook implementations that import what they need when called."""
+"""The entry point of the plugin: thin hook implementations with lazy imports."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pluggy
 from pflow_mcp_plugin.contract import Command, Host, NodeRef, NodeSource, Paths, Problem, Run, hookimpl
 
 SOURCE = "mcp"
-"""Name of our node source; also the key of our `Runtime` among a run's resources."""
+"""Name of our node source, and the key of our `Runtime` in `run.resources`."""
 
 _GROUP = "Configure MCP servers and use their tools as nodes."
 
@@ -37,7 +37,7 @@ def pflow_addhooks(manager: pluggy.PluginManager) -> None:
 
 @hookimpl
 def pflow_configure(host: Host) -> None:
-    """Keep the handle for nodes that run by themselves, in no run."""
+    """Keep the host for nodes that are used outside a run."""
     from pflow_mcp_plugin.execution import current_host
 
     current_host.keep(host)
@@ -45,7 +45,7 @@ def pflow_configure(host: Host) -> None:
 
 @hookimpl
 def pflow_unconfigure(host: Host) -> None:
-    """Let the handle go."""
+    """Forget the host."""
     from pflow_mcp_plugin.execution import current_host
 
     current_host.forget(host)
@@ -54,14 +54,14 @@ def pflow_unconfigure(host: Host) -> None:
 @hookimpl
 def pflow_register_nodes(host: Host) -> Iterable[NodeSource]:
     """Contribute the tools of all synced servers."""
-    from pflow_mcp_plugin.registration.lazy import LazyToolSource
+    from pflow_mcp_plugin.registration.lazy_source import LazyToolSource
 
     return [LazyToolSource(host.paths)]
 
 
 @hookimpl
 def pflow_inject_params(node: NodeRef) -> Mapping[str, object] | None:
-    """Tell a node which server and tool it stands for."""
+    """Set the parameters that name the server and tool of a node."""
     from pflow_mcp_plugin.injection import inject
 
     return inject(node, _configured(node.host.paths))
@@ -79,25 +79,25 @@ def pflow_register_commands(host: Host) -> Iterable[Command]:
 @hookimpl
 def pflow_validate_config(host: Host) -> Iterable[Problem]:
     """Check the server config."""
-    from pflow_mcp_plugin.cli.compose import server_store
+    from pflow_mcp_plugin.cli.dependencies import server_store
 
     return server_store(host).check()
 
 
 @hookimpl
 def pflow_run_context(run: Run) -> AbstractContextManager[object] | None:
-    """Hold the connections of a run that uses tools."""
+    """Manage the connections of a run that uses tools."""
     return _connections(run) if any(map(_server, run.workflow.nodes)) else None
 
 
 @contextmanager
 def _connections(run: Run) -> Iterator[None]:
-    """Put a `Runtime` into the run, and start at once the servers that are certain to be needed."""
-    from pflow_mcp_plugin.execution.progress import Progress
+    """Put a `Runtime` into the run, and start immediately the servers that are certain to be needed."""
+    from pflow_mcp_plugin.execution.call_progress import CallProgress
     from pflow_mcp_plugin.execution.runtime import Notices, open_runtime, warner
 
     with ExitStack() as stack:
-        progress = stack.enter_context(Progress(run.annotate))
+        progress = stack.enter_context(CallProgress(run.annotate))
         notices = Notices(warn=warner(run.host), add_secrets=run.add_secrets, progress=progress)
         runtime = stack.enter_context(open_runtime(run.host, notices))
         for server in dict.fromkeys(
@@ -109,7 +109,7 @@ def _connections(run: Run) -> Iterator[None]:
         try:
             yield
         finally:
-            runtime.tell_of_changed_lists()
+            runtime.warn_of_changed_lists()
 
 
 def _server(node: NodeRef) -> str:
@@ -117,7 +117,7 @@ def _server(node: NodeRef) -> str:
 
 
 def _configured(paths: Paths) -> Iterator[str]:
-    """Yield the names of the configured servers; nothing is read before the first is asked for."""
+    """Yield the names of the configured servers; the config is read when the first name is requested."""
     from pflow_mcp_plugin.discovery.servers import servers
 
     yield from servers(paths).store.names()

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import attrs
 
 from pflow_mcp_plugin import plugin, storage
-from pflow_mcp_plugin.config.store import ServerStore
-from pflow_mcp_plugin.config.where import server_file
+from pflow_mcp_plugin.config.locations import server_file
+from pflow_mcp_plugin.config.server_store import ServerStore
 from pflow_mcp_plugin.contract import Entry, NodeRef, Paths
 from pflow_mcp_plugin.injection import inject
 

@@ -10,8 +10,8 @@ import pytest
 from pocketflow import BatchFlow, Flow, Node
 
 from pflow_mcp_plugin import nodes, storage
-from pflow_mcp_plugin.config.store import ServerStore
-from pflow_mcp_plugin.config.where import server_file, tool_folder
+from pflow_mcp_plugin.config.locations import server_file, tool_folder
+from pflow_mcp_plugin.config.server_store import ServerStore
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.discovery.catalog import Catalog
 from pflow_mcp_plugin.errors import McpError
@@ -64,7 +64,7 @@ def test_a_tool_is_a_class_with_docstring_and_signature(demo):
         "Interface:",
         '- Reads: shared["a"]: int - The first',
         '- Reads: shared["b"]: int (optional)',
-        '- Writes: shared["result"]: any - What the tool answers',
+        '- Writes: shared["result"]: any - The answer of the tool',
         '- Writes: shared["error"]: str | None',
         "- Params: a, b (default 1)",
         "- Actions: default, error, rate_limited, auth_failed, resource_missing, timeout",
@@ -89,7 +89,9 @@ def test_the_class_changes_when_its_tool_does(demo):
 
 
 def test_an_unknown_name_says_why_and_what_is_near(demo):
-    with pytest.raises(ImportError, match=r"(?s)There is no McpDemoAdNode.*Did you mean McpDemoAddNode"):
+    with pytest.raises(
+        ImportError, match=r"(?s)Unknown node class McpDemoAdNode.*Did you mean McpDemoAddNode"
+    ):
         from pflow_mcp_plugin.nodes import McpDemoAdNode  # noqa: F401
     with pytest.raises(ImportError, match=r"Server github not configured.*run: pflow mcp sync"):
         nodes.class_for("mcp-github-search")

@@ -9,25 +9,25 @@ from typing import Any
 import attrs
 import click
 
-from pflow_mcp_plugin.cli.compose import server_store
-from pflow_mcp_plugin.cli.options import json_option
-from pflow_mcp_plugin.config import intake, showing
+from pflow_mcp_plugin.cli.dependencies import server_store
+from pflow_mcp_plugin.cli.json_option import json_option
+from pflow_mcp_plugin.config import display, server_input
 from pflow_mcp_plugin.config.dialects import Fitted
-from pflow_mcp_plugin.config.references import references
-from pflow_mcp_plugin.config.refusal import refusal
-from pflow_mcp_plugin.config.schema import server_path
-from pflow_mcp_plugin.config.store import Change
+from pflow_mcp_plugin.config.problem_errors import refusal
+from pflow_mcp_plugin.config.server_schema import server_path
+from pflow_mcp_plugin.config.server_store import StoreChange
+from pflow_mcp_plugin.config.variable_references import references
 from pflow_mcp_plugin.contract import Host, Problem, Report
 from pflow_mcp_plugin.errors import McpError
 from pflow_mcp_plugin.trust import egress
 from pflow_mcp_plugin.types import Server
 
 _METAVAR = "NAME -- COMMAND [ARGS]... | NAME URL | FILE | [NAME] JSON"
-_EXAMPLES = "\b\n" + "\n".join(("Examples:", *intake.FORMS))  # \b: click leaves the lines as they are
+_EXAMPLES = "\b\n" + "\n".join(("Examples:", *server_input.FORMS))  # \b: click leaves the lines as they are
 
 
 class _AddCommand(click.Command):
-    """Tells who forgot the name before `--`, or the `--` before a command's own options."""
+    """Reports a missing name before `--`, or a missing `--` before a command's own options."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse; see `click.Command`."""
@@ -41,7 +41,7 @@ class _AddCommand(click.Command):
                 ctx,
             ) from error
         if len(command) > 1 and list(ctx.params["words"]) == command:
-            raise intake.nameless(command)
+            raise server_input.nameless(command)
         return rest
 
 
@@ -64,7 +64,7 @@ class _AddCommand(click.Command):
 @click.option(
     "--bearer", default="", metavar="'${TOKEN}'", help="Bearer token for its URL; best a reference."
 )
-@click.option("--type", type=click.Choice(["http", "sse"]), help="Transport of its URL; http by default.")
+@click.option("--type", type=click.Choice(["http", "sse"]), help="Transport of its URL; by default http.")
 @click.option("--insecure", is_flag=True, help="Allow unencrypted http to another machine.")
 @click.option("--trust-readonly", is_flag=True, help="Trust the server on which tools are read-only.")
 @click.option("--sync", "sync_too", is_flag=True, help="Start the server and sync its tools now.")
@@ -77,21 +77,21 @@ def add(host: Host, /, words: tuple[str, ...], *, sync_too: bool, **options: Any
     Values may refer to variables: ${NAME} or ${NAME:-default}; put them in
     single quotes, or the shell expands them and the secret ends up in the file.
     """
-    added = _store(host, intake.read(words, intake.Flags(**options)), starting=sync_too)
-    return _synced(host, added) if sync_too else _told(host, added)
+    added = _store(host, server_input.read(words, server_input.Flags(**options)), starting=sync_too)
+    return _synced(host, added) if sync_too else _reported(host, added)
 
 
 def add_servers(host: Host, tables: Mapping[str, Any]) -> Report:
     """Store servers and report what would run.
 
     Args:
-        host: Is told the warnings.
+        host: Receives the warnings.
         tables: The servers' tables by name.
 
     Raises:
         McpError: A table has mistakes; nothing was stored.
     """
-    return _told(host, _store(host, Fitted(tables=dict(tables))))
+    return _reported(host, _store(host, Fitted(tables=dict(tables))))
 
 
 @attrs.frozen(kw_only=True)
@@ -100,14 +100,14 @@ class Added:
 
     Attributes:
         file: The config file.
-        change: What is different in it.
-        servers: The servers as they are now.
-        warnings: What is worth saying about them.
-        error: Names the servers that were left out, with their mistakes.
+        change: How it changed.
+        servers: The servers as stored.
+        warnings: Warnings about them.
+        error: The servers that were not added, with their mistakes.
     """
 
     file: Path
-    change: Change
+    change: StoreChange
     servers: tuple[Server, ...]
     warnings: tuple[Problem, ...]
     error: McpError | None = None
@@ -118,7 +118,7 @@ class Added:
         return f"pflow mcp sync {self.servers[0].name if len(self.servers) == 1 else '--all'}"
 
     def report(self) -> Report:
-        """Return what the command says."""
+        """Return the report of the command."""
         text = [*self.lines(), f"Next: {self.next}"]
         return Report(data={**self.to_dict(), "next": self.next}, text="\n".join(text), error=self.error)
 
@@ -128,7 +128,7 @@ class Added:
             "file": str(self.file),
             "added": [*self.change.added],
             "replaced": [*self.change.replaced],
-            "servers": [showing.shown(server) for server in self.servers],
+            "servers": [display.shown(server) for server in self.servers],
             "warnings": [warning.to_dict() for warning in self.warnings],
         }
 
@@ -142,7 +142,7 @@ def _store(host: Host, given: Fitted, *, starting: bool = False) -> Added:
     store = server_store(host)
     refused = store.refused(given.tables)
     good = {name: table for name, table in given.tables.items() if name not in refused}
-    change = store.add(good or given.tables)  # which says what is wrong where none is good
+    change = store.add(good or given.tables)  # raises the errors if no server is valid
     servers = tuple(store.get(name) for name in good)
     advice = (found for server in servers for found in _advice(server, starting=starting))
     warnings = (*given.notes, *change.warnings, *advice)
@@ -158,7 +158,7 @@ def _left_out(refused: Mapping[str, Sequence[Problem]]) -> McpError | None:
     return refusal(f"Not added: {', '.join(refused)}", problems)
 
 
-def _told(host: Host, added: Added) -> Report:
+def _reported(host: Host, added: Added) -> Report:
     host.refresh("mcp")
     return added.report()
 
@@ -178,7 +178,7 @@ def _advice(server: Server, *, starting: bool) -> Iterator[Problem]:
     insecure = egress.advise(server)
     if insecure:
         yield insecure
-    if server.command and not starting:  # else its start tells the same
+    if server.command and not starting:  # otherwise starting it reports the same
         yield from _program_advice(server)
     yield from _secret_advice(server)
 
@@ -210,7 +210,9 @@ def _secret_advice(server: Server) -> Iterator[Problem]:
         value = server.auth.get(key)
         if value and not references(value):
             step = f"Keep it in a variable: {key} = '${{API_{key.upper()}}}' (in a shell in single quotes)"
-            yield _warning(server, f"auth.{key}", "The secret itself stands in the config file", step)
+            yield _warning(
+                server, f"auth.{key}", "The secret is stored in plain text in the config file", step
+            )
 
 
 def _warning(server: Server, field: str, message: str, suggestion: str) -> Problem:
@@ -226,19 +228,19 @@ def _warning(server: Server, field: str, message: str, suggestion: str) -> Probl
 def _server_lines(verb: str, server: Server) -> Iterator[str]:
     yield f"{verb} server {server.name} ({server.transport})"
     if server.command:
-        yield f"  runs     {showing.command_line(server)}"
+        yield f"  runs     {display.command_line(server)}"
     for key in ("cwd", "path"):
         if getattr(server, key):
             yield f"  {key:8} {getattr(server, key)}"
     if server.url:
-        yield f"  url      {showing.url(server.url)}"
-    shown = showing.shown(server)
+        yield f"  url      {display.url(server.url)}"
+    shown = display.shown(server)
     for key, separator in (("env", "="), ("headers", ": "), ("auth", " = ")):
         for name, value in shown.get(key, {}).items():
             yield f"  {key:8} {name}{separator}{value}"
 
 
-def _verb(change: Change, name: str) -> str:
+def _verb(change: StoreChange, name: str) -> str:
     if name in change.added:
         return "Added"
     return "Replaced" if name in change.replaced else "Unchanged:"

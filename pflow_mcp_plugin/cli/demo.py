@@ -1,4 +1,4 @@
-"""`pflow mcp demo`: the way from nothing to a workflow that ran, on the bundled server."""
+"""`pflow mcp demo`: adds the bundled server and runs a workflow on it."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any
 import click
 
 from pflow_mcp_plugin.cli.add import add_servers
-from pflow_mcp_plugin.cli.compose import server_store
-from pflow_mcp_plugin.cli.options import json_option
+from pflow_mcp_plugin.cli.dependencies import server_store
+from pflow_mcp_plugin.cli.json_option import json_option
 from pflow_mcp_plugin.cli.sync import sync_servers
 from pflow_mcp_plugin.contract import Host, Outcome, PflowError, Report
 from pflow_mcp_plugin.errors import McpError, Where
@@ -32,16 +32,16 @@ WORKFLOW: Mapping[str, Any] = {
     ],
     "outputs": {"count": "${count.result}", "sum": "${sum.result}", "say": "${say.value}"},
 }
-"""Three steps, each fed by those before it; each gives an output of its name."""
+"""Three steps, each using results of those before it; each has an output of its name."""
 
 
 @click.command()
 @json_option
 @click.pass_obj
 def demo(host: Host) -> Report:
-    """Add the bundled server, run a workflow of three steps on it, and say what to try next.
+    """Add the bundled server, run a workflow of three steps on it, and show what to try next.
 
-    It needs nothing but Python and may be run again. `pflow mcp remove demo` takes it away.
+    It needs nothing but Python and may be run again. `pflow mcp remove demo` removes the server.
     """
     return run_demo(host)
 
@@ -50,7 +50,7 @@ def run_demo(host: Host) -> Report:
     """Add the demo server, sync it, run `WORKFLOW` on it.
 
     Returns:
-        The outputs of the steps, or the failure of the first thing that failed.
+        The outputs of the steps, or the first failure.
 
     Raises:
         McpError: Another server is configured under the name `demo`.
@@ -67,7 +67,9 @@ def run_demo(host: Host) -> Report:
     beside = {"trace_path": str(outcome.trace_path)} if outcome.trace_path else {}
     return Report(
         data=data,
-        text=lambda: "\n\n".join([added.render().rpartition("\nNext:")[0], synced.render(), _told(outcome)]),
+        text=lambda: "\n\n".join(
+            [added.render().rpartition("\nNext:")[0], synced.render(), _summary(outcome)]
+        ),
         error=outcome.error,
         beside=beside,
         exit_code=outcome.exit_code,
@@ -75,21 +77,21 @@ def run_demo(host: Host) -> Report:
 
 
 def _table() -> dict[str, Any]:
-    # -P: a file of the user's in the current folder must not stand in for a module of ours.
+    # -P: a file in the current folder must not shadow a module.
     return {"command": sys.executable, "args": ["-P", "-m", _MODULE]}
 
 
 def _refuse_another(host: Host) -> None:
-    """Leave a server of the user's alone that happens to be called demo."""
+    """Refuse to replace a server of the user that is called demo."""
     store = server_store(host)
     if SERVER not in store.names() or _MODULE in store.get(SERVER).args:
         return
-    message = f"Server {SERVER} is configured already, and it is not the bundled one"
-    step = f"Take it away first, or keep it under another name: pflow mcp remove {SERVER}"
+    message = f"Server {SERVER} is already configured, and is not the bundled one"
+    step = f"Rename it, or remove it first: pflow mcp remove {SERVER}"
     raise McpError(message, where=Where(server=SERVER, phase="config"), next_step=step, kind="config")
 
 
-def _told(outcome: Outcome) -> str:
+def _summary(outcome: Outcome) -> str:
     return "\n".join([*_steps(outcome), "", *_next_steps()])
 
 
@@ -104,7 +106,7 @@ def _next_steps() -> Iterator[str]:
     yield "Try next:"
     for command, purpose in (
         ("pflow mcp tools demo", "what else the server can do"),
-        ("pflow mcp info mcp-demo-word-count", "what one of its nodes takes and gives"),
+        ("pflow mcp info mcp-demo-word-count", "parameters and outputs of one of its nodes"),
         ("pflow mcp demo --json", "this workflow and its outputs as JSON"),
         ("pflow mcp add NAME -- COMMAND ARGS...", "a server of your own; then: pflow mcp sync NAME"),
     ):

@@ -8,13 +8,13 @@ from typing import Any
 
 import click
 
-from pflow_mcp_plugin.cli.compose import catalog, server_store
-from pflow_mcp_plugin.cli.options import json_option
+from pflow_mcp_plugin.cli.dependencies import catalog, server_store
+from pflow_mcp_plugin.cli.json_option import json_option
 from pflow_mcp_plugin.contract import Entry, Field, Host, Report
-from pflow_mcp_plugin.discovery.toolfile import Head
+from pflow_mcp_plugin.discovery.tool_file import Head
 from pflow_mcp_plugin.errors import McpError, Where
-from pflow_mcp_plugin.registration.entry import printable
-from pflow_mcp_plugin.registration.source import ToolSource
+from pflow_mcp_plugin.registration.tool_entry import printable
+from pflow_mcp_plugin.registration.tool_source import ToolSource
 from pflow_mcp_plugin.types import Tool
 
 
@@ -31,7 +31,7 @@ def describe(host: Host, node: str) -> Report:
     """Describe a node of a tool, as of the last sync; starts no server.
 
     Raises:
-        McpError: There is no such node; says why, and the next step.
+        McpError: The node does not exist; the message has the reason and the next step.
     """
     known = catalog(host)
     source = ToolSource(known, server_store(host))
@@ -49,7 +49,7 @@ def _missing(source: ToolSource, node: str) -> McpError:
     problem = source.missing(node)
     where = Where(phase="config")
     if problem is None:
-        message = f"{node} is no node of an MCP server; their names begin with mcp-"
+        message = f"{node} is not a node of an MCP server; their names begin with mcp-"
         return McpError(
             message,
             where=where,
@@ -85,15 +85,15 @@ def _lines(entry: Entry, head: Head) -> Iterator[str]:
     yield ""
     yield f"Tool      {printable(labels['tool'])} of server {labels['server']}"
     version = " ".join(part for part in (head.info.name, head.info.version) if part)
-    yield f"Server    {printable(version) or 'says nothing of itself'}, protocol {head.info.protocol}"
+    yield f"Server    {printable(version) or 'sends no name'}, protocol {head.info.protocol}"
     yield f"Synced    {head.synced_at}"
     yield f"Purity    {entry.purity}"
-    yield from _fields("Params", entry.interface.params, "takes none")
+    yield from _fields("Params", entry.interface.params, "none")
     if entry.interface.open:
-        yield "  and others: the tool takes arguments it does not name"
+        yield "  and others: the tool accepts arguments that its schema does not name"
     yield from _fields("Outputs", entry.interface.outputs, "none")
     if entry.interface.open_outputs:
-        yield "  and others: the tool may give what it does not name"
+        yield "  and others: the tool may return properties that its schema does not name"
     yield ""
     yield "Actions   " + ", ".join(entry.interface.actions)
 

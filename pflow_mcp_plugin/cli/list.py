@@ -1,4 +1,4 @@
-"""`pflow mcp list`: the configured servers, with what is known of them without asking them."""
+"""`pflow mcp list`: the configured servers, with the results of their last syncs; starts none."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ import click
 
 from pflow_mcp_plugin import storage
 from pflow_mcp_plugin.cli.columns import columns
-from pflow_mcp_plugin.cli.compose import catalog, server_store
-from pflow_mcp_plugin.cli.options import json_option
-from pflow_mcp_plugin.config import schema, showing
+from pflow_mcp_plugin.cli.dependencies import catalog, server_store
+from pflow_mcp_plugin.cli.json_option import json_option
+from pflow_mcp_plugin.config import display, server_schema
 from pflow_mcp_plugin.contract import Host, Problem, Report
 from pflow_mcp_plugin.discovery.catalog import Catalog
-from pflow_mcp_plugin.discovery.selection import allows
+from pflow_mcp_plugin.discovery.tool_filter import allows
 from pflow_mcp_plugin.types import Server
 
 _EMPTY = "No MCP server is configured. Add one: pflow mcp add NAME -- COMMAND ARGS..."
 
 
 @attrs.frozen(kw_only=True)
-class Row:
-    """What is known of one server.
+class ServerRow:
+    """One server in the list.
 
     Attributes:
         name: Its name.
-        server: Its config, None when that has mistakes.
+        server: Its config, None if that has mistakes.
         problems: The mistakes.
-        tools: How many tools of its last sync become nodes, None when it was never synced.
-        synced_at: When that was, ISO 8601, empty for never.
-        sync_due: Whether its config is another than at the last sync.
+        tools: Number of tools of its last sync that become nodes, None if it was never synced.
+        synced_at: Time of the last sync, ISO 8601, empty if never.
+        sync_due: Whether its config changed since the last sync.
     """
 
     name: str
@@ -45,7 +45,7 @@ class Row:
         """Return the JSON form."""
         data: dict[str, Any] = {"name": self.name}
         if self.server:
-            data |= {**showing.shown(self.server), "disabled": self.server.disabled}
+            data |= {**display.shown(self.server), "disabled": self.server.disabled}
         data |= {"tools": self.tools, "synced_at": self.synced_at or None, "sync_due": self.sync_due}
         return data | {"problems": [problem.to_dict() for problem in self.problems]}
 
@@ -53,43 +53,43 @@ class Row:
 @click.command(name="list")
 @json_option
 @click.pass_obj
-def list(host: Host) -> Report:  # noqa: A001 - each command bears its own name
+def list(host: Host) -> Report:  # noqa: A001 - each command function has the name of its command
     """List the configured servers with their number of tools, last sync, and whether a sync is due."""
     rows = [*_rows(host)]
     return Report(data=[row.to_dict() for row in rows], text=lambda: _table(rows) if rows else _EMPTY)
 
 
-def _rows(host: Host) -> Iterator[Row]:
+def _rows(host: Host) -> Iterator[ServerRow]:
     store = server_store(host)
     known = catalog(host)
     document = store.raw()
-    defaults = _usable_defaults(host, document.get(schema.DEFAULTS, {}))
+    defaults = _usable_defaults(host, document.get(server_schema.DEFAULTS, {}))
     for name in store.names():
-        yield _row(name, document[schema.SERVERS][name], defaults, known)
+        yield _row(name, document[server_schema.SERVERS][name], defaults, known)
 
 
 def _usable_defaults(host: Host, defaults: Any) -> Mapping[str, Any]:
-    errors = [problem for problem in schema.check_defaults(defaults) if problem.severity == "error"]
+    errors = [problem for problem in server_schema.check_defaults(defaults) if problem.severity == "error"]
     for problem in errors:
         host.report(attrs.evolve(problem, severity="warning"))
     return {} if errors else defaults
 
 
-def _row(name: str, table: Any, defaults: Mapping[str, Any], known: Catalog) -> Row:
-    found = schema.check_server(name, table, defaults)
+def _row(name: str, table: Any, defaults: Mapping[str, Any], known: Catalog) -> ServerRow:
+    found = server_schema.check_server(name, table, defaults)
     errors = tuple(problem for problem in found if problem.severity == "error")
     if errors:
-        return Row(name=name, problems=errors)
-    server = schema.build(name, table, defaults)
+        return ServerRow(name=name, problems=errors)
+    server = server_schema.build(name, table, defaults)
     try:
         content = known.file(name)
     except storage.StoreError as error:
         problem = Problem(message=error.message, suggestion="".join(error.suggestions), kind="config")
-        return Row(name=name, server=server, problems=(problem,))
+        return ServerRow(name=name, server=server, problems=(problem,))
     if content is None:
-        return Row(name=name, server=server, sync_due=not server.disabled)
-    changed = content.config_fingerprint != schema.fingerprint(table, defaults)
-    return Row(
+        return ServerRow(name=name, server=server, sync_due=not server.disabled)
+    changed = content.config_fingerprint != server_schema.fingerprint(table, defaults)
+    return ServerRow(
         name=name,
         server=server,
         tools=sum(allows(server.tools, tool.name) for tool in content.tools),
@@ -98,7 +98,7 @@ def _row(name: str, table: Any, defaults: Mapping[str, Any], known: Catalog) -> 
     )
 
 
-def _table(rows: Sequence[Row]) -> str:
+def _table(rows: Sequence[ServerRow]) -> str:
     cells = [(row.name, _transport(row), _state(row), _note(row)) for row in rows]
     lines = []
     for row, line in zip(rows, columns(cells), strict=True):
@@ -106,11 +106,11 @@ def _table(rows: Sequence[Row]) -> str:
     return "\n".join(lines)
 
 
-def _transport(row: Row) -> str:
+def _transport(row: ServerRow) -> str:
     return row.server.transport if row.server else "?"
 
 
-def _state(row: Row) -> str:
+def _state(row: ServerRow) -> str:
     if row.server is None:
         return "has mistakes"
     if row.server.disabled:
@@ -121,8 +121,8 @@ def _state(row: Row) -> str:
     return f"{count}, {row.synced_at[:16].replace('T', ' ')}"
 
 
-def _note(row: Row) -> str:
+def _note(row: ServerRow) -> str:
     if row.server is None:
         return ""
     due = f"  (run: pflow mcp sync {row.name})" if row.sync_due else ""
-    return showing.target(row.server) + due
+    return display.target(row.server) + due

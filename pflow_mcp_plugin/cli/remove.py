@@ -1,11 +1,11 @@
-"""`pflow mcp remove`: forget a server and its tools."""
+"""`pflow mcp remove`: removes a server and its tools."""
 
 from __future__ import annotations
 
 import click
 
-from pflow_mcp_plugin.cli.compose import catalog, server_store
-from pflow_mcp_plugin.cli.options import json_option
+from pflow_mcp_plugin.cli.dependencies import catalog, server_store
+from pflow_mcp_plugin.cli.json_option import json_option
 from pflow_mcp_plugin.contract import Host, Report
 from pflow_mcp_plugin.errors import McpError
 
@@ -22,10 +22,10 @@ def remove(host: Host, name: str) -> Report:
 def remove_server(host: Host, name: str) -> Report:
     """Remove a server's config and its tool file.
 
-    A tool file whose server was taken out of the config by hand can be removed so too.
+    This also removes a tool file whose server was deleted from the config by hand.
 
     Raises:
-        McpError: There is neither.
+        McpError: Neither exists.
     """
     known = catalog(host)
     try:

@@ -1,4 +1,4 @@
-"""`pflow mcp stubs`: the classes of all tools as a stub file."""
+"""`pflow mcp stubs`: writes the classes of all tools as a stub file."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from pathlib import Path
 import click
 
 from pflow_mcp_plugin import storage
-from pflow_mcp_plugin.cli.compose import catalog, server_store
-from pflow_mcp_plugin.cli.options import json_option
+from pflow_mcp_plugin.cli.dependencies import catalog, server_store
+from pflow_mcp_plugin.cli.json_option import json_option
 from pflow_mcp_plugin.contract import Host, Report
-from pflow_mcp_plugin.registration.source import ToolSource
-from pflow_mcp_plugin.registration.stubs import stub
+from pflow_mcp_plugin.registration.stub_file import stub
+from pflow_mcp_plugin.registration.tool_source import ToolSource
 
 
 @click.command()
@@ -25,14 +25,14 @@ from pflow_mcp_plugin.registration.stubs import stub
 def stubs(host: Host, output: Path | None) -> Report:
     """Write type stubs for `pflow_mcp_plugin.nodes`, with a class for every tool.
 
-    Editors look for it as typings/pflow_mcp_plugin/nodes.pyi in a project; so does mypy with
+    Editors read it from typings/pflow_mcp_plugin/nodes.pyi in a project, mypy does with
     mypy_path = "typings".
     """
     return write_stubs(host, output)
 
 
 def write_stubs(host: Host, output: Path | None) -> Report:
-    """Write the stub to a file, or give its text.
+    """Write the stub to a file, or return its text.
 
     Raises:
         StoreError: The file cannot be written.
@@ -48,9 +48,9 @@ def write_stubs(host: Host, output: Path | None) -> Report:
 
 
 def _make_package(folder: Path) -> None:
-    """Make a folder with the package's name a package of stubs: mypy passes over one that is none.
+    """Add `__init__.pyi` to a folder with the package's name: mypy ignores stubs in a folder without it.
 
-    The other modules are still found where the package is installed.
+    The other modules are still found in the installed package.
     """
     if folder.name == "pflow_mcp_plugin" and not any(folder.glob("__init__.py*")):
         storage.write_output(folder / "__init__.pyi", b"")

@@ -1,4 +1,4 @@
-"""`pflow mcp sync`: ask servers for their tools."""
+"""`pflow mcp sync`: asks servers for their tools."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from contextlib import contextmanager
 import attrs
 import click
 
-from pflow_mcp_plugin.cli.compose import catalog, lookup, server_store
-from pflow_mcp_plugin.cli.options import json_option
+from pflow_mcp_plugin.cli.dependencies import catalog, lookup, server_store
+from pflow_mcp_plugin.cli.json_option import json_option
 from pflow_mcp_plugin.client import Pool
-from pflow_mcp_plugin.config import schema
-from pflow_mcp_plugin.config.store import ServerStore
-from pflow_mcp_plugin.config.where import stderr_folder
+from pflow_mcp_plugin.config import server_schema
+from pflow_mcp_plugin.config.locations import stderr_folder
+from pflow_mcp_plugin.config.server_store import ServerStore
 from pflow_mcp_plugin.contract import Host, PflowError, Problem, Report
-from pflow_mcp_plugin.discovery.changes import Changes
-from pflow_mcp_plugin.discovery.sync import Synced
-from pflow_mcp_plugin.discovery.sync import sync as sync_all
-from pflow_mcp_plugin.registration.source import ToolSource
+from pflow_mcp_plugin.discovery.tool_changes import Changes
+from pflow_mcp_plugin.discovery.tool_sync import Synced
+from pflow_mcp_plugin.discovery.tool_sync import sync as sync_all
+from pflow_mcp_plugin.registration.tool_source import ToolSource
 
 _NAMED = 10
 _NOTHING = "No MCP server is configured. Add one: pflow mcp add NAME -- COMMAND ARGS..."
@@ -42,7 +42,7 @@ def sync(host: Host, name: str | None, *, all_servers: bool) -> Report:
 
 
 def sync_servers(host: Host, names: Sequence[str] | None = None) -> Report:
-    """Sync servers, all that are not disabled if none is named.
+    """Sync the named servers; by default all that are not disabled.
 
     Returns:
         A result for each; `error` is set when any failed.
@@ -68,7 +68,7 @@ def sync_servers(host: Host, names: Sequence[str] | None = None) -> Report:
 
 
 def _report(results: Sequence[Synced]) -> Report:
-    """Return a result for each server; what failed for the only one is the error of the whole."""
+    """Return the report of all results; the failure of a single server is its error."""
     failed = [synced for synced in results if synced.error]
     if failed and len(results) == 1:
         return Report(data=[attrs.evolve(failed[0], error=None).to_dict()], error=failed[0].error)
@@ -83,7 +83,7 @@ def _checked(store: ServerStore, names: Sequence[str]) -> list[str]:
     known = store.names()
     for name in names:
         if name not in known:
-            store.get(name)  # which says so, with the nearest name
+            store.get(name)  # raises the error, with similar names
     return list(names)
 
 
@@ -93,26 +93,26 @@ def _enabled(store: ServerStore) -> list[str]:
         try:
             disabled = store.get(name).disabled
         except PflowError:
-            disabled = False  # the sync itself says what is wrong with it
+            disabled = False  # the sync itself reports the mistake
         if not disabled:
             names.append(name)
     return names
 
 
 def _retyped(synced: Synced, store: ServerStore) -> bool:
-    """Offer, on a terminal, to set the `type` that a server turned out to speak."""
+    """Ask, on a terminal, whether to set the `type` that a server was found to use."""
     kind = synced.error.details.get("speaks") if synced.error else None
     if kind is None or not _on_terminal():
         return False
     click.echo(f"{synced.error.message}." if synced.error else "", err=True)
     if not click.confirm(f'Set type = "{kind}" for {synced.server} in {store.path}?', default=True, err=True):
         return False
-    store.add({synced.server: {**store.raw()[schema.SERVERS][synced.server], "type": kind}})
+    store.add({synced.server: {**store.raw()[server_schema.SERVERS][synced.server], "type": kind}})
     return True
 
 
 def _on_terminal() -> bool:
-    """Whether someone is there to be asked: who reads standard output from a pipe is not."""
+    """Whether the user can be asked: not if any standard stream is redirected."""
     streams = (sys.stdin, sys.stdout, sys.stderr)
     return all(stream is not None and stream.isatty() for stream in streams)
 
@@ -134,7 +134,7 @@ def _lines(synced: Synced) -> Iterator[str]:
     nodes = synced.tools_registered
     count = f"{nodes} tool{'' if nodes == 1 else 's'}"
     left_out = synced.tools_discovered - nodes
-    without = f" ({left_out} more left out)" if left_out else ""
+    without = f" ({left_out} more excluded)" if left_out else ""
     yield f"{synced.server}: {count}{without}, {synced.milliseconds:,.0f} ms"
     yield from _changes(synced.changes)
     yield from (f"  ! {name} skipped: {reason}" for name, reason in synced.skipped)
@@ -158,8 +158,8 @@ def _some(mark: str, names: Sequence[str]) -> Iterator[str]:
 
 @contextmanager
 def _progress(names: Iterable[str]) -> Iterator[Callable[[Synced], None]]:
-    """Show a spinner for each server while it is asked, on a terminal only."""
-    if sys.stderr is None or not sys.stderr.isatty():  # there is none after `2>&-`
+    """Show a spinner for each server during its sync, on a terminal only."""
+    if sys.stderr is None or not sys.stderr.isatty():  # None after `2>&-`
         yield lambda _: None
         return
     from rich.console import Console

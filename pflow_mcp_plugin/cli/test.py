@@ -1,4 +1,4 @@
-"""`pflow mcp test`: does a server start, answer and name its tools?"""
+"""`pflow mcp test`: checks that a server starts, answers and lists its tools."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from typing import Any
 
 import click
 
-from pflow_mcp_plugin.cli.compose import catalog, lookup, server_store
-from pflow_mcp_plugin.cli.options import json_option
+from pflow_mcp_plugin.cli.dependencies import catalog, lookup, server_store
+from pflow_mcp_plugin.cli.json_option import json_option
 from pflow_mcp_plugin.client import Pool
-from pflow_mcp_plugin.config.where import stderr_folder
+from pflow_mcp_plugin.config.locations import stderr_folder
 from pflow_mcp_plugin.contract import Host, Problem, Report
-from pflow_mcp_plugin.discovery import changes
-from pflow_mcp_plugin.discovery.launching import launch
+from pflow_mcp_plugin.discovery import tool_changes
+from pflow_mcp_plugin.discovery.server_launch import launch
 from pflow_mcp_plugin.errors import ConnectionFailed
 from pflow_mcp_plugin.exchange import Listing
-from pflow_mcp_plugin.registration.entry import printable
+from pflow_mcp_plugin.registration.tool_entry import printable
 
 PHASES = ("start", "handshake", "list")
 
@@ -34,11 +34,11 @@ def test_server(host: Host, name: str) -> Report:
     """Connect to a server and list its tools.
 
     Returns:
-        Milliseconds of each phase, what the server says of itself, and whether a sync is due;
+        Milliseconds of each phase, the server's name, version and protocol, and whether a sync is due;
         or `error` with the phase that failed.
 
     Raises:
-        McpError: There is no such server.
+        McpError: The server is not configured.
         McpError: Its config does not allow it to be started.
     """
     known = catalog(host)
@@ -49,7 +49,7 @@ def test_server(host: Host, name: str) -> Report:
         except ConnectionFailed as error:
             return Report(error=error)
     before = known.file(name)
-    due = before is None or bool(changes.compare(before.tools, listing.tools))
+    due = before is None or bool(tool_changes.compare(before.tools, listing.tools))
     data = _data(name, listing, sync_due=due)
     return Report(data=data, text=lambda: "\n".join(_lines(data)))
 
@@ -84,7 +84,7 @@ def _lines(data: Mapping[str, Any]) -> Iterator[str]:
     yield from (f"  ! {item['name']} is malformed: {item['reason']}" for item in data["skipped"])
     yield from (f"  ! {note}" for note in data["notes"])
     if data["sync_due"]:
-        yield f"Its tools are not those of the last sync. Run: pflow mcp sync {data['server']}"
+        yield f"Its tools differ from those of the last sync. Run: pflow mcp sync {data['server']}"
 
 
 def _warn(host: Host, line: str) -> None:

@@ -1,4 +1,4 @@
-"""`pflow mcp tools`: the tools of the last syncs, as nodes."""
+"""`pflow mcp tools`: lists the tools of the last syncs as nodes."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import attrs
 import click
 
 from pflow_mcp_plugin.cli.columns import columns
-from pflow_mcp_plugin.cli.compose import catalog, server_store
-from pflow_mcp_plugin.cli.options import json_option
+from pflow_mcp_plugin.cli.dependencies import catalog, server_store
+from pflow_mcp_plugin.cli.json_option import json_option
 from pflow_mcp_plugin.contract import Host, PflowError, Report
-from pflow_mcp_plugin.registration.entry import printable
-from pflow_mcp_plugin.registration.source import ToolSource
+from pflow_mcp_plugin.registration.tool_entry import printable
+from pflow_mcp_plugin.registration.tool_source import ToolSource
 from pflow_mcp_plugin.types import ToolRecord
 
 _WIDTH = 80
@@ -32,7 +32,7 @@ def list_tools(host: Host, server: str | None = None) -> Report:
     """List tools as of the last syncs; starts no server.
 
     Raises:
-        McpError: The named server does not exist.
+        McpError: The named server is not configured.
         McpError: Its config has mistakes.
     """
     store = server_store(host)

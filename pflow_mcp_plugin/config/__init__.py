@@ -1,18 +1,22 @@
-"""The servers a person has: where their config lies, how it is checked, kept and expanded.
+"""The configured servers: where their config is stored, how it is checked, changed and expanded.
 
-In the order a server passes through it:
+In the order in which a server passes through them:
 
-- `where`: the files
-- `intake`: what `pflow mcp add` is given, in any of its shapes, becomes server tables
-- `fields`: checks of one value; `schema`: checks of a server and of the whole file, all problems
-  at once, and the `types.Server` that is made of a table without any
-- `store`: the file itself, changed by several writers at once without loss
-- `toml`: its text: where a mistake is, whether it has comments
-- `references`: the `${VAR}` syntax; `expansion`: references become values when a server is started
-- `secrecy`: which parts of a server are secret; `showing`: a server as it may be printed, its secrets masked
+- `locations`: the files and folders
+- `server_input`: the arguments, file or JSON given to `pflow mcp add` become server tables;
+  `dialects` adapts tables that other clients wrote
+- `field_checks`: checks of one value; `auth`: checks of an `auth` table; `server_schema`: checks of
+  a server and of the whole file, all problems at once, and the `types.Server` built from a table
+  without errors; `problem_errors`: the exception that reports problems
+- `server_store`: the file itself, safe under concurrent writers
+- `toml_codec`: TOML decoded and encoded, with the position of mistakes; `toml_edit`: replaces one
+  table in the text of a file
+- `variable_references`: the `${VAR}` syntax; `expansion`: references become values when a server
+  is started
+- `secret_detection`: which parts of a server are secret; `display`: a server with its secrets masked
 
-`mcp-servers.schema.json` beside this file is the JSON Schema of the config for editors; a test
-holds it and `schema` to the same verdicts.
+`mcp-servers.schema.json` in this folder is the JSON Schema of the config for editors; a test
+checks that it and `server_schema` reach the same verdicts.
 """
 
 __all__: list[str] = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from pflow_mcp_plugin.config.fields import (
+from pflow_mcp_plugin.config.field_checks import (
     Check,
     advice,
     credential,
@@ -58,7 +58,7 @@ def check(path: str, value: Any) -> Iterator[Problem]:
 
 
 def kind(value: Mapping[str, Any]) -> str:
-    """Return the type of auth; `token_env` alone means bearer. Empty when the table does not tell."""
+    """Return the type of auth; `token_env` alone means bearer. Empty when the table does not say."""
     return str(value.get("type", "bearer" if "token_env" in value else ""))
 
 

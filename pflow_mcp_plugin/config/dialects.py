@@ -1,6 +1,6 @@
-"""Server tables as other clients write them, made to fit ours: names, transports, URLs.
+"""Adapts server tables that other clients wrote: names, transports, URLs.
 
-What reads a client's own file passes its tables through `fitted` too.
+Importers of a client's own file pass its tables through `fitted` too.
 """
 
 from __future__ import annotations
@@ -13,22 +13,22 @@ from typing import Any
 import attrs
 
 from pflow_mcp_plugin import naming
-from pflow_mcp_plugin.config import schema
-from pflow_mcp_plugin.config.fields import advice
+from pflow_mcp_plugin.config import server_schema
+from pflow_mcp_plugin.config.field_checks import advice
 from pflow_mcp_plugin.contract import Problem
 
 URLS = ("serverUrl", "httpUrl")
-"""What other clients call the `url` of a server, when they tell its transport by that."""
+"""Names that other clients use for `url`; the name implies the transport."""
 
 _TYPES = {
-    **{name.replace("-", ""): transport for name, transport in schema.SPELLINGS.items()},
+    **{name.replace("-", ""): transport for name, transport in server_schema.SPELLINGS.items()},
     "httpstream": "http",
 }
 
 
 @attrs.frozen(kw_only=True)
 class Fitted:
-    """Server tables, and what was changed to make them fit.
+    """Server tables adapted to our config, with a note about each change.
 
     Attributes:
         tables: The tables by name.
@@ -40,11 +40,11 @@ class Fitted:
 
 
 def fitted(tables: Mapping[str, Any]) -> Fitted:
-    """Return server tables under names that fit, in the fields of the config file."""
+    """Return server tables with valid names and the fields of the config file."""
     names = _names(tables)
     servers = [fitted_table(names[given], table) for given, table in tables.items()]
     renamed = [
-        advice(schema.server_path(name), f"The server {given!r} is named {name} here")
+        advice(server_schema.server_path(name), f"The server {given!r} is renamed to {name}")
         for given, name in names.items()
         if name != given
     ]
@@ -55,7 +55,7 @@ def fitted(tables: Mapping[str, Any]) -> Fitted:
 
 
 def fitted_table(name: str, table: Any) -> Fitted:
-    """Return one server's table in the fields of the config file; its name stays as it is."""
+    """Return one server's table in the fields of the config file; its name is kept."""
     if not isinstance(table, Mapping):
         return Fitted(tables={name: table})
     notes: list[Problem] = []
@@ -64,7 +64,7 @@ def fitted_table(name: str, table: Any) -> Fitted:
 
 
 def _names(given: Iterable[str]) -> dict[str, str]:
-    """Return the name that each server gets; no two get the same."""
+    """Return the new name of each server; all are different."""
     names = {name: name for name in given if naming.is_server_name(name)}
     for name in given:
         if name not in names:
@@ -75,7 +75,7 @@ def _names(given: Iterable[str]) -> dict[str, str]:
 
 
 def _older(table: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a table with the older `transport` as `type`."""
+    """Return a table whose older field `transport` is renamed to `type`."""
     if "transport" not in table or "type" in table:
         return dict(table)
     return {"type" if key == "transport" else key: value for key, value in table.items()}
@@ -83,12 +83,14 @@ def _older(table: Mapping[str, Any]) -> dict[str, Any]:
 
 def _with_type(name: str, table: dict[str, Any], notes: list[Problem]) -> dict[str, Any]:
     given = table.get("type")
-    if not isinstance(given, str) or given in schema.SPELLINGS:
+    if not isinstance(given, str) or given in server_schema.SPELLINGS:
         return table
     transport = _TYPES.get(re.sub(r"[^a-z]", "", given.lower()))
     if transport is None:
         return table
-    notes.append(advice(f"{schema.server_path(name)}.type", f"The type {given} is taken as {transport}"))
+    notes.append(
+        advice(f"{server_schema.server_path(name)}.type", f"The type {given} is read as {transport}")
+    )
     return {**table, "type": transport}
 
 
@@ -99,7 +101,7 @@ def _with_url(name: str, table: dict[str, Any], notes: list[Problem]) -> dict[st
     url = table[key]
     is_stream = key == "serverUrl" and url.partition("?")[0].rstrip("/").endswith("/sse")
     transport = table.get("type", "sse" if is_stream else "http")
-    told = f"{key} is taken as url, with the type {transport}"
-    notes.append(advice(f"{schema.server_path(name)}.url", told))
+    message = f"{key} is read as url, with the type {transport}"
+    notes.append(advice(f"{server_schema.server_path(name)}.url", message))
     rest = {other: value for other, value in table.items() if other not in (key, "type")}
     return {"type": transport, "url": url, **rest}

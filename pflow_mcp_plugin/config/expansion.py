@@ -1,8 +1,8 @@
-"""References become values, at the moment a server is started or reached.
+"""Replaces references by values when a server is started or connected to.
 
 In the `env` of a server that is started, a variable that is not set becomes the empty string and
 is reported. Anywhere else it is an error before anything starts: an empty token is never sent.
-What a reference expands to is never expanded again.
+Expanded values are never expanded again.
 """
 
 from __future__ import annotations
@@ -13,26 +13,27 @@ from typing import Any, Literal
 
 import attrs
 
-from pflow_mcp_plugin.config import auth, fields, references, secrecy
-from pflow_mcp_plugin.config.references import Reference
-from pflow_mcp_plugin.config.refusal import refuse_errors
-from pflow_mcp_plugin.config.schema import server_path
+from pflow_mcp_plugin.config import auth, field_checks, secret_detection, variable_references
+from pflow_mcp_plugin.config.problem_errors import refuse_errors
+from pflow_mcp_plugin.config.server_schema import server_path
+from pflow_mcp_plugin.config.variable_references import VariableReference
 from pflow_mcp_plugin.contract import Host, Problem, Settings
 from pflow_mcp_plugin.exchange import Launch, setting
 from pflow_mcp_plugin.types import Server
 
 Lookup = Callable[[str], str | None]
+"""Returns the value of a variable, None when it is not set."""
 
 _SHORTEST = 4
 _SHORTEST_GUESS = 8
-"""Characters; the likes of `--auth basic` are no secrets."""
+"""Characters; shorter values, as in `--auth basic`, are not secrets."""
 _PUBLIC = frozenset(
     {
         *("HOME", "USER", "LOGNAME", "USERNAME", "USERPROFILE", "HOSTNAME", "SHELL", "TERM"),
         *("PATH", "PWD", "OLDPWD", "TMPDIR", "TEMP", "TMP", "LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE", "TZ"),
     }
 )
-"""Variables of every session: hiding their values would shred every path in a trace."""
+"""Variables of every session: redacting their values would make every path in a trace unreadable."""
 _SENT_EMPTY_NEVER = ("headers", "auth")
 
 
@@ -47,7 +48,7 @@ def environment_lookup(settings: Settings | None = None) -> Lookup:
 
 
 def host_lookup(host: Host) -> Lookup:
-    """Return the lookup of variables: the environment, then the settings where the host has some."""
+    """Return the lookup of variables: the environment, then the settings if the host has any."""
     return environment_lookup(host.settings)
 
 
@@ -57,7 +58,7 @@ def expand(
     fingerprint: str = "",
     era: Literal["modern", "handshake"] | None = None,
 ) -> Launch:
-    """Return a server with the value of every reference, ready to be started or reached.
+    """Return a server with the value of every reference, ready to be started or connected to.
 
     Args:
         server: The server as configured.
@@ -70,7 +71,7 @@ def expand(
 
     Raises:
         McpError: A variable that is needed is not set or is empty, or a value cannot be used;
-            `problems` holds all of it.
+            `problems` lists them all.
     """
     expansion = _Expansion(server, lookup)
     env = {key: expansion.lenient(value) for key, value in server.env.items()}
@@ -97,13 +98,13 @@ def expand(
 
 
 class _Expansion:
-    """The expansion of one server: what it looks up, and what it finds wrong on the way."""
+    """The expansion of one server; collects the variables used and the problems found."""
 
     def __init__(self, server: Server, lookup: Lookup) -> None:
         self.server = server
         self.outer = lookup
         self.own: Mapping[str, str] = {}
-        """An http server's own `env`, which is there for expansion only."""
+        """An http server's own `env`, which is used for expansion only."""
         self.unset: dict[str, None] = {}
         self.empty: dict[str, None] = {}
         self.values: set[str] = set()
@@ -111,39 +112,39 @@ class _Expansion:
 
     def lacks(self, text: str) -> bool:
         """Whether a reference in `text` has neither a value nor a default."""
-        return any(self._value(ref) is None for ref in references.references(text))
+        return any(self._value(ref) is None for ref in variable_references.references(text))
 
     def lenient(self, text: str) -> str:
-        """Expand an `env` value: what is not set is empty."""
+        """Expand an `env` value; unset variables become empty."""
 
-        def value(ref: Reference) -> str:
+        def value(ref: VariableReference) -> str:
             found = self._value(ref)
             if not found and ref.default is None:
                 (self.unset if found is None else self.empty)[ref.name] = None
             return self._noted(ref, found or "", secret=True)
 
-        return references.substitute(text, value)
+        return variable_references.substitute(text, value)
 
     def strict(self, field: str, text: str) -> str:
-        """Expand a value of another field: what is not set is a problem."""
+        """Expand a value of another field; unset variables are problems."""
         guarded = field.partition(".")[0] in _SENT_EMPTY_NEVER
 
-        def value(ref: Reference) -> str:
+        def value(ref: VariableReference) -> str:
             found = self._value(ref)
             if found is None or (guarded and not found and ref.default is None):
                 name = self._culprit(ref.name)
                 self.problems.append(_lacking(self._place(field), name, is_set=found is not None))
-            secret = guarded or secrecy.is_secret(ref.name)
+            secret = guarded or secret_detection.is_secret(ref.name)
             return self._noted(ref, found or "", secret=secret)
 
         before = len(self.problems)
-        expanded = references.substitute(text, value)
+        expanded = variable_references.substitute(text, value)
         if len(self.problems) == before:
             self.problems += self._unusable(field, expanded)
         return expanded
 
     def reach(self) -> dict[str, Any]:
-        """Expand every field that says how the server is reached."""
+        """Expand every field that describes how to connect to the server."""
         server = self.server
         return {
             "command": self.strict("command", server.command),
@@ -152,7 +153,7 @@ class _Expansion:
             "path": self.strict("path", server.path),
             "url": self.strict("url", server.url),
             "headers": {
-                name: self.strict(fields.join("headers", name), value)
+                name: self.strict(field_checks.join("headers", name), value)
                 for name, value in server.headers.items()
             },
             "auth": self._auth(server.auth),
@@ -172,21 +173,23 @@ class _Expansion:
         before = len(self.problems)
         value = self.strict(field, text)
         if not value and field != "auth.password" and len(self.problems) == before:
-            self.problems.append(fields.fault(self._place(field), "Is empty", "Give its variable a value"))
+            self.problems.append(
+                field_checks.fault(self._place(field), "Is empty", "Give its variable a value")
+            )
         return value
 
-    def _value(self, ref: Reference) -> str | None:
+    def _value(self, ref: VariableReference) -> str | None:
         value = self.own.get(ref.name)
         if value is None:
             value = self.outer(ref.name)
         return value if ref.default is None else value or ref.default
 
     def _culprit(self, name: str) -> str:
-        """Return the variable to set: behind one of the server's own `env` stands another."""
-        behind = references.references(self.server.env.get(name, "")) if self.server.url else ()
+        """Return the variable that the user has to set: an `env` entry of the server may refer to another."""
+        behind = variable_references.references(self.server.env.get(name, "")) if self.server.url else ()
         return next((ref.name for ref in behind if not self.outer(ref.name)), name)
 
-    def _noted(self, ref: Reference, value: str, *, secret: bool) -> str:
+    def _noted(self, ref: VariableReference, value: str, *, secret: bool) -> str:
         if secret and ref.name not in _PUBLIC and value != ref.default:
             self.values.add(value)
         return value
@@ -194,14 +197,16 @@ class _Expansion:
     def _unusable(self, field: str, value: str) -> Iterator[Problem]:
         place = self._place(field)
         if field in ("command", "path", "url") and not value and getattr(self.server, field):
-            yield fields.fault(place, "Is empty once expanded", "Give its variables a value")
-        elif field == "url" and value and not fields.is_url(value):
-            yield fields.fault(place, "Is no http or https address once expanded", "Correct its variables")
-        if field.partition(".")[0] in _SENT_EMPTY_NEVER and fields.has_control(value):
+            yield field_checks.fault(place, "Is empty once expanded", "Give its variables a value")
+        elif field == "url" and value and not field_checks.is_url(value):
+            yield field_checks.fault(
+                place, "Is not an http or https address once expanded", "Correct its variables"
+            )
+        if field.partition(".")[0] in _SENT_EMPTY_NEVER and field_checks.has_control(value):
             wrong = "Holds a line break or control character once expanded"
-            yield fields.fault(place, wrong, "Correct its variables")
+            yield field_checks.fault(place, wrong, "Correct its variables")
         if "\x00" in value:
-            yield fields.fault(place, "Holds a NUL character once expanded", "Correct its variables")
+            yield field_checks.fault(place, "Holds a NUL character once expanded", "Correct its variables")
 
     def _place(self, field: str) -> str:
         return f"{server_path(self.server.name)}.{field}"
@@ -209,31 +214,31 @@ class _Expansion:
 
 def _lacking(path: str, name: str, *, is_set: bool) -> Problem:
     wrong = f"variable {name} is {'empty' if is_set else 'not set'}"
-    return fields.fault(path, wrong, f"Set it: export {name}=..., or keep it: {setting(name)}")
+    return field_checks.fault(path, wrong, f"Set it: export {name}=..., or keep it: {setting(name)}")
 
 
 def _literal_secrets(server: Server) -> Iterator[str]:
-    """Yield what looks like a secret among the values that are written out in the config."""
+    """Yield the values in the config that look like secrets and contain no reference."""
     for name, value in (*server.env.items(), *server.headers.items()):
-        if references.references(value):
+        if variable_references.references(value):
             continue
-        if secrecy.is_secret(name):
+        if secret_detection.is_secret(name):
             yield from (value, value.rpartition(" ")[2])
     yield from (value for key, value in server.auth.items() if key in ("token", "key", "password"))
 
 
 def _shown_secrets(expanded: Server) -> Iterator[str]:
-    """Yield what is secret where `ps` and logs show it: in arguments, and in URLs wherever they stand."""
-    for index, start in secrecy.in_arguments(expanded.args):
+    """Yield the secrets that `ps` and logs would show: in arguments, and in URLs anywhere."""
+    for index, start in secret_detection.in_arguments(expanded.args):
         value = expanded.args[index][start:]
         if len(value) >= _SHORTEST_GUESS:
             yield from (value, value.rpartition(" ")[2])
     for text in (*expanded.args, *expanded.env.values(), *expanded.headers.values(), expanded.url):
-        yield from secrecy.in_urls(text)
+        yield from secret_detection.in_urls(text)
 
 
 def _sent_secrets(expanded: Server) -> Sequence[str]:
-    """Return the credentials in the form in which they are sent."""
+    """Return the credentials in the encoding in which they are sent."""
     if expanded.auth.get("type") != "basic":
         return ()
     from base64 import b64encode

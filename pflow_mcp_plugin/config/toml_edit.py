@@ -1,8 +1,8 @@
-"""Edits of a TOML file's text: one table is replaced, the rest stays as its author wrote it.
+"""Edits the text of a TOML file: one table is replaced, the rest is preserved.
 
-Where a table's text stands is found here; what keys and values mean is left to tomllib. tomlkit,
-which edits whole documents, drops the comments above the next table when one is removed or
-replaced, and mixes up tables that are written as dotted keys (0.15.2).
+This module locates the text of a table; tomllib parses keys and values. tomlkit (0.15.2), which
+edits whole documents, drops the comments above the next table when one is removed or replaced, and
+mixes up tables that are written as dotted keys.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from pflow_mcp_plugin.config import toml
+from pflow_mcp_plugin.config import toml_codec
 
 Keys = tuple[str, ...]
 
@@ -20,7 +20,7 @@ class _Line(NamedTuple):
     """One statement, which may run over several lines of the text; or a comment, or a blank line.
 
     Attributes:
-        text: As it stands, its line end with it.
+        text: The source text, line end included.
         table: The table that the nearest header above names; of a header, the one it names itself.
         path: What the statement is about, from the root; empty for comments and blank lines.
         is_header: Whether it is `[table]` or `[[table]]`.
@@ -35,8 +35,8 @@ class _Line(NamedTuple):
 class Layout:
     """The text of a valid TOML document, by statements.
 
-    The result of an edit is to be parsed before it is trusted: a table inside an inline table
-    cannot be reached here.
+    Parse the result of an edit before you trust it: a table inside an inline table cannot be
+    edited here.
 
     Args:
         text: The document.
@@ -50,10 +50,10 @@ class Layout:
         return "".join(line.text for line in self._lines)
 
     def put(self, path: Keys, table: Mapping[str, Any]) -> None:
-        """Replace a table where it stands; a new one goes behind its siblings, or to the end.
+        """Replace a table in place; a new one is inserted after its siblings, or at the end.
 
         Raises:
-            ValueError: The table holds a value that TOML has no form for.
+            ValueError: The table contains a value that TOML cannot represent.
         """
         spans = list(self._spans(path))
         for span in reversed(spans[1:]):
@@ -66,12 +66,12 @@ class Layout:
         self._lines[spans[0]] = [line._replace(text=self._with_line_ends(text), path=path)]
 
     def remove(self, path: Keys) -> None:
-        """Remove all that is said about a table; comments above and below it stay."""
+        """Remove all statements about a table; comments above and below it stay."""
         for span in reversed(list(self._spans(path))):
             self._cut(span)
 
     def _spans(self, path: Keys) -> Iterator[slice]:
-        """Yield where the statements about a table stand: its sections, and its keys in other sections."""
+        """Yield the lines with statements about a table: its sections, and its keys in other sections."""
         end = 0
         for place, line in enumerate(self._lines):
             if place >= end and line.path[: len(path)] == path:
@@ -79,7 +79,7 @@ class Layout:
                 yield slice(place, end)
 
     def _section_end(self, place: int) -> int:
-        """Return the place behind the last statement of the section that a line is in."""
+        """Return the index after the last statement of the section that contains a line."""
         end = place + 1
         for later in range(end, len(self._lines)):
             if self._lines[later].is_header:
@@ -89,7 +89,7 @@ class Layout:
         return end
 
     def _cut(self, span: slice) -> None:
-        """Remove lines; with a section go the blank lines that set it off from what is above it."""
+        """Remove lines; for a section, also the blank lines directly above it."""
         start, end = span.start, span.stop
         if self._lines[start].is_header:
             while start and self._lines[start - 1].text.isspace():
@@ -126,7 +126,7 @@ def _lines(text: str) -> Iterator[_Line]:
 
 def _statements(text: str) -> Iterator[str]:
     start = depth = 0
-    for token in toml.TOKEN.finditer(text):
+    for token in toml_codec.TOKEN.finditer(text):
         depth += (token[0] in "[{") - (token[0] in "]}")
         if token[0] == "\n" and depth == 0:
             yield text[start : token.end()]
@@ -136,15 +136,15 @@ def _statements(text: str) -> Iterator[str]:
 
 
 def _key_text(statement: str) -> str:
-    """Return what stands before the first equals sign that is not in quotes."""
-    for token in toml.TOKEN.finditer(statement):
+    """Return the text before the first equals sign outside quotes."""
+    for token in toml_codec.TOKEN.finditer(statement):
         if token[0][0] not in "\"'" and "=" in token[0]:
             return statement[: token.start() + token[0].index("=")]
     return statement
 
 
 def _keys(document: Any) -> Keys:
-    """Return the way down a document in which every table holds one thing."""
+    """Return the path of keys into a document in which every table has exactly one entry."""
     keys = []
     while isinstance(document, dict | list) and document:
         if isinstance(document, list):
@@ -159,21 +159,24 @@ def _table_text(path: Keys, table: Mapping[str, Any]) -> str:
     document: Mapping[str, Any] = table
     for key in reversed(path):
         document = {key: document}
-    return toml.encode(document).decode()
+    return toml_codec.encode(document).decode()
 
 
 def _dotted_text(path: Sequence[str], value: Any) -> str:
-    """Return a table as lines of dotted keys, which is what it can be inside another table's section."""
+    """Return a table as lines of dotted keys, its form inside another table's section."""
     if isinstance(value, Mapping) and value:
         return "".join(_dotted_text([*path, key], inner) for key, inner in value.items())
-    key = ".".join(toml.encode({part: 0}).decode().removesuffix(" = 0\n") for part in path)
+    key = ".".join(toml_codec.encode({part: 0}).decode().removesuffix(" = 0\n") for part in path)
     return f"{key} = {_value_text(value)}\n"
 
 
 def _value_text(value: Any) -> str:
-    text = toml.encode({"_": value}).decode()
-    if text.startswith("["):  # tables, which tomli_w writes inline only beside something else
+    text = toml_codec.encode({"_": value}).decode()
+    if text.startswith("["):  # tomli_w writes a list of tables inline only if it has other items too
         return (
-            toml.encode({"_": [0, value]}).decode().removeprefix("_ = [\n    0,\n    ").removesuffix(",\n]\n")
+            toml_codec.encode({"_": [0, value]})
+            .decode()
+            .removeprefix("_ = [\n    0,\n    ")
+            .removesuffix(",\n]\n")
         )
     return text.removeprefix("_ = ").removesuffix("\n")

@@ -1,19 +1,19 @@
-"""From servers to tools, and what is kept of them.
+"""From servers to tools, and how the tools are stored.
 
-- `sync`: asks servers for their tools, several at once
-- `catalog`: what is kept, one file for each server; which tool a node type stands for
+- `tool_sync`: asks several servers for their tools concurrently
+- `catalog`: the stored tools, one file for each server; finds the tool of a node type
 - `servers`: the config and the catalog of a user, as one value
-- `toolfile`: the content of such a file, and its JSON form
-- `storedfile`: such a file as it lies there, decoded as far as it is asked for
-- `selection`: which tools the config lets become nodes
-- `launching`: a configured server, ready to be started
-- `hashes`: what makes a tool, or all tools of a server, the same as before
-- `changes`: the difference between two lists of tools, breaking or compatible
-- `schemas`: the same for two versions of one JSON Schema
-- `document`: a JSON Schema: its local references, its friendly types
-- `declaration`: which arguments a schema names
+- `tool_file`: the content of a server's file, and its JSON form
+- `stored_tool_file`: such a file on disk, of which only the requested part is decoded
+- `tool_filter`: which tools become nodes according to the config
+- `server_launch`: a configured server, ready to be started
+- `tool_hashes`: hashes of a tool and of all tools of a server
+- `tool_changes`: the difference between two lists of tools, breaking or compatible
+- `schema_changes`: the difference between two versions of one JSON Schema
+- `schema_document`: a JSON Schema: its local references, its friendly types
+- `schema_properties`: the keys that an object schema names and requires
 
-Nothing here starts a server: `sync` is handed a pool.
+Nothing here starts a server: `tool_sync` receives a pool.
 """
 
 __all__: list[str] = []

@@ -1,9 +1,9 @@
 """The tools of every synced server: one file for each, and the node types they stand for.
 
-Node types are worked out from the files when they are asked for. A node type begins with `mcp-`
-and its server's name, so the servers whose names it begins with are the only ones that can hold
-its tool, or another tool that claims the same name: a look-up reads their files alone, and of
-these only the tools that claim the name.
+Node types are computed from the files on request. A node type begins with `mcp-` and the name of
+its server, so only servers whose names match that prefix can have its tool, or another tool that
+claims the same name. A lookup reads only their files, and of these only the tools that claim the
+name.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar
 import attrs
 
 from pflow_mcp_plugin import naming, storage
-from pflow_mcp_plugin.discovery import toolfile
-from pflow_mcp_plugin.discovery.storedfile import StoredFile
-from pflow_mcp_plugin.discovery.toolfile import Head, ToolFile
+from pflow_mcp_plugin.discovery import tool_file
+from pflow_mcp_plugin.discovery.stored_tool_file import StoredFile
+from pflow_mcp_plugin.discovery.tool_file import Head, ToolFile
 from pflow_mcp_plugin.types import Tool, ToolRecord
 
 if TYPE_CHECKING:
-    from pflow_mcp_plugin.discovery.changes import Changes
+    from pflow_mcp_plugin.discovery.tool_changes import Changes
     from pflow_mcp_plugin.exchange import Listing
 
 _Stamp = tuple[int, int, int]
@@ -57,14 +57,14 @@ def _no_renames(_server: str) -> Mapping[str, str]:
 
 @attrs.frozen
 class Catalog:
-    """What the last sync of each server found.
+    """The results of the last sync of each server.
 
-    A corrupt file is moved aside (`NAME.json.corrupt-1`) and counts as not synced; `set_aside`
-    tells of it.
+    A corrupt file is moved aside (`NAME.json.corrupt-1`) and its server counts as not synced;
+    `set_aside` returns the path.
 
     Attributes:
-        folder: Where the files are.
-        renames: Gives the renamed tools of a server: raw name to the name its node gets.
+        folder: The folder of the files.
+        renames: Returns the renamed tools of a server: raw name to the name that its node gets.
     """
 
     folder: Path
@@ -81,7 +81,7 @@ class Catalog:
         return tuple(sorted(stem for stem in stems if naming.is_server_name(stem)))
 
     def head(self, server: str) -> Head | None:
-        """Return what the last sync of a server found but for the tools, None when there was none.
+        """Return the results of the last sync of a server without the tools, None if it was never synced.
 
         Raises:
             storage.StoreError: The file cannot be read, or a newer pflow wrote it.
@@ -89,7 +89,7 @@ class Catalog:
         return self._of_stored(server, lambda stored: stored.head)
 
     def file(self, server: str) -> ToolFile | None:
-        """Return what the last sync of a server found, None when there was none.
+        """Return the results of the last sync of a server, None if it was never synced.
 
         Raises:
             storage.StoreError: The file cannot be read, or a newer pflow wrote it.
@@ -97,7 +97,7 @@ class Catalog:
         return self._of_stored(server, lambda stored: stored.whole)
 
     def set_aside(self, server: str) -> Path | None:
-        """Return the newest corrupt file of a server that was moved aside, None if there is none."""
+        """Return the newest corrupt file of a server that was moved aside, None without one."""
         found = self.folder.glob(f"{server}.json.corrupt-*")
         return max(found, key=lambda path: (len(path.name), path.name), default=None)
 
@@ -113,11 +113,11 @@ class Catalog:
         return None
 
     def fitting(self, node_type: str) -> tuple[str, ...]:
-        """Return the synced servers that a node type may belong to, the longest name first."""
+        """Return the synced servers that a node type may belong to, longest name first."""
         return tuple(_fitting(node_type, self.servers()))
 
     def tool(self, server: str, raw: str) -> ToolRecord | None:
-        """Return a tool by server and raw name; a node type's own spelling of the name works too."""
+        """Return a tool by server and raw name; the spelling used in node types works too."""
         fitting = self._claiming(server, raw)
         tool = next((tool for tool in fitting if tool.name == raw), None)
         if tool is None and len(fitting) == 1 and naming.slug(raw) == raw:
@@ -136,36 +136,41 @@ class Catalog:
                 yield record
 
     def clashes(self) -> dict[str, list[ToolRecord]]:
-        """Return the node types that several tools lay claim to, with the names they got instead."""
+        """Return the node types that several tools claim, with the records of these tools."""
         claims: dict[str, list[ToolRecord]] = defaultdict(list)
         for record in self.records():
             claims[self._claimed(record.server, record.tool.name)].append(record)
         return {claimed: records for claimed, records in claims.items() if len(records) > 1}
 
     def save(self, server: str, listing: Listing, config_fingerprint: str) -> Changes:
-        """Keep what a sync found.
+        """Store the results of a sync.
+
+        Args:
+            server: The server's name.
+            listing: Its answer.
+            config_fingerprint: Fingerprint of the config that was used.
 
         Returns:
-            What is different from the sync before.
+            The difference from the previous sync.
 
         Raises:
-            storage.StoreError: It could not be written; what was known before still is.
+            storage.StoreError: The file could not be written; the previous one is unchanged.
         """
         path = self._path(server)
         self.file(server)  # sets a corrupt file aside, which takes the lock itself
         with storage.locked(path):
             before = self.file(server)
-            content = toolfile.from_listing(server, listing, config_fingerprint, before)
-            storage.write_atomic(path, toolfile.encode(content))
-        from pflow_mcp_plugin.discovery.changes import compare
+            content = tool_file.from_listing(server, listing, config_fingerprint, before)
+            storage.write_atomic(path, tool_file.encode(content))
+        from pflow_mcp_plugin.discovery.tool_changes import compare
 
         return compare(before.tools if before else (), content.tools)
 
     def forget(self, server: str) -> None:
-        """Drop what is known of a server.
+        """Delete the tool file of a server.
 
         Raises:
-            storage.StoreError: The file cannot be removed.
+            storage.StoreError: The file could not be removed.
         """
         path = self._path(server)
         if not path.exists():
@@ -177,18 +182,18 @@ class Catalog:
                 raise storage.StoreError(path, f"could not be removed: {error.strerror}") from error
 
     def era(self, server: str, config_fingerprint: str) -> Literal["modern", "handshake"] | None:
-        """Return what a server spoke at its last sync, if its config is still the same."""
+        """Return the protocol era of a server at its last sync, if its config has not changed."""
         head = self.head(server)
         same = head is not None and head.config_fingerprint == config_fingerprint
         return head.info.era if head and same else None
 
     def fingerprint_of(self, server: str) -> str:
-        """Return the fingerprint of the config that a server was last synced with, empty if never."""
+        """Return the fingerprint of the config at the last sync of a server, empty if never synced."""
         head = self.head(server)
         return head.config_fingerprint if head else ""
 
     def _rivals(self, node_type: str) -> Iterator[ToolRecord]:
-        """Yield the tools that may be named `node_type`, with the names they have."""
+        """Yield the tools that may be named `node_type`, with their actual node types."""
         servers = self.servers()
         known: dict[_Pair, _Found] = {}
 
@@ -201,7 +206,7 @@ class Catalog:
         return self._named(known.values())
 
     def _of_name(self, plain: str, servers: Iterable[str]) -> Iterator[_Found]:
-        """Yield the tools that claim a node type, before collisions are looked at."""
+        """Yield the tools that claim a node type, before collisions are resolved."""
         for server in servers:
             renames = self.renames(server)
             part = plain.removeprefix(f"{naming.PREFIX}{server}-")
@@ -213,7 +218,7 @@ class Catalog:
                 yield from (_Found(head, tool) for tool in tools)
 
     def _claiming(self, server: str, tool: str) -> tuple[Tool, ...]:
-        """Return the tools of a server that node types spell as they spell `tool`."""
+        """Return the tools of a server whose names are spelled like `tool` in node types."""
         part = naming.tool_part(tool)
         return self._of_stored(server, lambda stored: stored.claiming(part)) or ()
 
@@ -231,7 +236,7 @@ class Catalog:
         return self.folder / f"{server}.json"
 
     def _of_stored(self, server: str, use: Callable[[StoredFile], _T]) -> _T | None:
-        """Return what `use` makes of a server's file; None if there is none, or it is corrupt."""
+        """Return the result of `use` on a server's file, None if the file is missing or corrupt."""
         try:
             return self._used(server, use)
         except storage.CorruptFile:
@@ -241,7 +246,7 @@ class Catalog:
         path = self._path(server)
         with storage.locked(path):
             try:
-                return self._used(server, use)  # a sync may have replaced it meanwhile
+                return self._used(server, use)  # a sync may have replaced it in the meantime
             except storage.CorruptFile:
                 storage.set_aside(path)
                 return None
@@ -262,7 +267,7 @@ class Catalog:
 
 
 def _fitting(node_type: str, servers: Iterable[str]) -> list[str]:
-    """Return the servers that a node type may belong to, the longest name first."""
+    """Return the servers that a node type may belong to, longest name first."""
     rest = node_type.removeprefix(naming.PREFIX)
     if rest == node_type:
         return []

@@ -1,4 +1,4 @@
-"""The configured servers, with what is known of their tools."""
+"""The configured servers together with their synced tools."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from pathlib import Path
 
 import attrs
 
-from pflow_mcp_plugin.config.store import ServerStore
-from pflow_mcp_plugin.config.where import server_file, tool_folder
+from pflow_mcp_plugin.config.locations import server_file, tool_folder
+from pflow_mcp_plugin.config.server_store import ServerStore
 from pflow_mcp_plugin.contract import Paths
 from pflow_mcp_plugin.discovery.catalog import Catalog
 
 
 @attrs.frozen(kw_only=True)
 class Servers:
-    """The config of the servers and what their last syncs found.
+    """The config of the servers and the results of their last syncs.
 
     Attributes:
         store: The config.
-        catalog: What was found.
+        catalog: The results of the syncs.
     """
 
     store: ServerStore
@@ -29,8 +29,8 @@ class Servers:
 def servers(paths: Paths) -> Servers:
     """Return the servers of these folders, the same object each time.
 
-    Both halves remember what they read until a file changes, so that the compilation of a workflow
-    and its run read each file once between them.
+    Both parts cache what they read until a file changes, so that compiling and running a workflow
+    read each file once in total.
     """
     return _servers(server_file(paths), tool_folder(paths))
 

@@ -1,15 +1,19 @@
-"""A node runs: arguments in, one call, the result mapped out.
+"""Running a node: arguments in, one call, the result mapped to outputs.
 
 - `node`: `MCPNode`, the one class behind every tool
-- `runtime`: what a run shares: servers ready to be called, the call itself and its hooks
-- `progress`: how far a call has come, on a terminal and in the trace
-- `arguments`: from params and the shared store to what is sent
-- `validation`: whether that fits the tool's input schema; `plain` and `keywords` help it
-- `result`: from what came back to values and files; `artifacts` writes the files
-- `actions`: which action a failure takes
-- `failure_words`: what a tool's own words say of it
+- `runtime`: shared by the nodes of a run: servers ready to be called, and the call itself
+- `call_hooks`: the hooks through which other plugins change, veto or answer calls
+- `current_host`: the host of a process in which no run is active
+- `call_progress`: the progress of calls, on a terminal and in the trace
+- `call_arguments`: params and the shared store become the arguments to send
+- `argument_validation`: checks arguments against the input schema of a tool; `quick_check`
+  accepts simple cases early, `schema_reduction` drops the keywords that cannot be checked safely,
+  `linear_patterns` decides which regular expressions are safe
+- `result`: an answer becomes values and files; `artifacts` writes the files
+- `actions`: the action that a failure takes
+- `failure_words`: the kind of failure that a tool's message describes
 
-Nothing here knows a particular server.
+Nothing here is specific to a server.
 """
 
 __all__: list[str] = []

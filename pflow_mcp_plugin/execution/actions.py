@@ -1,4 +1,4 @@
-"""Which action a failed call takes."""
+"""Chooses the action of a failed call."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _CODES: Mapping[object, str] = {-32001: "timeout", -32002: "resource_missing"}
 def classify(error: PflowError) -> str:
     """Return the most specific action for a failure.
 
-    What the failure was made with counts first: its own action, then an HTTP status, then a JSON-RPC code.
+    The error's own action has priority, then an HTTP status, then a JSON-RPC code.
 
     Returns:
         `rate_limited`, `auth_failed`, `resource_missing`, `timeout`, else `error`.

@@ -1,4 +1,4 @@
-"""Files for what does not belong into the shared store: images, blobs, large results."""
+"""Files for content that does not belong in the shared store: images, blobs, large results."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ _KNOWN = {
 
 @attrs.frozen
 class Artifacts:
-    """Writes files into one folder, named by their content.
+    """Writes files into one folder, named after their content.
 
     Attributes:
-        folder: Made (0700) with the first file.
+        folder: Created (mode 0700) with the first file.
     """
 
     folder: Path
 
     def write(self, content: bytes, mime_type: str) -> dict[str, Any]:
-        """Keep `content` in a file (0600).
+        """Write `content` to a file (mode 0600).
 
         Returns:
-            What stands for it: `path`, `mimeType`, `size` in bytes, `sha256`.
+            A reference to the file: `path`, `mimeType`, `size` in bytes, `sha256`.
 
         Raises:
-            storage.StoreError: It could not be written.
+            storage.StoreError: The file could not be written.
         """
         digest = sha256(content).hexdigest()
         path = self.folder / f"{digest[:24]}{_extension(mime_type)}"
@@ -50,12 +50,12 @@ class Artifacts:
 
 
 def _extension(mime_type: str) -> str:
-    """Return the usual extension of a MIME type, `.bin` if there is none."""
+    """Return the usual extension of a MIME type, or `.bin`."""
     plain = mime_type.partition(";")[0].strip().lower()
     if plain in _KNOWN:
         return _KNOWN[plain]
     from mimetypes import MimeTypes
 
-    # a server's own text never gets into a name; the machine's tables are slow to read, and differ
+    # MimeTypes() ignores the system's tables, which are slow to read and differ between machines
     found = MimeTypes().guess_extension(plain) or ""
     return found if _EXTENSION.fullmatch(found) else ".bin"

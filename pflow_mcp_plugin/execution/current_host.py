@@ -1,8 +1,8 @@
 """The host of this process: the one that configured the plugin, else an installed one, opened here.
 
-In a plain Python program no host runs, yet a call there needs one as any other does: it keeps the
-settings and the plugins that change, veto or answer calls. It is found through the entry-point
-group `pflow.hosts`, opened once, when it is first needed, and closed when the program ends.
+In a plain Python program no host is running, yet a call needs one for the settings and for the plugins
+that change, veto or answer calls. It is found through the entry-point group `pflow.hosts`, opened once,
+when it is first needed, and closed when the program exits.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _PACKAGE = __name__.partition(".")[0]
 
 
 class _Opened(NamedTuple):
-    """A host that was opened here, when `paths` were the folders of pflow."""
+    """A host that was opened here, with the folders of pflow at that time."""
 
     host: Host
     paths: Paths
@@ -32,37 +32,37 @@ class _Opened(NamedTuple):
 
 
 _lock = threading.RLock()
-"""Held while a host is opened; that configures the plugin."""
+"""Held while a host is opened. Reentrant: opening a host configures the plugin."""
 _configured: list[Host] = []
 _opened: list[_Opened] = []
 """At most one."""
 
 
-def _take_lock_anew() -> None:
-    """A thread of the parent may have held the lock when it forked; here is no such thread."""
-    global _lock  # noqa: PLW0603 - there is one for a process
+def _replace_lock() -> None:
+    """A thread of the parent may have held the lock during the fork; it does not exist in the child."""
+    global _lock  # noqa: PLW0603 - one lock for the process
     _lock = threading.RLock()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_take_lock_anew)
+    os.register_at_fork(after_in_child=_replace_lock)
 
 
 def keep(host: Host) -> None:
-    """Take note of a host that has configured the plugin."""
+    """Remember a host that has configured the plugin."""
     _configured.append(host)
 
 
 def forget(host: Host) -> None:
-    """Take note that a host is closing."""
+    """Forget a host that is closing."""
     _configured[:] = [kept for kept in _configured if kept is not host]
 
 
 def current_host() -> Host:
-    """Return the host that configured the plugin last; open an installed one where there is none.
+    """Return the host that configured the plugin last; otherwise open an installed one.
 
     Raises:
-        McpError: There is none, and none is installed or it cannot be loaded.
+        McpError: No host has configured the plugin, and none is installed or it cannot be loaded.
     """
     with _lock:
         own = _opened[0].host if _opened else None
@@ -82,7 +82,7 @@ def _own_host() -> Host:
 
 
 def _provider() -> Callable[[], AbstractContextManager[Host]]:
-    """Return what opens an installed host: another core's before the embedded one, then by name."""
+    """Return the function that opens an installed host: another core's first, the embedded one last."""
     from importlib.metadata import entry_points
 
     points = entry_points(group=HOST_ENTRY_POINT_GROUP)
@@ -91,13 +91,13 @@ def _provider() -> Callable[[], AbstractContextManager[Host]]:
             return cast(Callable[[], AbstractContextManager[Host]], point.load())
         except (ImportError, AttributeError) as error:
             raise _no_host(f"The host {point.name} cannot be loaded: {error}") from error
-    raise _no_host("No pflow host is installed, and a tool is called with its settings and plugins only")
+    raise _no_host("No pflow host is installed; calling a tool needs its settings and plugins")
 
 
 def _no_host(message: str) -> McpError:
     from pflow_mcp_plugin.errors import McpError, Where
 
-    step = "Reinstall pflow-mcp, which brings a host: pip install --force-reinstall --no-deps pflow-mcp"
+    step = "Reinstall pflow-mcp, which includes a host: pip install --force-reinstall --no-deps pflow-mcp"
     return McpError(message, where=Where(phase="config"), next_step=step, kind="config")
 
 

@@ -1,8 +1,8 @@
-"""What a tool's own words say of its failure.
+"""Classifies a failure by the message of the tool.
 
-Tools report failures as text only. Status codes, error names and phrases are read where the words
-around them leave no doubt: `404` is a status in `404 Client Error`, not in `404 rows`; `timeout` is
-no timeout where it names a parameter.
+Tools report failures as text only. Status codes, error names and phrases count only where the words
+around them are unambiguous: `404` is a status in `404 Client Error`, not in `404 rows`; `timeout` is
+not a failure where it names a parameter.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Mapping
 ERROR = "error"
 
 _READ = 2000
-"""Characters that are read: who reports a failure says which at the beginning."""
+"""Characters to examine: messages name the failure near the start."""
 
 STATUS_ACTIONS: Mapping[object, str] = {
     401: "auth_failed",
@@ -36,7 +36,7 @@ _BEFORE_STATUS = (
     r"\w*(?:error|exception)",
 )
 _BEFORE_CLEAR_STATUS = (r"\b(?:returned|received|responded|failed)",)
-"""What may stand before a status, or before any other number."""
+"""Words that may precede a status as well as any other number."""
 _REASONS = (
     r"client error|unauthori[sz]ed|forbidden|not found|too many requests|gone\b"
     r"|request time-?out|gateway time-?out"
@@ -44,7 +44,7 @@ _REASONS = (
 _COUNTED = (
     r"is|rows|records|entries|items|results|lines|bytes|characters|files|pages|users|issues|orders|times"
 )
-"""What may stand after a number that is no status."""
+"""Words that may follow a number that is not a status."""
 _STATUS = re.compile(
     rf"(?:{'|'.join(_BEFORE_STATUS)})[^\w\n]{{0,5}}([45]\d\d)(?![\w.]|,\d|\s+(?:{_COUNTED})\b)"
     rf"|(?:{'|'.join(_BEFORE_CLEAR_STATUS)})[^\w\n]{{0,3}}([45]\d\d)"
@@ -64,7 +64,7 @@ _DEMAND = (
     r"|(?:field|input|value|expected|extra|required|unrecognized|invalid)\b"
 )
 _NOT_SAID = (
-    # a path may hold any word
+    # a path may contain any word
     r"\b\w{2,10}://\S+",
     r"['\"]/[^'\"\n]{1,300}['\"]",
     # parameters and options
@@ -77,14 +77,14 @@ _NOT_SAID = (
         rf"\b(?:invalid|unknown|bad|negative|missing|unexpected)(?: value for)?[^\w\n]{{1,3}}{_QUALIFIED}"
         r"(?=\W*(?:\Z|[:(=]))"
     ),
-    # what a query or a command spells wrongly
+    # misspellings in a query or a command
     (
         r"\b(?:column|function|operator|type|option|parameter|argument|property) \S{1,100} "
         r"(?:does not|doesn't) exist"
     ),
     r"\b(?:command|module|method|function|column|option|parameter|argument) not found",
 )
-"""Words that are no report: they are left out before the rest is read."""
+"""Phrases that do not report a failure: they are removed before the rest is examined."""
 
 _WORDS: Mapping[str, tuple[str, ...]] = {
     "rate_limited": (
@@ -162,9 +162,9 @@ _PATTERNS = {action: re.compile("|".join(words), re.IGNORECASE) for action, word
 
 
 def action_of(text: str) -> str:
-    """Return the action that a tool's own words speak of, `error` if none."""
+    """Return the action for the message of a tool, `error` if it names no specific failure."""
     said = _LEFT_OUT.sub(" ", text[:_READ].strip())
-    if _PATTERNS["rate_limited"].search(said):  # GitHub says so with 403
+    if _PATTERNS["rate_limited"].search(said):  # GitHub sends it with status 403
         return "rate_limited"
     for found in _STATUS.finditer(said):
         status = int(next(group for group in found.groups() if group))

@@ -16,26 +16,26 @@ from pflow_mcp_plugin.contract import PflowError, Run
 from pflow_mcp_plugin.errors import McpError, Where
 from pflow_mcp_plugin.exchange import CallResult
 from pflow_mcp_plugin.execution.actions import classify
-from pflow_mcp_plugin.execution.arguments import gather
 from pflow_mcp_plugin.execution.artifacts import Artifacts
+from pflow_mcp_plugin.execution.call_arguments import gather
 from pflow_mcp_plugin.execution.failure_words import ERROR
 from pflow_mcp_plugin.execution.result import Reading, read
 from pflow_mcp_plugin.execution.runtime import Runtime, Target, standalone
 from pflow_mcp_plugin.types import ServerInfo
 
 RESOURCE = "mcp"
-"""Where a run keeps the `Runtime`: `run.resources["mcp"]`."""
+"""Key of the `Runtime` in a run: `run.resources["mcp"]`."""
 
 _KEPT = ("result", "error")
 
 
 @attrs.frozen(kw_only=True)
 class Job:
-    """What a node has to do.
+    """The work of one node run.
 
     Attributes:
         server: The server's name.
-        tool: The tool's name, raw or as node types spell it.
+        tool: The tool's name, raw or as spelled in node types.
         params: The node's params.
         shared: The shared store.
         run: The run, None outside one.
@@ -51,19 +51,19 @@ class Job:
 class MCPNode(Node):
     """Calls a tool: arguments from params, then from the shared store; outputs into the store.
 
-    Which tool it is, the params `__mcp_server__` and `__mcp_tool__` say. It writes the top-level
-    properties of a structured result under their own names, the whole as `result`, and `error`
-    (None when all went well). A call is made once, never again: its outcome may be unknown.
+    The params `__mcp_server__` and `__mcp_tool__` name the tool. The node writes the top-level
+    properties of a structured result under their own names, the whole as `result`, and
+    `error` (None on success). A call is made exactly once, because its outcome may be unknown.
 
-    Used by itself, outside a run, it opens a connection of its own and closes it; the settings and
-    the plugins of the process's host, or of an installed one, hold there too.
+    Used outside a run, it opens and closes a connection of its own; the settings and the plugins of
+    the current host, or of an installed one, apply there too.
     """
 
     def __init__(self) -> None:
         super().__init__(max_retries=1)
 
     def prep(self, shared: MutableMapping[str, Any]) -> Job:
-        """Return what is to be done; which arguments that takes is known once the tool is."""
+        """Return the job; its arguments are gathered later, when the tool is known."""
         return Job(
             server=self.params.get("__mcp_server__", ""),
             tool=self.params.get("__mcp_tool__", ""),
@@ -76,7 +76,7 @@ class MCPNode(Node):
         """Call the tool and read its answer.
 
         Raises:
-            PflowError: With what failed; `exec_fallback` makes it the outcome of the node.
+            PflowError: The call failed; `exec_fallback` returns it as the result of `exec`.
         """
         if not (prep_res.server and prep_res.tool):
             raise _unnamed()
@@ -88,7 +88,7 @@ class MCPNode(Node):
             return read(answer, target.where, artifacts, target.inline_limit, target.launch.blanks)
 
     def exec_fallback(self, prep_res: Job, exc: Exception) -> PflowError:
-        """Return a failure that we know how to tell; raise any other."""
+        """Return a failure that we can report; raise any other."""
         if isinstance(exc, PflowError):
             return exc
         raise exc
@@ -107,20 +107,20 @@ class MCPNode(Node):
         return "default"
 
     def _runtime(self, run: Run | None) -> AbstractContextManager[Runtime]:
-        """Return what the call goes through: that of the run, else one for this call alone."""
+        """Return the runtime of the run, or else one for this call alone."""
         shared = run.resources.get(RESOURCE) if run else None
         return standalone(run) if shared is None else nullcontext(shared)
 
     def _routed(self, action: str) -> str:
-        """Return the action, or `error` where the flow has an edge for that one only."""
+        """Return the action, or `error` if the flow has an edge only for that."""
         return ERROR if action not in self.successors and ERROR in self.successors else action
 
 
 def _call(job: Job, runtime: Runtime, target: Target, arguments: Mapping[str, Any]) -> CallResult:
-    """Call the tool; the trace tells of the call however it ends."""
+    """Call the tool; the trace records the call whether it succeeds or fails."""
     node_id = job.params.get("__node_id__", "")
     run_id = job.run.run_id if job.run else ""
-    # Of a server that gives no answer, what its sync found is all there is to tell.
+    # If the server does not answer, only the info from its sync is available for the trace.
     info = target.record.info if target.record else ServerInfo()
     began = time.perf_counter()
     milliseconds = None

@@ -1,4 +1,4 @@
-"""From what a tool answered to the values that a node writes."""
+"""Turns the answer of a tool into the values that a node writes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ BINARY = "application/octet-stream"
 NO_BLANKS = Blanks()
 
 _LONGEST_MESSAGE = 4000
-_NO_WORDS = "it gives no reason"
+_NO_REASON = "it gives no reason"
 
 
 @attrs.frozen(kw_only=True)
@@ -32,7 +32,7 @@ class Reading:
     """A result as it goes into the shared store.
 
     Attributes:
-        value: The whole, under `result`.
+        value: The whole result, stored under `result`.
         natural: The top-level properties of a structured result, each under its own key.
     """
 
@@ -46,15 +46,15 @@ def read(
     """Return the values of a result.
 
     Args:
-        result: What the tool answered.
-        where: Which tool, for errors.
-        artifacts: Takes what is not text, and what is too large.
+        result: The answer of the tool.
+        where: The tool, for errors.
+        artifacts: Writes content that is not text or is too large.
         inline_limit: Bytes of JSON above which a value goes to a file.
-        blanks: Variables for which its server was given an empty text.
+        blanks: Variables for which its server got an empty string.
 
     Raises:
-        CallFailed: The tool reports a failure, whatever else there is in the result.
-        CallFailed: The result makes no sense, or a file for it could not be written.
+        CallFailed: The tool reports a failure, whatever else the result contains.
+        CallFailed: The result is malformed, or a file for it could not be written.
     """
     if result.is_error:
         raise failure(result, where, blanks)
@@ -65,7 +65,13 @@ def read(
 
 
 def failure(result: CallResult, where: Where, blanks: Blanks) -> McpError:
-    """Return the failure that a tool reports, in its own words; variables without a value are named."""
+    """Return the failure that a tool reports.
+
+    Args:
+        result: The answer of the tool; its text becomes the message.
+        where: The tool.
+        blanks: Variables for which its server got an empty string; the error names them.
+    """
     from pflow_mcp_plugin.client.failures.json_rpc import says_tool_is_gone
 
     texts = (block.get("text") for block in result.content if block.get("type") == "text")
@@ -76,8 +82,8 @@ def failure(result: CallResult, where: Where, blanks: Blanks) -> McpError:
         return gone(where)
     if len(words) > _LONGEST_MESSAGE:
         words = f"{words[:_LONGEST_MESSAGE]}... ({len(words):,} characters in all)"
-    message = words or f"Tool {where.tool} on server {where.server} reports a failure; {_NO_WORDS}"
-    step = f"the words are the tool's own; {where.info_command} shows what it takes"
+    message = words or f"Tool {where.tool} on server {where.server} reports a failure; {_NO_REASON}"
+    step = f"the message comes from the tool; {where.info_command} shows its parameters"
     error = CallFailed(
         "\n".join([message, *blanks.notes]),
         where=attrs.evolve(where, phase="result"),
@@ -90,18 +96,18 @@ def failure(result: CallResult, where: Where, blanks: Blanks) -> McpError:
 
 
 def gone(where: Where, note: str = "", near: str = "") -> McpError:
-    """Return the failure of a call to a tool that its server does not have.
+    """Return the error about a tool that its server does not have.
 
     Args:
         where: Server and tool.
-        note: What is known of when it went.
-        near: The nearest tool that is there.
+        note: When it disappeared, if known.
+        near: The most similar tool of the server, if any.
     """
     step = f"Run: pflow mcp sync {where.server}"
     return McpError(
         f"Tool {where.tool} not found on server {where.server}{note}",
         where=where,
-        next_step=f"Did you mean {near}? Else run: pflow mcp sync {where.server}" if near else step,
+        next_step=f"Did you mean {near}? Otherwise run: pflow mcp sync {where.server}" if near else step,
         kind="not_found",
         action="resource_missing",
     )
@@ -118,7 +124,7 @@ class _Reader:
             value = value["result"]
         natural = value if isinstance(value, Mapping) else {}
         whole = self._inline(value)
-        if whole is not value:  # too large as a whole; each part may be not
+        if whole is not value:  # too large as a whole, but single parts may fit
             natural = {key: self._inline(part) for key, part in natural.items()}
         return Reading(value=whole, natural=natural)
 
@@ -130,7 +136,7 @@ class _Reader:
         return self._inline([self._block(block) for block in blocks])
 
     def _inline(self, value: Any) -> Any:
-        """Return a value as it is, or what stands for it if it is too large."""
+        """Return a value unchanged, or the reference to its file if it is too large."""
         if isinstance(value, str):
             return self._inline_text(value)
         content = _encoded(json.dumps(value, ensure_ascii=False))
@@ -140,7 +146,7 @@ class _Reader:
         return text if self._fits(text) else self._written(_encoded(text), mime_type)
 
     def _fits(self, text: str) -> bool:
-        # No character takes more than four bytes.
+        # a character takes at most four bytes in UTF-8
         return len(text) * 4 <= self._limit or len(_encoded(text)) <= self._limit
 
     def _block(self, block: Mapping[str, Any]) -> Any:
@@ -154,7 +160,7 @@ class _Reader:
         return dict(block)
 
     def _text(self, text: str) -> Any:
-        """Return a JSON object or array as such, any other text as it is."""
+        """Return text that is a JSON object or array decoded, any other text unchanged."""
         stripped = text.strip()
         looks_like_json = stripped[:1] + stripped[-1:] in ("{}", "[]")
         if not looks_like_json:
@@ -169,7 +175,7 @@ class _Reader:
     def _resource(self, block: Mapping[str, Any]) -> Any:
         resource = block.get("resource")
         if not isinstance(resource, Mapping):
-            raise self._nonsense("an embedded resource without its content")
+            raise self._malformed("an embedded resource without its content")
         if "blob" in resource:
             return {"uri": resource.get("uri"), **self._file(resource, "blob")}
         return {**resource, "text": self._inline_text(self._string(resource, "text"))}
@@ -180,37 +186,37 @@ class _Reader:
         try:
             content = b64decode(self._string(block, key), validate=True)
         except (Base64Error, ValueError) as error:
-            raise self._nonsense(f"{mime_type} content that is not base64") from error
+            raise self._malformed(f"{mime_type} content that is not base64") from error
         return self._written(content, mime_type)
 
     def _written(self, content: bytes, mime_type: str) -> dict[str, Any]:
         try:
             return self._artifacts.write(content, mime_type)
         except StoreError as error:
-            raise self._lost(error) from error
+            raise self._not_written(error) from error
 
     def _string(self, block: Mapping[str, Any], key: str) -> str:
         value = block.get(key)
         if not isinstance(value, str):
-            raise self._nonsense(f"a {block.get('type', 'resource')} block without {key}")
+            raise self._malformed(f"a {block.get('type', 'resource')} block without {key}")
         return value
 
-    def _nonsense(self, what: str) -> CallFailed:
+    def _malformed(self, what: str) -> CallFailed:
         tool, server = self._where.tool, self._where.server
         return CallFailed(
             f"The result of tool {tool} on server {server} cannot be read: {what}",
             where=self._where,
             ran="ran",
-            next_step=f"The tool has run: think before you run it again. Report it to the author of {server}",
+            next_step=f"The tool has run; a repeat may act twice. Report this to the author of {server}",
         )
 
-    def _lost(self, error: StoreError) -> CallFailed:
+    def _not_written(self, error: StoreError) -> CallFailed:
         tool, server = self._where.tool, self._where.server
         return CallFailed(
-            f"Tool {tool} on server {server} ran, but its result could not be kept: {error.message}",
+            f"Tool {tool} on server {server} ran, but its result could not be written: {error.message}",
             where=self._where,
             ran="ran",
-            next_step="The tool has run: think before you run it again. Make room, or set PFLOW_HOME",
+            next_step="The tool has run; a repeat may act twice. Free disk space, or set PFLOW_HOME",
             path=str(error.path),
         )
 

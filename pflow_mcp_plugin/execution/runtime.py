@@ -1,4 +1,4 @@
-"""What the nodes of a run share: servers ready to be called, and the call itself."""
+"""The runtime that the nodes of a run share: resolves servers and tools, and makes the calls."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ from typing import Any, Protocol
 import attrs
 
 from pflow_mcp_plugin import naming
-from pflow_mcp_plugin.config.expansion import host_lookup
-from pflow_mcp_plugin.config.store import ServerStore
-from pflow_mcp_plugin.config.where import stderr_folder
+from pflow_mcp_plugin.config.expansion import Lookup, host_lookup
+from pflow_mcp_plugin.config.locations import stderr_folder
+from pflow_mcp_plugin.config.server_store import ServerStore
 from pflow_mcp_plugin.contract import Host, Problem, Run
 from pflow_mcp_plugin.discovery.catalog import Catalog
-from pflow_mcp_plugin.discovery.changes import compare
-from pflow_mcp_plugin.discovery.declaration import Declaration, declaration
-from pflow_mcp_plugin.discovery.launching import Lookup, launch
+from pflow_mcp_plugin.discovery.schema_properties import Declaration, declaration
+from pflow_mcp_plugin.discovery.server_launch import launch
 from pflow_mcp_plugin.discovery.servers import servers
+from pflow_mcp_plugin.discovery.tool_changes import compare
 from pflow_mcp_plugin.errors import McpError, Where
 from pflow_mcp_plugin.exchange import CallResult, Launch, Listing, ToolCall, setting
 from pflow_mcp_plugin.execution import result
+from pflow_mcp_plugin.execution.argument_validation import Validator
+from pflow_mcp_plugin.execution.call_hooks import CallHooks
 from pflow_mcp_plugin.execution.current_host import current_host
-from pflow_mcp_plugin.execution.hooks import CallHooks
-from pflow_mcp_plugin.execution.validation import Validator
 from pflow_mcp_plugin.trust.purity import is_safe_to_repeat
 from pflow_mcp_plugin.types import ToolRecord
 
-OnProgress = Callable[[float, float | None, str | None], None]
-"""Is told how far a call has come: done, of how much, and a text."""
+ProgressCallback = Callable[[float, float | None, str | None], None]
+"""Called with the progress of a call: amount done, total, message."""
 
 
 class Caller(Protocol):
-    """What can call tools; `client.Pool` can."""
+    """An object that can call tools, such as `client.Pool`."""
 
     def prepare(self, launch: Launch) -> None:
         """Start a server in the background."""
@@ -45,11 +45,18 @@ class Caller(Protocol):
         self,
         launch: Launch,
         call: ToolCall,
-        on_progress: OnProgress | None = None,
+        on_progress: ProgressCallback | None = None,
         *,
         safe_to_repeat: bool = False,
     ) -> CallResult:
-        """Call a tool, once; blocks."""
+        """Call a tool, once; blocks.
+
+        Args:
+            launch: The server.
+            call: The tool and its arguments.
+            on_progress: Called with progress, from any thread.
+            safe_to_repeat: Whether the call may be sent again when its outcome is unknown.
+        """
         ...
 
     def list_tools(self, launch: Launch) -> Listing:
@@ -57,7 +64,7 @@ class Caller(Protocol):
         ...
 
     def changed_lists(self) -> list[Launch]:
-        """Return the servers that said that their tools have changed."""
+        """Return the servers that announced a change of their tools."""
         ...
 
 
@@ -68,9 +75,9 @@ class Target:
     Attributes:
         launch: Its server.
         tool: Its raw name.
-        record: What the last sync knew of it, None if the server was never synced.
-        declared: The arguments it declares, None if they are not known.
-        validator: Checks arguments, None if there is nothing to check them against.
+        record: The tool as of the last sync, None if the server was never synced.
+        declared: The arguments it declares, None if unknown.
+        validator: Checks arguments, None if the schema is unknown.
     """
 
     launch: Launch
@@ -90,7 +97,7 @@ class Target:
 
     @property
     def safe_to_repeat(self) -> bool:
-        """Whether the tool says that a second call does no harm, and the user trusts its word."""
+        """Whether the tool claims that a second call is harmless, and the user trusts the claim."""
         return self.record is not None and is_safe_to_repeat(self.record.tool, self.launch.server)
 
     @property
@@ -101,12 +108,12 @@ class Target:
 
 @attrs.frozen(kw_only=True)
 class Notices:
-    """Who is told what comes up.
+    """Callbacks for events during a run.
 
     Attributes:
-        warn: Told what is worth a line to the user, each line once.
-        add_secrets: Told the values that must not be shown.
-        progress: Told, from any thread, how far a call has come.
+        warn: Called with each warning to the user, once per line.
+        add_secrets: Called with values that must be redacted.
+        progress: Called with the progress of a call, from any thread.
     """
 
     warn: Callable[[str], None] = lambda _: None
@@ -119,11 +126,11 @@ class Runtime:
 
     Args:
         store: The config of the servers.
-        catalog: What their last syncs found.
-        lookup: Gives the values of variables.
+        catalog: The results of their last syncs.
+        lookup: Returns the values of variables.
         pool: Talks to the servers.
-        hook: The host's hooks, for plugins that change, veto, answer or watch calls.
-        notices: Who is told what comes up.
+        hook: The host's hooks, for plugins that change, veto, answer or observe calls.
+        notices: Callbacks for warnings, secrets and progress.
     """
 
     def __init__(
@@ -150,20 +157,20 @@ class Runtime:
         """Start a server in the background.
 
         Raises:
-            McpError: There is none of that name.
+            McpError: The server is not configured.
             McpError: Its config does not allow it to be started.
         """
         self._pool.prepare(self._launch(server))
 
     def record(self, server: str, tool: str) -> ToolRecord | None:
-        """Return what the last sync knew of a tool, by its raw name or as node types spell it."""
+        """Return a tool as of the last sync, by its raw name or as spelled in node types."""
         return self._catalog.tool(server, tool)
 
     def target(self, server: str, tool: str) -> Target:
         """Return a tool ready to be called; the same one each time.
 
         Raises:
-            McpError: There is no such server.
+            McpError: The server is not configured.
             McpError: Its config does not allow it to be started.
             McpError: The last sync did not find the tool.
         """
@@ -177,8 +184,15 @@ class Runtime:
     ) -> CallResult:
         """Check arguments and call a tool, once.
 
+        Args:
+            server: The server's name.
+            tool: The tool's name, raw or as spelled in node types.
+            arguments: The arguments.
+            node_id: Id of the node that calls, for hooks and progress.
+            run_id: Id of its run, for hooks.
+
         Raises:
-            McpError: The arguments do not fit; nothing was sent.
+            McpError: The arguments are invalid; nothing was sent.
             McpError: The call failed; `ran` says whether it reached the tool.
         """
         target = self.target(server, tool)
@@ -192,28 +206,28 @@ class Runtime:
 
     def _send(self, target: Target, call: ToolCall) -> CallResult:
         if (call.server, call.tool) != (target.launch.server.name, target.tool):
-            target = self.target(call.server, call.tool)  # a plugin sends the call elsewhere
+            target = self.target(call.server, call.tool)  # a plugin redirected the call
         progress = partial(self._notices.progress, call)
         return self._pool.call(target.launch, call, progress, safe_to_repeat=target.safe_to_repeat)
 
-    def tell_of_changed_lists(self) -> None:
-        """Warn where a sync is due, as a server said in mid-run that its tools have changed.
+    def warn_of_changed_lists(self) -> None:
+        """Warn about servers that announced during the run that their tools changed, so a sync is due.
 
-        Some say so after every start: only what differs from the sync is worth a line.
+        Some servers announce this after every start: only real differences from the sync are reported.
         """
         for ready in self._pool.changed_lists():
             server = ready.server.name
             if self._differs(ready):
                 self._say(
-                    f"The tools of server {server} changed during the run, which went on with those "
-                    f"of its sync (run: pflow mcp sync {server})"
+                    f"The tools of server {server} changed during the run, which continued with those "
+                    f"of its last sync (run: pflow mcp sync {server})"
                 )
 
     def _differs(self, ready: Launch) -> bool:
         synced = self._catalog.file(ready.server.name)
         try:
             now = self._pool.list_tools(ready)
-        except McpError:  # it said so, and there is no telling what
+        except McpError:  # the server announced a change that cannot be compared
             return True
         return bool(compare(synced.tools if synced else (), now.tools))
 
@@ -228,7 +242,7 @@ class Runtime:
         self._notices.add_secrets(ready.secrets)
         for variable in ready.unset:
             self._say(
-                f"Server {server}: variable {variable} is not set and passed as an empty text "
+                f"Server {server}: variable {variable} is not set and is passed as an empty string "
                 f"(set it: {setting(variable)})"
             )
         synced = self._catalog.fingerprint_of(server)
@@ -253,7 +267,9 @@ class Runtime:
             return
         raw = next((name for name in content.gone if tool in (name, naming.slug(name))), tool)
         when = (
-            f": it was gone when the server was synced at {content.gone[raw]}" if raw in content.gone else ""
+            f": it no longer existed when the server was synced at {content.gone[raw]}"
+            if raw in content.gone
+            else ""
         )
         near = get_close_matches(raw, [known.name for known in content.tools], n=1)
         raise result.gone(Where(server=server, tool=raw, phase="call"), when, *near)
@@ -263,7 +279,7 @@ class Runtime:
         then = target.record.info.version if target.record else ""
         if now and then and now != then:
             sync = f"run: pflow mcp sync {server}"
-            self._say(f"Server {server} is version {now} now, it was {then} at its sync ({sync})")
+            self._say(f"Server {server} has version {now}, but was synced with version {then} ({sync})")
 
     def _say(self, line: str) -> None:
         with self._lock:
@@ -278,8 +294,8 @@ def open_runtime(host: Host, notices: Notices) -> Iterator[Runtime]:
     """Open a runtime with connections of its own, and close them at the end.
 
     Args:
-        host: Its settings give the values of variables, its plugins are asked about calls.
-        notices: Who is told what comes up.
+        host: Its settings are used to look up variables, its plugins can change calls.
+        notices: Callbacks for warnings, secrets and progress.
     """
     from pflow_mcp_plugin.client import Pool
 
@@ -290,7 +306,7 @@ def open_runtime(host: Host, notices: Notices) -> Iterator[Runtime]:
 
 @contextmanager
 def standalone(run: Run | None = None) -> Iterator[Runtime]:
-    """Open a runtime for nodes that share none, and close it after their calls.
+    """Open a runtime for nodes without a shared one, and close it after their calls.
 
     Args:
         run: The run of the nodes, if they are in one.
@@ -302,7 +318,7 @@ def standalone(run: Run | None = None) -> Iterator[Runtime]:
 
 
 def warner(host: Host) -> Callable[[str], None]:
-    """Return what shows a line to the user as a warning."""
+    """Return a function that reports a line to the user as a warning."""
 
     def warn(line: str) -> None:
         host.report(Problem(message=line, severity="warning", kind="connection", source="mcp"))

@@ -1,9 +1,10 @@
 """From tools to registry entries.
 
-- `interface`: a tool's two schemas to a node's parameters and outputs
-- `entry`: a tool to its registry entry
-- `source`: answers for all of them; `lazy`: the `NodeSource` that loads it when it is used
-- `classes`: an entry as a Python class: its name, docstring and signature; `stubs` writes them down
+- `node_interface`: a tool's two schemas become a node's parameters and outputs
+- `tool_entry`: the registry entry of a tool
+- `tool_source`: the `NodeSource` of all tools; `lazy_source`: loads it when it is first used
+- `node_classes`: an entry as a Python class: name, docstring and signature; `stub_file` writes
+  these classes as a stub file
 """
 
 __all__: list[str] = []

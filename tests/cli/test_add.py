@@ -10,7 +10,7 @@ import click
 import pytest
 
 from pflow_mcp_plugin.cli.add import add
-from pflow_mcp_plugin.cli.compose import catalog
+from pflow_mcp_plugin.cli.dependencies import catalog
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.errors import McpError
 
@@ -124,18 +124,18 @@ def test_json_of_another_client_is_added_and_what_was_changed_is_said(desk):
     tables = {"My Server": {"command": sys.executable}, "far": {"serverUrl": "https://e.com/mcp"}}
     desk.run(add, json.dumps({"mcpServers": tables}))
     assert list(desk.raw()["mcpServers"]) == ["my-server", "far"]
-    assert "'My Server' is named my-server" in desk.warnings()
-    assert "serverUrl is taken as url, with the type http" in desk.warnings()
+    assert "'My Server' is renamed to my-server" in desk.warnings()
+    assert "serverUrl is read as url, with the type http" in desk.warnings()
 
 
 def test_a_name_that_was_typed_is_not_changed(desk):
-    with pytest.raises(McpError, match="may hold only"):
+    with pytest.raises(McpError, match="may contain only"):
         desk.run(add, "My_Server", "--", sys.executable)
 
 
 @pytest.mark.parametrize("words", [["--", "npx", "-y", "x"], ["npx", "x"], ["--", "python", "-m", "x"]])
 def test_a_command_alone_is_refused_and_its_program_never_taken_for_a_name(desk, words):
-    with pytest.raises(PflowError, match="needs a name of its own") as caught:
+    with pytest.raises(PflowError, match="needs a name, which") as caught:
         desk.run(add, *words)
     assert caught.value.exit_code == 2
     assert f"-- {' '.join(words).removeprefix('-- ')}" in caught.value.suggestions[0]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from pflow_mcp_plugin.cli.compose import catalog, server_store
+from pflow_mcp_plugin.cli.dependencies import catalog, server_store
 from pflow_mcp_plugin.cli.list import list as list_
 from pflow_mcp_plugin.exchange import Listing
 from pflow_mcp_plugin.types import ServerInfo, Tool

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pflow_mcp_plugin.cli.compose import catalog
+from pflow_mcp_plugin.cli.dependencies import catalog
 from pflow_mcp_plugin.cli.remove import remove
 from pflow_mcp_plugin.errors import McpError
 from pflow_mcp_plugin.exchange import Listing

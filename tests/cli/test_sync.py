@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 import pytest
 
-from pflow_mcp_plugin.cli.compose import catalog
+from pflow_mcp_plugin.cli.dependencies import catalog
 from pflow_mcp_plugin.cli.sync import sync
 from pflow_mcp_plugin.cli.test import test as cli_test
 from pflow_mcp_plugin.errors import McpError

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pflow_mcp_plugin.cli.compose import catalog, server_store
+from pflow_mcp_plugin.cli.dependencies import catalog, server_store
 from pflow_mcp_plugin.cli.info import info
 from pflow_mcp_plugin.cli.tools import tools
 from pflow_mcp_plugin.errors import McpError

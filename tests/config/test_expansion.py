@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pflow_mcp_plugin.config.expansion import environment_lookup, expand
-from pflow_mcp_plugin.config.references import Reference
-from pflow_mcp_plugin.config.references import references as found_in
+from pflow_mcp_plugin.config.variable_references import VariableReference
+from pflow_mcp_plugin.config.variable_references import references as found_in
 from pflow_mcp_plugin.errors import McpError
 from pflow_mcp_plugin.types import Server
 
@@ -189,7 +189,7 @@ def test_what_is_known_of_the_server_is_passed_on():
 def test_no_reference_survives_expansion(texts, env, value):
     values = {"A": value, "TOKEN": value, "HOME": value}
     server = stdio(args=tuple(texts), env=env)
-    if any(reference == Reference("UNSET") for text in texts for reference in found_in(text)):
+    if any(reference == VariableReference("UNSET") for text in texts for reference in found_in(text)):
         with pytest.raises(McpError, match="UNSET"):
             expand(server, values.get)
         return

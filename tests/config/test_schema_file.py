@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pflow_mcp_plugin.config import auth, schema
-from pflow_mcp_plugin.config.where import SCHEMA_FILE
+from pflow_mcp_plugin.config import auth, server_schema
+from pflow_mcp_plugin.config.locations import SCHEMA_FILE
 
 SCHEMA = json.loads(SCHEMA_FILE.read_text(encoding="utf-8"))
 VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
@@ -23,7 +23,7 @@ texts = st.one_of(
     st.text(alphabet="${}:-A1 \n=\\", max_size=8),
 )
 numbers = st.one_of(st.integers(-1, 700), st.floats(allow_nan=False), st.sampled_from([86_400, 86_401, 4096]))
-kinds = st.sampled_from([*schema.SPELLINGS, "", "ws", "HTTP"])
+kinds = st.sampled_from([*server_schema.SPELLINGS, "", "ws", "HTTP"])
 auth_values = st.one_of(
     texts, st.sampled_from(["bearer", "api_key", "basic", "oauth"]), st.lists(texts, max_size=2)
 )
@@ -46,7 +46,7 @@ fitting = {
     "auth": auths,
     **dict.fromkeys(("trust_readonly", "trust_idempotent", "disabled", "insecure"), st.booleans()),
 }
-fields = [*schema.FIELDS, "unknown"]
+fields = [*server_schema.FIELDS, "unknown"]
 
 
 @st.composite
@@ -60,7 +60,7 @@ def tables(draw, keys=tuple(fields), base=({}, {"command": "npx"}, HTTP, {"type"
 
 def accepts(document):
     """Return the check's verdict, once the JSON Schema's is the same."""
-    errors = [problem for problem in schema.check_document(document) if problem.severity == "error"]
+    errors = [problem for problem in server_schema.check_document(document) if problem.severity == "error"]
     judged = next(VALIDATOR.iter_errors(document), None)
     assert (judged is None) == (not errors), (judged and judged.message, [str(error) for error in errors])
     return not errors
@@ -137,9 +137,9 @@ def test_on_bad_servers(table):
 
 def test_the_schema_is_one_and_describes_every_field():
     jsonschema.Draft202012Validator.check_schema(SCHEMA)
-    assert set(SCHEMA["$defs"]["server"]["properties"]) == set(schema.FIELDS)
+    assert set(SCHEMA["$defs"]["server"]["properties"]) == set(server_schema.FIELDS)
     described = {
         name for name, rule in SCHEMA["$defs"]["defaults"]["properties"].items() if rule is not False
     }
-    assert described == set(schema.DEFAULTABLE)
+    assert described == set(server_schema.DEFAULTABLE)
     assert set(SCHEMA["$defs"]["auth"]["properties"]) == set(auth.FIELDS)

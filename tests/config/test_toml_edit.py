@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pflow_mcp_plugin.config.store import ServerStore
+from pflow_mcp_plugin.config.server_store import ServerStore
 from pflow_mcp_plugin.config.toml_edit import Layout
 from pflow_mcp_plugin.errors import McpError
 

@@ -17,8 +17,8 @@ from pathlib import Path
 
 import attrs
 
-from pflow_mcp_plugin.config.store import ServerStore
-from pflow_mcp_plugin.config.where import server_file, tool_folder
+from pflow_mcp_plugin.config.locations import server_file, tool_folder
+from pflow_mcp_plugin.config.server_store import ServerStore
 from pflow_mcp_plugin.contract import Paths, Problem
 from pflow_mcp_plugin.discovery.catalog import Catalog
 from pflow_mcp_plugin.exchange import Listing

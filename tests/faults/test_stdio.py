@@ -23,7 +23,7 @@ from pflow_mcp_plugin.client.request_failures import Exchange
 from pflow_mcp_plugin.client.restart_limit import RestartLimit
 from pflow_mcp_plugin.client.transport.line_framing import LineBuffer
 from pflow_mcp_plugin.client.transport.pipes import TailReader
-from pflow_mcp_plugin.discovery.launching import launch as configured
+from pflow_mcp_plugin.discovery.server_launch import launch as configured
 from pflow_mcp_plugin.errors import (
     CallFailed,
     ConnectionFailed,
@@ -415,14 +415,14 @@ def test_row_27_tools_that_change_in_mid_run_are_told_at_its_end(bench):
     bench.sync("ChangesItsTools")
     runtime = bench.runtime()
     runtime.call("odd", "act", {"value": "go on"})
-    runtime.tell_of_changed_lists()
+    runtime.warn_of_changed_lists()
     assert not bench.warnings  # it only says so, as many do after each start
     runtime.call("odd", "act", {"value": "change"})
     assert [record.tool.name for record in bench.catalog.records()] == ["act"]
     assert runtime.call("odd", "act", {}).content[0]["text"] == "done"
     with pytest.raises(McpError):
         runtime.call("odd", "another", {})
-    runtime.tell_of_changed_lists()
+    runtime.warn_of_changed_lists()
     (warning,) = bench.warnings
     assert "changed during the run" in warning
     assert "pflow mcp sync odd" in warning

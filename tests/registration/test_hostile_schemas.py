@@ -11,12 +11,12 @@ import pytest
 from hostile import JUNK, KEYWORDS, SCHEMAS, one_by_one
 from hypothesis import given
 
-from pflow_mcp_plugin.config.store import ServerStore
+from pflow_mcp_plugin.config.server_store import ServerStore
 from pflow_mcp_plugin.discovery.catalog import Catalog
 from pflow_mcp_plugin.exchange import Listing
-from pflow_mcp_plugin.registration import classes
-from pflow_mcp_plugin.registration.source import ToolSource
-from pflow_mcp_plugin.registration.stubs import stub
+from pflow_mcp_plugin.registration import node_classes
+from pflow_mcp_plugin.registration.stub_file import stub
+from pflow_mcp_plugin.registration.tool_source import ToolSource
 from pflow_mcp_plugin.types import ServerInfo, Tool
 
 pytestmark = pytest.mark.slow
@@ -38,7 +38,7 @@ def registered(folder, tools):
     for entry in entries:
         assert source.get(entry.node).node == entry.node
         json.dumps(entry.to_dict())
-        assert "Interface:" in classes.docstring(entry)
+        assert "Interface:" in node_classes.docstring(entry)
     ast.parse(stub(entries).encode())
     assert len(list(source.sketches())) == len(entries) == len(tools)
     return source

@@ -14,15 +14,15 @@ import pytest
 
 from pflow_mcp_plugin.client import Pool
 from pflow_mcp_plugin.client.pagination import ToolPages
-from pflow_mcp_plugin.config.store import ServerStore
-from pflow_mcp_plugin.discovery import toolfile
+from pflow_mcp_plugin.config.server_store import ServerStore
+from pflow_mcp_plugin.discovery import tool_file
 from pflow_mcp_plugin.discovery.catalog import Catalog
-from pflow_mcp_plugin.discovery.sync import sync
+from pflow_mcp_plugin.discovery.tool_sync import sync
 from pflow_mcp_plugin.exchange import Launch, Listing
-from pflow_mcp_plugin.registration.classes import node_type
-from pflow_mcp_plugin.registration.interface import interface
-from pflow_mcp_plugin.registration.source import ToolSource
-from pflow_mcp_plugin.registration.stubs import stub
+from pflow_mcp_plugin.registration.node_classes import node_type
+from pflow_mcp_plugin.registration.node_interface import interface
+from pflow_mcp_plugin.registration.stub_file import stub
+from pflow_mcp_plugin.registration.tool_source import ToolSource
 from pflow_mcp_plugin.types import Server, ServerInfo, Tool
 
 SERVERS = livemcpbench.servers()
@@ -109,7 +109,7 @@ def test_every_tool_is_a_class_of_its_own_in_a_stub_that_is_python(source):
 def test_the_tool_files_hold_every_tool_as_it_was_listed(folder):
     for server in SERVERS:
         path = folder / "servers" / f"{server.name}.json"
-        kept = toolfile.decode(path, path.read_bytes())
+        kept = tool_file.decode(path, path.read_bytes())
         assert [tool.name for tool in kept.tools] == [tool["name"] for tool in server.tools]
         for tool, listed in zip(kept.tools, server.tools, strict=True):
             assert text(tool.input_schema) == text(listed["inputSchema"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 
 from pflow_mcp_plugin.client.failures.evidence import Evidence, failure, invalid_json
-from pflow_mcp_plugin.config.showing import command_line
+from pflow_mcp_plugin.config.display import command_line
 from pflow_mcp_plugin.errors import DeadlineExceeded, McpError
 
 _MIB = 1 << 20

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from pflow_mcp_plugin.client.process.environment import child_environment
 from pflow_mcp_plugin.client.process.reaper import Reaper
-from pflow_mcp_plugin.config.showing import command_line
+from pflow_mcp_plugin.config.display import command_line
 from pflow_mcp_plugin.errors import ConnectionFailed, Where
 from pflow_mcp_plugin.types import Server
 

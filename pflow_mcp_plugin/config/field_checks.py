@@ -1,0 +1,255 @@
+"""Checks of one config value: first its type, strictly, then its content.
+
+A check receives the path of a value and the value from the file, and yields a problem for each
+mistake in it. Messages never repeat values except numbers, because values may be secrets.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from datetime import date, time
+from typing import Any
+
+from pflow_mcp_plugin.config import variable_references
+from pflow_mcp_plugin.contract import Problem
+
+Check = Callable[[str, Any], Iterator[Problem]]
+
+DAY = 86_400
+
+_BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
+_BLANK = re.compile(r"\s*")
+_CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_PROTOCOL = re.compile(r"auto|handshake|[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_URL = re.compile(r"(?:[Hh][Tt][Tt][Pp][Ss]?://(?=[^/?#])|\$\{)[^\x00-\x20\x7f\\]*")
+_VARIABLE_NAME = re.compile(r"[^=\x00]+")
+
+
+def fault(path: str, message: str, suggestion: str = "") -> Problem:
+    """Return an error of the config."""
+    return Problem(path=path, message=message, suggestion=suggestion, kind="config")
+
+
+def advice(path: str, message: str, suggestion: str = "") -> Problem:
+    """Return a warning about the config."""
+    return Problem(path=path, message=message, suggestion=suggestion, kind="config", severity="warning")
+
+
+def join(path: str, key: str) -> str:
+    """Return the path of `key` below `path`, quoted where TOML would quote it."""
+    quoted = key if _BARE_KEY.fullmatch(key) else '"' + key.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    return f"{path}.{quoted}" if path else quoted
+
+
+def nearest(word: str, known: Mapping[str, Any] | tuple[str, ...]) -> str:
+    """Return the known word most similar to `word`, an empty string if there is no similar one."""
+    from difflib import get_close_matches
+
+    return next(iter(get_close_matches(word.lower(), tuple(known), n=1, cutoff=0.6)), "")
+
+
+def kind_of(value: object) -> str:
+    """Return the type of a value, as messages name it."""
+    names: tuple[tuple[type | tuple[type, ...], str], ...] = (
+        (bool, "true or false"),
+        (str, "a string"),
+        ((int, float), "a number"),
+        (Mapping, "a table"),
+        (list, "a list"),
+        ((date, time), "a date or time"),
+    )
+    return next((name for kind, name in names if isinstance(value, kind)), "null")
+
+
+def text(path: str, value: Any) -> Iterator[Problem]:
+    """A string, in which every `${` is well formed."""
+    if not isinstance(value, str):
+        yield from _not_string(path, value)
+        return
+    piece = variable_references.malformed(value)
+    if piece:
+        yield fault(path, f"{piece} is not a reference to a variable", variable_references.remedy(piece))
+    if "\x00" in value:
+        yield fault(path, "Must not contain a NUL character", "Remove it")
+
+
+def filled(path: str, value: Any) -> Iterator[Problem]:
+    """A string that is not blank."""
+    yield from text(path, value)
+    if isinstance(value, str) and _BLANK.fullmatch(value):
+        yield fault(path, "Must not be empty", f"Give {path.rpartition('.')[2]} a value, or remove the line")
+
+
+def header_value(path: str, value: Any) -> Iterator[Problem]:
+    """A string of one line."""
+    yield from text(path, value)
+    if isinstance(value, str) and _CONTROL.search(value):
+        yield fault(path, "Must not contain line breaks or control characters", "Write it on one line")
+
+
+def credential(path: str, value: Any) -> Iterator[Problem]:
+    """A string of one line that is not blank."""
+    yield from filled(path, value)
+    if isinstance(value, str) and _CONTROL.search(value):
+        yield fault(path, "Must not contain line breaks or control characters", "Write it on one line")
+
+
+def header_name(path: str, value: Any) -> Iterator[Problem]:
+    """The name of an HTTP header."""
+    if not isinstance(value, str):
+        yield from _not_string(path, value)
+    elif not _HEADER_NAME.fullmatch(value):
+        yield fault(
+            path, "Not the name of an HTTP header", "Use letters, digits and hyphens, as in X-API-Key"
+        )
+
+
+def variable(path: str, value: Any) -> Iterator[Problem]:
+    """The bare name of a variable."""
+    if not isinstance(value, str):
+        yield from _not_string(path, value)
+    elif not variable_references.is_variable(value):
+        named = variable_references.references(value)
+        step = f'Write the bare name: "{named[0].name}"' if named else 'Write a name such as "API_TOKEN"'
+        yield fault(path, "Must be the name of a variable, not a value", step)
+
+
+def url(path: str, value: Any) -> Iterator[Problem]:
+    """An http or https address, or one that begins with a reference."""
+    yield from text(path, value)
+    if isinstance(value, str) and not is_url(value):
+        yield fault(path, "Must be an address that begins with http:// or https://", "Give the whole address")
+
+
+def is_url(value: str) -> bool:
+    """Whether `value` is an http or https address, or begins with a reference."""
+    return _URL.fullmatch(value) is not None
+
+
+def has_control(value: str) -> bool:
+    """Whether `value` is not allowed in an HTTP header: it contains a line break or control character."""
+    return _CONTROL.search(value) is not None
+
+
+def protocol(path: str, value: Any) -> Iterator[Problem]:
+    """`auto`, `handshake` or a version of the protocol."""
+    if not isinstance(value, str):
+        yield from _not_string(path, value)
+    elif not _PROTOCOL.fullmatch(value):
+        yield fault(
+            path,
+            "Must be auto, handshake or a protocol version",
+            'Write "auto", or a version such as "2025-11-25"',
+        )
+
+
+def flag(path: str, value: Any) -> Iterator[Problem]:
+    """True or false."""
+    if not isinstance(value, bool):
+        yield fault(
+            path, f"Must be true or false, not {kind_of(value)}", "Write true or false, without quotes"
+        )
+
+
+def number(*, above: float | None = None, least: float | None = None, most: float) -> Check:
+    """Return a check for numbers: `above` excludes its bound, `least` and `most` include theirs."""
+    of = "" if above is not None else "of "
+    low = f"greater than {above:g}" if above is not None else f"at least {least:g}"
+
+    def check(path: str, value: Any) -> Iterator[Problem]:
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            yield fault(path, f"Must be a number, not {kind_of(value)}", "Write a number, without quotes")
+            return
+        high_enough = value > above if above is not None else value >= (least or 0)
+        if not (high_enough and value <= most):
+            wrong = f"Must be {low} and at most {most:g}, not {_short(value)}"
+            yield fault(path, wrong, f"Write a number {of}{low}, at most {most:g}")
+
+    return check
+
+
+def strings(path: str, value: Any) -> Iterator[Problem]:
+    """A list of strings."""
+    yield from _list_of(text, path, value)
+
+
+def words(path: str, value: Any) -> Iterator[Problem]:
+    """A list of strings that are not blank."""
+    yield from _list_of(filled, path, value)
+
+
+def environment(path: str, value: Any) -> Iterator[Problem]:
+    """A table of variables and their string values."""
+    yield from _table_of(text, path, value)
+    for key in _keys(value):
+        if not _VARIABLE_NAME.fullmatch(key):
+            yield fault(join(path, key), "Not the name of a variable", "Use letters, digits and underscores")
+
+
+def headers(path: str, value: Any) -> Iterator[Problem]:
+    """A table of HTTP headers and their values."""
+    yield from _table_of(header_value, path, value)
+    for key in _keys(value):
+        yield from header_name(join(path, key), key)
+
+
+def names(path: str, value: Any) -> Iterator[Problem]:
+    """A table whose values are strings that are not blank."""
+    yield from _table_of(filled, path, value)
+
+
+def tool_filter(path: str, value: Any) -> Iterator[Problem]:
+    """A table of two lists of globs, `allow` and `deny`."""
+    if not isinstance(value, Mapping):
+        yield fault(
+            path, f"Must be a table, not {kind_of(value)}", 'Write tools = { allow = ["get_*"], deny = [] }'
+        )
+        return
+    lists: Mapping[str, Check] = {"allow": words, "deny": words}
+    for key, item in value.items():
+        if key in lists:
+            yield from lists[key](join(path, key), item)
+        else:
+            yield unknown(join(path, key), key, lists)
+
+
+def unknown(path: str, key: str, known: Mapping[str, Any]) -> Problem:
+    """Return the warning about an unknown field, which stays in the file."""
+    close = nearest(key, known)
+    step = f"Did you mean {close}?" if close else f"Known here: {', '.join(known)}"
+    return advice(path, f"Unknown field {key}, kept but not used", step)
+
+
+def _list_of(check: Check, path: str, value: Any) -> Iterator[Problem]:
+    if not isinstance(value, list):
+        wrong = f"Must be a list of strings, not {kind_of(value)}"
+        yield fault(path, wrong, f'Write {path.rpartition(".")[2]} = ["...", "..."], one string for each')
+        return
+    for index, item in enumerate(value):
+        yield from check(f"{path}[{index}]", item)
+
+
+def _table_of(check: Check, path: str, value: Any) -> Iterator[Problem]:
+    if not isinstance(value, Mapping):
+        wrong = f"Must be a table of strings, not {kind_of(value)}"
+        yield fault(path, wrong, f'Write {path.rpartition(".")[2]} = {{ NAME = "value" }}')
+        return
+    for key, item in value.items():
+        yield from check(join(path, key), item)
+
+
+def _keys(value: Any) -> Iterator[str]:
+    return iter(value) if isinstance(value, Mapping) else iter(())
+
+
+def _not_string(path: str, value: Any) -> Iterator[Problem]:
+    step = "Write one string, in quotes" if isinstance(value, Mapping | list) else "Put it in quotes"
+    yield fault(path, f"Must be a string, not {kind_of(value)}", step)
+
+
+def _short(value: float) -> str:
+    if isinstance(value, int) and abs(value) >= 10**12:
+        return "a number with many digits"  # Python refuses to format very long integers
+    return f"{value:g}"

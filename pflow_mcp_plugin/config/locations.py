@@ -1,0 +1,45 @@
+"""Paths of the files of this plugin."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from pflow_mcp_plugin.contract import Paths
+
+SCHEMA_FILE = Path(__file__).with_name("mcp-servers.schema.json")
+"""JSON Schema of the server config, for editors."""
+
+
+def server_file(paths: Paths) -> Path:
+    """Return the config file of the servers."""
+    return paths.config / "mcp-servers.toml"
+
+
+def tool_folder(paths: Paths) -> Path:
+    """Return the folder of the tool files: one JSON file for each synced server."""
+    return paths.data / "servers"
+
+
+def stderr_folder(paths: Paths) -> Path:
+    """Return the folder with the stderr output of failed servers: a folder for each server."""
+    return paths.state / "stderr"
+
+
+def stamp(config: Path, folder: Path) -> str:
+    """Return a string that changes when the server config or a tool file does; calls stat only."""
+    try:
+        status = config.stat()
+        about_config = f"{status.st_mtime_ns} {status.st_size}"
+    except FileNotFoundError:
+        about_config = ""
+    return f"{about_config} {sorted(_tool_files(folder))}"
+
+
+def _tool_files(folder: Path) -> list[tuple[str, int, int]]:
+    try:
+        with os.scandir(folder) as found:
+            files = [item for item in found if item.name.endswith(".json")]
+            return [(item.name, item.stat().st_mtime_ns, item.stat().st_size) for item in files]
+    except FileNotFoundError:
+        return []

@@ -1,0 +1,319 @@
+"""Checks of a server's table and of the whole file, on the raw mappings, all problems at once.
+
+The rules are those of the config format (seed 000); `mcp-servers.schema.json` states the same rules
+for editors.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import attrs
+
+from pflow_mcp_plugin import naming
+from pflow_mcp_plugin.config import auth
+from pflow_mcp_plugin.config.field_checks import (
+    DAY,
+    Check,
+    advice,
+    environment,
+    fault,
+    filled,
+    flag,
+    headers,
+    join,
+    kind_of,
+    names,
+    nearest,
+    number,
+    protocol,
+    strings,
+    text,
+    tool_filter,
+    unknown,
+    url,
+)
+from pflow_mcp_plugin.contract import Problem
+from pflow_mcp_plugin.types import Server, ToolFilter, Transport
+
+SERVERS = "mcpServers"
+DEFAULTS = "defaults"
+
+TRANSPORTS: tuple[Transport, ...] = ("stdio", "http", "sse", "uds", "pipe")
+SPELLINGS: Mapping[str, Transport] = {
+    **{name: name for name in TRANSPORTS},
+    "stream-http": "http",
+    "streamable-http": "http",
+}
+"""The accepted values of `type`, and the transport of each."""
+
+_seconds = number(above=0, most=DAY)
+
+COMMON: Mapping[str, Check] = {
+    "startup_timeout": _seconds,
+    "list_timeout": _seconds,
+    "call_timeout": _seconds,
+    "call_timeout_max": _seconds,
+    "protocol": protocol,
+    "tools": tool_filter,
+    "rename": names,
+    "trust_readonly": flag,
+    "trust_idempotent": flag,
+    "disabled": flag,
+    "max_line_mb": number(above=0, most=4096),
+    "inline_limit_kb": number(least=0, most=1_048_576),
+}
+"""Fields of every server; `[defaults]` may set them for all servers."""
+
+HTTP: Mapping[str, Check] = {"timeout": number(above=0, most=600), "sse_timeout": _seconds, "insecure": flag}
+"""Fields that only http and sse servers use; elsewhere they have no effect."""
+
+REACH: Mapping[str, Check] = {
+    "command": filled,
+    "args": strings,
+    "cwd": filled,
+    "path": filled,
+    "url": url,
+    "headers": headers,
+    "auth": auth.check,
+}
+"""Fields that describe how to connect to a server; each transport has its own."""
+
+FIELDS: Mapping[str, Check] = {"type": text, **REACH, "env": environment, **COMMON, **HTTP}
+DEFAULTABLE: Mapping[str, Check] = {**COMMON, "timeout": HTTP["timeout"], "sse_timeout": HTTP["sse_timeout"]}
+
+REACHED_BY: Mapping[Transport, tuple[str, ...]] = {
+    "stdio": ("command", "args", "cwd"),
+    "http": ("url", "headers", "auth"),
+    "sse": ("url", "headers", "auth"),
+    "uds": ("path", "command", "args", "cwd"),
+    "pipe": ("path", "command", "args", "cwd"),
+}
+"""Which fields of `REACH` a transport has; the first is required."""
+
+_IDENTITY = ("type", *REACH, "env", "protocol")
+_EXAMPLES = {
+    "command": 'command = "npx"',
+    "url": 'url = "https://mcp.example.com/mcp"',
+    "path": 'path = "/run/server.sock"',
+}
+
+
+def server_path(name: str) -> str:
+    """Return the config path of a server."""
+    return join(SERVERS, name)
+
+
+def clean(table: Any) -> Any:
+    """Return a server's table as it is stored: without null keys, `type` in its canonical spelling.
+
+    A value that is not a table is returned unchanged, so that the check reports it.
+    """
+    if not isinstance(table, Mapping):
+        return table
+    kept = _without_nulls(table)
+    spelling = kept.get("type")
+    if isinstance(spelling, str) and spelling in SPELLINGS:
+        kept["type"] = SPELLINGS[spelling]
+    if kept.get("type") == "stdio":
+        del kept["type"]
+    return kept
+
+
+def transport_of(table: Mapping[str, Any]) -> Transport | None:
+    """Return the transport that a server's table names, stdio if it names none, None if it is unknown."""
+    spelling = table.get("type", "stdio")
+    return SPELLINGS.get(spelling) if isinstance(spelling, str) else None
+
+
+def check_document(document: Mapping[str, Any]) -> list[Problem]:
+    """Return every problem of the whole file."""
+    servers, defaults = document.get(SERVERS, {}), document.get(DEFAULTS, {})
+    problems = [*_check_root(document), *check_defaults(defaults)]
+    if not isinstance(servers, Mapping):
+        wrong = f"Must be a table of servers, not {kind_of(servers)}"
+        return [*problems, fault(SERVERS, wrong, f"Write one table for each server: [{SERVERS}.NAME]")]
+    for name, table in servers.items():
+        problems += check_server(name, table, defaults)
+    return problems
+
+
+def check_defaults(defaults: Any) -> list[Problem]:
+    """Return every problem of the `[defaults]` table."""
+    if not isinstance(defaults, Mapping):
+        return [fault(DEFAULTS, f"Must be a table, not {kind_of(defaults)}", f"Write [{DEFAULTS}]")]
+    problems: list[Problem] = []
+    for key, value in defaults.items():
+        place = join(DEFAULTS, key)
+        if key in DEFAULTABLE:
+            problems += DEFAULTABLE[key](place, value)
+        elif key in FIELDS:
+            step = f"Move it to the servers that need it: [{SERVERS}.NAME]"
+            problems.append(fault(place, f"{key} cannot be set for all servers", step))
+        else:
+            problems.append(unknown(place, key, DEFAULTABLE))
+    return problems
+
+
+def check_server(name: str, table: Any, defaults: Any = None) -> list[Problem]:
+    """Return every problem of one server.
+
+    Args:
+        name: The server's name.
+        table: Its table as stored in the file.
+        defaults: The `[defaults]` table, whose own problems `check_defaults` reports.
+    """
+    path = server_path(name)
+    problems = list(_check_name(path, name))
+    if not isinstance(table, Mapping):
+        wrong = f"Must be a table, not {kind_of(table)}"
+        return [*problems, fault(path, wrong, f"Write [{path}] with {_EXAMPLES['command']} under it")]
+    given = _without_nulls(table)
+    for key, value in given.items():
+        problems += _check_field(join(path, key), key, value)
+    return [*problems, *_check_transport(path, given), *_check_deadlines(path, given, defaults)]
+
+
+def build(name: str, table: Mapping[str, Any], defaults: Mapping[str, Any]) -> Server:
+    """Return the server described by a table that has no errors.
+
+    Args:
+        name: The server's name.
+        table: Its table, checked.
+        defaults: The `[defaults]` table, checked.
+    """
+    given = {**defaults, **_without_nulls(table)}
+    chosen = {key: _converted(key, value) for key, value in given.items() if key in FIELDS and key != "type"}
+    return Server(name=name, transport=transport_of(table) or "stdio", **chosen)
+
+
+def fingerprint(table: Any, defaults: Any = None) -> str:
+    """Return a hash of the fields that decide which tools a server has.
+
+    Deadlines, limits, trust, filters and renames are not part of it: they are read when a tool is
+    used, so changing them requires no sync.
+    """
+    from hashlib import sha256  # not needed for a lookup, and OpenSSL is slow to load
+
+    merged = {**_mapping(defaults), **_mapping(clean(table))}
+    deciding = {key: merged[key] for key in _IDENTITY if key in merged}
+    written = json.dumps(deciding, sort_keys=True, default=str)
+    return "sha256:" + sha256(written.encode()).hexdigest()
+
+
+def _check_root(document: Mapping[str, Any]) -> Iterator[Problem]:
+    for key, value in document.items():
+        if key in (SERVERS, DEFAULTS, "$schema"):
+            continue
+        if isinstance(value, Mapping) and set(REACH) & value.keys():
+            step = f"Write [{server_path(key)}]"
+            yield advice(join("", key), f"{key} looks like a server, but is not under {SERVERS}", step)
+        else:
+            yield unknown(join("", key), key, {SERVERS: None, DEFAULTS: None})
+
+
+def _check_name(path: str, name: str) -> Iterator[Problem]:
+    if not naming.is_server_name(name):
+        wrong = "A server name may contain only a-z, 0-9 and hyphens"
+        yield fault(path, wrong, f"Name it {naming.server_name(name)}")
+
+
+def _check_field(path: str, key: str, value: Any) -> Iterator[Problem]:
+    if key in FIELDS:
+        yield from FIELDS[key](path, value)
+    elif _holds_null(value):
+        yield fault(path, "Contains null in a list, which TOML does not support", "Remove it")
+    elif key == "transport":
+        yield advice(path, "Unknown field transport, kept but not used", "Did you mean type?")
+    else:
+        yield unknown(path, key, FIELDS)
+
+
+def _check_transport(path: str, table: Mapping[str, Any]) -> Iterator[Problem]:
+    transport = transport_of(table)
+    if transport is None:
+        if isinstance(table["type"], str):
+            yield _unknown_transport(path, table)
+        return
+    if "type" not in table and "command" not in table:
+        field = next((key for key in ("url", "path") if key in table), "")
+        if field:
+            yield _missing_type(path, "http" if field == "url" else "uds", field)
+            return
+    yield from _check_reach(path, transport, table)
+
+
+def _missing_type(path: str, inferred: str, field: str) -> Problem:
+    wrong = f"A server with a {field} needs its type; without one it is a stdio server, which has a command"
+    return fault(f"{path}.type", wrong, f'Add "type": "{inferred}" (in the file: type = "{inferred}")')
+
+
+def _unknown_transport(path: str, table: Mapping[str, Any]) -> Problem:
+    close = nearest(table["type"], tuple(SPELLINGS)) or ("http" if "url" in table else "stdio")
+    known = ", ".join(TRANSPORTS)
+    wrong = f"Unknown transport {table['type']!r}; known: {known}"
+    return fault(f"{path}.type", wrong, f'Write "type": "{SPELLINGS[close]}"')
+
+
+def _check_reach(path: str, transport: Transport, table: Mapping[str, Any]) -> Iterator[Problem]:
+    required = REACHED_BY[transport][0]
+    if required not in table:
+        wrong = f"A {transport} server needs a {required}"
+        yield fault(join(path, required), wrong, f"Add {_EXAMPLES[required]}")
+    for key in table:
+        if key in REACH and key not in REACHED_BY[transport]:
+            yield _misplaced(path, key, transport)
+        elif key in HTTP and transport not in ("http", "sse"):
+            wrong = f"{key} has no effect on a {transport} server"
+            yield advice(
+                join(path, key), wrong, "Use startup_timeout or call_timeout" if "timeout" in key else ""
+            )
+
+
+def _misplaced(path: str, key: str, transport: Transport) -> Problem:
+    owners = [owner for owner in TRANSPORTS if key in REACHED_BY[owner]]
+    wrong = f"A {transport} server has no {key}; it belongs to {' and '.join(owners)}"
+    return fault(join(path, key), wrong, f'Remove it, or write "type": "{owners[0]}"')
+
+
+def _check_deadlines(path: str, table: Mapping[str, Any], defaults: Any) -> Iterator[Problem]:
+    merged = {**_mapping(defaults), **table}
+    idle, whole = (merged.get(key, _default(key)) for key in ("call_timeout", "call_timeout_max"))
+    numbers = all(isinstance(value, int | float) for value in (idle, whole))
+    if numbers and idle > whole and "call_timeout" in table:
+        wrong = f"call_timeout ({idle}) is longer than call_timeout_max ({whole}), the limit of a whole call"
+        yield advice(join(path, "call_timeout"), wrong, f"Set call_timeout_max to at least {idle}")
+
+
+def _default(key: str) -> Any:
+    return attrs.fields_dict(Server)[key].default
+
+
+def _converted(key: str, value: Any) -> Any:
+    if key == "args":
+        return tuple(value)
+    if key == "tools":
+        return ToolFilter(allow=tuple(value.get("allow", ())), deny=tuple(value.get("deny", ())))
+    if isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    return value
+
+
+def _without_nulls(table: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        key: _without_nulls(value) if isinstance(value, Mapping) else value
+        for key, value in table.items()
+        if value is not None
+    }
+
+
+def _holds_null(value: Any) -> bool:
+    if isinstance(value, Mapping):
+        return any(_holds_null(item) for item in value.values())
+    return value is None or (isinstance(value, list) and any(_holds_null(item) for item in value))
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}

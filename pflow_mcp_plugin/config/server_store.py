@@ -1,0 +1,320 @@
+"""Reads and changes `mcp-servers.toml`, the config file of the servers."""
+
+from __future__ import annotations
+
+import codecs
+import copy
+import os
+from collections.abc import Callable, Iterable, Mapping
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from pflow_mcp_plugin import storage
+from pflow_mcp_plugin.config import field_checks, server_schema, toml_codec
+from pflow_mcp_plugin.config.problem_errors import refuse_errors
+from pflow_mcp_plugin.contract import Problem
+from pflow_mcp_plugin.errors import McpError, Where
+from pflow_mcp_plugin.types import Server
+
+
+@attrs.frozen(kw_only=True)
+class StoreChange:
+    """What a change did to the file.
+
+    Attributes:
+        added: Names of new servers.
+        replaced: Names of servers whose table changed.
+        removed: Names of removed servers.
+        warnings: Warnings about the change.
+    """
+
+    added: tuple[str, ...] = ()
+    replaced: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+    warnings: tuple[Problem, ...] = ()
+
+
+@attrs.frozen
+class _Seen:
+    """The last read of the file: its signature, its content, and the servers that were requested."""
+
+    signature: object
+    document: dict[str, Any]
+    servers: dict[str, Server] = attrs.field(factory=dict)
+
+
+class ServerStore:
+    """The servers in `mcp-servers.toml`.
+
+    Reading takes no lock. A change takes a lock and replaces the text of that server's table only:
+    comments, order and unknown fields are preserved. Where that is impossible, e.g. for a server
+    inside an inline table, the whole file is rewritten; if comments get lost, a backup of the file is
+    kept. A corrupt file is never overwritten.
+
+    Args:
+        path: The file; it need not exist.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._seen: _Seen | None = None
+
+    def names(self) -> tuple[str, ...]:
+        """Return the names of all servers, in the order of the file.
+
+        Raises:
+            storage.CorruptFile: The file is not valid TOML.
+        """
+        return tuple(self._servers())
+
+    def raw(self) -> dict[str, Any]:
+        """Return a copy of the file's content, `{}` if there is no file.
+
+        Raises:
+            storage.CorruptFile: The file is not valid TOML.
+        """
+        return copy.deepcopy(self._document())
+
+    def get(self, name: str) -> Server:
+        """Return a server, with the file's defaults filled in.
+
+        Only its own table and the defaults are checked, once; the same object is returned until the
+        file changes.
+
+        Raises:
+            McpError: The server is not configured.
+            McpError: Its table or the defaults have mistakes; `problems` lists them all.
+            storage.CorruptFile: The file is not valid TOML.
+        """
+        known = self._read().servers
+        if name not in known:
+            known[name] = self._checked(name)
+        return known[name]
+
+    def fingerprint(self, name: str) -> str:
+        """Return the fingerprint of a server's config; see `server_schema.fingerprint`.
+
+        Raises:
+            McpError: The server is not configured.
+            storage.CorruptFile: The file is not valid TOML.
+        """
+        return server_schema.fingerprint(self._table(name), self._defaults())
+
+    def check(self) -> list[Problem]:
+        """Return every problem of the file: read errors, its content, its permissions."""
+        try:
+            found = server_schema.check_document(self._document())
+        except (storage.CorruptFile, storage.StoreError) as error:
+            found = [Problem(message=error.message, suggestion="".join(error.suggestions), kind="config")]
+        if self._is_open_to_others():
+            message = f"{self.path} may contain secrets and is readable by others"
+            found.append(field_checks.advice("", message, f"chmod 600 {self.path}"))
+        return [attrs.evolve(problem, source=str(self.path)) for problem in found]
+
+    def refused(self, tables: Mapping[str, Any]) -> dict[str, list[Problem]]:
+        """Return the errors that prevent servers from being added, by name; valid servers are left out.
+
+        Raises:
+            storage.CorruptFile: The file is not valid TOML.
+        """
+        found = {
+            name: server_schema.check_server(name, server_schema.clean(table), self._defaults())
+            for name, table in tables.items()
+        }
+        errors = {name: [it for it in problems if it.severity == "error"] for name, problems in found.items()}
+        return {name: problems for name, problems in errors.items() if problems}
+
+    def add(self, tables: Mapping[str, Any]) -> StoreChange:
+        """Add servers, or replace those of the same names; all of them or none.
+
+        Args:
+            tables: The servers' tables by name, as in the file. Null keys are removed.
+
+        Raises:
+            McpError: A table has mistakes; `problems` lists them all.
+            storage.CorruptFile: The file is not valid TOML.
+            storage.StoreError: It could not be written.
+        """
+        cleaned = {name: server_schema.clean(table) for name, table in tables.items()}
+        problems: list[Problem] = []
+        before: dict[str, Any] = {}
+
+        def change(document: dict[str, Any]) -> None:
+            servers = document.setdefault(server_schema.SERVERS, {})
+            problems.extend(_check_added(servers, cleaned, document.get(server_schema.DEFAULTS, {})))
+            refuse_errors("Nothing was added", problems)
+            before.update(servers)
+            servers.update(cleaned)
+
+        kept = self._change(change)
+        return StoreChange(
+            added=tuple(name for name in cleaned if name not in before),
+            replaced=tuple(
+                name for name in cleaned if name in before and not _is_same(before[name], cleaned[name])
+            ),
+            warnings=(*problems, *kept),
+        )
+
+    def remove(self, name: str) -> StoreChange:
+        """Remove a server.
+
+        Raises:
+            McpError: The server is not configured.
+            storage.CorruptFile: The file is not valid TOML.
+            storage.StoreError: It could not be written.
+        """
+
+        def change(document: dict[str, Any]) -> None:
+            servers = _mapping(document.get(server_schema.SERVERS))
+            if name not in servers:
+                raise not_configured(name, servers)
+            del document[server_schema.SERVERS][name]
+
+        return StoreChange(removed=(name,), warnings=self._change(change))
+
+    def _change(self, change: Callable[[dict[str, Any]], None]) -> tuple[Problem, ...]:
+        with storage.locked(self.path):
+            content = storage.read_bytes(self.path)
+            old = toml_codec.decode(self.path, content or b"")
+            new = copy.deepcopy(old)
+            change(new)
+            if _is_same(new, old):
+                return ()
+            written = self._encoded(content or b"", old, new)
+            warnings = self._keep_comments(content, written)
+            storage.write_atomic(self.path, written)
+            return warnings
+
+    def _encoded(self, content: bytes, old: Mapping[str, Any], new: Mapping[str, Any]) -> bytes:
+        """Return the text with the servers' tables replaced; the whole file is rewritten if that fails."""
+        try:
+            edited = _edited(content, old.get(server_schema.SERVERS, {}), new[server_schema.SERVERS])
+            return edited if self._holds(edited, new) else toml_codec.encode(new)
+        except ValueError as error:
+            wrong = f"{self.path}: nothing was written, because TOML cannot represent a value: {error}"
+            raise McpError(wrong, where=Where(phase="config"), kind="config") from error
+
+    def _holds(self, content: bytes, document: Mapping[str, Any]) -> bool:
+        try:
+            found = toml_codec.decode(self.path, content)
+        except storage.CorruptFile:
+            return False
+        return _is_same({server_schema.SERVERS: {}, **found}, document)
+
+    def _keep_comments(self, content: bytes | None, written: bytes) -> tuple[Problem, ...]:
+        if content is None or toml_codec.comments(content) <= toml_codec.comments(written):
+            return ()
+        backup = self._free_backup(content)
+        storage.write_atomic(backup, content)
+        message = f"{self.path.name} lost comments in this change; the previous file is kept as {backup}"
+        return (Problem(message=message, severity="warning", kind="config", source=str(self.path)),)
+
+    def _free_backup(self, content: bytes) -> Path:
+        """Return a path for a backup of `content`; a different older backup is not overwritten."""
+        for number in count(1):
+            backup = self.path.with_name(f"{self.path.name}.bak" + (f"-{number}" if number > 1 else ""))
+            if storage.read_bytes(backup) in (None, content):
+                break
+        return backup
+
+    def _document(self) -> dict[str, Any]:
+        return self._read().document
+
+    def _read(self) -> _Seen:
+        """Return the content of the file, which is read again only when it has changed."""
+        try:
+            stat = self.path.stat()
+        except FileNotFoundError:
+            return _Seen(None, {})
+        except OSError as error:
+            reason = f"could not be read: {error.strerror}"
+            raise storage.StoreError(self.path, reason) from error
+        signature = (stat.st_mtime_ns, stat.st_size, stat.st_ino)
+        seen = self._seen
+        if seen is None or seen.signature != signature:
+            document = toml_codec.decode(self.path, storage.read_bytes(self.path) or b"")
+            seen = self._seen = _Seen(signature, document)
+        return seen
+
+    def _is_open_to_others(self) -> bool:
+        try:
+            return os.name == "posix" and bool(self.path.stat().st_mode & 0o077)
+        except OSError:
+            return False
+
+    def _checked(self, name: str) -> Server:
+        table, defaults = self._table(name), self._defaults()
+        problems = [
+            *server_schema.check_defaults(defaults),
+            *server_schema.check_server(name, table, defaults),
+        ]
+        refuse_errors(f"Server {name}", problems, server=name)
+        return server_schema.build(name, table, defaults)
+
+    def _servers(self) -> Mapping[str, Any]:
+        servers = self._document().get(server_schema.SERVERS, {})
+        if not isinstance(servers, Mapping):
+            refuse_errors(str(self.path), server_schema.check_document({server_schema.SERVERS: servers}))
+        return _mapping(servers)
+
+    def _defaults(self) -> Any:
+        return self._document().get(server_schema.DEFAULTS, {})
+
+    def _table(self, name: str) -> Any:
+        servers = self._servers()
+        if name not in servers:
+            raise not_configured(name, servers)
+        return servers[name]
+
+
+def not_configured(name: str, known: Iterable[str]) -> McpError:
+    """Return the error about an unknown server, with the most similar names."""
+    from difflib import get_close_matches
+
+    names = sorted(known)
+    close = get_close_matches(name, names, n=3, cutoff=0.5)
+    step = f"Did you mean {' or '.join(close)}?" if close else "Add it: pflow mcp add NAME -- COMMAND"
+    if names and not close:
+        step = f"Configured: {', '.join(names[:10])}. {step}"
+    where = Where(server=name, phase="config")
+    return McpError(
+        f"Server {name} not configured", where=where, next_step=step, nearest=close, kind="not_found"
+    )
+
+
+def _edited(content: bytes, old: Mapping[str, Any], new: Mapping[str, Any]) -> bytes:
+    from pflow_mcp_plugin.config.toml_edit import Layout
+
+    layout = Layout(content.decode("utf-8-sig"))
+    for name in old.keys() - new.keys():
+        layout.remove((server_schema.SERVERS, name))
+    for name, table in new.items():
+        if name not in old or not _is_same(old[name], table):
+            layout.put((server_schema.SERVERS, name), table)
+    mark = codecs.BOM_UTF8 if content.startswith(codecs.BOM_UTF8) else b""
+    return mark + str(layout).encode()
+
+
+def _is_same(value: Any, other: Any) -> bool:
+    """Whether two TOML values are the same; to Python 1 and true are equal, and nan is not itself."""
+    if isinstance(value, Mapping) and isinstance(other, Mapping):
+        return value.keys() == other.keys() and all(_is_same(value[key], other[key]) for key in value)
+    if isinstance(value, list | tuple) and isinstance(other, list | tuple):
+        return len(value) == len(other) and all(map(_is_same, value, other))
+    return type(value) is type(other) and (value == other or (value != value and other != other))  # noqa: PLR0124 - nan
+
+
+def _check_added(servers: Any, added: Mapping[str, Any], defaults: Any) -> list[Problem]:
+    if not isinstance(servers, Mapping):
+        return server_schema.check_document({server_schema.SERVERS: servers})
+    problems = [problem for problem in server_schema.check_defaults(defaults) if problem.severity == "error"]
+    for name, table in added.items():
+        problems += server_schema.check_server(name, table, defaults)
+    return problems
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}

@@ -1,0 +1,82 @@
+"""The text of a TOML file: read with the place of a mistake, and written."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pflow_mcp_plugin import storage
+
+_PLACE = re.compile(r"(?P<reason>.*) \(at (?:line (?P<line>\d+), column (?P<column>\d+)|end of document)\)")
+TOKEN = re.compile(
+    r'"""(?:\\.|[^\\])*?"{3,5}'
+    r"|'''.*?'{3,5}"
+    r'|"(?:\\.|[^"\\\n])*"'
+    r"|'[^'\n]*'"
+    r"|#[^\n]*"
+    r"|[\[\]{}\n]"
+    r"|[^\"'#\[\]{}\n]+",
+    re.DOTALL,
+)
+"""The tokens of a valid TOML text: strings, comments, brackets, line ends, and everything else."""
+
+
+def decode(path: Path, content: bytes) -> dict[str, Any]:
+    """Return the document in a file's content.
+
+    Raises:
+        storage.CorruptFile: It is not valid UTF-8 or TOML; the error has line and column.
+    """
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        before = content[: error.start].decode()
+        raise _corrupt(path, "not UTF-8", before) from error
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise _not_toml(path, text, error) from error
+    except RecursionError as error:
+        raise storage.CorruptFile(path, "not TOML: nested too deeply") from error
+    except ValueError as error:  # a number with thousands of digits
+        raise storage.CorruptFile(path, f"not TOML: {error}") from error
+
+
+def encode(document: Mapping[str, Any]) -> bytes:
+    """Return a document as TOML.
+
+    Raises:
+        ValueError: It contains a value that TOML, or a string that UTF-8, cannot represent.
+    """
+    import tomli_w
+
+    try:
+        return tomli_w.dumps(document).encode()
+    except TypeError as error:  # tomli_w raises it for null and objects
+        raise ValueError(str(error)) from error
+
+
+def comments(content: bytes) -> Counter[str]:
+    """Return the comments in a valid TOML text, and how often each occurs."""
+    tokens = (found[0] for found in TOKEN.finditer(content.decode("utf-8-sig")))
+    return Counter(token.rstrip() for token in tokens if token.startswith("#"))
+
+
+def _not_toml(path: Path, text: str, error: tomllib.TOMLDecodeError) -> storage.CorruptFile:
+    # Before Python 3.14 the position is part of the message only.
+    place = _PLACE.fullmatch(str(error))
+    if place is None:
+        return storage.CorruptFile(path, f"not TOML: {error}")
+    reason = f"not TOML: {place['reason']}"
+    if place["line"] is None:
+        return _corrupt(path, reason, text)
+    return storage.CorruptFile(path, reason, line=int(place["line"]), column=int(place["column"]))
+
+
+def _corrupt(path: Path, reason: str, before: str) -> storage.CorruptFile:
+    line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
+    return storage.CorruptFile(path, reason, line=line, column=column)

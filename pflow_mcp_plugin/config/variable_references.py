@@ -1,0 +1,73 @@
+"""The syntax of references in config values.
+
+`${NAME}` stands for a variable, `${NAME:-default}` for a variable or, when it is unset or empty,
+for the default; `$${` is a literal `${`. A lone `$` is literal. References do not nest, and
+their values are not expanded again.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import attrs
+
+_NAME = r"[A-Za-z_][A-Za-z0-9_]*"
+_PIECE = re.compile(
+    r"(?P<literal>\$\$\{)"
+    rf"|\$\{{(?P<name>{_NAME})(?::-(?P<default>(?:(?!\$\{{)[^}}])*))?\}}"
+    r"|(?P<malformed>\$\{[^}]{0,20}\}?)"
+)
+_VARIABLE = re.compile(_NAME)
+_PREFIXED = re.compile(rf"\$\{{env:({_NAME})\}}")
+
+
+@attrs.frozen
+class VariableReference:
+    """One reference.
+
+    Attributes:
+        name: The variable's name.
+        default: The value used when the variable is unset or empty; None without a default.
+    """
+
+    name: str
+    default: str | None = None
+
+
+def is_variable(name: str) -> bool:
+    """Whether `name` is a valid variable name."""
+    return _VARIABLE.fullmatch(name) is not None
+
+
+def references(text: str) -> tuple[VariableReference, ...]:
+    """Return the references in a string, in order."""
+    return tuple(_reference(piece) for piece in _PIECE.finditer(text) if piece["name"])
+
+
+def malformed(text: str) -> str:
+    """Return the start of the first malformed reference, an empty string if all are well formed."""
+    return next((piece["malformed"] for piece in _PIECE.finditer(text) if piece["malformed"]), "")
+
+
+def remedy(piece: str) -> str:
+    """Return what to write instead of a malformed piece."""
+    prefixed = _PREFIXED.fullmatch(piece)
+    if prefixed:
+        return f"Write ${{{prefixed[1]}}}"
+    return "Write ${NAME} or ${NAME:-default}, without a reference inside; $${ is a literal ${"
+
+
+def substitute(text: str, value: Callable[[VariableReference], str]) -> str:
+    """Return the string with each reference replaced by its value, in one pass."""
+
+    def replacement(piece: re.Match[str]) -> str:
+        if piece["name"]:
+            return value(_reference(piece))
+        return "${" if piece["literal"] else piece[0]
+
+    return _PIECE.sub(replacement, text)
+
+
+def _reference(piece: re.Match[str]) -> VariableReference:
+    return VariableReference(piece["name"], piece["default"])

@@ -1,0 +1,135 @@
+"""A JSON Schema document: follows its references, and names its friendly types.
+
+Friendly types are `str`, `int | None`, `list`, `any`. A schema comes from a server and may be
+anything: nothing here raises, and a schema that cannot be interpreted is `any`. A `$ref` is followed
+within the document only, never fetched. Depth, steps and hops are bounded, so that loops and
+exponential expansion end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+from urllib.parse import unquote
+
+ANY = "any"
+
+_DEPTH = 16
+_STEPS = 500
+_HOPS = 32
+_NAMES = {
+    "string": "str",
+    "integer": "int",
+    "number": "float",
+    "boolean": "bool",
+    "array": "list",
+    "object": "dict",
+    "null": "None",
+}
+_OF_PYTHON: Mapping[type, str] = {
+    str: "str",
+    bool: "bool",
+    int: "int",
+    float: "float",
+    list: "list",
+    dict: "dict",
+    type(None): "None",
+}
+_MORE = frozenset({"$ref", "nullable"})
+_OF_OBJECTS = ("properties", "required", "additionalProperties", "patternProperties")
+_OF_ARRAYS = ("items", "prefixItems")
+
+
+class SchemaDocument:
+    """A JSON Schema document, for following the references inside it.
+
+    Args:
+        root: The whole schema.
+    """
+
+    def __init__(self, root: Any) -> None:
+        self._root = root
+        self._steps = _STEPS
+
+    def resolve(self, schema: Any) -> Any:
+        """Return the schema at the end of a chain of local references; True (anything) if there is no end."""
+        for _ in range(_HOPS):
+            if not (isinstance(schema, dict) and "$ref" in schema):
+                return schema
+            ref = schema["$ref"]
+            schema = self.target(ref) if isinstance(ref, str) else True
+        return True
+
+    def target(self, ref: str) -> Any:
+        """Return the target of a local pointer (`#/$defs/Name`); True if it is missing or not local."""
+        target, pointer = self._root, ref.removeprefix("#")
+        if pointer == ref or (pointer and not pointer.startswith("/")):
+            return True
+        for part in pointer.split("/")[1:]:
+            target = _child(target, unquote(part).replace("~1", "/").replace("~0", "~"))
+        return target
+
+    def friendly(self, schema: Any) -> str:
+        """Return the friendly type of the values that a schema describes."""
+        plain = schema.get("type") if isinstance(schema, dict) else None
+        if isinstance(plain, str) and not schema.keys() & _MORE:
+            return _NAMES.get(plain, ANY)  # the fast path, which covers nearly every schema
+        self._steps = _STEPS
+        return join(self._types(schema, _DEPTH))
+
+    def _types(self, schema: Any, depth: int) -> list[str]:
+        schema = self.resolve(schema)
+        self._steps -= 1
+        if not isinstance(schema, dict) or depth == 0 or self._steps < 0:
+            return [ANY]
+        found = self._stated(schema) or self._chosen(schema, depth - 1) or self._guessed(schema)
+        return [*found, "None"] if schema.get("nullable") is True else found
+
+    def _stated(self, schema: Mapping[str, Any]) -> list[str]:
+        """`type`, `const` and `enum` state the types directly."""
+        stated = schema.get("type")
+        names = stated if isinstance(stated, list) else [stated]
+        if names and all(isinstance(name, str) for name in names):
+            return [_NAMES.get(str(name), ANY) for name in names]
+        if "const" in schema:
+            return [_of_value(schema["const"])]
+        values = schema.get("enum")
+        return [_of_value(value) for value in values] if isinstance(values, list) else []
+
+    def _chosen(self, schema: Mapping[str, Any], depth: int) -> list[str]:
+        """`anyOf` and `oneOf` list alternatives; of `allOf`, the first specific type is used."""
+        for keyword in ("anyOf", "oneOf"):
+            members = schema.get(keyword)
+            if isinstance(members, list) and members:
+                return [name for member in members for name in self._types(member, depth)]
+        members = schema.get("allOf")
+        if isinstance(members, list):
+            narrowed = (join(self._types(member, depth)) for member in members)
+            return [next((name for name in narrowed if name != ANY), ANY)]
+        return []
+
+    def _guessed(self, schema: Mapping[str, Any]) -> list[str]:
+        if any(keyword in schema for keyword in _OF_OBJECTS):
+            return ["dict"]
+        return ["list"] if any(keyword in schema for keyword in _OF_ARRAYS) else [ANY]
+
+
+def join(names: Iterable[str]) -> str:
+    """Return one friendly type for several: each once, `None` last, `any` for all of them."""
+    parts = list(dict.fromkeys(part for name in names for part in name.split(" | ")))
+    if ANY in parts or not parts:
+        return ANY
+    parts.sort(key=lambda part: part == "None")
+    return " | ".join(parts)
+
+
+def _of_value(value: Any) -> str:
+    return _OF_PYTHON.get(type(value), ANY)
+
+
+def _child(value: Any, key: str) -> Any:
+    if isinstance(value, dict):
+        return value.get(key, True)
+    if isinstance(value, list) and key.isascii() and key.isdigit() and len(key) < 7 and int(key) < len(value):
+        return value[int(key)]
+    return True

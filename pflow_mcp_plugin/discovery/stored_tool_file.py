@@ -1,0 +1,94 @@
+"""A stored tool file, of which only the requested part is decoded.
+
+A large server has thousands of tools, and a lookup needs one of them. The first line of a file
+contains everything except the tools, and an index of the position of each tool. A file written by
+hand, or by an older version, has no valid index and is decoded as a whole.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pflow_mcp_plugin import naming, storage
+from pflow_mcp_plugin.discovery import tool_file
+from pflow_mcp_plugin.discovery.tool_file import Head, ToolFile
+from pflow_mcp_plugin.types import Tool
+
+_MISSHAPEN = (KeyError, TypeError, ValueError, AttributeError, RecursionError)
+
+
+class StoredFile:
+    """The content of one server's tool file.
+
+    Args:
+        path: Its path; the file is named after the server.
+        content: All of it.
+    """
+
+    def __init__(self, path: Path, content: bytes) -> None:
+        self._path = path
+        self._content = content
+        self._body = content.find(b"\n") + 1
+        self._index: Mapping[str, Any] | None = None
+        self._head: Head | None = None
+        self._whole: ToolFile | None = None
+        self._read_first_line()
+
+    @property
+    def head(self) -> Head:
+        """Everything except the tools.
+
+        Raises:
+            storage.CorruptFile: The file does not contain the tools of this server.
+            storage.StoreError: A newer version of the program wrote it.
+        """
+        return self._head or self.whole
+
+    @property
+    def whole(self) -> ToolFile:
+        """The whole content; raises the same errors as `head`."""
+        if self._whole is None:
+            decoded = tool_file.decode(self._path, self._content)
+            if decoded.server != self._path.stem:
+                raise storage.CorruptFile(self._path, f"contains the tools of server {decoded.server}")
+            self._whole = decoded
+        return self._whole
+
+    def claiming(self, part: str) -> tuple[Tool, ...]:
+        """Return the tools whose part of a node type is `part`; raises the same errors as `head`."""
+        if self._index is not None:
+            try:
+                return self._indexed(part, self._index)
+            except _MISSHAPEN:  # edited by hand; the tools may still be valid
+                self._index = None
+        return tuple(tool for tool in self.whole.tools if naming.tool_part(tool.name) == part)
+
+    def _read_first_line(self) -> None:
+        first = self._content[: self._body]
+        if not first.endswith(tool_file.TOOLS):
+            return
+        try:
+            data = json.loads(first + b"]}")
+            fits = data["size"] == len(self._content) - self._body
+            if (
+                fits
+                and data["schema_version"] == tool_file.SCHEMA_VERSION
+                and data["server"] == self._path.stem
+            ):
+                self._head, self._index = tool_file.head_from_json(data), dict(data["index"])
+        except _MISSHAPEN:
+            return
+
+    def _indexed(self, part: str, index: Mapping[str, Any]) -> tuple[Tool, ...]:
+        tools = tuple(self._tool_at(self._body + offset) for offset in index.get(part, ()))
+        if any(naming.tool_part(tool.name) != part for tool in tools):
+            message = f"the index is wrong about {part}"
+            raise ValueError(message)
+        return tools
+
+    def _tool_at(self, begin: int) -> Tool:
+        line = self._content[begin : self._content.index(b"\n", begin)]
+        return tool_file.tool_from_json(json.loads(line.removesuffix(b",")))

@@ -1,0 +1,83 @@
+"""The difference between two lists of tools: added, removed and changed ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Literal
+
+import attrs
+
+from pflow_mcp_plugin.discovery import schema_changes, tool_hashes
+from pflow_mcp_plugin.types import Tool
+
+
+@attrs.frozen(kw_only=True)
+class ToolChange:
+    """A tool that changed.
+
+    Attributes:
+        tool: Its raw name.
+        kind: `breaking` if a workflow that used it may fail now.
+        fields: The fields that differ: `description`, `inputSchema.properties.title.type`...
+    """
+
+    tool: str
+    kind: Literal["breaking", "compatible"]
+    fields: tuple[str, ...]
+
+
+@attrs.frozen(kw_only=True)
+class Changes:
+    """The difference between two lists of tools, by raw names."""
+
+    added: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+    changed: tuple[ToolChange, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.added or self.removed or self.changed)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON form of `sync --json`."""
+        changed = [{"tool": c.tool, "kind": c.kind, "fields": list(c.fields)} for c in self.changed]
+        return {"added": list(self.added), "removed": list(self.removed), "changed": changed}
+
+
+def compare(old: Iterable[Tool], new: Iterable[Tool]) -> Changes:
+    """Return the differences of `new` from `old`, in the order of `new`."""
+    before = {tool.name: tool for tool in old}
+    after = {tool.name: tool for tool in new}
+    pairs = ((before[name], tool) for name, tool in after.items() if name in before)
+    return Changes(
+        added=tuple(name for name in after if name not in before),
+        removed=tuple(name for name in before if name not in after),
+        changed=tuple(compare_tools(*pair) for pair in pairs if _hash(pair[0]) != _hash(pair[1])),
+    )
+
+
+def compare_tools(old: Tool, new: Tool) -> ToolChange:
+    """Return how a tool changed; a wider input schema and a narrower output schema are compatible."""
+    found = list(_differences(old, new))
+    breaking = any(is_breaking for _, is_breaking in found)
+    return ToolChange(
+        tool=new.name,
+        kind="breaking" if breaking else "compatible",
+        fields=tuple(dict.fromkeys(field for field, _ in found)),
+    )
+
+
+def _differences(old: Tool, new: Tool) -> Iterator[tuple[str, bool]]:
+    if old.description != new.description:
+        yield "description", False
+    for item in schema_changes.differences(old.input_schema, new.input_schema, "inputSchema"):
+        yield item.path, item.direction in ("narrower", "unknown")
+    if old.output_schema is None or new.output_schema is None:
+        if old.output_schema is not new.output_schema:
+            yield "outputSchema", new.output_schema is None
+        return
+    for item in schema_changes.differences(old.output_schema, new.output_schema, "outputSchema"):
+        yield item.path, item.direction in ("wider", "unknown")
+
+
+def _hash(tool: Tool) -> str:
+    return tool.hash or tool_hashes.tool_hash(tool)

@@ -1,0 +1,216 @@
+"""The content of one server's tool file, and its JSON form.
+
+The file is one JSON object, laid out so that one tool can be read without the others: the first
+line ends where the list of tools begins, and each tool is on a line of its own. `index` maps the last
+part of a node type to the offsets of its tools, in bytes after the first line; `size` is the length
+of all these lines. A plain JSON reader can ignore both.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from pflow_mcp_plugin import naming, storage
+from pflow_mcp_plugin.types import ServerInfo, Tool
+
+if TYPE_CHECKING:
+    from pflow_mcp_plugin.exchange import Listing
+
+SCHEMA_VERSION = 1
+
+TOOLS = b'"tools": [\n'
+"""The end of the first line of a file; each of the next lines is a tool."""
+
+_ERAS = ("modern", "handshake")
+
+
+@attrs.frozen(kw_only=True)
+class Head:
+    """The results of the last sync of a server, without the tools.
+
+    Attributes:
+        server: The server's configured name.
+        synced_at: Time of the sync, ISO 8601 in UTC.
+        config_fingerprint: Fingerprint of the config at the sync.
+        info: The server's own description.
+        manifest_hash: Hash of all tools.
+        skipped: `(name, reason)` of malformed tools.
+        gone: Tools of earlier syncs that no longer exist: raw name to the time of the sync that missed them.
+    """
+
+    server: str
+    synced_at: str = ""
+    config_fingerprint: str = ""
+    info: ServerInfo = attrs.field(factory=ServerInfo)
+    manifest_hash: str = ""
+    skipped: tuple[tuple[str, str], ...] = ()
+    gone: Mapping[str, str] = attrs.field(factory=dict)
+
+
+@attrs.frozen(kw_only=True)
+class ToolFile(Head):
+    """The results of the last sync of a server.
+
+    Attributes:
+        tools: Its tools, in the server's order.
+    """
+
+    tools: tuple[Tool, ...] = ()
+
+
+def from_listing(server: str, listing: Listing, fingerprint: str, before: ToolFile | None) -> ToolFile:
+    """Return the content of a new file.
+
+    Args:
+        server: The server's name.
+        listing: Its answer.
+        fingerprint: Fingerprint of the config that was used.
+        before: The previous content; its tools that are no longer listed become `gone`.
+    """
+    from datetime import UTC, datetime
+
+    from pflow_mcp_plugin.discovery import tool_hashes
+
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    tools = tuple(attrs.evolve(tool, hash=tool_hashes.tool_hash(tool)) for tool in listing.tools)
+    there = {tool.name for tool in tools}
+    gone = {**before.gone, **{tool.name: now for tool in before.tools}} if before else {}
+    return ToolFile(
+        server=server,
+        synced_at=now,
+        config_fingerprint=fingerprint,
+        info=listing.info,
+        tools=tools,
+        manifest_hash=tool_hashes.manifest_hash(tools),
+        skipped=listing.skipped,
+        gone={name: when for name, when in gone.items() if name not in there},
+    )
+
+
+def encode(content: ToolFile) -> bytes:
+    """Return the content of a file as JSON."""
+    lines = [json.dumps(_tool_to_json(tool)).encode("ascii") for tool in content.tools]
+    body = b",\n".join(lines) + b"\n]}\n"
+    head = {
+        "schema_version": SCHEMA_VERSION,
+        "server": content.server,
+        "synced_at": content.synced_at,
+        "config_fingerprint": content.config_fingerprint,
+        "info": attrs.asdict(content.info),
+        "manifest_hash": content.manifest_hash,
+        "skipped": [{"name": name, "reason": reason} for name, reason in content.skipped],
+        "gone": dict(content.gone),
+        "index": _index(content.tools, lines),
+        "size": len(body),
+    }
+    return json.dumps(head).encode("ascii").removesuffix(b"}") + b", " + TOOLS + body
+
+
+def _index(tools: Iterable[Tool], lines: Iterable[bytes]) -> dict[str, list[int]]:
+    index: dict[str, list[int]] = {}
+    begin = 0
+    for tool, line in zip(tools, lines, strict=True):
+        index.setdefault(naming.tool_part(tool.name), []).append(begin)
+        begin += len(line) + len(b",\n")
+    return index
+
+
+def decode(path: Path, content: bytes) -> ToolFile:
+    """Return the content of a file.
+
+    Raises:
+        storage.CorruptFile: It is not valid JSON, or not a tool file.
+        storage.StoreError: A newer version of the program wrote it.
+    """
+    data = storage.decode_json(path, content)
+    version = data.get("schema_version")
+    if isinstance(version, int) and version > SCHEMA_VERSION:
+        reason = f"written by a newer pflow (schema {version}, this one knows {SCHEMA_VERSION})"
+        raise storage.StoreError(path, reason, suggestion="Upgrade pflow")
+    try:
+        return _from_json(data)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise storage.CorruptFile(path, f"not a tool file: {error!r}") from error
+
+
+def head_from_json(data: Mapping[str, Any]) -> Head:
+    """Return everything except the tools; raises KeyError, TypeError or similar for malformed data."""
+    return Head(**_head_fields(data))
+
+
+def _from_json(data: Mapping[str, Any]) -> ToolFile:
+    return ToolFile(**_head_fields(data), tools=tuple(tool_from_json(item) for item in data["tools"]))
+
+
+def _head_fields(data: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "server": _string(data["server"]),
+        "synced_at": _string(data["synced_at"]),
+        "config_fingerprint": _string(data["config_fingerprint"]),
+        "info": _info_from_json(data["info"]),
+        "manifest_hash": _string(data["manifest_hash"]),
+        "skipped": tuple((_string(item["name"]), _string(item["reason"])) for item in data["skipped"]),
+        "gone": {_string(name): _string(when) for name, when in data["gone"].items()},
+    }
+
+
+def _tool_to_json(tool: Tool) -> dict[str, Any]:
+    data = {"name": tool.name, "inputSchema": tool.input_schema, "hash": tool.hash}
+    if tool.output_schema is not None:
+        data["outputSchema"] = tool.output_schema
+    optional = {
+        "title": tool.title,
+        "description": tool.description,
+        "annotations": tool.annotations,
+        "_meta": tool.meta,
+    }
+    return data | {key: value for key, value in optional.items() if value}
+
+
+def tool_from_json(data: Mapping[str, Any]) -> Tool:
+    """Return a tool from its line; raises KeyError, TypeError or similar for malformed data."""
+    output = data.get("outputSchema")
+    return Tool(
+        name=_string(data["name"]),
+        title=_string(data.get("title", "")),
+        description=_string(data.get("description", "")),
+        input_schema=_table(data["inputSchema"]),
+        output_schema=None if output is None else _table(output),
+        annotations=_table(data.get("annotations", {})),
+        meta=_table(data.get("_meta", {})),
+        hash=_string(data["hash"]),
+    )
+
+
+def _info_from_json(data: Mapping[str, Any]) -> ServerInfo:
+    era = data["era"]
+    if era not in _ERAS:
+        message = f"era {era!r}"
+        raise ValueError(message)
+    return ServerInfo(
+        name=_string(data["name"]),
+        version=_string(data["version"]),
+        protocol=_string(data["protocol"]),
+        era=era,
+        instructions=_string(data["instructions"]),
+        capabilities=_table(data["capabilities"]),
+    )
+
+
+def _string(value: object) -> str:
+    if not isinstance(value, str):
+        message = f"expected a string, found {type(value).__name__}"
+        raise TypeError(message)
+    return value
+
+
+def _table(value: object) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        message = f"expected an object, found {type(value).__name__}"
+        raise TypeError(message)
+    return value

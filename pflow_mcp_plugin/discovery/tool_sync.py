@@ -1,0 +1,166 @@
+"""Asks servers for their tools, concurrently, and stores the answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from fnmatch import fnmatchcase
+from time import perf_counter
+from typing import Any, Protocol
+
+import attrs
+
+from pflow_mcp_plugin.config.expansion import Lookup
+from pflow_mcp_plugin.config.server_store import ServerStore
+from pflow_mcp_plugin.contract import PflowError
+from pflow_mcp_plugin.discovery.catalog import Catalog
+from pflow_mcp_plugin.discovery.server_launch import launch
+from pflow_mcp_plugin.discovery.tool_changes import Changes
+from pflow_mcp_plugin.discovery.tool_filter import allows
+from pflow_mcp_plugin.errors import ConnectionFailed, McpError, Where
+from pflow_mcp_plugin.exchange import Launch, Listing, setting
+from pflow_mcp_plugin.types import Server
+
+_AT_ONCE = 32
+
+
+class Lister(Protocol):
+    """An object that can ask a server for its tools, such as `client.Pool`."""
+
+    def list_tools(self, launch: Launch) -> Listing:
+        """Return the server's answer; blocks."""
+        ...
+
+
+@attrs.frozen(kw_only=True)
+class Synced:
+    """The result of the sync of one server.
+
+    Attributes:
+        server: Its name.
+        tools_discovered: Number of tools that it listed, malformed ones included.
+        tools_registered: Number of tools that became nodes: well formed, and not excluded by the config.
+        changes: The difference from the previous sync.
+        milliseconds: From the start until the tools are stored.
+        skipped: `(name, reason)` of tools that were skipped.
+        notes: Further lines to show to the user.
+        error: The failure, if the sync failed; the tools of the previous sync are kept.
+    """
+
+    server: str
+    tools_discovered: int = 0
+    tools_registered: int = 0
+    changes: Changes = attrs.field(factory=Changes)
+    milliseconds: float = 0.0
+    skipped: tuple[tuple[str, str], ...] = ()
+    notes: tuple[str, ...] = ()
+    error: PflowError | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON form of `sync --json`."""
+        data: dict[str, Any] = {
+            "server": self.server,
+            "tools_discovered": self.tools_discovered,
+            "tools_registered": self.tools_registered,
+            "changes": self.changes.to_dict(),
+            "milliseconds": round(self.milliseconds, 1),
+            "skipped": [{"name": name, "reason": reason} for name, reason in self.skipped],
+            "notes": list(self.notes),
+        }
+        if self.error:
+            data["error"] = self.error.to_dict()
+        return data
+
+
+def sync(
+    names: Iterable[str],
+    store: ServerStore,
+    catalog: Catalog,
+    pool: Lister,
+    lookup: Lookup,
+    *,
+    on_done: Callable[[Synced], None] = lambda _: None,
+) -> list[Synced]:
+    """Ask servers for their tools and store them.
+
+    A server that fails neither stops the others nor loses the tools of its previous sync.
+
+    Args:
+        names: The servers.
+        store: Their config.
+        catalog: Stores the tools.
+        pool: Talks to the servers.
+        lookup: Returns the values of variables.
+        on_done: Called in the calling thread with the result of each server when it is done.
+
+    Returns:
+        One result for each name, in the order given.
+    """
+    wanted = list(dict.fromkeys(names))
+    results: dict[str, Synced] = {}
+    threads = ThreadPoolExecutor(max_workers=max(1, min(len(wanted), _AT_ONCE)), thread_name_prefix="sync")
+    try:
+        tasks = [threads.submit(_sync_one, name, store, catalog, pool, lookup) for name in wanted]
+        for task in as_completed(tasks):
+            synced = task.result()
+            results[synced.server] = synced
+            on_done(synced)
+    finally:
+        threads.shutdown(wait=False, cancel_futures=True)  # an interrupted sync does not wait
+    return [results[name] for name in wanted]
+
+
+def _sync_one(name: str, store: ServerStore, catalog: Catalog, pool: Lister, lookup: Lookup) -> Synced:
+    started = perf_counter()
+    try:
+        ready = attrs.evolve(launch(name, store, catalog, lookup), era=None)  # so that it is negotiated again
+        listing = pool.list_tools(ready)
+        found = catalog.save(name, listing, ready.fingerprint)
+    except PflowError as error:
+        return Synced(server=name, error=error, milliseconds=_since(started))
+    except Exception as error:  # noqa: BLE001 - no failure of one server may stop the sync of the others
+        return Synced(server=name, error=_unexpected(name, error), milliseconds=_since(started))
+    return Synced(
+        server=name,
+        tools_discovered=len(listing.tools) + len(listing.skipped),
+        tools_registered=sum(allows(ready.server.tools, tool.name) for tool in listing.tools),
+        changes=found,
+        milliseconds=_since(started),
+        skipped=listing.skipped,
+        notes=(*_unset(ready), *listing.notes, *_unknown_names(ready.server, listing)),
+    )
+
+
+def _unexpected(name: str, error: Exception) -> McpError:
+    from pflow_mcp_plugin.client.exception_chain import in_words
+
+    failure = ConnectionFailed(
+        f"Unexpected error in the sync of server {name}: {in_words(error)}",
+        where=Where(server=name, phase="list"),
+        next_step="report this to the authors of pflow-mcp, together with the server's list of tools",
+    )
+    failure.__cause__ = error
+    return failure
+
+
+def _unset(ready: Launch) -> Iterator[str]:
+    for variable in ready.unset:
+        yield (
+            f"Variable {variable} is not set: server {ready.server.name} gets an empty string for it "
+            f"(set it: {setting(variable)})"
+        )
+
+
+def _unknown_names(server: Server, listing: Listing) -> Iterator[str]:
+    """Yield a note about each unknown tool that the config names, most likely a misspelling."""
+    names = [tool.name for tool in listing.tools]
+    for raw in server.rename:
+        if raw not in names:
+            yield f"`rename` of server {server.name} names a tool that it does not have: {raw}"
+    for glob in (*server.tools.allow, *server.tools.deny):
+        if not any(fnmatchcase(name, glob) for name in names):
+            yield f"`tools` of server {server.name} matches none of its tools: {glob}"
+
+
+def _since(started: float) -> float:
+    return (perf_counter() - started) * 1000

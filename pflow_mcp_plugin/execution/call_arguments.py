@@ -1,0 +1,43 @@
+"""Gathers the arguments of a call from a node's params and the shared store."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pflow_mcp_plugin.discovery.schema_document import SchemaDocument
+from pflow_mcp_plugin.discovery.schema_properties import Declaration
+
+
+def gather(
+    declared: Declaration | None, params: Mapping[str, Any], shared: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the arguments of a call: params first, then the shared store under the same names.
+
+    Only what the tool declares is taken from the store; a None there counts as missing
+    unless the tool accepts null. Params are sent unchanged, None included. Params that the tool does
+    not declare are sent only if it accepts others. `__special__` params are never sent.
+
+    Args:
+        declared: What the tool declares, None if that is unknown: then every param is sent.
+        params: The node's params.
+        shared: The root of the shared store.
+    """
+    given = {key: value for key, value in params.items() if not _is_special(key)}
+    if declared is None:
+        return given
+    arguments = {key: given[key] for key in given if declared.open or key in declared.properties}
+    for key, schema in declared.properties.items():
+        if key not in given and key in shared:
+            value = shared[key]
+            if value is not None or _takes_null(schema):
+                arguments[key] = value
+    return arguments
+
+
+def _takes_null(schema: Any) -> bool:
+    return "None" in SchemaDocument(schema).friendly(schema).split(" | ")
+
+
+def _is_special(key: str) -> bool:
+    return key.startswith("__") and key.endswith("__")

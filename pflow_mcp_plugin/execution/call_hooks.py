@@ -1,0 +1,114 @@
+"""The two hooks around a call, for plugins of this plugin."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import attrs
+
+from pflow_mcp_plugin.contract import PflowError, Ran
+from pflow_mcp_plugin.errors import CallFailed, Where
+from pflow_mcp_plugin.exchange import CallResult, ToolCall
+
+PREPARE = "pflow_mcp_prepare_call"
+ANSWER = "pflow_mcp_call_tool"
+
+Answer = Callable[[ToolCall], CallResult]
+
+
+@attrs.frozen
+class CallHooks:
+    """Calls the hooks of other plugins around a tool call.
+
+    Attributes:
+        relay: The hook relay of the plugin manager; None outside a host.
+    """
+
+    relay: Any = None
+
+    def prepare(self, call: ToolCall) -> ToolCall:
+        """Return the call as changed by the plugins in order; each receives the result of the previous one.
+
+        Raises:
+            CallRefused: A plugin vetoes the call.
+            CallFailed: A plugin failed, and is named; nothing was sent.
+        """
+        for implementation in sorted(self._implementations(PREPARE), key=_turn):
+            changed = _asked(implementation, PREPARE, call)
+            if changed is not None and not isinstance(changed, ToolCall):
+                raise _broken(implementation, PREPARE, call, f"returned {type(changed).__name__}")
+            call = changed or call
+        return call
+
+    def answer(self, call: ToolCall, ours: Answer) -> CallResult:
+        """Return the first answer of a plugin, otherwise ours; wrappers can observe or replace it.
+
+        Args:
+            call: The prepared call.
+            ours: Sends the call.
+
+        Raises:
+            CallFailed: A plugin failed; the call is never repeated.
+        """
+        if not self._implementations(ANSWER):
+            return ours(call)
+
+        def last(call: ToolCall) -> CallResult:
+            # pluggy calls an extra implementation before the ordinary ones, but ours must be last
+            for implementation in reversed(self._implementations(ANSWER)):
+                if not (implementation.tryfirst or _is_wrapper(implementation)):
+                    answer = _asked(implementation, ANSWER, call, ran="unknown")
+                    if answer is not None:
+                        return _checked(answer, implementation, call)
+            return ours(call)
+
+        return _checked(self._through(call, last), None, call)
+
+    def _through(self, call: ToolCall, last: Answer) -> Any:
+        try:
+            return getattr(self.relay, ANSWER).call_extra([last], {"call": call})
+        except PflowError:
+            raise
+        except Exception as error:  # code of other plugins may raise anything
+            raise _broken(None, ANSWER, call, f"raised {error!r}", ran="unknown") from error
+
+    def _implementations(self, name: str) -> list[Any]:
+        caller = getattr(self.relay, name, None)
+        return [] if caller is None else list(caller.get_hookimpls())
+
+
+def _asked(implementation: Any, name: str, call: ToolCall, *, ran: Ran = "not ran") -> Any:
+    if name == PREPARE and _is_wrapper(implementation):
+        raise _broken(implementation, name, call, "is a wrapper, which this hook does not support")
+    try:
+        return implementation.function(*[call for _ in implementation.argnames])
+    except PflowError:
+        raise
+    except Exception as error:  # code of other plugins may raise anything
+        raise _broken(implementation, name, call, f"raised {error!r}", ran=ran) from error
+
+
+def _checked(answer: Any, implementation: Any, call: ToolCall) -> CallResult:
+    if not isinstance(answer, CallResult):
+        raise _broken(implementation, ANSWER, call, f"returned {type(answer).__name__}", ran="unknown")
+    return answer
+
+
+def _broken(implementation: Any, name: str, call: ToolCall, how: str, *, ran: Ran = "not ran") -> CallFailed:
+    plugin = f"Plugin {implementation.plugin_name}" if implementation else "A plugin"
+    return CallFailed(
+        f"{plugin}: {name} {how}; tool {call.tool} on server {call.server} "
+        + ("was not called" if ran == "not ran" else "may have been called"),
+        where=Where(server=call.server, tool=call.tool, phase="call"),
+        ran=ran,
+        next_step="Run `pflow plugins` to identify it; PFLOW_DISABLE_PLUGINS=NAME disables it",
+    )
+
+
+def _is_wrapper(implementation: Any) -> bool:
+    return bool(implementation.wrapper or implementation.hookwrapper)
+
+
+def _turn(implementation: Any) -> int:
+    return implementation.trylast - implementation.tryfirst  # type: ignore[no-any-return]  # pluggy's hook implementations are untyped here

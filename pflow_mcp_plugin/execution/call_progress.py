@@ -1,0 +1,87 @@
+"""Shows the progress of calls: one line on a terminal, and a note in the trace."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from pflow_mcp_plugin.exchange import ToolCall
+
+if TYPE_CHECKING:
+    from rich.status import Status
+
+_LONGEST = 60
+
+
+class CallProgress:
+    """Receives the progress of every call of a run; a context manager that removes its line on exit.
+
+    Args:
+        annotate: Called with a node's id and details of its step.
+        on_terminal: Whether to show a line; by default, whether standard error is a terminal.
+    """
+
+    def __init__(
+        self, annotate: Callable[[str, Mapping[str, Any]], None], *, on_terminal: bool | None = None
+    ) -> None:
+        self._annotate = annotate
+        self._on_terminal = _stderr_is_terminal() if on_terminal is None else on_terminal
+        self._lock = threading.Lock()
+        self._status: Status | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with self._lock:
+            self._on_terminal = False
+            if self._status is not None:
+                self._status.stop()
+
+    def __call__(self, call: ToolCall, done: float, total: float | None, text: str | None) -> None:
+        """Record the progress of a call.
+
+        Args:
+            call: The call.
+            done: Amount done so far.
+            total: Amount in total, if known.
+            text: Message of the server, if any.
+        """
+        if call.node_id:
+            self._annotate(call.node_id, {"progress": {"done": done, "total": total, "message": text}})
+        with self._lock:
+            if self._on_terminal:
+                self._show(line(call, done, total, text))
+
+    def _show(self, words: str) -> None:
+        from rich.markup import escape
+
+        if self._status is None:
+            from rich.console import Console
+
+            self._status = Console(stderr=True).status("")
+            self._status.start()
+        self._status.update(escape(words))
+
+
+def _stderr_is_terminal() -> bool:
+    return sys.stderr is not None and sys.stderr.isatty()  # None after `2>&-`
+
+
+def line(call: ToolCall, done: float, total: float | None, text: str | None) -> str:
+    """Return the line about the progress of a call.
+
+    Args:
+        call: The call.
+        done: Amount done so far.
+        total: Amount in total, if known.
+        text: Message of the server; it is shortened and stripped of control characters.
+    """
+    far = f"{done:g}" if total is None else f"{done:g} of {total:g}"
+    said = "".join(letter if letter.isprintable() else " " for letter in text or "")[:_LONGEST].strip()
+    return f"{call.node_id or call.tool}: {far}" + (f", {said}" if said else "")

@@ -1,0 +1,81 @@
+"""A quick check that accepts arguments of simple schemas.
+
+The schemas of most tools contain little more than types. Accepting valid arguments early avoids loading
+jsonschema, which takes a tenth of a second, in every run without mistakes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+_DEPTH = 20
+_IGNORED = frozenset({"$schema", "default", "description", "examples", "format", "title"})
+_UNDERSTOOD = _IGNORED | {"type", "properties", "required", "additionalProperties", "items", "enum", "anyOf"}
+_TYPES: Mapping[str, tuple[type, ...]] = {
+    "array": (list,),
+    "boolean": (bool,),
+    "integer": (int,),
+    "null": (type(None),),
+    "number": (int, float),
+    "object": (dict,),
+    "string": (str,),
+}
+
+
+def plainly_fits(schema: Any, value: Any, depth: int = _DEPTH) -> bool:
+    """Whether `value` is certainly valid. False may also mean that the schema is not understood.
+
+    Args:
+        schema: The schema.
+        value: Any JSON value.
+        depth: How many levels to descend.
+    """
+    if schema is True:
+        return True
+    if not isinstance(schema, Mapping) or depth == 0 or not schema.keys() <= _UNDERSTOOD:
+        return False
+    return (
+        _fits_type(schema.get("type"), value)
+        and _fits_choice(schema, value, depth - 1)
+        and _fits_object(schema, value, depth - 1)
+        and _fits_array(schema, value, depth - 1)
+    )
+
+
+def _fits_type(names: Any, value: Any) -> bool:
+    if names is None:
+        return True
+    wanted = names if isinstance(names, list) else [names]
+    # type(value) instead of isinstance: in Python, unlike JSON, True is an int
+    return any(isinstance(name, str) and type(value) in _TYPES.get(name, ()) for name in wanted)
+
+
+def _fits_choice(schema: Mapping[str, Any], value: Any, depth: int) -> bool:
+    if "enum" in schema and not (isinstance(value, str) and isinstance(schema["enum"], list | tuple)):
+        return False
+    if "enum" in schema and value not in schema["enum"]:
+        return False
+    if "anyOf" not in schema:
+        return True
+    members = schema["anyOf"]
+    return isinstance(members, list) and any(plainly_fits(member, value, depth) for member in members)
+
+
+def _fits_object(schema: Mapping[str, Any], value: Any, depth: int) -> bool:
+    if not isinstance(value, dict):
+        return True
+    required, properties = schema.get("required", []), schema.get("properties", {})
+    others = schema.get("additionalProperties", True)
+    if not (isinstance(required, list) and isinstance(properties, Mapping) and isinstance(others, bool)):
+        return False
+    return all(isinstance(key, str) and key in value for key in required) and all(
+        plainly_fits(properties[key], item, depth) if key in properties else others
+        for key, item in value.items()
+    )
+
+
+def _fits_array(schema: Mapping[str, Any], value: Any, depth: int) -> bool:
+    if not isinstance(value, list) or "items" not in schema:
+        return True
+    return all(plainly_fits(schema["items"], item, depth) for item in value)

@@ -1,0 +1,204 @@
+"""Reduces a schema to the keywords that can be checked here safely.
+
+A schema comes from a server and may be anything. Only known keywords are kept, and only if their
+values are well formed, so that checking never fails because of the schema itself. Left to the server:
+patterns that are not clearly linear in time; `uniqueItems`, which is quadratic; `format`; keywords of
+other dialects. A keyword that may reject more when its parts accept more (`not`, `oneOf`, `if`) is
+weakened or dropped if something inside it was left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+_NODES = 20_000
+_DEPTH = 60
+_PATTERNS = 20
+_TYPES = frozenset({"array", "boolean", "integer", "null", "number", "object", "string"})
+_WORDS = frozenset(
+    {
+        "$anchor",
+        "$comment",
+        "$defs",
+        "$dynamicAnchor",
+        "$id",
+        "$schema",
+        "$vocabulary",
+        "contentEncoding",
+        "contentMediaType",
+        "contentSchema",
+        "default",
+        "definitions",
+        "deprecated",
+        "description",
+        "example",
+        "examples",
+        "format",
+        "id",
+        "readOnly",
+        "title",
+        "writeOnly",
+    }
+)
+"""Keywords that do not affect whether a value is valid."""
+
+
+class SchemaTooLarge(Exception):
+    """The schema is too large or too deep to be checked in reasonable time."""
+
+
+class Reduction:
+    """Reduces the parts of one schema document; their total size is bounded."""
+
+    def __init__(self) -> None:
+        self._left = _NODES
+
+    def reduce(self, schema: Any) -> Any:
+        """Return the part of the schema that can be checked safely; True if there is no such part.
+
+        Raises:
+            SchemaTooLarge: It is too large to be checked.
+        """
+        return self._reduce(schema, _DEPTH)[0]
+
+    def _reduce(self, schema: Any, depth: int) -> tuple[Any, bool]:
+        """Return the reduced schema, and whether it is equivalent to the given one."""
+        self._left -= 1
+        if self._left < 0 or depth == 0:
+            raise SchemaTooLarge
+        if isinstance(schema, bool):
+            return schema, True
+        if not isinstance(schema, Mapping):
+            return True, False
+        reduced: dict[str, Any] = {}
+        exact = True
+        for key, value in self._normal(schema).items():
+            kept, is_exact = self._keyword(key, value, depth - 1)
+            exact = exact and is_exact
+            reduced.update(kept)
+        return reduced, exact
+
+    def _normal(self, schema: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the schema in the newest dialect, without keywords that depend on a dropped one."""
+        normal = {key: value for key, value in schema.items() if key not in _WORDS}
+        if isinstance(normal.get("items"), list):
+            normal["prefixItems"] = normal.pop("items")
+            if "additionalItems" in normal:
+                normal["items"] = normal.pop("additionalItems")
+        normal.pop("additionalItems", None)
+        for flag, bound in (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")):
+            # in draft 4, this flag makes the bound next to it exclusive
+            if isinstance(normal.get(flag), bool) and normal.pop(flag) and bound in normal:
+                normal[flag] = normal.pop(bound)
+        if not all(_NAMED[key](normal.get(key, {})) for key in ("properties", "patternProperties")):
+            normal.pop("additionalProperties", None)
+        if not isinstance(normal.get("prefixItems", []), list):
+            normal.pop("items", None)
+        return normal
+
+    def _keyword(self, key: str, value: Any, depth: int) -> tuple[dict[str, Any], bool]:
+        if key in _PLAIN:
+            return ({key: value}, True) if _PLAIN[key](value) else ({}, False)
+        if key == "$ref":
+            return ({key: value} if isinstance(value, str) else {}), False
+        if key in _NAMED:
+            return self._named(key, value, depth)
+        if key in ("additionalProperties", "items", "propertyNames"):
+            part, exact = self._reduce(value, depth)
+            return {key: part}, exact
+        if key in ("allOf", "anyOf", "oneOf", "prefixItems"):
+            return self._listed(key, value, depth)
+        return self._negation(key, value, depth)
+
+    def _named(self, key: str, value: Any, depth: int) -> tuple[dict[str, Any], bool]:
+        if not _NAMED[key](value):
+            return {}, False
+        parts = {name: self._reduce(part, depth) for name, part in value.items()}
+        return {key: {name: part for name, (part, _) in parts.items()}}, _all_exact(parts.values())
+
+    def _listed(self, key: str, value: Any, depth: int) -> tuple[dict[str, Any], bool]:
+        if not isinstance(value, list) or not value:
+            return {}, False
+        parts = [self._reduce(part, depth) for part in value]
+        exact = _all_exact(parts)
+        # several weakened alternatives may match where only one of the originals does
+        kept = "anyOf" if key == "oneOf" and not exact else key
+        return {kept: [part for part, _ in parts]}, exact
+
+    def _negation(self, key: str, value: Any, depth: int) -> tuple[dict[str, Any], bool]:
+        """`not` can be checked only if its schema was reduced exactly; other keywords are unknown."""
+        if key != "not":
+            return {}, False
+        part, exact = self._reduce(value, depth)
+        return ({key: part} if exact else {}), exact
+
+
+def _all_exact(parts: Iterable[tuple[Any, bool]]) -> bool:
+    return all(exact for _, exact in parts)
+
+
+def _is_types(value: Any) -> bool:
+    names = value if isinstance(value, list) else [value]
+    return bool(names) and all(isinstance(name, str) and name in _TYPES for name in names)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _is_count(value: Any) -> bool:
+    whole = isinstance(value, int) or (isinstance(value, float) and value.is_integer())
+    return whole and not isinstance(value, bool) and value >= 0
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, list)
+
+
+def _is_keys(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(key, str) for key in value)
+
+
+def _is_pattern(value: Any) -> bool:
+    from pflow_mcp_plugin.execution.linear_patterns import (
+        is_linear,
+    )  # imported late: few schemas have patterns
+
+    return isinstance(value, str) and is_linear(value)
+
+
+def _is_table(value: Any) -> bool:
+    return isinstance(value, Mapping)
+
+
+def _is_patterns(value: Any) -> bool:
+    # every key is matched against every pattern
+    return isinstance(value, Mapping) and len(value) <= _PATTERNS and all(map(_is_pattern, value))
+
+
+def _is_dependence(value: Any) -> bool:
+    return isinstance(value, Mapping) and all(_is_keys(keys) for keys in value.values())
+
+
+def _is_anything(_value: Any) -> bool:
+    return True
+
+
+_PLAIN: Mapping[str, Callable[[Any], bool]] = {
+    "type": _is_types,
+    "enum": _is_list,
+    "const": _is_anything,
+    "required": _is_keys,
+    "dependentRequired": _is_dependence,
+    "pattern": _is_pattern,
+    **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"), _is_number),
+    **dict.fromkeys(("minLength", "maxLength", "minItems", "maxItems"), _is_count),
+    **dict.fromkeys(("minProperties", "maxProperties"), _is_count),
+}
+
+_NAMED: Mapping[str, Callable[[Any], bool]] = {
+    "properties": _is_table,
+    "patternProperties": _is_patterns,
+    "dependentSchemas": _is_table,
+}

@@ -1,0 +1,104 @@
+"""A registry entry as a Python class: its name, docstring and signature."""
+
+from __future__ import annotations
+
+import keyword
+import re
+import unicodedata
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from pflow_mcp_plugin import naming
+from pflow_mcp_plugin.contract import Entry, Field
+from pflow_mcp_plugin.registration.tool_entry import printable
+
+_CLASS = re.compile(r"((?:_?[A-Z0-9][a-z0-9]*)+)Node")
+_PART = re.compile(r"_([0-9][a-z0-9]*)|([A-Z][a-z0-9]*)")
+_HINTS = {"list": "list[Any]", "dict": "dict[str, Any]", "any": "Any"}
+
+
+def class_name(node_type: str) -> str:
+    """Return the class name of a node type: `McpGithubSearchCodeNode` for `mcp-github-search-code`.
+
+    No two node types share one: a part that begins with a digit gets a leading `_`.
+    """
+    parts = (part.capitalize() if part[:1].isalpha() else f"_{part}" for part in node_type.split("-") if part)
+    return "".join(parts) + "Node"
+
+
+def node_type(name: str) -> str | None:
+    """Return the node type of a class name, None if the name is not the class name of a node."""
+    matched = _CLASS.fullmatch(name)
+    parts = [digits or word for digits, word in _PART.findall(matched[1])] if matched else []
+    found = "-".join(part.lower() for part in parts)
+    fits = found.startswith(naming.PREFIX) and class_name(found) == name
+    return found if fits else None
+
+
+def named(field: Field) -> bool:
+    """Whether a parameter can be used in a signature under its own name; Python normalises names."""
+    key = field.key
+    spelt = key.isidentifier() and unicodedata.normalize("NFKC", key) == key
+    return spelt and not keyword.iskeyword(key) and key != "self"
+
+
+def has_others(entry: Entry) -> bool:
+    """Whether a node accepts arguments that its signature cannot name."""
+    return entry.interface.open or not all(named(field) for field in entry.interface.params)
+
+
+def rest(entry: Entry) -> str:
+    """Return the name of the `**` parameter for these arguments, different from every parameter."""
+    keys = {field.key for field in entry.interface.params}
+    name = "others"
+    while name in keys:
+        name += "_"
+    return name
+
+
+def hint(field: Field) -> str:
+    """Return the type of a field as a Python type hint."""
+    choices = field.schema.get("enum") if isinstance(field.schema, Mapping) else None
+    if isinstance(choices, list) and choices and all(_is_literal(choice) for choice in choices):
+        return f"Literal[{', '.join(map(ascii, choices))}]"
+    return " | ".join(dict.fromkeys(_HINTS.get(name, name) for name in field.types))
+
+
+def docstring(entry: Entry) -> str:
+    """Return the docstring of the class: description, interface, and tool."""
+    config = entry.extra["mcp_config"]
+    version = f" v{config['version']}" if config["version"] else ""
+    lines = [
+        entry.description or f"The tool {printable(config['tool_name'])}.",
+        "",
+        "Interface:",
+        *(f"- {line}" for line in _interface(entry)),
+        "",
+        f"MCP Source: {config['server_id']}/{printable(config['tool_name'])}{version}",
+    ]
+    return "\n".join(lines)
+
+
+def _interface(entry: Entry) -> Iterator[str]:
+    for field in entry.interface.params:
+        optional = "" if field.required else " (optional)"
+        yield f'Reads: shared["{printable(field.key)}"]: {field.type}{_about(field)}{optional}'
+    for field in entry.interface.outputs:
+        yield f'Writes: shared["{printable(field.key)}"]: {field.type}{_about(field)}'
+    params = ", ".join(_param(field) for field in entry.interface.params)
+    yield f"Params: {params or 'none'}"
+    yield f"Actions: {', '.join(entry.interface.actions)}"
+
+
+def _about(field: Field) -> str:
+    text = " ".join(printable(field.description).split())
+    return f" - {text}" if text else ""
+
+
+def _param(field: Field) -> str:
+    default = field.schema["default"] if field.has_default and isinstance(field.schema, Mapping) else None
+    return f"{printable(field.key)} (default {default!r})" if field.has_default else printable(field.key)
+
+
+def _is_literal(value: Any) -> bool:
+    return value is None or isinstance(value, str | bool | int)

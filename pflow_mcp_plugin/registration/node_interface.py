@@ -1,0 +1,107 @@
+"""Builds a node's parameters and outputs from the two schemas of a tool."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from pflow_mcp_plugin.contract import Field, Interface
+from pflow_mcp_plugin.discovery.schema_document import ANY, SchemaDocument
+from pflow_mcp_plugin.discovery.schema_properties import declaration
+from pflow_mcp_plugin.types import Tool
+
+ACTIONS = ("default", "error", "rate_limited", "auth_failed", "resource_missing", "timeout")
+"""Every action that `MCPNode` may return."""
+
+
+def interface(tool: Tool) -> Interface:
+    """Return the interface of a tool's node; never raises, whatever the schemas are."""
+    document, declared = SchemaDocument(tool.input_schema), declaration(tool.input_schema)
+    params = tuple(
+        _field(document, key, raw, required=key in declared.required)
+        for key, raw in declared.properties.items()
+    )
+    return Interface(
+        params=params,
+        inputs=tuple(field.key for field in params),
+        outputs=(*_outputs(tool.output_schema), Field(key="error", type="str | None")),
+        actions=ACTIONS,
+        open=declared.open,
+        open_outputs=_open_outputs(tool.output_schema),
+    )
+
+
+def described(tool: Tool) -> dict[str, str]:
+    """Return key and description of each of a tool's params: all that a search needs."""
+    schema: Any = tool.input_schema
+    plain = schema.get("properties") if isinstance(schema, dict) else None
+    properties = plain if isinstance(plain, dict) and plain else declaration(schema).properties
+    return {key: _description(raw) for key, raw in properties.items()}
+
+
+def _outputs(schema: Any) -> Iterator[Field]:
+    if schema is None:
+        yield Field(key="result", type=ANY, description="The answer of the tool")
+        return
+    document = SchemaDocument(schema)
+    whole = _unwrapped(document, schema)
+    for key, raw in declaration(whole, document).properties.items():
+        if key not in ("result", "error"):
+            yield _field(document, key, _with_definitions(raw, schema))
+    described = _with_definitions(whole, schema) if isinstance(whole, dict | bool) else None
+    kind = document.friendly(whole)
+    yield Field(key="result", type=kind, description="The answer of the tool", schema=described)
+
+
+def _with_definitions(part: Any, whole: Any) -> Any:
+    """Return a part of a schema with the definitions that it may refer to, so that it is self-contained."""
+    if not isinstance(part, dict) or part is whole or not _refers(part):
+        return part
+    return {**{key: whole[key] for key in ("$defs", "definitions") if key in whole}, **part}
+
+
+def _refers(schema: Any) -> bool:
+    waiting = [schema]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, dict):
+            if "$ref" in value:
+                return True
+            waiting += value.values()
+        elif isinstance(value, list):
+            waiting += value
+    return False
+
+
+def _open_outputs(schema: Any) -> bool | None:
+    """Whether a result may have properties that its schema does not name; see `Interface`."""
+    document = SchemaDocument(schema)
+    whole = _unwrapped(document, schema)
+    if schema is None or (whole is not schema and declaration(schema).more):
+        return True
+    kinds = document.friendly(whole).split(" | ")
+    return declaration(whole, document).more if "dict" in kinds or ANY in kinds else False
+
+
+def _unwrapped(document: SchemaDocument, schema: Any) -> Any:
+    """Return the schema inside a lone wrapping `{"result": ...}`, which is removed from results too."""
+    resolved = document.resolve(schema)
+    properties = resolved.get("properties") if isinstance(resolved, dict) else None
+    if isinstance(properties, dict) and list(properties) == ["result"]:
+        return properties["result"]
+    return schema
+
+
+def _field(document: SchemaDocument, key: str, raw: Any, *, required: bool = False) -> Field:
+    return Field(
+        key=key,
+        type=document.friendly(raw),
+        required=required,
+        description=_description(raw) or _description(document.resolve(raw)),
+        schema=raw if isinstance(raw, dict | bool) else None,
+    )
+
+
+def _description(schema: Any) -> str:
+    text = schema.get("description") if isinstance(schema, dict) else None
+    return text.strip() if isinstance(text, str) else ""

@@ -1,0 +1,53 @@
+"""Writes the classes of all tools as a stub file, for editors and type checkers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from pflow_mcp_plugin.contract import Entry
+from pflow_mcp_plugin.registration.node_classes import class_name, docstring, has_others, hint, named, rest
+
+_HEAD = '''\
+"""Every registered tool as a class; written by `pflow mcp stubs`, as of the last sync."""
+
+from collections.abc import Mapping, MutableMapping
+from contextlib import AbstractContextManager
+from typing import Any, ClassVar, Literal
+
+from pflow_mcp_plugin.contract import Entry
+from pflow_mcp_plugin.execution.node import MCPNode
+
+class ToolNode(MCPNode):
+    entry: ClassVar[Entry]
+    def __init__(self, **params: Any) -> None: ...
+    def set_params(self, params: Mapping[str, Any]) -> None: ...
+    def run(self, shared: MutableMapping[str, Any]) -> str: ...
+
+def session() -> AbstractContextManager[None]: ...
+def class_for(node_type: str) -> type[ToolNode]: ...
+'''
+
+
+def stub(entries: Iterable[Entry]) -> str:
+    """Return the stub of `pflow_mcp_plugin.nodes` with a class for each entry, by name."""
+    ordered = sorted(entries, key=lambda entry: entry.node)
+    return "\n".join([_HEAD, *("\n".join(_class(entry)) for entry in ordered)])
+
+
+def _class(entry: Entry) -> Iterator[str]:
+    arguments = [f"{field.key}: {hint(field)} = ..." for field in entry.interface.params if named(field)]
+    keyword_only = ["*", *arguments] if arguments else []
+    others = [f"**{rest(entry)}: Any"] if has_others(entry) else []
+    yield f"class {class_name(entry.node)}(ToolNode):"
+    yield from _quoted(docstring(entry))
+    yield f"    def __init__({', '.join(['self', *keyword_only, *others])}) -> None: ..."
+    yield ""
+
+
+def _quoted(text: str) -> Iterator[str]:
+    """Return the lines of a docstring, with the text escaped."""
+    safe = text.encode("utf-8", "backslashreplace").decode().replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
+    first, *lines = safe.splitlines()
+    yield f'    """{first}'
+    yield from (f"    {line}".rstrip() for line in lines)
+    yield '    """'

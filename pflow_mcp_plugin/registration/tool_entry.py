@@ -1,0 +1,74 @@
+"""Builds the registry entry of a tool, or its sketch."""
+
+from __future__ import annotations
+
+import re
+
+from pflow_mcp_plugin.contract import Entry, Sketch
+from pflow_mcp_plugin.registration.node_interface import described, interface
+from pflow_mcp_plugin.trust.purity import purity
+from pflow_mcp_plugin.types import Server, Tool, ToolRecord
+
+SOURCE = "mcp"
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+def entry(record: ToolRecord, server: Server) -> Entry:
+    """Return the entry of a tool.
+
+    Args:
+        record: The tool as of its last sync.
+        server: The current config of its server.
+    """
+    tool = record.tool
+    return Entry(
+        node=record.node,
+        class_name="MCPNode",
+        module="pflow_mcp_plugin.execution.node",
+        file_path="virtual://mcp",
+        type="mcp_wrapper",
+        source=SOURCE,
+        description=_description(tool),
+        interface=interface(tool),
+        purity=purity(tool, server),
+        labels=_labels(record),
+        family=record.server,
+        local_name=tool.name,
+        extra={
+            "mcp_config": {
+                "server_id": record.server,
+                "tool_name": tool.name,
+                "transport": server.transport,
+                "version": record.info.version,
+                "manifest_hash": record.manifest_hash,
+            },
+        },
+    )
+
+
+def sketch(record: ToolRecord) -> Sketch:
+    """Return the sketch of a tool's entry."""
+    tool = record.tool
+    return Sketch(
+        node=record.node,
+        description=_description(tool),
+        params=described(tool),
+        labels=_labels(record),
+        family=record.server,
+        local_name=tool.name,
+        source=SOURCE,
+    )
+
+
+def printable(text: str) -> str:
+    """Return text from a server without control characters, which could control a terminal."""
+    return _CONTROL.sub("", text).strip()
+
+
+def _description(tool: Tool) -> str:
+    return printable(tool.description or tool.title)
+
+
+def _labels(record: ToolRecord) -> dict[str, str]:
+    return {"server": record.server, "tool": record.tool.name}

@@ -1,0 +1,217 @@
+"""The `NodeSource` of the tools of every configured and synced server."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import attrs
+
+from pflow_mcp_plugin import naming
+from pflow_mcp_plugin.config.locations import stamp
+from pflow_mcp_plugin.config.server_store import ServerStore
+from pflow_mcp_plugin.contract import Entry, NodeSource, PflowError, Problem, Sketch
+from pflow_mcp_plugin.discovery.catalog import Catalog
+from pflow_mcp_plugin.discovery.tool_filter import allows
+from pflow_mcp_plugin.registration.tool_entry import SOURCE, entry, sketch
+from pflow_mcp_plugin.storage import CorruptFile, StoreError
+from pflow_mcp_plugin.types import Server, ToolRecord
+
+_OLD_TYPE = "mcp_wrapper"
+
+
+class ToolSource(NodeSource):
+    """Tools as nodes: the results of the last syncs, filtered by the current config.
+
+    Args:
+        catalog: The results of the syncs.
+        store: The config: the servers, and which of their tools become nodes under which names.
+    """
+
+    name = SOURCE
+    prefixes: tuple[str, ...] = (naming.PREFIX,)
+
+    def __init__(self, catalog: Catalog, store: ServerStore) -> None:
+        self._store = store
+        self._catalog = attrs.evolve(catalog, renames=self._renames)
+
+    def fingerprint(self) -> str:
+        """Return a string that changes when a tool file or the config does; calls stat only."""
+        return stamp(self._store.path, self._catalog.folder)
+
+    def get(self, node_type: str) -> Entry | None:
+        """Return the entry of a node type, or of an alias `mcp-{server}-{raw tool}`."""
+        record = self._catalog.find(node_type)
+        return None if record is None else self._entry(record)
+
+    def entries(self) -> Iterator[Entry]:
+        """Yield the entry of every tool that the config allows."""
+        for record, server in self._live():
+            yield entry(record, server)
+
+    def sketches(self) -> Iterator[Sketch]:
+        """Yield the part of `entries` that lists and searches need."""
+        for record, _ in self._live():
+            yield sketch(record)
+
+    def records(self, server: str | None = None) -> Iterator[ToolRecord]:
+        """Yield the synced tools behind `entries`, or only those of the given server."""
+        for record, _ in self._live(server):
+            yield record
+
+    def missing(self, node_type: str) -> Problem | None:
+        """Explain why a node does not exist, with the next step."""
+        if not node_type.startswith(naming.PREFIX):
+            return None
+        found = naming.parse_node_type(node_type, self._store.names())
+        if found is None:
+            return self._not_configured(node_type)
+        server, tool = found
+        return self._unusable(server) or self.unsynced(server) or self._no_node(node_type, server, tool)
+
+    def unsynced(self, server: str) -> Problem | None:
+        """Return the problem that a configured server was never synced, None if it has a tool file."""
+        if self._catalog.head(server) is not None:
+            return None
+        corrupt = self._catalog.set_aside(server)
+        why = f"; its tool file was corrupt and is kept as {corrupt}" if corrupt else ""
+        return _problem(f"Server {server} is not synced{why}", f"Run: pflow mcp sync {server}")
+
+    def clashes(self) -> Iterator[Problem]:
+        """Yield a warning for each node type that several tools claim."""
+        for claimed, records in self._catalog.clashes().items():
+            tools = ", ".join(f"{record.tool.name} of {record.server} ({record.node})" for record in records)
+            message = f"Several tools claim the name {claimed}, so each got a suffix: {tools}"
+            step = f"To choose the names yourself, set `rename` in {self._store.path}"
+            yield _problem(message, step, severity="warning")
+
+    def upgrade(self, node: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """Return a node of the older form, `mcp_wrapper` with `mcp_metadata`, with its current node type."""
+        metadata = node.get("mcp_metadata")
+        if node.get("type") != _OLD_TYPE or not isinstance(metadata, Mapping):
+            return None
+        node_type = self._old_type(str(node.get("id", "")), metadata)
+        return None if node_type is None else {**node, "type": node_type}
+
+    def _live(self, server: str | None = None) -> Iterator[tuple[ToolRecord, Server]]:
+        configs: dict[str, Server | None] = {}
+        for record in self._catalog.records(server):
+            if record.server not in configs:
+                configs[record.server] = self._usable(record.server)
+            config = configs[record.server]
+            if config is not None and allows(config.tools, record.tool.name):
+                yield record, config
+
+    def _entry(self, record: ToolRecord) -> Entry | None:
+        server = self._usable(record.server)
+        return entry(record, server) if server and allows(server.tools, record.tool.name) else None
+
+    def _usable(self, name: str) -> Server | None:
+        """Return a server's config, None if its tools are not nodes now; `missing` explains why.
+
+        Raises:
+            CorruptFile: The config is corrupt, so it is unknown whether the server exists.
+            StoreError: The config cannot be read.
+        """
+        try:
+            server = self._store.get(name)
+        except (CorruptFile, StoreError):
+            raise
+        except PflowError:
+            return None
+        return None if server.disabled else server
+
+    def _renames(self, name: str) -> Mapping[str, str]:
+        server = self._usable(name)
+        return server.rename if server else {}
+
+    def _not_configured(self, node_type: str) -> Problem:
+        rest = node_type.removeprefix(naming.PREFIX)
+        synced = next(iter(self._catalog.fitting(node_type)), "")
+        near = "" if synced else _nearest_server(rest, self._store.names())
+        words = rest.split("-")
+        length = near.count("-") + 1
+        name = synced or "-".join(words[:length])
+        meant = "-".join((naming.PREFIX + near, *words[length:]))
+        step = f"Did you mean {meant}?" if near else f"Run: pflow mcp add {name} ..."
+        return _problem(f"Server {name} not configured", step)
+
+    def _unusable(self, server: str) -> Problem | None:
+        try:
+            config = self._store.get(server)
+        except PflowError as error:
+            return _problem(str(error), "; ".join(error.suggestions), kind=error.kind)
+        if not config.disabled:
+            return None
+        step = f"Remove `disabled` from [mcpServers.{server}] in {self._store.path}"
+        return _problem(f"Server {server} is disabled", step)
+
+    def _no_node(self, node_type: str, server: str, tool: str) -> Problem:
+        record = self._catalog.find(node_type)
+        if record is None:
+            return self._no_tool(node_type, server, tool)
+        message = f"Tool {record.tool.name} of server {record.server} is excluded by the config"
+        return _problem(message, f"Change `tools` of [mcpServers.{record.server}] in {self._store.path}")
+
+    def _no_tool(self, node_type: str, server: str, tool: str) -> Problem:
+        head = self._catalog.head(server)
+        gone = dict(head.gone) if head else {}
+        raw = next((name for name in gone if tool in (name, naming.slug(name))), None)
+        when = f": it no longer existed when the server was synced at {gone[raw]}" if raw else ""
+        near = self._nearest_node(node_type, server)
+        step = f"Did you mean {near}?" if near else f"See its tools: pflow mcp tools {server}"
+        return _problem(f"Tool {raw or tool} not found on server {server}{when}", step)
+
+    def _nearest_node(self, node_type: str, server: str) -> str:
+        nodes = [record.node for record in self.records(server)]
+        return _nearest(node_type, nodes, 0.6)
+
+    def _old_type(self, node_id: str, metadata: Mapping[str, Any]) -> str | None:
+        tool = metadata.get("tool_name")
+        server = self._old_server(node_id, str(metadata.get("server_id", "")))
+        if server is None:
+            return node_id if node_id.startswith(naming.PREFIX) else _unknown_server(metadata)
+        if not isinstance(tool, str):
+            return node_id if naming.parse_node_type(node_id, (server,)) else None
+        record = self._catalog.tool(server, tool)
+        return record.node if record else naming.node_name(server, tool)
+
+    def _old_server(self, node_id: str, server_id: str) -> str | None:
+        """Return the configured server behind an old `server_id`, e.g. `github` for `github-server`."""
+        names = self._store.names()
+        parsed = naming.parse_node_type(node_id, names)
+        shortened = re.sub(r"[-_]server$", "", server_id)
+        candidates = (server_id, parsed[0] if parsed else "", shortened)
+        return next((name for name in candidates if name in names), None)
+
+
+def _unknown_server(metadata: Mapping[str, Any]) -> str | None:
+    """Return the node type that a tool would have; resolving it reports that its server is not configured."""
+    server, tool = metadata.get("server_id"), metadata.get("tool_name")
+    if isinstance(server, str) and naming.is_server_name(server) and isinstance(tool, str):
+        return naming.node_name(server, tool)
+    return None
+
+
+def _nearest_server(rest: str, names: Iterable[str]) -> str:
+    """Return the configured server most similar to the start of a node type, an empty string if none is."""
+    words = rest.split("-")
+    known = list(names)
+    for length in range(len(words), 0, -1):
+        near = _nearest("-".join(words[:length]), known, 0.75)
+        if near and near.count("-") + 1 == length:
+            return near
+    return ""
+
+
+def _problem(message: str, suggestion: str, **others: Any) -> Problem:
+    return Problem(
+        **{"kind": "not_found", "source": SOURCE, **others}, message=message, suggestion=suggestion
+    )
+
+
+def _nearest(word: str, known: Iterable[str], cutoff: float) -> str:
+    from difflib import get_close_matches  # not needed by a lookup that finds its node
+
+    return next(iter(get_close_matches(word, list(known), n=1, cutoff=cutoff)), "")

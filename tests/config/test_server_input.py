@@ -1,0 +1,268 @@
+"""Every shape that `add` takes becomes the same tables."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from pflow_mcp_plugin.config.server_input import Flags, from_json, nameless, read, servers_in
+from pflow_mcp_plugin.contract import PflowError
+from pflow_mcp_plugin.storage import CorruptFile
+
+
+def tables(words, flags=None):
+    return read(words, flags or Flags()).tables
+
+
+def notes(document):
+    return [note.message for note in servers_in(document, "It").notes]
+
+
+GITHUB = {"command": "npx", "args": ["-y", "@modelcontextprotocol/server-github"]}
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        {"mcpServers": {"github": GITHUB}},
+        {"github": GITHUB},
+        {"servers": {"github": GITHUB}},
+        {"mcpServers": {"github": GITHUB}, "theme": "dark"},
+    ],
+)
+def test_the_shapes_of_json_mean_the_same(document):
+    assert tables([json.dumps(document)]) == {"github": GITHUB}
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        {"name": "github", **GITHUB},
+        {"name": "github", "transport": "stdio", **GITHUB},
+        [{"name": "github", **GITHUB}],
+        {"mcpServers": [{"name": "github", **GITHUB}]},
+    ],
+)
+def test_a_server_may_say_its_name_itself(document):
+    found = tables([json.dumps(document)])
+    assert {name: {**table, "type": "stdio"} for name, table in found.items()} == {
+        "github": {**GITHUB, "type": "stdio"}
+    }
+
+
+def test_names_that_other_clients_allow_are_made_to_fit_and_it_is_said():
+    document = {"mcpServers": {"Git Hub": GITHUB, "my_server.v2": GITHUB, "git-hub": GITHUB, "日": GITHUB}}
+    found = servers_in(document, "")
+    assert list(found.tables)[:3] == ["git-hub-2", "my-server-v2", "git-hub"]
+    assert len(found.tables) == 4
+    assert len(found.notes) == 3
+    assert "'my_server.v2' is renamed to my-server-v2" in found.notes[1].message
+
+
+@pytest.mark.parametrize(
+    ("table", "expected"),
+    [
+        ({"type": "streamableHttp", "url": "u"}, {"type": "http", "url": "u"}),
+        ({"transport": "streamable_http", "url": "u"}, {"type": "http", "url": "u"}),
+        ({"type": "SSE", "url": "u"}, {"type": "sse", "url": "u"}),
+        ({"serverUrl": "https://e.com/mcp"}, {"type": "http", "url": "https://e.com/mcp"}),
+        ({"serverUrl": "https://e.com/sse"}, {"type": "sse", "url": "https://e.com/sse"}),
+        ({"httpUrl": "u", "headers": {"A": "b"}}, {"type": "http", "url": "u", "headers": {"A": "b"}}),
+        ({"type": "streamableHttp", "serverUrl": "u"}, {"type": "http", "url": "u"}),
+    ],
+)
+def test_what_other_clients_call_a_transport_is_understood_and_said(table, expected):
+    assert servers_in({"mcpServers": {"web": table}}, "").tables == {"web": expected}
+    assert notes({"web": table})
+    assert tables(["web", json.dumps(table)]) == {"web": expected}
+
+
+def test_what_is_ours_already_is_not_worth_a_word():
+    assert notes({"web": {"type": "streamable-http", "url": "u"}, "git": GITHUB}) == []
+
+
+def test_a_url_beside_another_is_left_to_the_check():
+    both = {"url": "u", "httpUrl": "v"}
+    assert servers_in({"web": both}, "").tables == {"web": both}
+
+
+@pytest.mark.parametrize(
+    ("command", "step"),
+    [
+        (
+            ["npx", "-y", "@modelcontextprotocol/server-github@1.2"],
+            "add github -- npx -y @modelcontextprotocol/server-github@1.2",
+        ),
+        (["uvx", "mcp-server-time"], "add time -- uvx mcp-server-time"),
+        (["uvx", "some-mcp"], "add some -- uvx some-mcp"),
+        (["npx", "mcp-server"], "add mcp-server -- npx mcp-server"),
+        (["python", "a b.py"], "add NAME -- python 'a b.py'"),
+    ],
+)
+def test_a_command_without_a_name_is_told_where_the_name_goes(command, step):
+    assert step in nameless(command).suggestions[0]
+
+
+def test_the_older_transport_becomes_the_type():
+    document = {
+        "servers": {"github": {"transport": "stdio", **GITHUB}, "web": {"transport": "sse", "url": "u"}}
+    }
+    assert servers_in(document, "").tables == {
+        "github": {"type": "stdio", **GITHUB},
+        "web": {"type": "sse", "url": "u"},
+    }
+
+
+def test_a_server_may_be_called_servers():
+    assert servers_in({"servers": GITHUB}, "").tables == {"servers": GITHUB}
+
+
+def test_a_server_that_is_no_table_is_left_to_the_check():
+    assert servers_in({"mcpServers": {"github": "npx"}}, "").tables == {"github": "npx"}
+
+
+@pytest.mark.parametrize(
+    ("document", "message"),
+    [
+        (GITHUB, "without a name"),
+        ({"mcpServers": GITHUB}, "not a server config"),
+        ({"mcpServers": []}, "It contains no server"),
+        ({"mcpServers": {}}, "It contains no server"),
+        ([], "It contains no server"),
+        ({}, "not a server config"),
+        ({"a": 1}, "not a server config"),
+        ([GITHUB], "item 1 has no name"),
+        ([{"name": "a", **GITHUB}, {"name": "a", **GITHUB}], "duplicate server a"),
+        ([[]], "item 1 has no name"),
+        ("npx", "not a server config"),
+    ],
+)
+def test_other_shapes_are_refused_with_the_one_to_write(document, message):
+    with pytest.raises(PflowError, match=message) as caught:
+        servers_in(document, "It")
+    assert caught.value.suggestions
+    assert caught.value.exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "hint"),
+    [
+        ("{'a': 1}", (1, 2), "double quotes"),
+        ('{"a": {"command": "x"}\n "b": 1}', (2, 2), "comma"),
+        ('{\n// no\n"a": 1}', (2, 1), "comments"),
+        ('{"a": "b', (1, 7), "closing double quote"),
+        ('{"a": "\\x"}', (1, 8), "backslash"),
+        ('{"a": 1} {"b": 2}', (1, 10), "One object"),
+        ('{"a": npx}', (1, 7), "double quotes"),
+    ],
+)
+def test_broken_json_is_refused_with_its_place_and_a_hint(text, place, hint):
+    with pytest.raises(PflowError) as caught:
+        from_json(text, "The JSON")
+    assert (caught.value.details["line"], caught.value.details["column"]) == place
+    assert hint in caught.value.suggestions[0]
+
+
+def test_a_name_may_stand_before_the_json_of_one_server():
+    assert tables(["github", json.dumps(GITHUB)]) == {"github": GITHUB}
+    assert tables(["far", ' {"url": "https://x", "transport": "sse"}'])["far"]["type"] == "sse"
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["n", json.dumps({"mcpServers": {"github": GITHUB}})], "already contains the names"),
+        (["n", json.dumps({"github": GITHUB})], "already contains the names"),
+        (["n", '{"command": "npx"'], "not valid, line 1"),
+        (["n", json.dumps(GITHUB), "more"], "Unexpected argument after JSON"),
+    ],
+)
+def test_other_json_after_a_name_is_not_taken_for_a_command(words, told):
+    with pytest.raises(PflowError, match=told):
+        read(words, Flags())
+
+
+def test_a_name_that_stands_twice_is_refused():
+    with pytest.raises(PflowError, match='"git" occurs twice'):
+        from_json('{"git": {"command": "a"}, "git": {"command": "b"}}', "The JSON")
+
+
+def test_json_without_end_is_refused():
+    with pytest.raises(PflowError, match="nested too deeply"):
+        from_json('{"a":' * 100_000, "The JSON")
+
+
+def test_files_are_read_as_json_or_toml(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.json").write_bytes(b"\xef\xbb\xbf" + json.dumps({"github": GITHUB}).encode())
+    (tmp_path / "a.toml").write_text('[mcpServers.github]\ncommand = "npx"\n', encoding="utf-8")
+    (tmp_path / "plain").write_text(json.dumps({"github": GITHUB}), encoding="utf-8")
+    assert tables(["a.json"]) == tables(["plain"]) == {"github": GITHUB}
+    assert tables([str(tmp_path / "a.toml")]) == {"github": {"command": "npx"}}
+
+
+def test_files_that_cannot_be_read_are_named(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(PflowError, match=r"not found: gone\.json"):
+        read(["gone.json"], Flags())
+    (tmp_path / "a.json").write_text('{"a": ', encoding="utf-8")
+    with pytest.raises(PflowError, match=r"a\.json is not valid, line 1"):
+        read(["a.json"], Flags())
+    (tmp_path / "b.json").write_bytes(b"\xff")
+    with pytest.raises(PflowError, match="UTF-8"):
+        read(["b.json"], Flags())
+    (tmp_path / "b.toml").write_text("a = ", encoding="utf-8")
+    with pytest.raises(CorruptFile, match=r"b\.toml, line 1"):
+        read(["b.toml"], Flags())
+
+
+def test_a_command_takes_its_flags():
+    flags = Flags(env=("A=b=c", "D="), cwd="/tmp", trust_readonly=True)
+    assert tables(["git", "git-server", "-v"], flags) == {
+        "git": {
+            "command": "git-server",
+            "args": ["-v"],
+            "cwd": "/tmp",
+            "env": {"A": "b=c", "D": ""},
+            "trust_readonly": True,
+        }
+    }
+
+
+def test_a_url_takes_its_flags():
+    flags = Flags(env=("A=b",), headers=("X-A: b:c", "X-D:e"), bearer="${T}", insecure=True)
+    assert tables(["web", "HTTP://example.com"], flags) == {
+        "web": {
+            "type": "http",
+            "url": "HTTP://example.com",
+            "headers": {"X-A": "b:c", "X-D": "e"},
+            "auth": {"type": "bearer", "token": "${T}"},
+            "insecure": True,
+            "env": {"A": "b"},
+        }
+    }
+
+
+@pytest.mark.parametrize(
+    ("words", "flags", "message"),
+    [
+        (["git", "git-server"], Flags(bearer="x"), "--bearer cannot be used with a command"),
+        (["git", "git-server"], Flags(headers=("A: b",)), "--header cannot be used with a command"),
+        (["web", "https://e.com"], Flags(cwd="/"), "--cwd cannot be used with a URL"),
+        (['{"a": {}}'], Flags(trust_readonly=True), "--trust-readonly cannot be used with JSON"),
+        (["a.json"], Flags(env=("A=b",)), "--env cannot be used with a file"),
+        (["web", "https://e.com", "more"], Flags(), "Unexpected argument after the URL"),
+        (['{"a":', "{}}"], Flags(), "Unexpected argument after JSON"),
+        (["git", "git-server"], Flags(env=("A",)), "--env takes NAME=VALUE"),
+        (["web", "https://e.com"], Flags(headers=("Bearer x",)), "--header takes 'NAME: VALUE'"),
+        (["https://e.com"], Flags(), "needs a name"),
+        (["github"], Flags(), "github is neither JSON nor a file"),
+        ([], Flags(), "Nothing to add"),
+        (["npx", "some-package"], Flags(), "needs a name, which"),
+    ],
+)
+def test_what_does_not_fit_is_explained(words, flags, message):
+    with pytest.raises(PflowError, match=message) as caught:
+        read(words, flags)
+    assert caught.value.suggestions

@@ -1,0 +1,246 @@
+"""Checks of servers: what is refused, where, and what to do; and the server that is built."""
+
+from __future__ import annotations
+
+import pytest
+
+from pflow_mcp_plugin.config import server_schema
+from pflow_mcp_plugin.types import Server, ToolFilter
+
+HTTP = {"type": "http", "url": "https://example.com/mcp"}
+
+
+def errors(table, name="slack"):
+    return {p.path: p for p in server_schema.check_server(name, table) if p.severity == "error"}
+
+
+def warnings(table):
+    return {p.path: p for p in server_schema.check_server("slack", table) if p.severity == "warning"}
+
+
+def test_every_mistake_of_a_server_is_found_at_once_each_with_its_path_and_fix():
+    found = errors(
+        {
+            "type": "http",
+            "url": "ftp://example.com",
+            "headers": {"X-One": 1, "bad name": "x"},
+            "auth": {"type": "carrier-pigeon"},
+            "timeout": 601,
+            "disabled": "yes",
+            "tools": {"allow": "get_*"},
+        }
+    )
+    assert set(found) == {
+        "mcpServers.slack.url",
+        "mcpServers.slack.headers.X-One",
+        'mcpServers.slack.headers."bad name"',
+        "mcpServers.slack.auth.type",
+        "mcpServers.slack.timeout",
+        "mcpServers.slack.disabled",
+        "mcpServers.slack.tools.allow",
+    }
+    assert all(problem.suggestion for problem in found.values())
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("command", ["npx"]),
+        ("args", "text"),
+        ("args", {"a": "b"}),
+        ("env", ["A=1"]),
+        ("cwd", 1),
+        ("call_timeout", True),
+        ("call_timeout", "30"),
+        ("disabled", 1),
+        ("protocol", 20251125),
+        ("rename", {"a": 1}),
+        ("tools", []),
+    ],
+)
+def test_types_are_strict(field, value):
+    found = errors({"command": "npx", field: value})
+    assert any(path.startswith(f"mcpServers.slack.{field}") for path in found)
+
+
+def test_a_number_in_env_is_refused_with_the_fix_and_without_its_value():
+    problem = errors({"command": "npx", "env": {"PIN": 123456}})["mcpServers.slack.env.PIN"]
+    assert "quotes" in problem.suggestion
+    assert "123456" not in str(problem)
+
+
+@pytest.mark.parametrize("digits", [13, 400, 5000])
+def test_a_number_that_is_too_large_is_told_however_many_digits_it_has(digits):
+    problem = errors({**HTTP, "timeout": 10**digits})["mcpServers.slack.timeout"]
+    assert "a number with many digits" in problem.message
+
+
+@pytest.mark.parametrize("seconds", [0, -1, 600.001, float("inf"), float("nan"), 10**400])
+def test_the_http_timeout_is_above_0_and_at_most_600(seconds):
+    problem = errors({**HTTP, "timeout": seconds})["mcpServers.slack.timeout"]
+    assert "greater than 0 and at most 600" in problem.message
+    assert problem.suggestion == "Write a number greater than 0, at most 600"
+    assert not errors({**HTTP, "timeout": 600})
+
+
+def test_a_url_without_a_type_is_refused_with_the_fix():
+    found = errors({"url": "https://example.com"})
+    assert list(found) == ["mcpServers.slack.type"]
+    assert '"type": "http"' in found["mcpServers.slack.type"].suggestion
+
+
+def test_an_unknown_transport_is_refused_with_those_that_are_known():
+    problem = errors({"type": "htpp", "url": "https://example.com"})["mcpServers.slack.type"]
+    assert "stdio, http, sse, uds, pipe" in problem.message
+    assert '"http"' in problem.suggestion
+
+
+@pytest.mark.parametrize("spelling", ["http", "stream-http", "streamable-http"])
+def test_spellings_of_http_mean_http_and_are_written_as_one(spelling):
+    table = {**HTTP, "type": spelling}
+    assert not errors(table)
+    assert server_schema.build("slack", table, {}).transport == "http"
+    assert server_schema.clean(table)["type"] == "http"
+
+
+@pytest.mark.parametrize("kind", [{}, {"type": "stdio"}, {"type": None}])
+def test_no_type_null_and_stdio_mean_stdio_and_are_not_written(kind):
+    table = {"command": "npx", "cwd": None, "env": {"A": None}, **kind}
+    assert not errors(table)
+    assert server_schema.build("slack", table, {}).transport == "stdio"
+    assert server_schema.clean(table) == {"command": "npx", "env": {}}
+
+
+def test_a_field_of_another_transport_says_whose_it_is():
+    assert (
+        "http and sse" in errors({"command": "npx", "url": "https://e.com"})["mcpServers.slack.url"].message
+    )
+    assert "stdio" in errors({**HTTP, "command": "npx"})["mcpServers.slack.command"].message
+    assert "mcpServers.slack.timeout" in warnings({"command": "npx", "timeout": 3})
+
+
+def test_an_unknown_field_is_a_warning_with_the_nearest_one():
+    assert "Did you mean args?" in str(warnings({"command": "npx", "arg": []})["mcpServers.slack.arg"])
+    assert "Did you mean type?" in str(
+        warnings({"command": "npx", "transport": "x"})["mcpServers.slack.transport"]
+    )
+
+
+@pytest.mark.parametrize("name", ["Git Hub", "GitHub", "", "a_b", "a\n", "ä"])
+def test_a_server_name_that_does_not_fit_is_refused_with_one_that_does(name):
+    problems = server_schema.check_server(name, {"command": "npx"})
+    assert [problem.suggestion.startswith("Name it ") for problem in problems] == [True]
+
+
+@pytest.mark.parametrize(
+    ("auth", "place"),
+    [
+        ({}, "auth"),
+        ({"token": "x"}, "auth"),
+        ({"type": "bearer"}, "auth.token"),
+        ({"type": "bearer", "token": ""}, "auth.token"),
+        ({"type": "bearer", "token": "a", "token_env": "A"}, "auth"),
+        ({"token_env": "${A}"}, "auth.token_env"),
+        ({"type": "api_key"}, "auth.key"),
+        ({"type": "api_key", "key": "x", "header": "a b"}, "auth.header"),
+        ({"type": "basic", "username": "u"}, "auth.password"),
+        ({"type": "oauth"}, "auth.type"),
+        ({"type": 1}, "auth.type"),
+        ("token", "auth"),
+    ],
+)
+def test_auth_is_refused_where_it_is_wrong(auth, place):
+    assert list(errors({**HTTP, "auth": auth})) == [f"mcpServers.slack.{place}"]
+
+
+def test_a_bare_variable_name_is_asked_for_where_a_reference_was_given():
+    problem = errors({**HTTP, "auth": {"token_env": "${A}"}})["mcpServers.slack.auth.token_env"]
+    assert problem.suggestion == 'Write the bare name: "A"'
+
+
+@pytest.mark.parametrize("text", ["${", "a ${1x} b", "${A", "${A-b}", "${A:-${B}}", "${env:A}", "${input:a}"])
+def test_a_malformed_reference_is_explained(text):
+    assert errors({"command": "npx", "env": {"A": text}})
+
+
+def test_the_editors_spelling_of_a_reference_is_answered_with_ours():
+    problem = errors({"command": "npx", "env": {"A": "${env:TOKEN}"}})["mcpServers.slack.env.A"]
+    assert problem.suggestion == "Write ${TOKEN}"
+
+
+def test_deadlines_that_contradict_each_other_are_a_warning():
+    assert warnings({"command": "npx", "call_timeout": 900})
+    assert not warnings({"command": "npx", "call_timeout": 900, "call_timeout_max": 900})
+
+
+def test_defaults_fill_in_what_a_server_leaves_out():
+    defaults = {"call_timeout": 7, "trust_readonly": True, "timeout": 9}
+    assert server_schema.check_defaults(defaults) == []
+    server = server_schema.build("slack", {**HTTP, "call_timeout": 8}, defaults)
+    assert (server.call_timeout, server.trust_readonly, server.timeout) == (8.0, True, 9.0)
+
+
+def test_defaults_hold_only_what_can_hold_for_all():
+    problems = server_schema.check_defaults({"command": "npx", "call_timeout": "x", "cal_timeout": 1})
+    assert {p.path: p.severity for p in problems} == {
+        "defaults.command": "error",
+        "defaults.call_timeout": "error",
+        "defaults.cal_timeout": "warning",
+    }
+
+
+def test_a_whole_table_becomes_a_server():
+    table = {
+        "type": "sse",
+        "url": "${BASE}/mcp",
+        "headers": {"X-A": "b"},
+        "auth": {"token_env": "A", "scopes": ["repo:read"]},
+        "tools": {"allow": ["get_*"]},
+        "rename": {"a": "b"},
+        "timeout": 60,
+        "protocol": "2025-11-25",
+    }
+    assert errors(table) == {}
+    assert server_schema.build("slack", table, {}) == Server(
+        name="slack",
+        transport="sse",
+        url="${BASE}/mcp",
+        headers={"X-A": "b"},
+        auth={"token_env": "A", "scopes": ["repo:read"]},
+        tools=ToolFilter(allow=("get_*",)),
+        rename={"a": "b"},
+        timeout=60.0,
+        protocol="2025-11-25",
+    )
+
+
+@pytest.mark.parametrize("value", [[None], [[None]], [{"a": None}], [{"a": {"b": [None]}}], {"a": [None]}])
+def test_null_in_a_list_of_an_unknown_field_is_refused_however_deep_it_is(value):
+    found = errors({"command": "npx", "later": value})
+    assert [problem.message for problem in found.values()] == [
+        "Contains null in a list, which TOML does not support"
+    ]
+
+
+@pytest.mark.parametrize("value", [None, {"a": None}, {"a": {"b": None}}, [{"a": 1}]])
+def test_null_outside_of_lists_means_not_given(value):
+    assert errors({"command": "npx", "later": value}) == {}
+
+
+def test_a_server_outside_of_its_table_is_pointed_out():
+    (problem,) = server_schema.check_document({"github": {"command": "npx"}})
+    assert problem.severity == "warning"
+    assert problem.suggestion == "Write [mcpServers.github]"
+
+
+def test_servers_that_are_no_table_are_refused():
+    assert [p.path for p in server_schema.check_document({"mcpServers": []})] == ["mcpServers"]
+    assert [p.path for p in server_schema.check_document({"mcpServers": {"a": "npx"}})] == ["mcpServers.a"]
+
+
+def test_the_fingerprint_changes_with_what_decides_the_tools_only():
+    table = {"command": "npx", "args": ["a"]}
+    same = {"args": ["a"], "command": "npx", "type": "stdio", "call_timeout": 3, "rename": {"a": "b"}}
+    assert server_schema.fingerprint(table) == server_schema.fingerprint(same)
+    assert server_schema.fingerprint(table) != server_schema.fingerprint({**table, "args": ["b"]})
+    assert server_schema.fingerprint(table) != server_schema.fingerprint(table, {"protocol": "handshake"})

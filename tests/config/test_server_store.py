@@ -1,0 +1,277 @@
+"""The config file of the servers: what is kept, what is refused, and several writers at once."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pflow_mcp_plugin.config import server_schema, toml_codec
+from pflow_mcp_plugin.config.server_store import ServerStore
+from pflow_mcp_plugin.errors import McpError
+from pflow_mcp_plugin.storage import CorruptFile, StoreError
+
+ADD_MANY = """
+import sys
+from pathlib import Path
+from pflow_mcp_plugin.config.server_store import ServerStore
+path, writer, rounds = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
+for round in range(rounds):
+    ServerStore(path).add({f"w{writer}-{round}": {"command": "x"}})
+"""
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "config" / "mcp-servers.toml"
+
+
+@pytest.fixture
+def store(path):
+    return ServerStore(path)
+
+
+def write(path, text):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    path.chmod(0o600)
+
+
+def test_without_a_file_there_are_no_servers(store):
+    assert store.names() == ()
+    assert store.raw() == {}
+    assert store.check() == []
+
+
+def test_a_server_is_stored_as_it_was_given_and_read_back(store, path):
+    change = store.add({"git": {"type": "stdio", "command": "git-server", "args": ["-v"], "cwd": None}})
+    assert change.added == ("git",)
+    assert store.raw() == {"mcpServers": {"git": {"command": "git-server", "args": ["-v"]}}}
+    assert store.get("git").args == ("-v",)
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_unknown_fields_and_tables_survive(store, path):
+    write(path, 'schema = 2\n[mcpServers.a]\ncommand = "a"\nicon = "x"\n[other.deep]\nwhen = 2020-01-01\n')
+    before = store.raw()
+    store.add({"b": {"command": "b", "autoApprove": ["x"]}})
+    after = store.raw()
+    assert after["mcpServers"].pop("b") == {"command": "b", "autoApprove": ["x"]}
+    assert after == before
+    store.remove("b")
+    assert store.raw() == before
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("[mcpServers.a]\ncommand = npx\n", (2, 11)),
+        ('[mcpServers.a]\ncommand = "npx', (2, 15)),
+        (b'[mcpServers.a]\ncommand = "\xff"\n', (2, 12)),
+    ],
+)
+def test_a_corrupt_file_is_refused_with_line_and_column_and_not_written_over(store, path, text, place):
+    write(path, text)
+    before = path.read_bytes()
+    for use in (store.names, lambda: store.add({"b": {"command": "b"}}), lambda: store.remove("a")):
+        with pytest.raises(CorruptFile) as caught:
+            use()
+        assert (caught.value.line, caught.value.column) == place
+        assert str(path) in caught.value.message
+    assert path.read_bytes() == before
+    assert [problem.source for problem in store.check()] == [str(path)]
+
+
+def test_a_number_that_python_does_not_read_is_a_corrupt_file(store, path):
+    write(path, f"x = {'1' * 5000}\n")
+    with pytest.raises(CorruptFile, match="4300 digits"):
+        store.names()
+
+
+def test_only_a_servers_own_problems_and_those_of_the_defaults_keep_it_from_being_used(store, path):
+    write(path, '[mcpServers.good]\ncommand = "a"\n[mcpServers.bad]\nargs = 3\n')
+    assert store.get("good").command == "a"
+    with pytest.raises(McpError) as caught:
+        store.get("bad")
+    assert {problem.path for problem in caught.value.problems} == {
+        "mcpServers.bad.args",
+        "mcpServers.bad.command",
+    }
+    assert "Server bad" in caught.value.message
+    write(path, '[mcpServers.good]\ncommand = "a"\n[defaults]\ncall_timeout = "x"\n')
+    with pytest.raises(McpError, match=r"defaults\.call_timeout"):
+        store.get("good")
+
+
+def test_a_server_can_be_added_beside_a_broken_one_and_a_broken_one_replaced(store, path):
+    write(path, "[mcpServers.bad]\nargs = 3\n")
+    store.add({"good": {"command": "a"}})
+    assert store.add({"bad": {"command": "b"}}).replaced == ("bad",)
+    assert store.check() == []
+
+
+def test_an_unknown_server_is_answered_with_the_nearest_names_and_the_next_step(store, path):
+    with pytest.raises(McpError, match=r"^Server github not configured$") as caught:
+        store.get("github")
+    assert "pflow mcp add" in caught.value.suggestions[0]
+    write(path, '[mcpServers.github]\ncommand = "a"\n')
+    with pytest.raises(McpError) as caught:
+        store.get("gihtub")
+    assert caught.value.suggestions == ("Did you mean github?",)
+    with pytest.raises(McpError):
+        store.fingerprint("gihtub")
+
+
+def test_mistakes_keep_all_servers_of_an_add_out(store, path):
+    with pytest.raises(McpError) as caught:
+        store.add({"good": {"command": "a"}, "bad": {"command": 1}, "No": {"command": "a"}})
+    assert len(caught.value.problems) == 2
+    assert not path.exists()
+
+
+def test_mistakes_in_the_defaults_keep_a_server_out_that_could_not_be_used(store, path):
+    write(path, "[defaults]\ncall_timeout = 0\n")
+    with pytest.raises(McpError, match=r"defaults\.call_timeout"):
+        store.add({"a": {"command": "a"}})
+    assert store.names() == ()
+
+
+def test_a_file_that_others_may_read_is_a_warning_until_it_is_written(store, path):
+    write(path, "")
+    path.chmod(0o644)
+    assert [problem.severity for problem in store.check()] == ["warning"]
+    store.add({"a": {"command": "a"}})
+    assert store.check() == []
+
+
+def test_a_symlinked_file_is_written_through(store, path, tmp_path):
+    target = tmp_path / "dotfiles.toml"
+    write(target, '[mcpServers.a]\ncommand = "a"\n')
+    path.parent.mkdir()
+    path.symlink_to(target)
+    store.add({"b": {"command": "b"}})
+    assert path.is_symlink()
+    assert ServerStore(target).names() == ("a", "b")
+
+
+def test_values_that_toml_cannot_hold_are_refused(store, path):
+    with pytest.raises(McpError, match="null"):
+        store.add({"a": {"command": "a", "x": [None]}})
+    with pytest.raises(McpError):
+        store.add({"a": {"command": "\ud800"}})
+    assert not path.exists()
+
+
+def test_comments_that_are_lost_go_to_a_copy_that_is_never_written_over(store, path):
+    write(path, '[mcpServers.b]\ncommand = "a" # one\n')
+    (warning,) = store.add({"b": {"command": "b"}}).warnings
+    assert "mcp-servers.toml.bak" in warning.message
+    write(path, '[mcpServers.b]\ncommand = "a" # two\n')
+    store.add({"b": {"command": "b"}})
+    copies = sorted(path.parent.glob("*.bak*"))
+    assert [copy.read_text(encoding="utf-8")[-6:-1] for copy in copies] == ["# one", "# two"]
+    assert [copy.stat().st_mode & 0o777 for copy in copies] == [0o600, 0o600]
+    assert store.add({"c": {"command": "c"}}).warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "has"),
+    [
+        ("a = 1 # yes", True),
+        ("#", True),
+        ('a = "# no"', False),
+        ("a = '# no \\'", False),
+        ('a = """\n# no "" \\""" # no\n"""', False),
+        ("a = '''\n# no\n'''", False),
+        ('a = "\\"# no"', False),
+        ('"# no" = 1', False),
+        ('a = """x"""""\nb = "# no"', False),
+        ('a = """x""" # yes', True),
+    ],
+)
+def test_a_comment_is_told_from_a_hash_in_a_text(text, has):
+    toml_codec.decode(None, text.encode())
+    assert bool(toml_codec.comments(text.encode())) is has
+
+
+def test_a_change_from_outside_is_seen(store, path):
+    write(path, '[mcpServers.a]\ncommand = "a"\n')
+    assert store.names() == ("a",)
+    write(path, '[mcpServers.bb]\ncommand = "a"\n')
+    assert store.names() == ("bb",)
+
+
+def test_what_raw_returns_is_the_callers_own(store):
+    store.add({"a": {"command": "a"}})
+    store.raw()["mcpServers"].clear()
+    assert store.names() == ("a",)
+
+
+def test_a_byte_order_mark_does_no_harm(store, path):
+    write(path, b'\xef\xbb\xbf[mcpServers.a]\ncommand = "a"\n')
+    assert store.names() == ("a",)
+
+
+def test_a_folder_in_the_files_place_is_an_error_that_names_it(store, path):
+    path.mkdir(parents=True)
+    with pytest.raises(StoreError, match=str(path)):
+        store.names()
+
+
+def many_writers(path, *, rounds):
+    writers = [
+        subprocess.Popen([sys.executable, "-c", ADD_MANY, str(path), str(number), str(rounds)])
+        for number in range(8)
+    ]
+    assert [writer.wait(timeout=100) for writer in writers] == [0] * 8
+    names = {f"w{writer}-{round_}" for writer in range(8) for round_ in range(rounds)}
+    assert set(ServerStore(path).names()) == names
+    assert ServerStore(path).check() == []
+
+
+def test_writers_at_once_lose_nothing(path):
+    many_writers(path, rounds=5)
+
+
+@pytest.mark.slow
+def test_eight_writers_of_forty_servers_each_lose_nothing(path):
+    many_writers(path, rounds=40)
+
+
+texts = st.text(alphabet=st.characters(exclude_characters="$\0", codec="utf-8"), max_size=12)
+words = texts.filter(lambda text: text.strip())
+
+
+@given(
+    name=st.from_regex(r"[a-z0-9-]{1,8}", fullmatch=True),
+    command=words,
+    args=st.lists(texts, max_size=4),
+    env=st.dictionaries(words.map(lambda text: text.replace("=", "_")), texts, max_size=3),
+    extra=st.recursive(
+        st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False) | texts,
+        lambda inner: st.lists(inner.filter(lambda item: item is not None)) | st.dictionaries(texts, inner),
+        max_leaves=5,
+    ),
+)
+def test_servers_survive_the_way_through_toml(name, command, args, env, extra):
+    table = {"command": command, "args": args, "env": env, "x-extra": extra}
+    document = {"mcpServers": {name: server_schema.clean(table)}}
+    try:
+        again = toml_codec.decode(None, toml_codec.encode(document))
+    except ValueError:
+        assert server_schema._holds_null(extra)
+        return
+    assert again == document
+    server = server_schema.build(name, again["mcpServers"][name], {})
+    assert (server.command, list(server.args), dict(server.env)) == (command, args, env)
+
+
+def test_a_server_is_checked_once_until_the_file_changes(store):
+    store.add({"a": {"command": "x"}})
+    first = store.get("a")
+    assert store.get("a") is first
+    store.add({"a": {"command": "y"}})
+    assert store.get("a").command == "y"

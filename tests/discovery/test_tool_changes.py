@@ -1,0 +1,93 @@
+"""The difference between two versions of a tool."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pflow_mcp_plugin.discovery.schema_changes import differences
+from pflow_mcp_plugin.discovery.tool_changes import compare
+from pflow_mcp_plugin.types import Tool
+
+TEXT = {"type": "string"}
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=10,
+)
+WORDS = [
+    "type",
+    "properties",
+    "required",
+    "items",
+    "anyOf",
+    "enum",
+    "minimum",
+    "additionalProperties",
+    "$ref",
+]
+SCHEMA = st.dictionaries(st.sampled_from(WORDS), JSON, max_size=4) | JSON
+
+
+def tool(properties, required=(), **others):
+    schema = {"type": "object", "properties": properties, "required": list(required), **others}
+    return Tool(name="t", input_schema=schema)
+
+
+def changed(old, new):
+    (change,) = compare([old], [new]).changed
+    return change.kind, list(change.fields)
+
+
+def test_added_and_removed_tools_are_named():
+    found = compare([Tool(name="a"), Tool(name="b")], [Tool(name="b"), Tool(name="c")])
+    assert (found.added, found.removed, found.changed) == (("c",), ("a",), ())
+    assert not compare([Tool(name="a")], [Tool(name="a")])
+
+
+def test_a_changed_description_is_compatible():
+    assert changed(Tool(name="t"), Tool(name="t", description="x")) == ("compatible", ["description"])
+
+
+@pytest.mark.parametrize(
+    ("new", "kind", "fields"),
+    [
+        (tool({"a": TEXT, "b": TEXT}), "compatible", ["inputSchema.properties.b"]),
+        (tool({}), "breaking", ["inputSchema.properties.a"]),
+        (tool({"a": TEXT}, ["a"]), "breaking", ["inputSchema.required"]),
+        (tool({"a": {"type": "integer"}}), "breaking", ["inputSchema.properties.a.type"]),
+        (tool({"a": {"type": ["string", "null"]}}), "compatible", ["inputSchema.properties.a.type"]),
+        (tool({"a": {**TEXT, "title": "A"}}), "compatible", ["inputSchema.properties.a.title"]),
+        (tool({"a": {**TEXT, "enum": ["x"]}}), "breaking", ["inputSchema.properties.a.enum"]),
+        (tool({"a": {**TEXT, "maxLength": 3}}), "breaking", ["inputSchema.properties.a.maxLength"]),
+        (tool({"a": TEXT}, additionalProperties=False), "breaking", ["inputSchema.additionalProperties"]),
+    ],
+)
+def test_a_tool_that_accepts_less_than_before_is_breaking(new, kind, fields):
+    assert changed(tool({"a": TEXT}), new) == (kind, fields)
+
+
+def test_a_wider_bound_is_compatible():
+    old, new = tool({"a": {"maximum": 3, "enum": [1]}}), tool({"a": {"maximum": 9, "enum": [1, 2]}})
+    assert changed(old, new)[0] == "compatible"
+    assert changed(new, old)[0] == "breaking"
+
+
+def test_a_tool_that_answers_with_less_than_before_is_breaking():
+    old = Tool(name="t", output_schema={"type": "object", "properties": {"a": TEXT}})
+    more = Tool(name="t", output_schema={"type": "object", "properties": {"a": TEXT, "b": TEXT}})
+    wider = Tool(
+        name="t", output_schema={"type": "object", "properties": {"a": {"type": ["string", "null"]}}}
+    )
+    assert changed(old, more) == ("compatible", ["outputSchema.properties.b"])
+    assert changed(more, old)[0] == "breaking"
+    assert changed(old, wider)[0] == "breaking"
+    assert changed(old, Tool(name="t")) == ("breaking", ["outputSchema"])
+    assert changed(Tool(name="t"), old) == ("compatible", ["outputSchema"])
+
+
+@given(SCHEMA, SCHEMA)
+def test_any_two_values_can_be_compared_and_nothing_differs_from_itself(old, new):
+    assert not list(differences(old, old))
+    list(differences(old, new))

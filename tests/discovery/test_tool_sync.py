@@ -1,0 +1,148 @@
+"""Syncing several servers at once."""
+
+from __future__ import annotations
+
+import os
+import threading
+
+import pytest
+
+from pflow_mcp_plugin.config.server_store import ServerStore
+from pflow_mcp_plugin.discovery.catalog import Catalog
+from pflow_mcp_plugin.discovery.server_launch import launch
+from pflow_mcp_plugin.discovery.tool_sync import sync
+from pflow_mcp_plugin.errors import ConnectionFailed, Where
+from pflow_mcp_plugin.exchange import Listing
+from pflow_mcp_plugin.types import ServerInfo, Tool
+
+
+class Lister:
+    """A pool that knows its answers."""
+
+    def __init__(self, answers):
+        self.answers = answers
+        self.launches = {}
+
+    def list_tools(self, launch):
+        name = launch.server.name
+        self.launches[name] = launch
+        answer = self.answers[name]
+        if isinstance(answer, Exception):
+            raise answer
+        return answer() if callable(answer) else answer
+
+
+def listing(*names, **others):
+    return Listing(
+        info=ServerInfo(name="x", era="modern"), tools=tuple(Tool(name=name) for name in names), **others
+    )
+
+
+@pytest.fixture
+def store(tmp_path):
+    return ServerStore(tmp_path / "mcp-servers.toml")
+
+
+@pytest.fixture
+def catalog(tmp_path):
+    return Catalog(tmp_path / "servers")
+
+
+def add(store, **tables):
+    store.add({name: {"command": "x", **table} for name, table in tables.items()})
+
+
+def run(store, catalog, answers, names=None, **others):
+    pool = Lister(answers)
+    results = sync(names or list(answers), store, catalog, pool, {}.get, **others)
+    return pool, {synced.server: synced for synced in results}
+
+
+def test_a_failing_server_neither_stops_the_others_nor_loses_what_was_known(store, catalog):
+    add(store, good={}, bad={})
+    run(store, catalog, {"good": listing("a"), "bad": listing("b")})
+    failure = ConnectionFailed("no", where=Where(server="bad", phase="start"))
+    done = []
+    _, results = run(store, catalog, {"good": listing("a", "c"), "bad": failure}, on_done=done.append)
+    assert results["good"].changes.added == ("c",)
+    assert results["bad"].error is failure
+    assert results["bad"].to_dict()["error"]["type"] == "connection"
+    assert catalog.find("mcp-bad-b")
+    assert {synced.server for synced in done} == {"good", "bad"}
+
+
+def test_servers_are_asked_at_the_same_time(store, catalog):
+    add(store, a={}, b={}, c={})
+    together = threading.Barrier(3, timeout=20)
+
+    def answer():
+        together.wait()
+        return listing("x")
+
+    _, results = run(store, catalog, dict.fromkeys("abc", answer))
+    assert list(results) == ["a", "b", "c"]
+    assert all(synced.error is None for synced in results.values())
+
+
+def test_tools_that_were_skipped_are_named_and_the_rest_kept(store, catalog):
+    add(store, a={})
+    _, results = run(store, catalog, {"a": listing("x", skipped=(("z", "no schema"),))})
+    synced = results["a"]
+    assert synced.skipped == (("z", "no schema"),)
+    assert (synced.tools_discovered, synced.tools_registered) == (2, 1)
+
+
+def test_whatever_one_server_brings_about_the_others_are_synced(store, catalog):
+    add(store, good={}, bad={})
+    _, results = run(store, catalog, {"good": listing("a"), "bad": RecursionError("too deep")})
+    assert results["good"].error is None
+    assert "too deep" in results["bad"].error.message
+    assert results["bad"].error.suggestions
+    assert results["bad"].to_dict()["error"]["type"] == "connection"
+
+
+def test_the_config_says_which_tools_are_registered_and_misspelt_names_are_noted(store, catalog):
+    add(store, a={"tools": {"allow": ["get_*"], "deny": ["*_secret"]}, "rename": {"gone": "x"}})
+    _, results = run(store, catalog, {"a": listing("get_a", "get_secret", "put")})
+    assert (results["a"].tools_discovered, results["a"].tools_registered) == (3, 1)
+    assert any("gone" in note for note in results["a"].notes)
+    assert catalog.tool("a", "put")  # kept: the config can change without a sync
+
+
+def test_an_empty_list_registers_nothing(store, catalog):
+    add(store, a={})
+    _, results = run(store, catalog, {"a": listing()})
+    assert results["a"].to_dict()["tools_registered"] == 0
+    assert catalog.file("a") is not None
+
+
+def test_a_variable_that_is_not_set_is_noted(store, catalog):
+    add(store, a={"env": {"KEY": "${NO_SUCH_VARIABLE}"}})
+    _, results = run(store, catalog, {"a": listing()})
+    assert any("NO_SUCH_VARIABLE" in note for note in results["a"].notes)
+
+
+def test_the_era_of_the_last_sync_is_passed_on_while_the_config_is_the_same(store, catalog):
+    add(store, a={})
+    assert launch("a", store, catalog, os.environ.get).era is None
+    run(store, catalog, {"a": listing()})
+    assert launch("a", store, catalog, os.environ.get).era == "modern"
+    add(store, a={"args": ["other"]})
+    assert launch("a", store, catalog, os.environ.get).era is None
+
+
+def test_a_sync_finds_the_era_out_anew(store, catalog):
+    add(store, a={})
+    for _ in range(2):
+        pool, _ = run(store, catalog, {"a": listing()})
+        assert pool.launches["a"].era is None
+
+
+def test_what_the_config_forbids_is_the_error_of_that_server(store, catalog):
+    add(store, off={"disabled": True}, unset={"args": ["${NO_SUCH_VARIABLE}"]}, on={})
+    names = ["off", "unset", "missing", "on"]
+    _, results = run(store, catalog, {"on": listing("x")}, names)
+    assert "disabled" in results["off"].error.message
+    assert results["unset"].error.kind == "config"
+    assert results["missing"].error.kind == "not_found"
+    assert results["on"].error is None

@@ -1,0 +1,313 @@
+"""Whether arguments fit the schema, before anything is sent."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from time import monotonic
+
+import jsonschema
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from pflow_mcp_plugin.errors import McpError, Where
+from pflow_mcp_plugin.execution.argument_validation import Validator
+from pflow_mcp_plugin.execution.quick_check import plainly_fits
+
+WHERE = Where(server="s", tool="t")
+KEYWORDS = [
+    "$ref",
+    "$schema",
+    "$id",
+    "type",
+    "properties",
+    "required",
+    "items",
+    "prefixItems",
+    "additionalItems",
+    "anyOf",
+    "oneOf",
+    "allOf",
+    "not",
+    "if",
+    "then",
+    "enum",
+    "const",
+    "minimum",
+    "maxLength",
+    "multipleOf",
+    "uniqueItems",
+    "contains",
+    "pattern",
+    "patternProperties",
+    "additionalProperties",
+    "unevaluatedProperties",
+    "dependentRequired",
+    "dependencies",
+    "propertyNames",
+]
+SCALARS = (
+    st.none()
+    | st.booleans()
+    | st.integers(-3, 3)
+    | st.sampled_from(["a", "b", "x", "", "#", "#/properties/a"])
+)
+WORDS = st.sampled_from(["object", "string", "integer", "array", "null", "number", "boolean"])
+JUNK = st.recursive(
+    SCALARS | WORDS,
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from([*KEYWORDS, "a", "b"]), inner, max_size=4)
+    ),
+    max_leaves=20,
+)
+VALUES = st.recursive(
+    SCALARS | st.floats(allow_nan=False, allow_infinity=False),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["a", "b", "x"]), inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+OBJECTS = st.dictionaries(st.sampled_from(["a", "b", "x"]), VALUES, max_size=3)
+# Well formed schemas, with what is left to the server among them.
+SCHEMAS = st.recursive(
+    st.booleans()
+    | st.fixed_dictionaries(
+        {}, optional={"type": WORDS | st.lists(WORDS, min_size=1, max_size=2, unique=True)}
+    )
+    | st.builds(lambda value: {"enum": value}, st.lists(SCALARS, min_size=1, max_size=3))
+    | st.builds(lambda value: {"const": value}, SCALARS)
+    | st.sampled_from(
+        [{"minimum": 1}, {"maxLength": 1}, {"pattern": "^a"}, {"uniqueItems": True}, {"minItems": 1}]
+    ),
+    lambda inner: st.fixed_dictionaries(
+        {},
+        optional={
+            "properties": st.dictionaries(st.sampled_from(["a", "b"]), inner, max_size=2),
+            "required": st.lists(st.sampled_from(["a", "x"]), max_size=2, unique=True),
+            "additionalProperties": inner,
+            "patternProperties": st.dictionaries(st.sampled_from(["^a", "x"]), inner, max_size=1),
+            "items": inner,
+            "prefixItems": st.lists(inner, min_size=1, max_size=2),
+            "anyOf": st.lists(inner, min_size=1, max_size=2),
+            "oneOf": st.lists(inner, min_size=1, max_size=2),
+            "allOf": st.lists(inner, min_size=1, max_size=2),
+            "not": inner,
+            "if": inner,
+            "then": inner,
+            "contains": inner,
+            "minContains": st.integers(0, 1),
+        },
+    ),
+    max_leaves=8,
+)
+
+
+def violations(schema, arguments):
+    try:
+        Validator(schema, WHERE).check(arguments)
+    except McpError as error:
+        return [(v["path"], v["expected"], v["given"]) for v in error.facts["violations"]]
+    return []
+
+
+def test_every_violation_is_told_at_once_with_path_expected_and_given():
+    schema = {
+        "type": "object",
+        "properties": {
+            "title": {"type": "string"},
+            "state": {"enum": ["open", "closed"]},
+            "labels": {
+                "type": "array",
+                "items": {"type": "object", "properties": {"n": {"type": "integer"}}},
+            },
+            "when": {"anyOf": [{"type": "string"}, {"type": "null"}]},
+            "count": {"type": "integer", "minimum": 1},
+        },
+        "required": ["title", "body"],
+        "additionalProperties": False,
+    }
+    given_ = {"title": 3, "state": "x", "labels": [{"n": 1}, {"n": "1"}], "when": 5, "count": 0, "odd": True}
+    assert sorted(violations(schema, given_)) == [
+        ("body", "a value", "nothing"),
+        ("count", "at least 1", "0 (int)"),
+        ("labels[1].n", "int", '"1" (str)'),
+        ("odd", "no such key", "true (bool)"),
+        ("state", 'one of "open", "closed"', '"x" (str)'),
+        ("title", "str", "3 (int)"),
+        ("when", "str | None", "5 (int)"),
+    ]
+
+
+def test_long_values_are_cut_short_in_messages():
+    ((_, _, given_),) = violations({"properties": {"a": {"type": "integer"}}}, {"a": "x" * 5000})
+    assert len(given_) < 100
+
+
+@pytest.mark.parametrize("value", [{"a": Path("x")}, {"a": float("nan")}, {"a": {1, 2}}, {"a": [b"x"]}])
+def test_what_json_cannot_hold_is_told_by_name(value):
+    ((path, expected, _),) = violations({}, value)
+    assert (path, expected) == ("a", "a JSON value")
+
+
+def test_a_number_of_more_digits_than_python_writes_is_told_by_its_type():
+    assert violations({}, {"a": 10**5000}) == [("a", "a JSON value", "int")]
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"properties": {"a": {"$ref": "#/properties/a"}}},
+        {"properties": {"a": {"$ref": "#/$defs/x"}}, "$defs": {"x": {"allOf": [{"$ref": "#/$defs/x"}]}}},
+        {
+            "properties": {"a": {"$ref": "#/$defs/d0"}},
+            "$defs": {f"d{n}": {"allOf": [{"$ref": f"#/$defs/d{n + 1}"}] * 2} for n in range(80)},
+        },
+        {
+            "properties": {"a": {"$ref": "#/$defs/d0"}},
+            "$defs": {f"d{n}": {"anyOf": [{"$ref": f"#/$defs/d{n + 1}"}] * 9 + [False]} for n in range(80)}
+            | {"d80": False},
+        },
+    ],
+)
+def test_a_schema_without_end_is_an_error_in_good_time(schema):
+    started = monotonic()
+    with pytest.raises(McpError, match="endlessly"):
+        Validator(schema, WHERE).check({"a": "x"})
+    assert monotonic() - started < 5
+
+
+def test_a_recursive_schema_is_followed_as_deep_as_the_arguments_go():
+    schema = {
+        "properties": {"tree": {"$ref": "#/$defs/node"}},
+        "$defs": {
+            "node": {
+                "type": "object",
+                "properties": {"left": {"$ref": "#/$defs/node"}, "n": {"type": "integer"}},
+            }
+        },
+    }
+    tree: dict = {"n": "x"}
+    for _ in range(20):
+        tree = {"left": tree}
+    ((path, _, _),) = violations(schema, {"tree": tree})
+    assert path.endswith("left.n")
+
+
+def test_many_rows_that_share_a_definition_are_no_schema_without_end():
+    row = {"type": "object", "properties": {"n": {"type": "integer"}}}
+    schema = {
+        "properties": {"rows": {"type": "array", "items": {"$ref": "#/$defs/Row"}}},
+        "$defs": {"Row": row},
+    }
+    rows = [{"n": number} for number in range(21_000)]
+    assert violations(schema, {"rows": [*rows, {"n": "x"}]}) == [("rows[21000].n", "int", '"x" (str)')]
+
+
+def test_remote_references_are_never_fetched():
+    schema = {"properties": {"a": {"$ref": "http://127.0.0.1:9/x.json"}, "b": {"$ref": "file:///etc/passwd"}}}
+    assert violations(schema, {"a": 1, "b": 2}) == []
+
+
+def test_patterns_formats_and_quadratic_checks_are_left_to_the_server():
+    evil = {"type": "string", "pattern": "^(a+)+$", "format": "email", "maxLength": 100}
+    schema = {"properties": {"a": evil, "many": {"type": "array", "uniqueItems": True}}}
+    schema |= {"patternProperties": {"^(a+)+$": {"type": "integer"}}, "additionalProperties": False}
+    started = monotonic()
+    assert (
+        violations(schema, {"a": "a" * 40 + "!", "many": [{"x": n % 3} for n in range(5000)], "z": 1}) == []
+    )
+    assert monotonic() - started < 3
+
+
+def test_a_pattern_inside_alternatives_does_not_refuse_what_the_server_would_take():
+    schema = {
+        "properties": {
+            "a": {"oneOf": [{"pattern": "^(a+)+$"}, {"pattern": "^b"}]},
+            "b": {"not": {"pattern": "(x|y)*z"}},
+        }
+    }
+    assert violations(schema, {"a": "apple", "b": "y"}) == []
+
+
+def test_a_pattern_that_is_linear_in_time_is_checked():
+    schema = {
+        "properties": {"as": {"pattern": r"^AS\d+$"}, "a": {"oneOf": [{"pattern": "^a"}, {"pattern": "^b"}]}},
+        "patternProperties": {"^x-": {"type": "integer"}},
+        "additionalProperties": False,
+    }
+    assert violations(schema, {"as": "AS64512", "a": "b", "x-n": 1}) == []
+    assert sorted(violations(schema, {"as": "64512", "a": "c", "x-n": "1", "y-n": 1})) == [
+        ("a", "a value allowed by its oneOf", '"c" (str)'),
+        ("as", r"a string that matches ^AS\d+$", '"64512" (str)'),
+        ("x-n", "int", '"1" (str)'),
+        ("y-n", "no such key", "1 (int)"),
+    ]
+
+
+def test_an_exclusive_bound_of_draft_4_is_understood():
+    bounds = {"minimum": 0, "exclusiveMinimum": True, "maximum": 9, "exclusiveMaximum": False}
+    schema = {"properties": {"a": bounds, "b": {"exclusiveMinimum": True}}}
+    assert violations(schema, {"a": 9, "b": -1}) == []
+    assert violations(schema, {"a": 0}) == [("a", "more than 0", "0 (int)")]
+    assert violations(schema, {"a": 10}) == [("a", "at most 9", "10 (int)")]
+
+
+def test_what_is_checked_is_what_is_sent():
+    schema = {
+        "properties": {"a": {"type": "array"}, "1": {"type": "string"}},
+        "patternProperties": {"^b": {}},
+    }
+    assert violations(schema, {"a": (1, 2)}) == []
+    assert violations(schema, {1: 2, "a": []}) == [("1", "str", "2 (int)")]
+
+
+def test_draft_7_tuples_and_definitions_are_understood():
+    schema = {
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        "$id": 3,
+        "properties": {
+            "a": {"items": [{"type": "string"}, {"$ref": "#/definitions/n"}], "additionalItems": False}
+        },
+        "definitions": {"n": {"type": "integer"}},
+    }
+    assert violations(schema, {"a": ["x", 1]}) == []
+    assert [path for path, _, _ in violations(schema, {"a": ["x", "y"]})] == ["a[1]"]
+
+
+def test_plain_arguments_do_not_load_jsonschema():
+    code = (
+        "import sys; from pflow_mcp_plugin.execution.argument_validation import Validator, Where;"
+        "schema = {'type': 'object', 'properties': {'a': {'anyOf': [{'type': 'string'}, {'type': 'null'}]}},"
+        " 'required': ['a'], '$schema': 'x', 'title': 'T'};"
+        "Validator(schema, Where()).check({'a': 'x'}); print('jsonschema' in sys.modules)"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "False"
+
+
+@given(JUNK, OBJECTS)
+@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
+def test_no_schema_whatever_makes_the_check_itself_fail(schema, arguments):
+    violations_or_endless(schema, arguments)
+
+
+def violations_or_endless(schema, arguments):
+    try:
+        Validator(schema, WHERE).check(arguments)
+    except McpError:
+        return False
+    return True
+
+
+@pytest.mark.slow
+@given(SCHEMAS, OBJECTS)
+@settings(deadline=None, max_examples=300)
+def test_nothing_is_refused_that_jsonschema_takes(schema, arguments):
+    accepted = jsonschema.Draft202012Validator(schema).is_valid(arguments)
+    if accepted:
+        assert violations_or_endless(schema, arguments)
+    if plainly_fits(schema, arguments):
+        assert accepted

@@ -1,0 +1,243 @@
+"""JSON Schema to node interface."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pflow_mcp_plugin.contract import FAILURES
+from pflow_mcp_plugin.discovery.schema_document import SchemaDocument
+from pflow_mcp_plugin.registration.node_interface import ACTIONS, described, interface
+from pflow_mcp_plugin.types import Tool
+
+TYPES = {"str", "int", "float", "bool", "list", "dict", "None", "any"}
+KEYWORDS = [
+    "$ref",
+    "$defs",
+    "type",
+    "properties",
+    "required",
+    "items",
+    "anyOf",
+    "oneOf",
+    "allOf",
+    "enum",
+    "const",
+    "nullable",
+    "additionalProperties",
+    "description",
+]
+VALUES = st.none() | st.booleans() | st.integers() | st.text(max_size=4)
+VALUES |= st.sampled_from(["#", "#/$defs/a", "#/properties/a", "object", "string", "null", "http://x/y"])
+SCHEMAS = st.recursive(
+    VALUES,
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from([*KEYWORDS, "a", "b"]), inner, max_size=4)
+    ),
+    max_leaves=20,
+)
+
+
+def friendly(schema, root=None):
+    return SchemaDocument(schema if root is None else root).friendly(schema)
+
+
+@pytest.mark.parametrize(
+    ("schema", "expected"),
+    [
+        ({"type": "string"}, "str"),
+        ({"type": "integer"}, "int"),
+        ({"type": "number"}, "float"),
+        ({"type": ["null", "string"]}, "str | None"),
+        ({"type": ["string", "integer"]}, "str | int"),
+        ({"anyOf": [{"type": "string"}, {"type": "null"}]}, "str | None"),
+        (
+            {"oneOf": [{"type": "null"}, {"anyOf": [{"type": "array"}, {"type": "object"}]}]},
+            "list | dict | None",
+        ),
+        ({"anyOf": [{"type": "string"}, {}]}, "any"),
+        ({"allOf": [{"description": "x"}, {"type": "boolean"}]}, "bool"),
+        ({"type": "string", "nullable": True}, "str | None"),
+        ({"enum": ["a", "b"]}, "str"),
+        ({"enum": ["a", None, 1]}, "str | int | None"),
+        ({"const": True}, "bool"),
+        ({"properties": {}}, "dict"),
+        ({"items": {}}, "list"),
+        ({}, "any"),
+        (True, "any"),
+        (False, "any"),
+        (None, "any"),
+        ({"type": "strng"}, "any"),
+        ({"type": []}, "any"),
+        ({"type": 3}, "any"),
+        ({"$ref": "https://example.com/schema.json"}, "any"),
+        ({"$ref": "file:///etc/passwd"}, "any"),
+        ({"$ref": "#"}, "any"),
+        ({"$ref": "#/nowhere"}, "any"),
+    ],
+)
+def test_a_schema_has_a_friendly_type(schema, expected):
+    assert friendly(schema) == expected
+
+
+def test_local_references_are_followed_with_their_escapes():
+    root = {
+        "$defs": {"a/b": {"type": "integer"}, "n~": {"$ref": "#/$defs/a~1b"}, "l": [{"type": "null"}]},
+        "definitions": {"ü": {"type": "string"}},
+    }
+    assert friendly({"$ref": "#/$defs/n~0"}, root) == "int"
+    assert friendly({"$ref": "#/definitions/%C3%BC"}, root) == "str"
+    assert friendly({"$ref": "#/$defs/l/0"}, root) == "None"
+    assert friendly({"$ref": "#/$defs/l/7"}, root) == "any"
+
+
+def test_loops_and_exponential_expansion_come_to_an_end():
+    loop = {"a": {"anyOf": [{"$ref": "#/$defs/b"}]}, "b": {"anyOf": [{"$ref": "#/$defs/a"}]}}
+    assert friendly({"$ref": "#/$defs/a"}, {"$defs": loop}) == "any"
+    double = {f"d{n}": {"anyOf": [{"$ref": f"#/$defs/d{n + 1}"}] * 2} for n in range(60)}
+    assert friendly({"$ref": "#/$defs/d0"}, {"$defs": double}) == "any"
+    schema = {
+        "$ref": "#/$defs/o",
+        "$defs": {"o": {"allOf": [{"$ref": "#/$defs/o"}] * 9, "properties": {"x": {}}}},
+    }
+    assert interface(Tool(name="t", input_schema=schema)).inputs == ("x",)
+
+
+def test_every_argument_is_a_param_and_an_input_with_its_raw_schema_beside():
+    raw = {"type": ["string", "null"], "default": None, "description": " The title "}
+    schema = {"type": "object", "properties": {"title": raw, "n": True}, "required": ["n"]}
+    found = interface(Tool(name="t", input_schema=schema))
+    title, n = found.params
+    assert (title.key, title.type, title.required, title.description) == (
+        "title",
+        "str | None",
+        False,
+        "The title",
+    )
+    assert title.schema is raw
+    assert title.has_default
+    assert (n.type, n.required, n.schema) == ("any", True, True)
+    assert found.inputs == ("title", "n")
+    assert found.actions == ACTIONS
+    assert set(ACTIONS) == {"default", *FAILURES}
+    assert "name" not in found.to_dict()["params"][0]
+
+
+def test_arguments_of_a_composed_schema_are_found():
+    schema = {
+        "$defs": {"Page": {"properties": {"page": {"type": "integer"}}, "required": ["page"]}},
+        "allOf": [{"$ref": "#/$defs/Page"}],
+        "anyOf": [{"properties": {"id": {"type": "string"}}, "required": ["id"]}, {"required": ["name"]}],
+        "required": ["only_demanded"],
+    }
+    found = {field.key: field.required for field in interface(Tool(name="t", input_schema=schema)).params}
+    assert found == {"page": True, "id": False, "only_demanded": True}
+
+
+@pytest.mark.parametrize(
+    ("schema", "is_open"),
+    [
+        ({"type": "object", "properties": {}}, False),
+        ({"type": "object", "additionalProperties": False}, False),
+        ({"type": "object", "additionalProperties": True}, True),
+        ({"type": "object", "additionalProperties": {"type": "string"}}, True),
+        ({"type": "object", "patternProperties": {"^x": {}}}, True),
+        ({"properties": 3}, True),
+        (True, True),
+    ],
+)
+def test_a_tool_takes_other_arguments_only_where_it_says_so(schema, is_open):
+    assert interface(Tool(name="t", input_schema=schema)).open is is_open
+
+
+def test_names_that_the_host_reserves_are_no_arguments():
+    schema = {"type": "object", "properties": {"__run__": {}, "__x": {}}, "required": ["__run__"]}
+    assert interface(Tool(name="t", input_schema=schema)).inputs == ("__x",)
+
+
+def outputs(schema):
+    return {field.key: field.type for field in interface(Tool(name="t", output_schema=schema)).outputs}
+
+
+def test_top_level_properties_of_the_output_are_outputs_beside_result_and_error():
+    assert outputs(None) == {"result": "any", "error": "str | None"}
+    schema = {
+        "type": "object",
+        "properties": {"url": {"type": "string"}, "error": {}, "n": {"type": "integer"}},
+    }
+    assert outputs(schema) == {"url": "str", "n": "int", "result": "dict", "error": "str | None"}
+
+
+def test_a_lone_wrapping_result_is_taken_off():
+    wrapped = {"type": "object", "properties": {"result": {"type": "array"}}, "required": ["result"]}
+    assert outputs(wrapped) == {"result": "list", "error": "str | None"}
+    schema = {"properties": {"result": {"$ref": "#/$defs/R"}}, "$defs": {"R": {"properties": {"a": {}}}}}
+    assert outputs(schema) == {"a": "any", "result": "dict", "error": "str | None"}
+
+
+A = {"type": "object", "properties": {"a": {}}}
+CLOSED = {**A, "additionalProperties": False}
+
+
+@pytest.mark.parametrize(
+    ("schema", "is_open"),
+    [
+        (None, True),
+        (True, True),
+        ("nonsense", True),
+        ({}, True),
+        ({"type": "object"}, True),
+        ({**A, "additionalProperties": True}, True),
+        ({"type": "object", "additionalProperties": {"type": "integer"}}, True),
+        ({**A, "patternProperties": {"^x": {}}}, True),
+        ({**A, "unevaluatedProperties": True}, True),
+        ({**A, "allOf": [{"additionalProperties": {}}]}, True),
+        ({"$ref": "https://example.com/schema.json"}, True),
+        ({"properties": {"result": {"type": "object", "additionalProperties": True}}}, True),
+        ({"properties": {"result": {"type": "string"}}, "additionalProperties": True}, True),
+        (A, None),
+        ({"anyOf": [CLOSED, A]}, None),
+        ({"properties": {"result": A}}, None),
+        (CLOSED, False),
+        ({"$ref": "#/$defs/c", "$defs": {"c": CLOSED}}, False),
+        ({"type": "object", "additionalProperties": False}, False),
+        ({"anyOf": [CLOSED, {"type": "null"}]}, False),
+        ({"properties": {"result": {"type": "array"}}}, False),
+        ({"properties": {"result": {"type": "string"}}, "additionalProperties": False}, False),
+        ({"type": "array", "items": {}}, False),
+    ],
+)
+def test_what_a_result_may_hold_beside_what_its_schema_names(schema, is_open):
+    assert interface(Tool(name="t", output_schema=schema)).open_outputs is is_open
+
+
+def test_the_schema_of_an_output_stands_by_itself():
+    properties = {"a": {"items": {"$ref": "#/$defs/I"}}, "plain": {"type": "string"}}
+    schema = {**A, "properties": properties, "$defs": {"I": {"type": "object"}}}
+    for wrapped in (schema, {"properties": {"result": A | schema}, "$defs": schema["$defs"]}):
+        fields = {
+            field.key: field.schema for field in interface(Tool(name="t", output_schema=wrapped)).outputs
+        }
+        assert fields["a"] == {"items": {"$ref": "#/$defs/I"}, "$defs": schema["$defs"]}
+        assert fields["plain"] == {"type": "string"}
+        assert fields["result"]["$defs"] == schema["$defs"]
+
+
+@given(SCHEMAS, SCHEMAS)
+def test_no_schema_whatever_makes_it_fail(inputs, result):
+    found = interface(Tool(name="t", input_schema=inputs, output_schema=result))
+    for field in (*found.params, *found.outputs):
+        assert set(field.types) <= TYPES
+    json.dumps(found.to_dict())
+    json.dumps(described(Tool(name="t", input_schema=inputs)))
+
+
+def test_keys_and_descriptions_of_the_params_can_be_had_alone():
+    parts = {"allOf": [{"properties": {"b": {"description": " the b "}}}]}
+    for schema in ({"properties": {"a": {"type": "string", "description": "the a"}, "c": True}}, parts):
+        tool = Tool(name="t", input_schema=schema, output_schema={"properties": {"x": {}}})
+        assert described(tool) == {field.key: field.description for field in interface(tool).params}

@@ -1,0 +1,247 @@
+"""Our node source."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from pflow_mcp_plugin.config.server_store import ServerStore
+from pflow_mcp_plugin.contract import NodeSource, Sketch
+from pflow_mcp_plugin.discovery.catalog import Catalog
+from pflow_mcp_plugin.exchange import Listing
+from pflow_mcp_plugin.registration.tool_source import ToolSource
+from pflow_mcp_plugin.storage import CorruptFile
+from pflow_mcp_plugin.types import ServerInfo, Tool
+
+INFO = ServerInfo(name="GitHub", version="1.2.0", protocol="2025-11-25")
+
+
+class World:
+    """A config and its tool files."""
+
+    def __init__(self, folder):
+        self.store = ServerStore(folder / "mcp-servers.toml")
+        self.catalog = Catalog(folder / "servers")
+        self.source = ToolSource(self.catalog, self.store)
+
+    def add(self, name, *tools, **table):
+        self.store.add({name: {"command": "x", **table}})
+        if tools:
+            self.sync(name, *tools)
+
+    def sync(self, name, *tools):
+        listed = tuple(tool if isinstance(tool, Tool) else Tool(name=tool) for tool in tools)
+        self.catalog.save(name, Listing(info=INFO, tools=listed), self.store.fingerprint(name))
+
+    def nodes(self):
+        return [entry.node for entry in self.source.entries()]
+
+
+@pytest.fixture
+def world(tmp_path):
+    return World(tmp_path)
+
+
+def test_it_is_a_node_source_for_our_prefix(world):
+    assert isinstance(world.source, NodeSource)
+    assert (world.source.name, world.source.prefixes) == ("mcp", ("mcp-",))
+
+
+@pytest.mark.parametrize("ask", ["entries", "sketches", "records"])
+def test_a_corrupt_config_is_not_taken_for_one_without_servers(world, ask):
+    world.add("github", "search")
+    world.store.path.write_text("x = [")
+    with pytest.raises(CorruptFile, match=r"line 1"):
+        list(getattr(world.source, ask)())
+    with pytest.raises(CorruptFile, match=r"line 1"):
+        world.source.get("mcp-github-search")
+
+
+def test_a_mistake_in_one_server_leaves_the_others_theirs(world):
+    world.add("github", "search")
+    world.add("time", "now")
+    world.store.path.write_text(world.store.path.read_text().replace('command = "x"', "command = 3", 1))
+    assert world.nodes() == ["mcp-time-now"]
+
+
+def test_an_entry_has_the_shape_that_is_specified(world):
+    issue = Tool(
+        name="create_issue",
+        description="Create a GitHub issue\x1b[2J",
+        input_schema={
+            "type": "object",
+            "properties": {"title": {"type": "string", "description": "Its title"}},
+            "required": ["title"],
+        },
+        output_schema={"type": "object", "properties": {"issue_url": {"type": "string"}}},
+    )
+    world.add("github", issue)
+    data = world.source.get("mcp-github-create-issue").to_dict()
+    data["interface"]["outputs"] = [(field["key"], field["type"]) for field in data["interface"]["outputs"]]
+    assert data["mcp_config"].pop("manifest_hash").startswith("sha256:")
+    assert data == {
+        "node": "mcp-github-create-issue",
+        "class_name": "MCPNode",
+        "module": "pflow_mcp_plugin.execution.node",
+        "file_path": "virtual://mcp",
+        "type": "mcp_wrapper",
+        "source": "mcp",
+        "description": "Create a GitHub issue[2J",
+        "interface": {
+            "inputs": ["title"],
+            "params": [
+                {
+                    "key": "title",
+                    "type": "str",
+                    "required": True,
+                    "description": "Its title",
+                    "schema": {"type": "string", "description": "Its title"},
+                }
+            ],
+            "outputs": [("issue_url", "str"), ("result", "dict"), ("error", "str | None")],
+            "actions": ["default", "error", "rate_limited", "auth_failed", "resource_missing", "timeout"],
+        },
+        "purity": "impure",
+        "mcp_config": {
+            "server_id": "github",
+            "tool_name": "create_issue",
+            "transport": "stdio",
+            "version": "1.2.0",
+        },
+        "labels": {"server": "github", "tool": "create_issue"},
+        "family": "github",
+        "local_name": "create_issue",
+    }
+
+
+def test_a_read_only_tool_is_flow_safe_once_the_user_trusts_the_claim(world):
+    tool = Tool(name="read", annotations={"readOnlyHint": True})
+    world.add("a", tool)
+    assert world.source.get("mcp-a-read").purity == "impure"
+    world.add("a", trust_readonly=True)
+    assert world.source.get("mcp-a-read").purity == "flow_safe"
+
+
+def test_filters_renames_and_removal_work_without_a_sync(world):
+    world.add("a", "get_x", "put_x")
+    assert world.nodes() == ["mcp-a-get-x", "mcp-a-put-x"]
+    world.add("a", tools={"deny": ["put_*"]}, rename={"get_x": "Fetch X"})
+    assert world.nodes() == ["mcp-a-fetch-x"]
+    assert world.source.get("mcp-a-put-x") is None
+    assert world.source.get("mcp-a-get_x").node == "mcp-a-fetch-x"
+    assert [record.node for record in world.source.records("a")] == ["mcp-a-fetch-x"]
+    assert "excluded by the config" in world.source.missing("mcp-a-put-x").message
+    world.add("a", disabled=True)
+    assert world.nodes() == []
+    assert "disabled" in world.source.missing("mcp-a-get-x").message
+    world.store.remove("a")
+    assert world.nodes() == []
+    assert world.source.missing("mcp-a-get-x").message == "Server a not configured"
+
+
+def test_a_server_with_mistakes_in_its_table_is_explained_and_the_others_work(world):
+    world.add("good", "x")
+    world.add("bad", "x")
+    path = world.store.path
+    path.write_text(
+        path.read_text().replace('[mcpServers.bad]\ncommand = "x"', "[mcpServers.bad]\ncommand = 3")
+    )
+    assert world.nodes() == ["mcp-good-x"]
+    assert world.source.missing("mcp-bad-x").kind == "config"
+
+
+def test_an_unknown_server_is_named_with_the_nearest(world):
+    world.add("github", "create_issue")
+    world.add("my-files", "read")
+    found = world.source.missing("mcp-githb-create-issue")
+    assert found.message == "Server githb not configured"
+    assert found.suggestion == "Did you mean mcp-github-create-issue?"
+    assert world.source.missing("mcp-my-file-read").suggestion == "Did you mean mcp-my-files-read?"
+    found = world.source.missing("mcp-weather-get")
+    assert found.message == "Server weather not configured"
+    assert "pflow mcp add weather" in found.suggestion
+    assert world.source.missing("echo") is None
+
+
+def test_a_server_that_is_not_synced_or_whose_file_was_corrupt_asks_for_a_sync(world):
+    world.add("a")
+    found = world.source.missing("mcp-a-x")
+    assert (found.message, found.suggestion) == ("Server a is not synced", "Run: pflow mcp sync a")
+    world.sync("a", "x")
+    (world.catalog.folder / "a.json").write_text("{")
+    assert world.source.get("mcp-a-x") is None
+    found = world.source.missing("mcp-a-x")
+    assert "corrupt" in found.message
+    assert found.suggestion == "Run: pflow mcp sync a"
+
+
+def test_a_tool_that_is_gone_is_told_with_when_and_the_nearest_that_is_there(world):
+    world.add("a", "create_issue", "list")
+    world.sync("a", "create_issues", "list")
+    found = world.source.missing("mcp-a-create-issue")
+    assert found.message.startswith("Tool create_issue not found on server a: it no longer existed when")
+    assert found.suggestion == "Did you mean mcp-a-create-issues?"
+    found = world.source.missing("mcp-a-lst")
+    assert found.message == "Tool lst not found on server a"
+    assert found.suggestion == "Did you mean mcp-a-list?"
+
+
+def test_tools_that_share_a_name_are_warned_of(world):
+    world.add("a", "b_c")
+    world.add("a-b", "c")
+    (problem,) = world.source.clashes()
+    assert problem.severity == "warning"
+    assert all(node in problem.message for node in world.nodes())
+
+
+@pytest.mark.parametrize("server_id", ["github", "github-server"])
+def test_the_older_shape_of_a_node_gets_its_type(world, server_id):
+    world.add("github", "search_code")
+    node = {
+        "id": "mcp-github-search-code",
+        "version": "1.0.0",
+        "type": "mcp_wrapper",
+        "params": {"max_results": 15},
+        "mcp_metadata": {"server_id": server_id, "tool_name": "search_code", "version": "1.2.0"},
+    }
+    assert world.source.upgrade(node) == {**node, "type": "mcp-github-search-code"}
+    assert world.source.upgrade({**node, "id": "find"})["type"] == "mcp-github-search-code"
+    assert world.source.upgrade({**node, "type": "mcp-github-search-code"}) is None
+    assert world.source.upgrade({"id": "x", "type": "echo"}) is None
+
+
+def test_the_older_shape_of_an_unknown_server_keeps_its_name_so_that_it_is_explained(world):
+    node = {"id": "mcp-slack-send", "type": "mcp_wrapper", "mcp_metadata": {"server_id": "slack-server"}}
+    assert world.source.upgrade(node)["type"] == "mcp-slack-send"
+    assert world.source.upgrade({**node, "id": "send"}) is None
+    named = {**node, "id": "send", "mcp_metadata": {"server_id": "slack", "tool_name": "post_it"}}
+    assert world.source.upgrade(named)["type"] == "mcp-slack-post-it"
+    assert "Server slack not configured" in world.source.missing("mcp-slack-post-it").message
+
+
+def test_the_fingerprint_follows_syncs_and_the_config(world):
+    seen = {world.source.fingerprint()}
+    world.add("a")
+    seen.add(world.source.fingerprint())
+    world.sync("a", "x")
+    seen.add(world.source.fingerprint())
+    world.add("a", disabled=True)
+    seen.add(world.source.fingerprint())
+    assert len(seen) == 4
+
+
+def test_listing_loads_nothing_heavy():
+    code = (
+        "import sys, pflow_mcp_plugin.cli.tools, pflow_mcp_plugin.cli.info\n"
+        "heavy = {'asyncio', 'pocketflow', 'jsonschema', 'filelock', 'rich', 'mcp'}\n"
+        "print(sorted(heavy & sys.modules.keys()))"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "[]"
+
+
+def test_there_is_a_sketch_of_every_entry(world):
+    world.add("github", "create_issue", "get_me")
+    assert list(world.source.sketches()) == [Sketch.of(entry) for entry in world.source.entries()]
