@@ -141,7 +141,7 @@ def test_a_line_break_in_a_token_is_refused_without_showing_it():
 
 
 def test_an_expanded_url_must_still_be_one():
-    with pytest.raises(McpError, match="no http or https address"):
+    with pytest.raises(McpError, match="not an http or https address"):
         expand(http(url="${BASE}/mcp"), {"BASE": "file:///etc"}.get)
 
 

@@ -92,7 +92,9 @@ def test_unknown_servers_and_tools_are_told_by_name(bench):
     with pytest.raises(McpError, match="Server clc not configured"):
         bench.runtime.call("clc", "add_up", {})
     bench.catalog.save("calc", Listing(info=ServerInfo(), tools=(Tool(name="add_all"),)), "")
-    with pytest.raises(McpError, match="Tool add_up not found on server calc: it was gone when") as caught:
+    with pytest.raises(
+        McpError, match="Tool add_up not found on server calc: it no longer existed when"
+    ) as caught:
         bench.runtime.call("calc", "add-up", {})
     assert "add_all" in caught.value.suggestions[0]
 
