@@ -753,6 +753,9 @@ def instructions(do):
     before = sys.gettrace()
     sys.settrace(count)
     try:
+        (lambda: None)()  # Python 3.12 sends opcode events only after a frame has asked for them once
+        sys.settrace(count)
+        counted = 0
         do()
     finally:
         sys.settrace(before)
