@@ -740,6 +740,10 @@ def test_the_work_of_a_check_grows_with_the_nodes_not_with_their_square(shape):
     assert many < few * 4.6
 
 
+def _nothing():
+    pass
+
+
 def instructions(do):
     """Count the bytecode instructions of a call: a measure that does not depend on the machine's load."""
     counted = 0
@@ -753,7 +757,7 @@ def instructions(do):
     before = sys.gettrace()
     sys.settrace(count)
     try:
-        (lambda: None)()  # Python 3.12 sends opcode events only after a frame has asked for them once
+        _nothing()  # Python 3.12 sends opcode events only once a frame has asked for them
         sys.settrace(count)
         counted = 0
         do()
