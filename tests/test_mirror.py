@@ -23,6 +23,7 @@ ELSEWHERE = {
     "config/toml_codec": "config/test_server_store.py",
     "contract/validators": "contract/test_values.py",
     "contract/commands": "contract/test_problems.py",
+    "contract/conformance": "contract/test_conformance.py",
     "contract/hookspecs": "contract/test_hooks.py",
     "discovery/schema_properties": "execution/test_call_arguments.py",
     "discovery/schema_document": "registration/test_node_interface.py",

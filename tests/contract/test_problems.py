@@ -135,7 +135,7 @@ BORDER = sorted(
         for kind in OURS
         if attrs.has(kind)
         and kind.__module__.split(".")[1] in ("contract", "types", "exchange", "errors")
-        and not kind.__module__.endswith("conformance")
+        and ".conformance" not in kind.__module__
     ),
     key=_name,
 )

@@ -1,0 +1,22 @@
+"""Checks that a host runs against itself: how it treats good and bad plugins, and runs.
+
+Each check opens the host with plugins of its own and fails with an `AssertionError` that states the
+requirement of the contract. With pytest:
+
+    @pytest.mark.parametrize("check", conformance.CHECKS, ids=lambda check: check.__name__)
+    def test_the_host_keeps_the_contract(check, tmp_path):
+        check(conformance.Trial(open_my_host, tmp_path))
+
+The checks of runs pass for a host without a runner.
+
+- `trial`: the host under test
+- `plugin_checks`, `run_checks`: the checks; the name of each says what the contract asks for
+- `sample_plugins`, `assertions`: what they are made of
+"""
+
+from pflow_mcp_plugin.contract.conformance import plugin_checks, run_checks
+from pflow_mcp_plugin.contract.conformance.trial import Check, Open, Subject, Trial
+
+CHECKS: tuple[Check, ...] = (*plugin_checks.CHECKS, *run_checks.CHECKS)
+
+__all__ = ["CHECKS", "Check", "Open", "Subject", "Trial"]

@@ -1,0 +1,46 @@
+"""What several checks do and look at."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pflow_mcp_plugin.contract.conformance.trial import Subject
+from pflow_mcp_plugin.contract.hosts import Outcome, Registry
+from pflow_mcp_plugin.contract.problems import PflowError
+
+
+def node(node_id: str = "one", node_type: str = "poem-recite", **params: Any) -> dict[str, Any]:
+    """Return a node of a workflow."""
+    return {"id": node_id, "type": node_type, "params": params}
+
+
+def run_nodes(subject: Subject, *nodes: Mapping[str, Any], **inputs: Any) -> Outcome:
+    """Run a workflow of these nodes with these inputs, of any type."""
+    assert subject.host.runner is not None
+    declared = {name: {"type": "any"} for name in inputs}
+    return subject.host.runner.run({"nodes": list(nodes), "inputs": declared}, inputs, name="conformance")
+
+
+def refusal(subject: Subject, *nodes: Mapping[str, Any]) -> PflowError:
+    """Return the error with which a host refuses a workflow before anything has run."""
+    try:
+        outcome = run_nodes(subject, *nodes)
+    except PflowError as error:
+        return error
+    raise AssertionError(f"the workflow was not refused: {outcome}")
+
+
+def not_found(registry: Registry, node_type: str) -> PflowError:
+    """Return the error with which a registry says that there is no such node."""
+    try:
+        found = registry.get(node_type)
+    except PflowError as error:
+        return error
+    raise AssertionError(f"{node_type} should not exist, it is {found}")
+
+
+def assert_named(text: str, *names: str) -> None:
+    """Fail unless each of these names occurs in a text."""
+    for name in names:
+        assert name in text, f"{name!r} is not named in {text!r}"

@@ -1,0 +1,212 @@
+"""What a host does in a run: injected parameters, values, contexts, failures and secrets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from types import SimpleNamespace
+from typing import Any
+
+from pflow_mcp_plugin.contract.conformance.assertions import assert_named, node, refusal, run_nodes
+from pflow_mcp_plugin.contract.conformance.sample_plugins import SECRET, Listening, plugin, poetry
+from pflow_mcp_plugin.contract.conformance.trial import Trial
+from pflow_mcp_plugin.contract.hosts import NodeRef, Run
+from pflow_mcp_plugin.contract.problems import PflowError
+
+
+def each_node_is_injected_once_and_knows_its_host(trial: Trial) -> None:
+    """`pflow_inject_params` is asked once per node; its result is in the params and in `NodeRef.injected`."""
+    asked: list[NodeRef] = []
+
+    def inject(node: NodeRef) -> Mapping[str, object]:
+        asked.append(node)
+        return {"__volume__": len(asked)}
+
+    listening = Listening("a", [])
+    with trial.open(poetry=poetry(), loud=plugin(pflow_inject_params=inject), a=listening) as subject:
+        if subject.host.runner is None:
+            return
+        assert run_nodes(subject, node("one"), node("two", "poem-RECITE")).success
+        assert [(node.id, node.type, node.entry.node) for node in asked] == [
+            ("one", "poem-recite", "poem-recite"),
+            ("two", "poem-RECITE", "poem-recite"),
+        ]
+        assert all(node.host is subject.host for node in asked)
+    assert listening.run is not None
+    assert [dict(node.injected) for node in listening.run.workflow.nodes] == [
+        {"__volume__": 1},
+        {"__volume__": 2},
+    ]
+    recited = [(params["__node_id__"], params["__volume__"]) for params in listening.run.resources["recited"]]
+    assert recited == [("one", 1), ("two", 2)]
+
+
+def _injecting(given: Mapping[str, object]) -> SimpleNamespace:
+    return plugin(pflow_inject_params=lambda node: given)
+
+
+def a_parameter_that_is_not_special_is_refused(trial: Trial) -> None:
+    """Only `__dunder__` names may be injected; otherwise nothing runs."""
+    events: list[Any] = []
+    with trial.open(poetry=poetry(), pushy=_injecting({"text": "mine"}), a=Listening("a", events)) as subject:
+        if subject.host.runner is not None:
+            assert_named(refusal(subject, node()).message, "pushy", "text")
+    assert not events
+
+
+def two_plugins_that_inject_one_parameter_are_both_named(trial: Trial) -> None:
+    """No plugin silently overwrites what another injected."""
+    with trial.open(
+        poetry=poetry(), loud=_injecting({"__volume__": 1}), quiet=_injecting({"__volume__": 2})
+    ) as subject:
+        if subject.host.runner is not None:
+            assert_named(refusal(subject, node()).message, "loud", "quiet", "__volume__")
+
+
+def a_plugin_that_fails_to_inject_stops_the_compilation(trial: Trial) -> None:
+    """A node never runs without the parameters that it should get."""
+    events: list[Any] = []
+
+    def fail(node: NodeRef) -> None:
+        raise LookupError("no pitch")
+
+    with trial.open(
+        poetry=poetry(), broken=plugin(pflow_inject_params=fail), a=Listening("a", events)
+    ) as subject:
+        if subject.host.runner is not None:
+            assert_named(refusal(subject, node()).message, "broken", "no pitch")
+    assert not events
+
+
+def values_keep_their_types_from_node_to_node(trial: Trial) -> None:
+    """A template alone in a param keeps the value's type; an input is found at the root of the store."""
+    listening = Listening("a", [])
+    with trial.open(poetry=poetry(), a=listening) as subject:
+        if subject.host.runner is None:
+            return
+        first = {"id": "one", "type": "poem-recite"}
+        outcome = run_nodes(subject, first, node("two", text="${one.said}"), text={"verses": [1, 2]})
+        assert outcome.success, outcome.error
+        assert outcome.steps == 2
+    assert listening.run is not None
+    assert listening.run.resources["recited"][1]["text"] == {"verses": [1, 2]}
+
+
+def contexts_are_entered_in_order_and_left_in_reverse(trial: Trial) -> None:
+    """They are entered in the order of the plugins, around the nodes."""
+    events: list[Any] = []
+    with trial.open(poetry=poetry(), a=Listening("a", events), b=Listening("b", events)) as subject:
+        if subject.host.runner is None:
+            return
+        assert run_nodes(subject, node()).success
+        assert events == ["a in", "b in", "b out", "a out"]
+
+
+def a_failure_reaches_every_context_and_none_can_undo_it(trial: Trial) -> None:
+    """`__exit__` receives the failure as a `PflowError`; returning true changes nothing."""
+    events: list[Any] = []
+    with trial.open(
+        poetry=poetry(), a=Listening("a", events), b=Listening("b", events, swallow=True)
+    ) as subject:
+        if subject.host.runner is None:
+            return
+        outcome = run_nodes(subject, node(fail="action"))
+        assert not outcome.success
+        failures = [event for event in events if isinstance(event, BaseException)]
+        assert [event for event in events if isinstance(event, str)] == ["a in", "b in", "b out", "a out"]
+        assert len(failures) == 2, "each context receives the failure"
+        assert all(isinstance(error, PflowError) and "hoarse" in error.message for error in failures)
+
+
+def a_context_that_cannot_be_entered_fails_the_run(trial: Trial) -> None:
+    """Those entered before it are exited, and no node runs."""
+    events: list[Any] = []
+
+    @contextmanager
+    def closed(run: Run) -> Iterator[None]:
+        raise OSError("no stage")
+        yield
+
+    first = Listening("a", events)
+    with trial.open(poetry=poetry(), a=first, broken=plugin(pflow_run_context=closed)) as subject:
+        if subject.host.runner is None:
+            return
+        outcome = run_nodes(subject, node())
+        assert not outcome.success
+        assert outcome.error is not None
+        assert_named(outcome.error.message, "broken", "no stage")
+        assert outcome.steps == 0
+    assert events[:2] == ["a in", "a out"]
+    assert first.run is not None
+    assert "recited" not in first.run.resources
+
+
+def a_context_that_fails_to_close_is_reported_and_changes_nothing(trial: Trial) -> None:
+    """The run has succeeded by then; the contexts around it are exited nevertheless."""
+    events: list[Any] = []
+
+    @contextmanager
+    def stuck(run: Run) -> Iterator[None]:
+        yield
+        raise OSError("no exit")
+
+    with trial.open(
+        poetry=poetry(), a=Listening("a", events), broken=plugin(pflow_run_context=stuck)
+    ) as subject:
+        if subject.host.runner is None:
+            return
+        assert run_nodes(subject, node()).success
+        assert_named(subject.warnings(), "broken", "no exit")
+    assert events == ["a in", "a out"]
+
+
+def a_failing_node_fails_the_run_with_its_own_fields(trial: Trial) -> None:
+    """An unrouted failure: `success` is false and the error keeps kind, details, `ran` and `retryable`."""
+    with trial.open(poetry=poetry()) as subject:
+        if subject.host.runner is None:
+            return
+        outcome = run_nodes(subject, node(fail="raise"))
+        assert not outcome.success
+        assert outcome.exit_code == 1
+        error = outcome.error
+        assert error is not None
+        assert_named(error.message, "one", "no voice")
+        assert (error.kind, error.ran, error.retryable) == ("execution", "ran", True)
+        assert "key" in error.details
+
+
+def a_node_runs_exactly_once(trial: Trial) -> None:
+    """Even a retryable failure is not retried unless the workflow says so."""
+    listening = Listening("a", [])
+    with trial.open(poetry=poetry(), a=listening) as subject:
+        if subject.host.runner is None:
+            return
+        assert not run_nodes(subject, node(fail="raise")).success
+    assert listening.run is not None
+    assert len(listening.run.resources["recited"]) == 1
+
+
+def secrets_of_a_run_are_redacted(trial: Trial) -> None:
+    """Values passed to `add_secrets` do not appear in any error of the run."""
+    with trial.open(poetry=poetry()) as subject:
+        if subject.host.runner is None:
+            return
+        outcome = run_nodes(subject, node(fail="raise"))
+        assert outcome.error is not None
+        assert SECRET not in f"{outcome.error} {outcome.error.to_dict()}"
+
+
+CHECKS = (
+    each_node_is_injected_once_and_knows_its_host,
+    a_parameter_that_is_not_special_is_refused,
+    two_plugins_that_inject_one_parameter_are_both_named,
+    a_plugin_that_fails_to_inject_stops_the_compilation,
+    values_keep_their_types_from_node_to_node,
+    contexts_are_entered_in_order_and_left_in_reverse,
+    a_failure_reaches_every_context_and_none_can_undo_it,
+    a_context_that_cannot_be_entered_fails_the_run,
+    a_context_that_fails_to_close_is_reported_and_changes_nothing,
+    a_failing_node_fails_the_run_with_its_own_fields,
+    a_node_runs_exactly_once,
+    secrets_of_a_run_are_redacted,
+)

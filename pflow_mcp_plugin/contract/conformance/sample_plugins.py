@@ -1,0 +1,145 @@
+"""What the plugins of the checks are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from types import SimpleNamespace
+from typing import Any
+
+from pflow_mcp_plugin.contract.commands import Report
+from pflow_mcp_plugin.contract.entries import Entry, Field, Interface, NodeSource
+from pflow_mcp_plugin.contract.hookspecs import hookimpl
+from pflow_mcp_plugin.contract.hosts import Host, Run
+from pflow_mcp_plugin.contract.problems import PflowError, Problem
+
+SECRET = "sw0rdfish-sw0rdfish"  # noqa: S105 - not a real secret
+"""The secret that the checks tell a run to redact."""
+
+
+class Recite:
+    """A node that records its params and behaves as they say."""
+
+    def set_params(self, params: Mapping[str, Any]) -> None:
+        """Store the params."""
+        self._params = dict(params)
+
+    def run(self, shared: MutableMapping[str, Any]) -> str | None:
+        """Write `said`; fail, or read the store, if a param says so."""
+        run: Run = shared["__run__"]
+        run.resources.setdefault("recited", []).append(self._params)
+        run.annotate(self._params["__node_id__"], {"recited": True})
+        wanted = self._params.get("fail")
+        if wanted == "raise":
+            run.add_secrets([SECRET])
+            raise PflowError(f"no voice for {SECRET}", details={"key": SECRET}, ran="ran", retryable=True)
+        if wanted == "action":
+            shared["error"] = "hoarse"
+            return "error"
+        shared["said"] = self._params.get("text", shared.get("text"))
+        shared["error"] = None
+        return None
+
+
+class Poems(NodeSource):
+    """A source of one node, `poem-recite`, with the alias `poem-RECITE`.
+
+    Args:
+        name: The name of the source.
+        prefix: The prefix of its node types.
+        description: The description of its node.
+
+    Attributes:
+        listed: The number of calls of `entries`.
+        asked: The node types passed to `get`.
+    """
+
+    def __init__(
+        self, name: str = "poems", prefix: str = "poem-", description: str = "Recite a poem"
+    ) -> None:
+        self.name = name
+        self.prefixes = (prefix,)
+        self.description = description
+        self.listed = 0
+        self.asked: list[str] = []
+
+    def fingerprint(self) -> str:
+        """Return a string that changes with the description."""
+        return self.description
+
+    def get(self, node_type: str) -> Entry | None:
+        """Return the entry, by its name or its alias."""
+        self.asked.append(node_type)
+        return self._entry() if node_type.lower() == f"{self.prefixes[0]}recite" else None
+
+    def entries(self) -> Iterator[Entry]:
+        """Yield the one entry."""
+        self.listed += 1
+        yield self._entry()
+
+    def missing(self, node_type: str) -> Problem | None:
+        """Explain that the poem was never written."""
+        return Problem(message=f"{node_type} was never written", suggestion="Write it", kind="not_found")
+
+    def _entry(self) -> Entry:
+        return Entry(
+            node=f"{self.prefixes[0]}recite",
+            class_name="Recite",
+            module=__name__,
+            description=self.description,
+            source=self.name,
+            interface=Interface(
+                params=(Field(key="text"), Field(key="fail", type="str")),
+                outputs=(Field(key="said"),),
+                inputs=("text",),
+            ),
+        )
+
+
+class _Orate:
+    """A command, without a parser."""
+
+    def main(self, args: Sequence[str], prog_name: str, *, standalone_mode: bool, **extra: Any) -> Report:
+        host: Host = extra["obj"]
+        words = [word for word in args if word != "--json"]
+        if "fail" in words:
+            raise PflowError("nothing to say", kind="connection", details={"words": words})
+        return Report(data={"words": words, "program": prog_name, "config": str(host.paths.config)})
+
+
+orate = _Orate()
+
+
+def plugin(**hooks: Callable[..., Any]) -> SimpleNamespace:
+    """Return a plugin that implements these hooks."""
+    return SimpleNamespace(**{name: hookimpl(function) for name, function in hooks.items()})
+
+
+def poetry(*sources: object) -> SimpleNamespace:
+    """Return a plugin that registers these sources, `Poems` if none is given."""
+    found = list(sources) or [Poems()]
+    return plugin(pflow_register_nodes=lambda host: found)
+
+
+class Listening:
+    """A plugin whose contexts record how they are entered and left, and keep the run."""
+
+    def __init__(self, name: str, events: list[Any], *, swallow: bool = False) -> None:
+        self.name = name
+        self.events = events
+        self.swallow = swallow
+        self.run: Run | None = None
+
+    @hookimpl
+    def pflow_run_context(self, run: Run) -> Listening:
+        """Offer itself."""
+        self.run = run
+        return self
+
+    def __enter__(self) -> None:
+        self.events.append(f"{self.name} in")
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
+        self.events.append(f"{self.name} out")
+        if error is not None:
+            self.events.append(error)
+        return self.swallow
