@@ -110,7 +110,7 @@ class ServerStore:
         except (storage.CorruptFile, storage.StoreError) as error:
             found = [Problem(message=error.message, suggestion="".join(error.suggestions), kind="config")]
         if self._is_open_to_others():
-            message = f"{self.path} may contain secrets and is readable by others"
+            message = f"{self.path} may contain secrets and can be read by others"
             found.append(field_checks.advice("", message, f"chmod 600 {self.path}"))
         return [attrs.evolve(problem, source=str(self.path)) for problem in found]
 

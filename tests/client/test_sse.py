@@ -117,7 +117,7 @@ def test_a_server_is_never_probed(pool, serve):
 
 @pytest.mark.servers
 def test_a_real_server_of_streamable_http_is_recognized(pool, everything_http):
-    with pytest.raises(ConnectionFailed, match=r"speaks streamable HTTP, and its type is sse") as caught:
+    with pytest.raises(ConnectionFailed, match=r"speaks streamable HTTP, but its type is sse") as caught:
         pool.info(launch(everything_http))
     assert caught.value.suggestions == ('set type = "http" for server old',)
     assert caught.value.details["speaks"] == "http"
@@ -127,7 +127,7 @@ def test_a_real_server_of_streamable_http_is_recognized(pool, everything_http):
 def test_a_real_server_of_server_sent_events_is_recognized_where_streamable_http_is_set(pool, everything_sse):
     there = Launch(server=Server(name="old", transport="http", url=everything_sse))
     with pytest.raises(
-        ConnectionFailed, match=r"speaks HTTP with server-sent events, and its type is http"
+        ConnectionFailed, match=r"speaks HTTP with server-sent events, but its type is http"
     ) as caught:
         pool.info(there)
     assert caught.value.suggestions == ('set type = "sse" for server old',)

@@ -33,7 +33,10 @@ CASES = {
         ["Unknown node type ecko", "has no parameter c"],
     ),
     "a run of it": (["run", "workflow.json"], ["Unknown node type ecko", "has no parameter c"]),
-    "a check of the registry": (["registry", "validate"], ["cannot be loaded", "params a has a type"]),
+    "a check of the registry": (
+        ["registry", "validate"],
+        ["cannot be loaded", "params a has an invalid type"],
+    ),
     "one node": (["registry", "run", "mcp-odd-x"], ODD),
 }
 

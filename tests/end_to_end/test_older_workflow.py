@@ -75,7 +75,7 @@ def test_it_compiles_as_a_whole(servers, pflow_home):
         ("mcp-slack-send-message", "mcp-slack-server-send-message"),
     ]
     search, _, send = compiled.nodes
-    assert search.special == {"__mcp_server__": "github-server", "__mcp_tool__": "search_code"}
+    assert search.ref.injected == {"__mcp_server__": "github-server", "__mcp_tool__": "search_code"}
     assert search.ref.params == {"max_results": 15}
     assert search.successors == {"default": "llm"}
     assert send.mapping.inputs == {"message": "summary", "channel": "dev-team-alerts"}

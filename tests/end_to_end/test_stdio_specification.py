@@ -56,7 +56,7 @@ def _injected(pflow_home, path) -> dict[str, object]:
 
     with open_host() as host:
         compiled = host.runner.compile(json.loads(path.read_text()), "wf")
-        return dict(compiled.nodes[0].special)
+        return dict(compiled.nodes[0].ref.injected)
 
 
 def test_criterion_05_running_a_node_gets_the_server_injected(pflow_home, scripted, workflow):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import attrs
 
@@ -66,8 +66,9 @@ class Steps:
         return result
 
     def _shown(self, failure: PflowError) -> Any:
-        known = ("node", "node_type")
-        details = {key: value for key, value in failure.details.items() if key not in known}
+        shown = cast("dict[str, Any]", failure.to_dict()["details"])
+        known = ("node", "node_type", "problems")
+        details = {key: value for key, value in shown.items() if key not in known}
         return self.run.recorder.excerpt(details)
 
     def _store(self, planned: PlannedNode) -> NodeAwareSharedStore:
