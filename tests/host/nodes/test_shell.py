@@ -32,6 +32,12 @@ def gone(pid):
     return not is_alive(pid)
 
 
+def all_gone(file):
+    """Return whether the processes whose ids are in a file, at least one, have ended."""
+    numbers = [int(number) for number in file.read_text().split()]
+    return bool(numbers) and all(map(gone, numbers))
+
+
 def test_a_line_runs_in_a_shell_and_tells_what_it_wrote(bench):
     outcome = bench.run(shell("echo out; echo err >&2"))
     assert outcome.outputs == {"stdout": "out\n", "stderr": "err\n", "exit_code": 0}
@@ -117,13 +123,13 @@ def test_a_command_that_takes_too_long_is_ended_with_all_it_started(bench, tmp_p
     assert "it was ended after 1 s" in outcome.error.message
     [step] = json.loads(outcome.trace_path.read_text())["steps"]
     assert (step["action"], step["outputs"]["stdout"]) == ("timeout", "begun\n")
-    assert all(map(gone, map(int, (tmp_path / "pid").read_text().split())))
+    assert all_gone(tmp_path / "pid")
 
 
 def test_what_a_command_leaves_running_is_ended_with_it(bench, tmp_path):
     line = f"sleep 600 >/dev/null 2>&1 & echo $! > {tmp_path / 'pid'}"
     assert bench.run(shell(line)).success
-    assert gone(int((tmp_path / "pid").read_text()))
+    assert all_gone(tmp_path / "pid")
 
 
 def sleeping(tmp_path, batch=None):
@@ -148,7 +154,7 @@ def test_a_signal_that_ends_the_run_ends_the_command(pflow_home, tmp_path, batch
     envelope = json.loads(stdout)
     assert envelope["error"]["type"] == "interrupted"
     assert json.loads(Path(envelope["trace_path"]).read_text())["success"] is False
-    assert gone(int((tmp_path / "pid").read_text()))
+    assert all_gone(tmp_path / "pid")
 
 
 def test_timeout_ends_a_run_with_its_command_and_trace(pflow_home, tmp_path):
@@ -160,7 +166,7 @@ def test_timeout_ends_a_run_with_its_command_and_trace(pflow_home, tmp_path):
         _, told = program.communicate(timeout=60)
     assert "interrupted at node sh" in told
     assert len(list(pflow_home.glob("state/traces/*.json"))) == 1
-    assert gone(int((tmp_path / "pid").read_text()))
+    assert all_gone(tmp_path / "pid")
 
 
 def test_a_hangup_that_is_ignored_stays_ignored(pflow_home, tmp_path):
