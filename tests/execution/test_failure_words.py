@@ -82,7 +82,7 @@ RESOURCE_MISSING = [
     "Request failed with status code 404",
     "Failed to fetch https://example.com/unauthorized - status code 404",
     "HTTP 404: no article at https://example.com/too-many-requests",
-    "Client error '404 Not Found' for url 'https://pypi.org/pypi/nothing/json'",
+    "Client error '404 Not Found' for url 'https://api.example.com/pypi/nothing/json'",
     "HTTP Error 410: Gone",
     "An error occurred (NoSuchKey) when calling the GetObject operation: The specified key does not exist.",
     "rpc error: code = NotFound desc = no such thing",
