@@ -14,7 +14,7 @@ async def main() -> None:
     """Make the calls in one session."""
     calls, in_flight = map(int, sys.argv[1:])
     room = asyncio.Semaphore(in_flight)
-    server = StdioServerParameters(command=sys.executable, args=["-m", "pflow_mcp_plugin.server.demo"])
+    server = StdioServerParameters(command=sys.executable, args=["-m", "pflow_mcp_plugin.server.demo_server"])
     async with Client(server) as client:
 
         async def one(number: int) -> None:

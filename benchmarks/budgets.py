@@ -93,7 +93,7 @@ def listings(bench: Bench) -> Iterator[Line]:
 
 def cold_run_demo(bench: Bench) -> Iterator[Line]:
     """Compare a cold run of ten steps on the demo server with the bare SDK's ten calls."""
-    command = [sys.executable, "-m", "pflow_mcp_plugin.server.demo"]
+    command = [sys.executable, "-m", "pflow_mcp_plugin.server.demo_server"]
     yield _cold_run(bench, "demo", command, ("add", {"a": 1, "b": 2}))
 
 
@@ -142,7 +142,7 @@ def batch(bench: Bench) -> Iterator[Line]:
 
     Neither side counts the connection and the first call.
     """
-    bench.add("demo", [sys.executable, "-m", "pflow_mcp_plugin.server.demo"])
+    bench.add("demo", [sys.executable, "-m", "pflow_mcp_plugin.server.demo_server"])
     ours = bench.pflow("run", _batch_workflow(bench, 1000), "--json")
     theirs = [sys.executable, str(_HERE / "bare_parallel.py"), "1000", "32"]
     found = in_turn(

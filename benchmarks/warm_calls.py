@@ -17,7 +17,7 @@ from pflow_mcp_plugin.client import Pool
 from pflow_mcp_plugin.exchange import Launch, ToolCall
 from pflow_mcp_plugin.types import Server
 
-_COMMAND = (sys.executable, ("-m", "pflow_mcp_plugin.server.demo"))
+_COMMAND = (sys.executable, ("-m", "pflow_mcp_plugin.server.demo_server"))
 _ARGUMENTS = {"a": 1, "b": 2}
 _WARM_UP = 50
 

@@ -37,7 +37,9 @@ def demo(pflow_home):
     """A config with the demo server, as if synced."""
     paths = storage.default_paths()
     store, catalog = ServerStore(server_file(paths)), Catalog(tool_folder(paths))
-    store.add({"demo": {"command": sys.executable, "args": ["-P", "-m", "pflow_mcp_plugin.server.demo"]}})
+    store.add(
+        {"demo": {"command": sys.executable, "args": ["-P", "-m", "pflow_mcp_plugin.server.demo_server"]}}
+    )
     tools = [ADD]
     tools += [_tool(name, *keys) for name, keys in (("remember", ("key", "value")), ("recall", ("key",)))]
     tools += [_tool("get_Items", "from", "class"), _tool("send-2", "x")]

@@ -1,7 +1,7 @@
 """The commands `pflow mcp ...`: each reads its options, calls the function that does the work, and reports.
 
-`dependencies` builds what the commands work with from the host; `json_option` is the option that
-all of them share; `columns` aligns text. Every other module is one command.
+`dependencies` builds what the commands work with from the host; `columns` aligns text. Every other
+module is one command.
 """
 
 __all__: list[str] = []

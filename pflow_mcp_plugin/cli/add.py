@@ -10,7 +10,6 @@ import attrs
 import click
 
 from pflow_mcp_plugin.cli.dependencies import server_store
-from pflow_mcp_plugin.cli.json_option import json_option
 from pflow_mcp_plugin.config import display, server_input
 from pflow_mcp_plugin.config.dialects import Fitted
 from pflow_mcp_plugin.config.problem_errors import refusal
@@ -68,7 +67,6 @@ class _AddCommand(click.Command):
 @click.option("--insecure", is_flag=True, help="Allow unencrypted http to another machine.")
 @click.option("--trust-readonly", is_flag=True, help="Trust the server on which tools are read-only.")
 @click.option("--sync", "sync_too", is_flag=True, help="Start the server and sync its tools now.")
-@json_option
 @click.pass_obj
 def add(host: Host, /, words: tuple[str, ...], *, sync_too: bool, **options: Any) -> Report:
     """Add servers, or replace those with the same names.

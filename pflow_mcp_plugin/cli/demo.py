@@ -11,13 +11,12 @@ import click
 
 from pflow_mcp_plugin.cli.add import add_servers
 from pflow_mcp_plugin.cli.dependencies import server_store
-from pflow_mcp_plugin.cli.json_option import json_option
 from pflow_mcp_plugin.cli.sync import sync_servers
 from pflow_mcp_plugin.contract import Host, Outcome, PflowError, Report
 from pflow_mcp_plugin.errors import McpError, Where
 
 SERVER = "demo"
-_MODULE = "pflow_mcp_plugin.server.demo"
+_MODULE = "pflow_mcp_plugin.server.demo_server"
 _TEXT = "Tools of any server become nodes.\nNodes make a workflow."
 
 WORKFLOW: Mapping[str, Any] = {
@@ -36,7 +35,6 @@ WORKFLOW: Mapping[str, Any] = {
 
 
 @click.command()
-@json_option
 @click.pass_obj
 def demo(host: Host) -> Report:
     """Add the bundled server, run a workflow of three steps on it, and show what to try next.

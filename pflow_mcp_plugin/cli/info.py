@@ -9,7 +9,6 @@ from typing import Any
 import click
 
 from pflow_mcp_plugin.cli.dependencies import catalog, server_store
-from pflow_mcp_plugin.cli.json_option import json_option
 from pflow_mcp_plugin.contract import Entry, Field, Host, Report
 from pflow_mcp_plugin.discovery.tool_file import Head
 from pflow_mcp_plugin.errors import McpError, Where
@@ -20,7 +19,6 @@ from pflow_mcp_plugin.types import Tool
 
 @click.command()
 @click.argument("node")
-@json_option
 @click.pass_obj
 def info(host: Host, node: str) -> Report:
     """Show what the tool behind NODE does, its parameters and outputs, and its server."""

@@ -11,7 +11,6 @@ import click
 from pflow_mcp_plugin import storage
 from pflow_mcp_plugin.cli.columns import columns
 from pflow_mcp_plugin.cli.dependencies import catalog, server_store
-from pflow_mcp_plugin.cli.json_option import json_option
 from pflow_mcp_plugin.config import display, server_schema
 from pflow_mcp_plugin.contract import Host, Problem, Report
 from pflow_mcp_plugin.discovery.catalog import Catalog
@@ -51,7 +50,6 @@ class ServerRow:
 
 
 @click.command(name="list")
-@json_option
 @click.pass_obj
 def list(host: Host) -> Report:  # noqa: A001 - each command function has the name of its command
     """List the configured servers with their number of tools, last sync, and whether a sync is due."""

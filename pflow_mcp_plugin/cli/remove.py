@@ -5,14 +5,12 @@ from __future__ import annotations
 import click
 
 from pflow_mcp_plugin.cli.dependencies import catalog, server_store
-from pflow_mcp_plugin.cli.json_option import json_option
 from pflow_mcp_plugin.contract import Host, Report
 from pflow_mcp_plugin.errors import McpError
 
 
 @click.command()
 @click.argument("name")
-@json_option
 @click.pass_obj
 def remove(host: Host, name: str) -> Report:
     """Remove a server: its config and its synced tools."""

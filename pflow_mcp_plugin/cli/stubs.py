@@ -8,7 +8,6 @@ import click
 
 from pflow_mcp_plugin import storage
 from pflow_mcp_plugin.cli.dependencies import catalog, server_store
-from pflow_mcp_plugin.cli.json_option import json_option
 from pflow_mcp_plugin.contract import Host, Report
 from pflow_mcp_plugin.registration.stub_file import stub
 from pflow_mcp_plugin.registration.tool_source import ToolSource
@@ -20,7 +19,6 @@ from pflow_mcp_plugin.registration.tool_source import ToolSource
     type=click.Path(dir_okay=False, path_type=Path),
     help="File to write; standard output by default.",
 )
-@json_option
 @click.pass_obj
 def stubs(host: Host, output: Path | None) -> Report:
     """Write type stubs for `pflow_mcp_plugin.nodes`, with a class for every tool.

@@ -10,7 +10,6 @@ import attrs
 import click
 
 from pflow_mcp_plugin.cli.dependencies import catalog, lookup, server_store
-from pflow_mcp_plugin.cli.json_option import json_option
 from pflow_mcp_plugin.client import Pool
 from pflow_mcp_plugin.config import server_schema
 from pflow_mcp_plugin.config.locations import stderr_folder
@@ -28,7 +27,6 @@ _NOTHING = "No MCP server is configured. Add one: pflow mcp add NAME -- COMMAND 
 @click.command()
 @click.argument("name", required=False)
 @click.option("--all", "all_servers", is_flag=True, help="Sync every server (the default without NAME).")
-@json_option
 @click.pass_obj
 def sync(host: Host, name: str | None, *, all_servers: bool) -> Report:
     """Fetch the tools of servers and register them as nodes.

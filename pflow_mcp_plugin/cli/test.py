@@ -8,7 +8,6 @@ from typing import Any
 import click
 
 from pflow_mcp_plugin.cli.dependencies import catalog, lookup, server_store
-from pflow_mcp_plugin.cli.json_option import json_option
 from pflow_mcp_plugin.client import Pool
 from pflow_mcp_plugin.config.locations import stderr_folder
 from pflow_mcp_plugin.contract import Host, Problem, Report
@@ -23,7 +22,6 @@ PHASES = ("start", "handshake", "list")
 
 @click.command()
 @click.argument("name")
-@json_option
 @click.pass_obj
 def test(host: Host, name: str) -> Report:
     """Connect to a server, list its tools and time each phase; nothing is saved."""

@@ -9,7 +9,6 @@ import click
 
 from pflow_mcp_plugin.cli.columns import columns
 from pflow_mcp_plugin.cli.dependencies import catalog, server_store
-from pflow_mcp_plugin.cli.json_option import json_option
 from pflow_mcp_plugin.contract import Host, PflowError, Report
 from pflow_mcp_plugin.registration.tool_entry import printable
 from pflow_mcp_plugin.registration.tool_source import ToolSource
@@ -21,7 +20,6 @@ _NONE = "No tools. See the servers: pflow mcp list"
 
 @click.command()
 @click.argument("server", required=False)
-@json_option
 @click.pass_obj
 def tools(host: Host, server: str | None) -> Report:
     """List the tools of all servers, or of one, with their node types."""

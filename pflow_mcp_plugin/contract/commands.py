@@ -90,7 +90,8 @@ class CommandLike(Protocol):
     The host calls `main(argv, prog_name="pflow mcp add", obj=host, standalone_mode=False)`.
     It returns a `Report` (or None) and raises `PflowError` for a failure; any other exception is its
     parser's own error about the arguments. `--json` belongs to the host, which looks for it in the
-    arguments itself; a command declares the option so that its help lists it.
+    arguments itself and adds the option to a click command that does not declare it; any other command
+    must accept it.
     """
 
     def main(self, args: Sequence[str], prog_name: str, *, standalone_mode: bool, **extra: Any) -> Any:

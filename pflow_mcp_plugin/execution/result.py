@@ -58,7 +58,7 @@ def read(
     """
     if result.is_error:
         raise failure(result, where, blanks)
-    reader = _Reader(where, artifacts, inline_limit)
+    reader = _ContentReader(where, artifacts, inline_limit)
     if result.has_structured:
         return reader.structured(result.structured)
     return Reading(value=reader.content(result.content))
@@ -113,7 +113,7 @@ def gone(where: Where, note: str = "", near: str = "") -> McpError:
     )
 
 
-class _Reader:
+class _ContentReader:
     def __init__(self, where: Where, artifacts: Artifacts, inline_limit: int) -> None:
         self._where = attrs.evolve(where, phase="result")
         self._artifacts = artifacts

@@ -219,7 +219,9 @@ def test_adding_and_listing_load_nothing_heavy():
 
 
 def test_with_sync_the_server_is_started_and_its_tools_are_there(desk):
-    report = desk.run(add, "demo", "--sync", "--", sys.executable, "-P", "-m", "pflow_mcp_plugin.server.demo")
+    report = desk.run(
+        add, "demo", "--sync", "--", sys.executable, "-P", "-m", "pflow_mcp_plugin.server.demo_server"
+    )
     assert report.error is None
     assert report.data["sync"][0]["tools_discovered"] > 0
     assert report.render().startswith("Added server demo")

@@ -16,7 +16,9 @@ from pflow_mcp_plugin.cli.sync import sync
 from pflow_mcp_plugin.cli.test import test as cli_test
 from pflow_mcp_plugin.errors import McpError
 
-DEMO = f'[mcpServers.demo]\ncommand = "{sys.executable}"\nargs = ["-m", "pflow_mcp_plugin.server.demo"]\n'
+DEMO = (
+    f'[mcpServers.demo]\ncommand = "{sys.executable}"\nargs = ["-m", "pflow_mcp_plugin.server.demo_server"]\n'
+)
 BROKEN = '[mcpServers.broken]\ncommand = "no-such-program-anywhere"\n'
 
 pytestmark = pytest.mark.usefixtures("no_leftovers")

@@ -10,7 +10,9 @@ from pflow_mcp_plugin.cli import test as testing
 from pflow_mcp_plugin.cli.sync import sync
 from pflow_mcp_plugin.errors import McpError
 
-DEMO = f'[mcpServers.demo]\ncommand = "{sys.executable}"\nargs = ["-m", "pflow_mcp_plugin.server.demo"]\n'
+DEMO = (
+    f'[mcpServers.demo]\ncommand = "{sys.executable}"\nargs = ["-m", "pflow_mcp_plugin.server.demo_server"]\n'
+)
 
 pytestmark = pytest.mark.usefixtures("no_leftovers")
 

@@ -33,7 +33,7 @@ def pool(warnings_seen: list[str]) -> Iterator[Pool]:
 def demo() -> Launch:
     """The bundled server."""
     return Launch(
-        server=Server(name="demo", command=sys.executable, args=("-m", "pflow_mcp_plugin.server.demo"))
+        server=Server(name="demo", command=sys.executable, args=("-m", "pflow_mcp_plugin.server.demo_server"))
     )
 
 

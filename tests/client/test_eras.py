@@ -99,7 +99,7 @@ def test_the_bundled_server_speaks_every_version_that_is_insisted_on(
     server = Server(
         name="demo",
         command=sys.executable,
-        args=("-m", "pflow_mcp_plugin.server.demo"),
+        args=("-m", "pflow_mcp_plugin.server.demo_server"),
         protocol=protocol,
     )
     listing = pool.list_tools(Launch(server=server))

@@ -50,7 +50,7 @@ def npx(tmp_path: Path, log: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[
     monkeypatch.setattr(installation, "START_SECONDS", 2.0)
 
     def make(seconds: float, command: str = "npx", **options: float) -> Launch:
-        args = (str(seconds), "pflow_mcp_plugin.server.demo")
+        args = (str(seconds), "pflow_mcp_plugin.server.demo_server")
         return Launch(server=Server(name="slow", command=command, args=args, **options))
 
     return make

@@ -235,7 +235,9 @@ FORKED = "CallFailed not ran  This process was forked from one that holds connec
 def test_a_tool_that_fails_in_another_process_fails_here(pflow_home, tmp_path, method, in_session):
     paths = storage.default_paths()
     store, catalog = ServerStore(server_file(paths)), Catalog(tool_folder(paths))
-    store.add({"demo": {"command": sys.executable, "args": ["-P", "-m", "pflow_mcp_plugin.server.demo"]}})
+    store.add(
+        {"demo": {"command": sys.executable, "args": ["-P", "-m", "pflow_mcp_plugin.server.demo_server"]}}
+    )
     catalog.save(
         "demo", exchange.Listing(info=types.ServerInfo(), tools=(RECALL,)), store.fingerprint("demo")
     )

@@ -102,7 +102,9 @@ def program(pflow_home, tmp_path, monkeypatch):
     paths = storage.default_paths()
     StoredSettings(paths.config / "settings.json").set("DEMO_PYTHON", sys.executable)
     store = ServerStore(server_file(paths))
-    store.add({"demo": {"command": "${DEMO_PYTHON}", "args": ["-P", "-m", "pflow_mcp_plugin.server.demo"]}})
+    store.add(
+        {"demo": {"command": "${DEMO_PYTHON}", "args": ["-P", "-m", "pflow_mcp_plugin.server.demo_server"]}}
+    )
     listing = Listing(info=ServerInfo(), tools=(ADD,))
     Catalog(tool_folder(paths)).save("demo", listing, store.fingerprint("demo"))
     site = tmp_path / "site"

@@ -130,7 +130,7 @@ def test_files_go_to_the_artifacts_of_the_run(bench):
 
 
 def test_alone_it_opens_and_closes_a_connection_of_its_own(bench, no_leftovers):
-    command = {"command": sys.executable, "args": ["-m", "pflow_mcp_plugin.server.demo"]}
+    command = {"command": sys.executable, "args": ["-m", "pflow_mcp_plugin.server.demo_server"]}
     bench.store.add({"demo": command})
     made = MCPNode()
     made.set_params({"__mcp_server__": "demo", "__mcp_tool__": "add", "a": 1, "b": 2})

@@ -118,6 +118,8 @@ class Leaf(click.Command):
         with door(self.plugin, f"could not load the command `{path}`"):
             module, _, attribute = self.announced.load.partition(":")
             command = getattr(import_module(module), attribute)
+        if isinstance(command, click.Command):
+            _offer_json(command)
         with self._guard(path):
             result = command.main(ctx.args, prog_name=path, obj=ctx.obj, standalone_mode=False)
         if isinstance(result, Report) and callable(result.text):
@@ -170,6 +172,13 @@ def leaves(group: click.Group) -> Iterator[Leaf]:
             yield command
         elif isinstance(command, click.Group):
             yield from leaves(command)
+
+
+def _offer_json(command: click.Command) -> None:
+    """Add `--json` to a command that lacks it: `main` looks for it and prints the envelope."""
+    if not any("--json" in parameter.opts for parameter in command.params):
+        help_text = "Print the result as one JSON object."
+        command.params.append(click.Option(["--json"], is_flag=True, expose_value=False, help=help_text))
 
 
 def _graft(root: Branch, command: object, plugin: Plugin, plugins: Plugins) -> str:

@@ -8,7 +8,6 @@ from pathlib import Path
 import click
 
 from pflow_mcp_plugin.contract import Paths, PflowError, Problem, Report
-from pflow_mcp_plugin.host.cli.json_option import json_option
 from pflow_mcp_plugin.host.cli.output import counted, problem_lines
 from pflow_mcp_plugin.host.cli.tables import table
 from pflow_mcp_plugin.host.embedded_host import EmbeddedHost
@@ -16,7 +15,6 @@ from pflow_mcp_plugin.host.registry.node_sources import asked
 
 
 @click.command()
-@json_option
 @click.pass_obj
 def check(host: EmbeddedHost) -> Report:
     """Check the config files of pflow and its plugins, and list every problem."""
@@ -25,7 +23,6 @@ def check(host: EmbeddedHost) -> Report:
 
 
 @click.command()
-@json_option
 @click.pass_obj
 def path(host: EmbeddedHost) -> Report:
     """List the files and folders that pflow uses and what each one is for."""

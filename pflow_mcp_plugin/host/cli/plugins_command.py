@@ -9,13 +9,11 @@ import click
 
 from pflow_mcp_plugin.contract import Report
 from pflow_mcp_plugin.host.cli.command_tree import Leaf, build_cli, leaves
-from pflow_mcp_plugin.host.cli.json_option import json_option
 from pflow_mcp_plugin.host.embedded_host import EmbeddedHost
 from pflow_mcp_plugin.host.plugins import Plugin
 
 
 @click.command()
-@json_option
 @click.pass_obj
 def plugins(host: EmbeddedHost) -> Report:
     """List plugins: where each comes from, what it provides, and why any were not loaded."""

@@ -8,7 +8,6 @@ import click
 
 from pflow_mcp_plugin.contract import Entry, Field, PflowError, Report
 from pflow_mcp_plugin.host.cli.command_line_inputs import parse_inputs
-from pflow_mcp_plugin.host.cli.json_option import json_option
 from pflow_mcp_plugin.host.cli.output import counted, problem_lines, to_json
 from pflow_mcp_plugin.host.cli.tables import table
 from pflow_mcp_plugin.host.embedded_host import EmbeddedHost
@@ -22,7 +21,6 @@ _PATHS = 100
 @click.option(
     "--filter", "pattern", default="", metavar="WORD", help="Only node types whose name contains WORD."
 )
-@json_option
 @click.pass_obj
 def list_nodes(host: EmbeddedHost, pattern: str) -> Report:
     """List node types by name."""
@@ -36,7 +34,6 @@ def list_nodes(host: EmbeddedHost, pattern: str) -> Report:
 @click.option(
     "--limit", type=click.IntRange(min=1), default=20, show_default=True, help="Maximum number of results."
 )
-@json_option
 @click.pass_obj
 def search(host: EmbeddedHost, words: tuple[str, ...], limit: int) -> Report:
     """Search the names, descriptions and parameters of node types for WORDS; best matches first."""
@@ -56,7 +53,6 @@ def search(host: EmbeddedHost, words: tuple[str, ...], limit: int) -> Report:
 @click.option(
     "--limit", type=click.IntRange(min=1), default=10, show_default=True, help="Maximum number of results."
 )
-@json_option
 @click.pass_obj
 def discover(host: EmbeddedHost, task: tuple[str, ...], limit: int) -> Report:
     """Find the node types for each part of TASK, a description in plain words.
@@ -75,7 +71,6 @@ def discover(host: EmbeddedHost, task: tuple[str, ...], limit: int) -> Report:
 
 @click.command()
 @click.argument("node")
-@json_option
 @click.pass_obj
 def describe(host: EmbeddedHost, node: str) -> Report:
     """Show the parameters and outputs of the node type NODE."""
@@ -86,7 +81,6 @@ def describe(host: EmbeddedHost, node: str) -> Report:
 @click.command()
 @click.argument("node")
 @click.argument("params", nargs=-1, metavar="[NAME=VALUE]...")
-@json_option
 @click.pass_obj
 def run(host: EmbeddedHost, node: str, params: tuple[str, ...]) -> Report:
     """Run the node type NODE once and show its result, with the type of every path in it.
@@ -98,7 +92,6 @@ def run(host: EmbeddedHost, node: str, params: tuple[str, ...]) -> Report:
 
 
 @click.command()
-@json_option
 @click.pass_obj
 def export(host: EmbeddedHost) -> Report:
     """Print every entry of the registry, from all sources, as JSON."""
@@ -109,7 +102,6 @@ def export(host: EmbeddedHost) -> Report:
 @click.command()
 @click.argument("nodes", nargs=-1, metavar="[NODE]...")
 @click.option("--all", "every", is_flag=True, help="Check every node type (the default without NODE).")
-@json_option
 @click.pass_obj
 def validate(host: EmbeddedHost, nodes: tuple[str, ...], *, every: bool) -> Report:
     """Check, without running anything, that node types can be loaded and declare valid interfaces."""

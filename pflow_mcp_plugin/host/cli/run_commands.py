@@ -11,7 +11,6 @@ import click
 
 from pflow_mcp_plugin.contract import Outcome, PflowError, Problem, Report
 from pflow_mcp_plugin.host.cli.command_line_inputs import parse_inputs, piped_inputs
-from pflow_mcp_plugin.host.cli.json_option import json_option
 from pflow_mcp_plugin.host.cli.output import counted, problem_lines, to_json
 from pflow_mcp_plugin.host.embedded_host import EmbeddedHost
 from pflow_mcp_plugin.host.workflow import load_workflow
@@ -24,7 +23,6 @@ from pflow_mcp_plugin.host.workflow_library import is_name
 @click.option(
     "--trace/--no-trace", default=True, help="Whether to write a trace; the default is to write one."
 )
-@json_option
 @click.pass_obj
 def run(host: EmbeddedHost, workflow: str, inputs: tuple[str, ...], *, trace: bool) -> Report:
     """Run WORKFLOW, a JSON file or the name of a saved workflow, with inputs given as NAME=VALUE."""
@@ -37,7 +35,6 @@ def run(host: EmbeddedHost, workflow: str, inputs: tuple[str, ...], *, trace: bo
 
 @click.command()
 @click.argument("workflow")
-@json_option
 @click.pass_obj
 def validate(host: EmbeddedHost, workflow: str) -> Report:
     """Check WORKFLOW, a JSON file or the name of a saved workflow, and list every problem."""

@@ -7,7 +7,6 @@ import sys
 import click
 
 from pflow_mcp_plugin.contract import PflowError, Report
-from pflow_mcp_plugin.host.cli.json_option import json_option
 from pflow_mcp_plugin.host.cli.tables import table
 from pflow_mcp_plugin.host.embedded_host import EmbeddedHost
 from pflow_mcp_plugin.redaction import mask
@@ -17,7 +16,6 @@ from pflow_mcp_plugin.redaction import mask
 @click.argument("key")
 @click.argument("value")
 @click.option("--keyring", is_flag=True, help="Store the value in the keyring of the operating system.")
-@json_option
 @click.pass_obj
 def set_value(host: EmbeddedHost, key: str, value: str, *, keyring: bool) -> Report:
     """Save VALUE under KEY; `-` reads it from standard input, which keeps it out of the shell history.
@@ -32,7 +30,6 @@ def set_value(host: EmbeddedHost, key: str, value: str, *, keyring: bool) -> Rep
 @click.command()
 @click.argument("key")
 @click.option("--show", is_flag=True, help="Show a secret in full.")
-@json_option
 @click.pass_obj
 def get(host: EmbeddedHost, key: str, *, show: bool) -> Report:
     """Show the value of KEY; secrets are masked unless `--show` is given."""
@@ -44,7 +41,6 @@ def get(host: EmbeddedHost, key: str, *, show: bool) -> Report:
 
 
 @click.command()
-@json_option
 @click.pass_obj
 def list_keys(host: EmbeddedHost) -> Report:
     """List saved keys and where each value is stored; values are masked."""
@@ -58,7 +54,6 @@ def list_keys(host: EmbeddedHost) -> Report:
 
 @click.command()
 @click.argument("key")
-@json_option
 @click.pass_obj
 def unset(host: EmbeddedHost, key: str) -> Report:
     """Delete the value of KEY."""

@@ -9,7 +9,6 @@ from typing import Any
 import click
 
 from pflow_mcp_plugin.contract import PflowError, Report
-from pflow_mcp_plugin.host.cli.json_option import json_option
 from pflow_mcp_plugin.host.cli.output import to_json
 from pflow_mcp_plugin.host.cli.tables import table
 from pflow_mcp_plugin.host.embedded_host import EmbeddedHost
@@ -25,7 +24,6 @@ _SUMMARY = ("run_id", "workflow", "started", "milliseconds", "success")
 @click.option(
     "--limit", type=click.IntRange(min=1), default=20, show_default=True, help="Maximum number of runs."
 )
-@json_option
 @click.pass_obj
 def list_traces(host: EmbeddedHost, limit: int) -> Report:
     """List past runs that have a trace, newest first."""
@@ -41,7 +39,6 @@ def list_traces(host: EmbeddedHost, limit: int) -> Report:
 
 @click.command()
 @click.argument("run", default=LATEST)
-@json_option
 @click.pass_obj
 def show(host: EmbeddedHost, run: str) -> Report:
     """Show the trace of RUN, which is an id, the beginning of one, or `latest`."""
@@ -57,7 +54,6 @@ def show(host: EmbeddedHost, run: str) -> Report:
     metavar="FILE",
     help="Where to write it; trace-RUN.html by default.",
 )
-@json_option
 @click.pass_obj
 def view(host: EmbeddedHost, run: str, output: Path | None) -> Report:
     """Write the trace of RUN, which is an id or `latest`, as an HTML page for any browser."""

@@ -9,7 +9,6 @@ from typing import Any
 import click
 
 from pflow_mcp_plugin.contract import PflowError, Problem, Report
-from pflow_mcp_plugin.host.cli.json_option import json_option
 from pflow_mcp_plugin.host.cli.output import problem_lines, to_json
 from pflow_mcp_plugin.host.cli.run_commands import find_workflow, read_workflow
 from pflow_mcp_plugin.host.cli.tables import table
@@ -28,7 +27,6 @@ _HEADERS = ("NAME", "VERSION", "SAVED", "DESCRIPTION")
 @click.argument("file")
 @click.option("--name", required=True, help="Name of the saved workflow: a-z, 0-9 and hyphens.")
 @click.option("--description", default="", help="One line that says what it is for.")
-@json_option
 @click.pass_obj
 def save(host: EmbeddedHost, file: str, name: str, description: str) -> Report:
     """Save the workflow in FILE under a name; earlier versions are kept."""
@@ -45,7 +43,6 @@ def save(host: EmbeddedHost, file: str, name: str, description: str) -> Report:
 
 
 @click.command()
-@json_option
 @click.pass_obj
 def list_saved(host: EmbeddedHost) -> Report:
     """List saved workflows."""
@@ -58,7 +55,6 @@ def list_saved(host: EmbeddedHost) -> Report:
 @click.command()
 @click.argument("name")
 @click.option("--version", type=click.IntRange(min=1), help="Show this version, not the newest.")
-@json_option
 @click.pass_obj
 def show(host: EmbeddedHost, name: str, version: int | None) -> Report:
     """Show the saved workflow NAME."""
@@ -68,7 +64,6 @@ def show(host: EmbeddedHost, name: str, version: int | None) -> Report:
 
 @click.command()
 @click.argument("name")
-@json_option
 @click.pass_obj
 def delete(host: EmbeddedHost, name: str) -> Report:
     """Delete the saved workflow NAME with all its versions."""
@@ -84,7 +79,6 @@ def delete(host: EmbeddedHost, name: str) -> Report:
     metavar="FILE",
     help="Write an HTML page with a drawing to this file.",
 )
-@json_option
 @click.pass_obj
 def graph(host: EmbeddedHost, workflow: str, html: Path | None) -> Report:
     """Print WORKFLOW, a JSON file or the name of a saved workflow, as a Mermaid flowchart."""
@@ -108,7 +102,6 @@ def graph(host: EmbeddedHost, workflow: str, html: Path | None) -> Report:
     metavar="FILE",
     help="File to write; standard output by default.",
 )
-@json_option
 @click.pass_obj
 def export_python(host: EmbeddedHost, workflow: str, output: Path | None) -> Report:
     """Write WORKFLOW, a JSON file or the name of a saved workflow, as a Python program.

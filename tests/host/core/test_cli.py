@@ -19,7 +19,6 @@ PROGRAM = (sys.executable, "-m", "pflow_mcp_plugin")
 
 @click.command()
 @click.argument("words", nargs=-1)
-@click.option("--json", is_flag=True, expose_value=False)
 @click.option("--fail", is_flag=True)
 @click.pass_obj
 def shout(host, words, fail):

@@ -1,6 +1,6 @@
 """The bundled demo server: pure Python, over stdio, without further dependencies.
 
-Start it with `python -m pflow_mcp_plugin.server.demo`. Its tools show what workflows work with:
+Start it with `python -m pflow_mcp_plugin.server.demo_server`. Its tools show what workflows work with:
 typed arguments, structured results, read-only hints, and state that lasts as long as the server.
 """
 
