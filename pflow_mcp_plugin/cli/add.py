@@ -208,7 +208,7 @@ def _program_step(command: str, path: str) -> str:
 def _secret_advice(server: Server) -> Iterator[Problem]:
     for key in ("token", "key", "password"):
         value = server.auth.get(key)
-        if value and not references(value):
+        if isinstance(value, str) and value and not references(value):
             step = f"Keep it in a variable: {key} = '${{API_{key.upper()}}}' (in a shell in single quotes)"
             yield _warning(
                 server, f"auth.{key}", "The secret is stored in plain text in the config file", step
