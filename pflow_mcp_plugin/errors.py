@@ -12,6 +12,7 @@ from typing import Any, Literal
 import attrs
 
 from pflow_mcp_plugin.contract import Kind, PflowError, Problem, Ran
+from pflow_mcp_plugin.contract.json_types import JSON
 
 Phase = Literal["config", "start", "connect", "handshake", "list", "arguments", "call", "result", "close"]
 
@@ -68,7 +69,7 @@ class McpError(PflowError):
         retry_after: float | None = None,
         next_step: str = "",
         problems: tuple[Problem, ...] = (),
-        **facts: Any,
+        **facts: JSON,
     ) -> None:
         named = {"server": where.server, "tool": where.tool, "phase": where.phase}
         details: dict[str, object] = {key: value for key, value in named.items() if value}

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Any, Literal
+from typing import Literal
 
 import attrs
 
+from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.types import Server, ServerInfo, Tool
 
 
@@ -114,7 +115,7 @@ class ToolCall:
 
     server: str
     tool: str
-    arguments: Mapping[str, Any] = attrs.field(factory=dict)
+    arguments: JSONObject = attrs.field(factory=dict)
     node_id: str = ""
     run_id: str = ""
 
@@ -133,10 +134,10 @@ class CallResult:
         milliseconds: From the request to the answer.
     """
 
-    content: tuple[Mapping[str, Any], ...] = ()
-    structured: Any = None
+    content: tuple[JSONObject, ...] = ()
+    structured: JSON = None
     has_structured: bool = False
     is_error: bool = False
-    meta: Mapping[str, Any] = attrs.field(factory=dict)
+    meta: JSONObject = attrs.field(factory=dict)
     info: ServerInfo = attrs.field(factory=ServerInfo)
     milliseconds: float = 0.0

@@ -32,5 +32,5 @@ def _at_first_hyphen(node_type: str) -> tuple[str, str] | None:
     return (server, tool) if server and tool else None
 
 
-def _params(server: str, tool: str) -> dict[str, object]:
+def _params(server: object, tool: object) -> dict[str, object]:
     return {"__mcp_server__": server, "__mcp_tool__": tool}

@@ -33,6 +33,7 @@ from pflow_mcp_plugin.discovery.servers import servers
 from pflow_mcp_plugin.execution.node import Job, MCPNode
 from pflow_mcp_plugin.execution.runtime import Runtime, standalone
 from pflow_mcp_plugin.registration import node_classes
+from pflow_mcp_plugin.registration.tool_entry import tool_config
 from pflow_mcp_plugin.registration.tool_source import ToolSource
 
 _SESSION: ContextVar[Runtime | None] = ContextVar("pflow_mcp_session", default=None)
@@ -62,7 +63,7 @@ class ToolNode(MCPNode):
 
     def set_params(self, params: Mapping[str, Any]) -> None:
         """Set params; those of the constructor stay, because a `Flow` passes its own to every node."""
-        config = self.entry.extra["mcp_config"]
+        config = tool_config(self.entry)
         tool = {"__mcp_server__": config["server_id"], "__mcp_tool__": config["tool_name"]}
         self.params = {**self._given, **params, **tool}
 
@@ -127,7 +128,7 @@ def _source() -> ToolSource:
 def _made(description: str) -> type[ToolNode]:
     """Return the class of an entry given as JSON; cached, so that equal entries share a class."""
     entry = Entry.from_dict(json.loads(description))
-    config = entry.extra["mcp_config"]
+    config = tool_config(entry)
     body = {
         "__doc__": node_classes.docstring(entry),
         "__module__": __name__,

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Literal
 
 import attrs
+
+from pflow_mcp_plugin.contract.json_types import JSONObject
 
 Transport = Literal["stdio", "http", "sse", "uds", "pipe"]
 
@@ -62,7 +64,7 @@ class Server:
     path: str = ""
     url: str = ""
     headers: Mapping[str, str] = attrs.field(factory=dict)
-    auth: Mapping[str, Any] = attrs.field(factory=dict)
+    auth: JSONObject = attrs.field(factory=dict)
     timeout: float = 30.0
     sse_timeout: float = 300.0
     insecure: bool = False
@@ -97,11 +99,11 @@ class Tool:
 
     name: str
     description: str = ""
-    input_schema: Mapping[str, Any] = attrs.field(factory=dict)
-    output_schema: Mapping[str, Any] | None = None
-    annotations: Mapping[str, Any] = attrs.field(factory=dict)
+    input_schema: JSONObject = attrs.field(factory=dict)
+    output_schema: JSONObject | None = None
+    annotations: JSONObject = attrs.field(factory=dict)
     title: str = ""
-    meta: Mapping[str, Any] = attrs.field(factory=dict)
+    meta: JSONObject = attrs.field(factory=dict)
     hash: str = ""
 
 
@@ -123,7 +125,7 @@ class ServerInfo:
     protocol: str = ""
     era: Literal["modern", "handshake"] = "handshake"
     instructions: str = ""
-    capabilities: Mapping[str, Any] = attrs.field(factory=dict)
+    capabilities: JSONObject = attrs.field(factory=dict)
 
 
 @attrs.frozen(kw_only=True)

@@ -17,6 +17,7 @@ from pflow_mcp_plugin.config.server_schema import server_path
 from pflow_mcp_plugin.config.server_store import StoreChange
 from pflow_mcp_plugin.config.variable_references import references
 from pflow_mcp_plugin.contract import Host, Problem, Report
+from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.errors import McpError
 from pflow_mcp_plugin.trust import egress
 from pflow_mcp_plugin.types import Server
@@ -79,7 +80,7 @@ def add(host: Host, /, words: tuple[str, ...], *, sync_too: bool, **options: Any
     return _synced(host, added) if sync_too else _reported(host, added)
 
 
-def add_servers(host: Host, tables: Mapping[str, Any]) -> Report:
+def add_servers(host: Host, tables: JSONObject) -> Report:
     """Store servers and report what would run.
 
     Args:
@@ -120,7 +121,7 @@ class Added:
         text = [*self.lines(), f"Next: {self.next}"]
         return Report(data={**self.to_dict(), "next": self.next}, text="\n".join(text), error=self.error)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, JSON]:
         """Return the JSON form."""
         return {
             "file": str(self.file),
@@ -206,7 +207,7 @@ def _program_step(command: str, path: str) -> str:
 def _secret_advice(server: Server) -> Iterator[Problem]:
     for key in ("token", "key", "password"):
         value = server.auth.get(key)
-        if value and not references(value):
+        if isinstance(value, str) and value and not references(value):
             step = f"Keep it in a variable: {key} = '${{API_{key.upper()}}}' (in a shell in single quotes)"
             yield _warning(
                 server, f"auth.{key}", "The secret is stored in plain text in the config file", step
@@ -234,7 +235,8 @@ def _server_lines(verb: str, server: Server) -> Iterator[str]:
         yield f"  url      {display.url(server.url)}"
     shown = display.shown(server)
     for key, separator in (("env", "="), ("headers", ": "), ("auth", " = ")):
-        for name, value in shown.get(key, {}).items():
+        values = shown.get(key)
+        for name, value in values.items() if isinstance(values, Mapping) else ():
             yield f"  {key:8} {name}{separator}{value}"
 
 

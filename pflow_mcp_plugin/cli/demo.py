@@ -13,6 +13,7 @@ from pflow_mcp_plugin.cli.add import add_servers
 from pflow_mcp_plugin.cli.dependencies import server_store
 from pflow_mcp_plugin.cli.sync import sync_servers
 from pflow_mcp_plugin.contract import Host, Outcome, PflowError, Report
+from pflow_mcp_plugin.contract.json_types import JSON
 from pflow_mcp_plugin.errors import McpError, Where
 
 SERVER = "demo"
@@ -74,7 +75,7 @@ def run_demo(host: Host) -> Report:
     )
 
 
-def _table() -> dict[str, Any]:
+def _table() -> dict[str, JSON]:
     # -P: a file in the current folder must not shadow a module.
     return {"command": sys.executable, "args": ["-P", "-m", _MODULE]}
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 import click
 
 from pflow_mcp_plugin.cli.dependencies import catalog, server_store
 from pflow_mcp_plugin.contract import Entry, Field, Host, Report
+from pflow_mcp_plugin.contract.json_types import JSON
 from pflow_mcp_plugin.discovery.tool_file import Head
 from pflow_mcp_plugin.errors import McpError, Where
 from pflow_mcp_plugin.registration.tool_entry import printable
@@ -64,7 +64,7 @@ def _missing(source: ToolSource, node: str) -> McpError:
     )
 
 
-def _sync(head: Head, tool: Tool | None) -> dict[str, Any]:
+def _sync(head: Head, tool: Tool | None) -> dict[str, JSON]:
     return {
         "synced_at": head.synced_at,
         "server_name": head.info.name,

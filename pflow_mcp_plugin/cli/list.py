@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 import attrs
 import click
@@ -13,6 +12,7 @@ from pflow_mcp_plugin.cli.columns import columns
 from pflow_mcp_plugin.cli.dependencies import catalog, server_store
 from pflow_mcp_plugin.config import display, server_schema
 from pflow_mcp_plugin.contract import Host, Problem, Report
+from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.discovery.catalog import Catalog
 from pflow_mcp_plugin.discovery.tool_filter import allows
 from pflow_mcp_plugin.types import Server
@@ -40,9 +40,9 @@ class ServerRow:
     synced_at: str = ""
     sync_due: bool = False
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, JSON]:
         """Return the JSON form."""
-        data: dict[str, Any] = {"name": self.name}
+        data: dict[str, JSON] = {"name": self.name}
         if self.server:
             data |= {**display.shown(self.server), "disabled": self.server.disabled}
         data |= {"tools": self.tools, "synced_at": self.synced_at or None, "sync_due": self.sync_due}
@@ -66,17 +66,17 @@ def _rows(host: Host) -> Iterator[ServerRow]:
         yield _row(name, document[server_schema.SERVERS][name], defaults, known)
 
 
-def _usable_defaults(host: Host, defaults: Any) -> Mapping[str, Any]:
+def _usable_defaults(host: Host, defaults: JSON) -> JSONObject:
     errors = [problem for problem in server_schema.check_defaults(defaults) if problem.severity == "error"]
     for problem in errors:
         host.report(attrs.evolve(problem, severity="warning"))
-    return {} if errors else defaults
+    return defaults if isinstance(defaults, Mapping) and not errors else {}
 
 
-def _row(name: str, table: Any, defaults: Mapping[str, Any], known: Catalog) -> ServerRow:
+def _row(name: str, table: JSON, defaults: JSONObject, known: Catalog) -> ServerRow:
     found = server_schema.check_server(name, table, defaults)
     errors = tuple(problem for problem in found if problem.severity == "error")
-    if errors:
+    if errors or not isinstance(table, Mapping):
         return ServerRow(name=name, problems=errors)
     server = server_schema.build(name, table, defaults)
     try:

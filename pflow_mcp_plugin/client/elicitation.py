@@ -10,10 +10,12 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from pflow_mcp_plugin.contract.json_types import JSONObject
+
 if TYPE_CHECKING:
     from mcp_types import ElicitRequestParams, ElicitResult, ErrorData, InputRequest, InputResponse
 
-Ask = Callable[[str, Mapping[str, Any]], Mapping[str, Any] | None]
+Ask = Callable[[str, JSONObject], Mapping[str, Any] | None]
 """Takes a question and the JSON Schema of its form; returns fields, or None to decline.
 
 It may block: it runs in its own thread. Fields that it leaves out get the schema's default.
@@ -71,7 +73,9 @@ class Elicitation:
             self._warn(f"asks for {what}; declined, because nobody can answer")
 
 
-def _defaults(schema: Mapping[str, Any]) -> dict[str, Any]:
+def _defaults(schema: JSONObject) -> dict[str, Any]:
     properties = schema.get("properties")
     fields = properties.items() if isinstance(properties, Mapping) else ()
-    return {name: field["default"] for name, field in fields if "default" in field}
+    return {
+        name: field["default"] for name, field in fields if isinstance(field, Mapping) and "default" in field
+    }

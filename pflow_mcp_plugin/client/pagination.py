@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
+from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.types import Tool
 
 _MAX_PAGES = 100
@@ -28,7 +29,7 @@ class ToolPages:
         self.raw: list[Mapping[str, Any]] = []
         self.notes: list[str] = []
         self.fresh_seconds = _MAX_FRESH_SECONDS
-        self._pages: list[Any] = []
+        self._pages: list[object] = []
 
     async def collect(self, request: RequestPage) -> None:
         """Request page after page until the last one, a repeated cursor, or the hundredth page."""
@@ -65,7 +66,7 @@ class ToolPages:
         return tuple(_tool(tool) for tool in self.raw if count[tool["name"]] == 1), reasons
 
 
-def _fresh_seconds(page: Mapping[str, Any]) -> float:
+def _fresh_seconds(page: JSONObject) -> float:
     hint = page.get("ttlMs")
     if not isinstance(hint, int | float) or not hint > 0:  # nan compares as not greater
         return 0.0

@@ -45,6 +45,7 @@ from pflow_mcp_plugin.client.exception_chain import in_words
 from pflow_mcp_plugin.client.request_failures import RequestFailed, Undelivered
 from pflow_mcp_plugin.client.sdk_internals import OpenSession, ScreeningDispatcher
 from pflow_mcp_plugin.client.transport.retry_after import with_retry_after
+from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.types import ServerInfo
 
 # The SDK logs tracebacks of failures that our errors explain; without a handler Python prints them.
@@ -140,7 +141,7 @@ class Dispatcher(ScreeningDispatcher):
                 self.skipped.append((_tool_name(tool), fault))
         return {**raw, "tools": kept}
 
-    def _fault(self, raw: Mapping[str, Any]) -> str | None:
+    def _fault(self, raw: JSONObject) -> str | None:
         try:
             validate_server_result("tools/list", self.version, raw)
         except ValidationError as error:
@@ -287,7 +288,7 @@ async def _listen(session: Session) -> None:
 async def request_tool(
     session: Session,
     name: str,
-    arguments: Mapping[str, Any],
+    arguments: JSONObject,
     *,
     until: Callable[[], float | None],
     on_progress: Any = None,
@@ -328,7 +329,7 @@ async def request_tool(
     raise InputRequired("input again and again")
 
 
-def _request(name: str, arguments: Mapping[str, Any]) -> CallToolRequest:
+def _request(name: str, arguments: JSONObject) -> CallToolRequest:
     try:
         request = CallToolRequest(params=CallToolRequestParams(name=name, arguments=dict(arguments)))
         request.model_dump_json()  # checked here: later, it could not be distinguished from an invalid answer
@@ -369,7 +370,7 @@ async def request_page(
     return page.next_cursor, raw
 
 
-def _usable_hints(raw: Mapping[str, Any]) -> dict[str, Any]:
+def _usable_hints(raw: JSONObject) -> dict[str, JSON]:
     """Return the cache hints of a list, with defaults for missing and invalid ones."""
     milliseconds, scope = raw.get("ttlMs"), raw.get("cacheScope")
     usable = isinstance(milliseconds, int) and not isinstance(milliseconds, bool) and milliseconds >= 0
@@ -388,7 +389,7 @@ def _name_fault(name: str) -> str | None:
     return f"its name has {len(name):,} characters" if len(name) > _LONGEST_NAME else None
 
 
-def _is_measurable(progress: Mapping[str, Any]) -> bool:
+def _is_measurable(progress: Mapping[str, object]) -> bool:
     try:
         for number in (progress.get("progress"), progress.get("total")):
             if isinstance(number, int):

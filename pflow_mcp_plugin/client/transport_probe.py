@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from http import HTTPStatus
-from typing import Any, Literal
+from typing import Literal
 
 import attrs
 
@@ -62,7 +62,7 @@ async def recognized(launch: Launch, error: ConnectionFailed) -> ConnectionFaile
 
 def _may_be_another(error: ConnectionFailed) -> bool:
     """Whether something answered, and not with a refusal that either transport may return."""
-    status: Any = error.facts.get("status")
+    status = error.facts.get("status")
     if not isinstance(status, int) or status in _SAYS_NOTHING:
         return False
     return status // 100 in (2, 4) or status == HTTPStatus.NOT_IMPLEMENTED

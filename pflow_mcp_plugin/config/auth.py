@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from pflow_mcp_plugin.config.field_checks import (
     Check,
@@ -19,6 +18,7 @@ from pflow_mcp_plugin.config.field_checks import (
     words,
 )
 from pflow_mcp_plugin.contract import Problem
+from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 
 FIELDS: Mapping[str, Check] = {
     "type": text,
@@ -45,7 +45,7 @@ _REQUIRED: Mapping[str, tuple[str, ...]] = {"api_key": ("key",), "basic": ("user
 _EXAMPLE = 'auth = { type = "bearer", token = "${API_TOKEN}" }'
 
 
-def check(path: str, value: Any) -> Iterator[Problem]:
+def check(path: str, value: JSON) -> Iterator[Problem]:
     """Yield every problem of an `auth` table."""
     if not isinstance(value, Mapping):
         yield fault(path, f"Must be a table, not {kind_of(value)}", f"Write {_EXAMPLE}")
@@ -57,12 +57,12 @@ def check(path: str, value: Any) -> Iterator[Problem]:
         yield from _check_type(path, value)
 
 
-def kind(value: Mapping[str, Any]) -> str:
+def kind(value: JSONObject) -> str:
     """Return the type of auth; `token_env` alone means bearer. Empty when the table does not say."""
     return str(value.get("type", "bearer" if "token_env" in value else ""))
 
 
-def _check_type(path: str, value: Mapping[str, Any]) -> Iterator[Problem]:
+def _check_type(path: str, value: JSONObject) -> Iterator[Problem]:
     named = kind(value)
     if not named:
         fitting = next((name for name, used in USED.items() if set(used) & value.keys()), "bearer")
@@ -74,7 +74,7 @@ def _check_type(path: str, value: Mapping[str, Any]) -> Iterator[Problem]:
         yield from _check_use(path, named, value)
 
 
-def _check_use(path: str, named: str, value: Mapping[str, Any]) -> Iterator[Problem]:
+def _check_use(path: str, named: str, value: JSONObject) -> Iterator[Problem]:
     if named == "bearer":
         yield from _check_bearer(path, value)
     for key in _REQUIRED.get(named, ()):
@@ -86,7 +86,7 @@ def _check_use(path: str, named: str, value: Mapping[str, Any]) -> Iterator[Prob
             yield advice(join(path, key), f"{key} has no effect on auth of type {named}", "Remove it")
 
 
-def _check_bearer(path: str, value: Mapping[str, Any]) -> Iterator[Problem]:
+def _check_bearer(path: str, value: JSONObject) -> Iterator[Problem]:
     given = [key for key in ("token", "token_env") if key in value]
     if not given:
         yield fault(f"{path}.token", "auth of type bearer needs a token", 'Add token = "${API_TOKEN}"')

@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from itertools import count
-from typing import Any
 
 import attrs
 
@@ -16,6 +15,7 @@ from pflow_mcp_plugin import naming
 from pflow_mcp_plugin.config import server_schema
 from pflow_mcp_plugin.config.field_checks import advice
 from pflow_mcp_plugin.contract import Problem
+from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 
 URLS = ("serverUrl", "httpUrl")
 """Names that other clients use for `url`; the name implies the transport."""
@@ -35,11 +35,11 @@ class Fitted:
         notes: A warning for each change.
     """
 
-    tables: dict[str, Any]
+    tables: dict[str, JSON]
     notes: tuple[Problem, ...] = ()
 
 
-def fitted(tables: Mapping[str, Any]) -> Fitted:
+def fitted(tables: JSONObject) -> Fitted:
     """Return server tables with valid names and the fields of the config file."""
     names = _names(tables)
     servers = [fitted_table(names[given], table) for given, table in tables.items()]
@@ -54,7 +54,7 @@ def fitted(tables: Mapping[str, Any]) -> Fitted:
     )
 
 
-def fitted_table(name: str, table: Any) -> Fitted:
+def fitted_table(name: str, table: JSON) -> Fitted:
     """Return one server's table in the fields of the config file; its name is kept."""
     if not isinstance(table, Mapping):
         return Fitted(tables={name: table})
@@ -74,14 +74,14 @@ def _names(given: Iterable[str]) -> dict[str, str]:
     return names
 
 
-def _older(table: Mapping[str, Any]) -> dict[str, Any]:
+def _older(table: JSONObject) -> dict[str, JSON]:
     """Return a table whose older field `transport` is renamed to `type`."""
     if "transport" not in table or "type" in table:
         return dict(table)
     return {"type" if key == "transport" else key: value for key, value in table.items()}
 
 
-def _with_type(name: str, table: dict[str, Any], notes: list[Problem]) -> dict[str, Any]:
+def _with_type(name: str, table: dict[str, JSON], notes: list[Problem]) -> dict[str, JSON]:
     given = table.get("type")
     if not isinstance(given, str) or given in server_schema.SPELLINGS:
         return table
@@ -94,11 +94,11 @@ def _with_type(name: str, table: dict[str, Any], notes: list[Problem]) -> dict[s
     return {**table, "type": transport}
 
 
-def _with_url(name: str, table: dict[str, Any], notes: list[Problem]) -> dict[str, Any]:
+def _with_url(name: str, table: dict[str, JSON], notes: list[Problem]) -> dict[str, JSON]:
     key = next((key for key in URLS if isinstance(table.get(key), str)), "")
     if not key or "url" in table:
         return table
-    url = table[key]
+    url = str(table[key])
     is_stream = key == "serverUrl" and url.partition("?")[0].rstrip("/").endswith("/sse")
     transport = table.get("type", "sse" if is_stream else "http")
     message = f"{key} is read as url, with the type {transport}"

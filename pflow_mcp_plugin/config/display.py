@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from pflow_mcp_plugin.config import auth, secret_detection
+from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.redaction import MASK, mask
 from pflow_mcp_plugin.types import Server
 
@@ -43,9 +43,9 @@ def arguments(args: Sequence[str]) -> list[str]:
     return [url(argument) for argument in shown]
 
 
-def shown(server: Server) -> dict[str, Any]:
+def shown(server: Server) -> dict[str, JSON]:
     """Return the connection fields of a server as JSON values, with possible secrets masked."""
-    data: dict[str, Any] = {"name": server.name, "transport": server.transport}
+    data: dict[str, JSON] = {"name": server.name, "transport": server.transport}
     if server.command:
         data |= {"command": server.command, "args": arguments(server.args), "runs": command_line(server)}
     data |= {key: getattr(server, key) for key in ("cwd", "path") if getattr(server, key)}
@@ -62,7 +62,7 @@ def masked(values: Mapping[str, str]) -> dict[str, str]:
     return {name: mask(value) for name, value in values.items()}
 
 
-def _secret_part(table: Mapping[str, Any]) -> dict[str, str]:
+def _secret_part(table: JSONObject) -> dict[str, str]:
     """Return the possible secrets of an `auth` table: every field that is not known to be public."""
     public = set(auth.FIELDS) - set(auth.SECRET)
     return {

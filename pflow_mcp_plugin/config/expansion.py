@@ -18,6 +18,7 @@ from pflow_mcp_plugin.config.problem_errors import refuse_errors
 from pflow_mcp_plugin.config.server_schema import server_path
 from pflow_mcp_plugin.config.variable_references import VariableReference
 from pflow_mcp_plugin.contract import Host, Problem, Settings
+from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.exchange import Launch, setting
 from pflow_mcp_plugin.types import Server
 
@@ -159,11 +160,11 @@ class _Expansion:
             "auth": self._auth(server.auth),
         }
 
-    def _auth(self, table: Mapping[str, Any]) -> dict[str, Any]:
+    def _auth(self, table: JSONObject) -> dict[str, JSON]:
         expanded = dict(table)
         for key in auth.SECRET:
-            if key in table:
-                expanded[key] = self._credential(f"auth.{key}", table[key])
+            if isinstance(text := table.get(key), str):
+                expanded[key] = self._credential(f"auth.{key}", text)
         if "token_env" in table:
             reference = f"${{{table['token_env']}}}"
             expanded |= {"type": "bearer", "token": self._credential("auth.token_env", reference)}
@@ -224,7 +225,11 @@ def _literal_secrets(server: Server) -> Iterator[str]:
             continue
         if secret_detection.is_secret(name):
             yield from (value, value.rpartition(" ")[2])
-    yield from (value for key, value in server.auth.items() if key in ("token", "key", "password"))
+    yield from (
+        value
+        for key, value in server.auth.items()
+        if key in ("token", "key", "password") and isinstance(value, str)
+    )
 
 
 def _shown_secrets(expanded: Server) -> Iterator[str]:

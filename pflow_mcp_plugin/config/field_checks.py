@@ -9,12 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from datetime import date, time
-from typing import Any
 
 from pflow_mcp_plugin.config import variable_references
 from pflow_mcp_plugin.contract import Problem
+from pflow_mcp_plugin.contract.json_types import JSON
 
-Check = Callable[[str, Any], Iterator[Problem]]
+Check = Callable[[str, JSON], Iterator[Problem]]
 
 DAY = 86_400
 
@@ -43,7 +43,7 @@ def join(path: str, key: str) -> str:
     return f"{path}.{quoted}" if path else quoted
 
 
-def nearest(word: str, known: Mapping[str, Any] | tuple[str, ...]) -> str:
+def nearest(word: str, known: Mapping[str, object] | tuple[str, ...]) -> str:
     """Return the known word most similar to `word`, an empty string if there is no similar one."""
     from difflib import get_close_matches
 
@@ -63,7 +63,7 @@ def kind_of(value: object) -> str:
     return next((name for kind, name in names if isinstance(value, kind)), "null")
 
 
-def text(path: str, value: Any) -> Iterator[Problem]:
+def text(path: str, value: JSON) -> Iterator[Problem]:
     """A string, in which every `${` is well formed."""
     if not isinstance(value, str):
         yield from _not_string(path, value)
@@ -75,28 +75,28 @@ def text(path: str, value: Any) -> Iterator[Problem]:
         yield fault(path, "Must not contain a NUL character", "Remove it")
 
 
-def filled(path: str, value: Any) -> Iterator[Problem]:
+def filled(path: str, value: JSON) -> Iterator[Problem]:
     """A string that is not blank."""
     yield from text(path, value)
     if isinstance(value, str) and _BLANK.fullmatch(value):
         yield fault(path, "Must not be empty", f"Give {path.rpartition('.')[2]} a value, or remove the line")
 
 
-def header_value(path: str, value: Any) -> Iterator[Problem]:
+def header_value(path: str, value: JSON) -> Iterator[Problem]:
     """A string of one line."""
     yield from text(path, value)
     if isinstance(value, str) and _CONTROL.search(value):
         yield fault(path, "Must not contain line breaks or control characters", "Write it on one line")
 
 
-def credential(path: str, value: Any) -> Iterator[Problem]:
+def credential(path: str, value: JSON) -> Iterator[Problem]:
     """A string of one line that is not blank."""
     yield from filled(path, value)
     if isinstance(value, str) and _CONTROL.search(value):
         yield fault(path, "Must not contain line breaks or control characters", "Write it on one line")
 
 
-def header_name(path: str, value: Any) -> Iterator[Problem]:
+def header_name(path: str, value: JSON) -> Iterator[Problem]:
     """The name of an HTTP header."""
     if not isinstance(value, str):
         yield from _not_string(path, value)
@@ -106,7 +106,7 @@ def header_name(path: str, value: Any) -> Iterator[Problem]:
         )
 
 
-def variable(path: str, value: Any) -> Iterator[Problem]:
+def variable(path: str, value: JSON) -> Iterator[Problem]:
     """The bare name of a variable."""
     if not isinstance(value, str):
         yield from _not_string(path, value)
@@ -116,7 +116,7 @@ def variable(path: str, value: Any) -> Iterator[Problem]:
         yield fault(path, "Must be the name of a variable, not a value", step)
 
 
-def url(path: str, value: Any) -> Iterator[Problem]:
+def url(path: str, value: JSON) -> Iterator[Problem]:
     """An http or https address, or one that begins with a reference."""
     yield from text(path, value)
     if isinstance(value, str) and not is_url(value):
@@ -133,7 +133,7 @@ def has_control(value: str) -> bool:
     return _CONTROL.search(value) is not None
 
 
-def protocol(path: str, value: Any) -> Iterator[Problem]:
+def protocol(path: str, value: JSON) -> Iterator[Problem]:
     """`auto`, `handshake` or a version of the protocol."""
     if not isinstance(value, str):
         yield from _not_string(path, value)
@@ -145,7 +145,7 @@ def protocol(path: str, value: Any) -> Iterator[Problem]:
         )
 
 
-def flag(path: str, value: Any) -> Iterator[Problem]:
+def flag(path: str, value: JSON) -> Iterator[Problem]:
     """True or false."""
     if not isinstance(value, bool):
         yield fault(
@@ -158,7 +158,7 @@ def number(*, above: float | None = None, least: float | None = None, most: floa
     of = "" if above is not None else "of "
     low = f"greater than {above:g}" if above is not None else f"at least {least:g}"
 
-    def check(path: str, value: Any) -> Iterator[Problem]:
+    def check(path: str, value: JSON) -> Iterator[Problem]:
         if isinstance(value, bool) or not isinstance(value, int | float):
             yield fault(path, f"Must be a number, not {kind_of(value)}", "Write a number, without quotes")
             return
@@ -170,17 +170,17 @@ def number(*, above: float | None = None, least: float | None = None, most: floa
     return check
 
 
-def strings(path: str, value: Any) -> Iterator[Problem]:
+def strings(path: str, value: JSON) -> Iterator[Problem]:
     """A list of strings."""
     yield from _list_of(text, path, value)
 
 
-def words(path: str, value: Any) -> Iterator[Problem]:
+def words(path: str, value: JSON) -> Iterator[Problem]:
     """A list of strings that are not blank."""
     yield from _list_of(filled, path, value)
 
 
-def environment(path: str, value: Any) -> Iterator[Problem]:
+def environment(path: str, value: JSON) -> Iterator[Problem]:
     """A table of variables and their string values."""
     yield from _table_of(text, path, value)
     for key in _keys(value):
@@ -188,19 +188,19 @@ def environment(path: str, value: Any) -> Iterator[Problem]:
             yield fault(join(path, key), "Not the name of a variable", "Use letters, digits and underscores")
 
 
-def headers(path: str, value: Any) -> Iterator[Problem]:
+def headers(path: str, value: JSON) -> Iterator[Problem]:
     """A table of HTTP headers and their values."""
     yield from _table_of(header_value, path, value)
     for key in _keys(value):
         yield from header_name(join(path, key), key)
 
 
-def names(path: str, value: Any) -> Iterator[Problem]:
+def names(path: str, value: JSON) -> Iterator[Problem]:
     """A table whose values are strings that are not blank."""
     yield from _table_of(filled, path, value)
 
 
-def tool_filter(path: str, value: Any) -> Iterator[Problem]:
+def tool_filter(path: str, value: JSON) -> Iterator[Problem]:
     """A table of two lists of globs, `allow` and `deny`."""
     if not isinstance(value, Mapping):
         yield fault(
@@ -215,14 +215,14 @@ def tool_filter(path: str, value: Any) -> Iterator[Problem]:
             yield unknown(join(path, key), key, lists)
 
 
-def unknown(path: str, key: str, known: Mapping[str, Any]) -> Problem:
+def unknown(path: str, key: str, known: Mapping[str, object]) -> Problem:
     """Return the warning about an unknown field, which stays in the file."""
     close = nearest(key, known)
     step = f"Did you mean {close}?" if close else f"Known here: {', '.join(known)}"
     return advice(path, f"Unknown field {key}, kept but not used", step)
 
 
-def _list_of(check: Check, path: str, value: Any) -> Iterator[Problem]:
+def _list_of(check: Check, path: str, value: JSON) -> Iterator[Problem]:
     if not isinstance(value, list):
         wrong = f"Must be a list of strings, not {kind_of(value)}"
         yield fault(path, wrong, f'Write {path.rpartition(".")[2]} = ["...", "..."], one string for each')
@@ -231,7 +231,7 @@ def _list_of(check: Check, path: str, value: Any) -> Iterator[Problem]:
         yield from check(f"{path}[{index}]", item)
 
 
-def _table_of(check: Check, path: str, value: Any) -> Iterator[Problem]:
+def _table_of(check: Check, path: str, value: JSON) -> Iterator[Problem]:
     if not isinstance(value, Mapping):
         wrong = f"Must be a table of strings, not {kind_of(value)}"
         yield fault(path, wrong, f'Write {path.rpartition(".")[2]} = {{ NAME = "value" }}')
@@ -240,11 +240,11 @@ def _table_of(check: Check, path: str, value: Any) -> Iterator[Problem]:
         yield from check(join(path, key), item)
 
 
-def _keys(value: Any) -> Iterator[str]:
+def _keys(value: JSON) -> Iterator[str]:
     return iter(value) if isinstance(value, Mapping) else iter(())
 
 
-def _not_string(path: str, value: Any) -> Iterator[Problem]:
+def _not_string(path: str, value: JSON) -> Iterator[Problem]:
     step = "Write one string, in quotes" if isinstance(value, Mapping | list) else "Put it in quotes"
     yield fault(path, f"Must be a string, not {kind_of(value)}", step)
 

@@ -10,7 +10,6 @@ import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import attrs
 
@@ -18,6 +17,7 @@ from pflow_mcp_plugin import naming, storage
 from pflow_mcp_plugin.config import dialects, server_schema, toml_codec
 from pflow_mcp_plugin.config.dialects import Fitted
 from pflow_mcp_plugin.contract import PflowError
+from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 
 FORMS = (
     "pflow mcp add NAME -- COMMAND ARGS...",
@@ -144,7 +144,7 @@ def from_json(text: str, origin: str) -> Fitted:
     return servers_in(_decoded(text, origin), origin)
 
 
-def servers_in(document: Any, origin: str) -> Fitted:
+def servers_in(document: JSON, origin: str) -> Fitted:
     """Return the server tables of a document, adapted if another client wrote them.
 
     The document has `mcpServers` or the older `servers`, maps names directly to servers, or is one
@@ -161,13 +161,14 @@ def servers_in(document: Any, origin: str) -> Fitted:
     return dialects.fitted(tables)
 
 
-def _decoded(text: str, origin: str) -> Any:
+def _decoded(text: str, origin: str) -> JSON:
     try:
-        return json.loads(text, object_pairs_hook=_without_repeats)
+        decoded: JSON = json.loads(text, object_pairs_hook=_without_repeats)
     except json.JSONDecodeError as error:
         raise _not_json(origin, error) from error
     except RecursionError as error:
         raise PflowError(f"{origin} is nested too deeply", kind="usage") from error
+    return decoded
 
 
 def _named(name: str, text: str) -> Fitted:
@@ -182,7 +183,7 @@ def _named(name: str, text: str) -> Fitted:
     return dialects.fitted_table(name, table)
 
 
-def _tables(document: Any, origin: str) -> Mapping[str, Any] | None:
+def _tables(document: JSON, origin: str) -> JSONObject | None:
     if isinstance(document, list):
         return _listed(document, origin)
     if not isinstance(document, Mapping):
@@ -198,35 +199,36 @@ def _tables(document: Any, origin: str) -> Mapping[str, Any] | None:
     return document if any(isinstance(value, Mapping) for value in document.values()) else None
 
 
-def _tables_below(inner: Mapping[str, Any] | list[Any], origin: str) -> Mapping[str, Any]:
+def _tables_below(inner: JSONObject | list[JSON], origin: str) -> JSONObject:
     return _listed(inner, origin) if isinstance(inner, list) else inner
 
 
-def _listed(servers: list[Any], origin: str) -> dict[str, Any]:
+def _listed(servers: list[JSON], origin: str) -> dict[str, JSON]:
     """Return the tables of servers that have a `name` field."""
-    tables: dict[str, Any] = {}
+    tables: dict[str, JSON] = {}
     for number, server in enumerate(servers, start=1):
-        name = server.get("name") if isinstance(server, Mapping) else None
+        table = server if isinstance(server, Mapping) else {}
+        name = table.get("name")
         if not isinstance(name, str) or not name:
             step = 'Write {"name": "NAME", "command": ...}, or {"NAME": {"command": ...}} without a list'
             raise PflowError(f"{origin}: item {number} has no name", suggestions=(step,), kind="usage")
         if name in tables:
             raise PflowError(f"{origin}: duplicate server {name}", suggestions=("Rename one",), kind="usage")
-        tables[name] = {key: value for key, value in server.items() if key != "name"}
+        tables[name] = {key: value for key, value in table.items() if key != "name"}
     return tables
 
 
-def _names_itself(table: Mapping[str, Any]) -> bool:
+def _names_itself(table: JSONObject) -> bool:
     return isinstance(table.get("name"), str) and (
         _is_server(table) or any(isinstance(table.get(key), str) for key in ("type", "transport"))
     )
 
 
-def _is_server(table: Mapping[str, Any]) -> bool:
+def _is_server(table: JSONObject) -> bool:
     return any(isinstance(table.get(key), str) for key in _DESCRIBING)
 
 
-def _no_shape(document: Any, origin: str) -> PflowError:
+def _no_shape(document: JSON, origin: str) -> PflowError:
     if isinstance(document, Mapping) and _is_server(document):
         step = 'Put it under a name: {"NAME": {"command": ...}}'
         return PflowError(f"{origin} describes a server without a name", suggestions=(step,), kind="usage")
@@ -245,7 +247,7 @@ def _not_json(origin: str, error: json.JSONDecodeError) -> PflowError:
     )
 
 
-def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _without_repeats(pairs: list[tuple[str, JSON]]) -> dict[str, JSON]:
     table = dict(pairs)
     if len(table) < len(pairs):
         keys = [key for key, _ in pairs]
@@ -278,9 +280,9 @@ def _alone(words: Sequence[str], flags: Flags, what: str, read: Callable[[], Fit
     return read()
 
 
-def _local(words: Sequence[str], flags: Flags) -> dict[str, Any]:
+def _local(words: Sequence[str], flags: Flags) -> dict[str, JSON]:
     _refuse(flags, ("headers", "bearer", "type", "insecure"), "a command")
-    table: dict[str, Any] = {"command": words[1]}
+    table: dict[str, JSON] = {"command": words[1]}
     if words[2:]:
         table["args"] = list(words[2:])
     if flags.cwd:
@@ -288,13 +290,13 @@ def _local(words: Sequence[str], flags: Flags) -> dict[str, Any]:
     return table | _shared(flags)
 
 
-def _remote(words: Sequence[str], flags: Flags) -> dict[str, Any]:
+def _remote(words: Sequence[str], flags: Flags) -> dict[str, JSON]:
     _refuse(flags, ("cwd",), "a URL")
     if words[2:]:
         raise PflowError(
             f"Unexpected argument after the URL: {words[2]}", suggestions=(FORMS[1],), kind="usage"
         )
-    table: dict[str, Any] = {"type": flags.type or "http", "url": words[1]}
+    table: dict[str, JSON] = {"type": flags.type or "http", "url": words[1]}
     if flags.headers:
         table["headers"] = dict(_pair(text, ":", "--header") for text in flags.headers)
     if flags.bearer:
@@ -304,8 +306,8 @@ def _remote(words: Sequence[str], flags: Flags) -> dict[str, Any]:
     return table | _shared(flags)
 
 
-def _shared(flags: Flags) -> dict[str, Any]:
-    table: dict[str, Any] = {}
+def _shared(flags: Flags) -> dict[str, JSON]:
+    table: dict[str, JSON] = {}
     if flags.env:
         table["env"] = dict(_pair(text, "=", "--env") for text in flags.env)
     if flags.trust_readonly:

@@ -36,6 +36,7 @@ from pflow_mcp_plugin.config.field_checks import (
     url,
 )
 from pflow_mcp_plugin.contract import Problem
+from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.types import Server, ToolFilter, Transport
 
 SERVERS = "mcpServers"
@@ -106,7 +107,7 @@ def server_path(name: str) -> str:
     return join(SERVERS, name)
 
 
-def clean(table: Any) -> Any:
+def clean(table: JSON) -> JSON:
     """Return a server's table as it is stored: without null keys, `type` in its canonical spelling.
 
     A value that is not a table is returned unchanged, so that the check reports it.
@@ -122,13 +123,13 @@ def clean(table: Any) -> Any:
     return kept
 
 
-def transport_of(table: Mapping[str, Any]) -> Transport | None:
+def transport_of(table: JSONObject) -> Transport | None:
     """Return the transport that a server's table names, stdio if it names none, None if it is unknown."""
     spelling = table.get("type", "stdio")
     return SPELLINGS.get(spelling) if isinstance(spelling, str) else None
 
 
-def check_document(document: Mapping[str, Any]) -> list[Problem]:
+def check_document(document: JSONObject) -> list[Problem]:
     """Return every problem of the whole file."""
     servers, defaults = document.get(SERVERS, {}), document.get(DEFAULTS, {})
     problems = [*_check_root(document), *check_defaults(defaults)]
@@ -140,7 +141,7 @@ def check_document(document: Mapping[str, Any]) -> list[Problem]:
     return problems
 
 
-def check_defaults(defaults: Any) -> list[Problem]:
+def check_defaults(defaults: JSON) -> list[Problem]:
     """Return every problem of the `[defaults]` table."""
     if not isinstance(defaults, Mapping):
         return [fault(DEFAULTS, f"Must be a table, not {kind_of(defaults)}", f"Write [{DEFAULTS}]")]
@@ -157,7 +158,7 @@ def check_defaults(defaults: Any) -> list[Problem]:
     return problems
 
 
-def check_server(name: str, table: Any, defaults: Any = None) -> list[Problem]:
+def check_server(name: str, table: JSON, defaults: JSON = None) -> list[Problem]:
     """Return every problem of one server.
 
     Args:
@@ -176,7 +177,7 @@ def check_server(name: str, table: Any, defaults: Any = None) -> list[Problem]:
     return [*problems, *_check_transport(path, given), *_check_deadlines(path, given, defaults)]
 
 
-def build(name: str, table: Mapping[str, Any], defaults: Mapping[str, Any]) -> Server:
+def build(name: str, table: JSONObject, defaults: JSONObject) -> Server:
     """Return the server described by a table that has no errors.
 
     Args:
@@ -189,7 +190,7 @@ def build(name: str, table: Mapping[str, Any], defaults: Mapping[str, Any]) -> S
     return Server(name=name, transport=transport_of(table) or "stdio", **chosen)
 
 
-def fingerprint(table: Any, defaults: Any = None) -> str:
+def fingerprint(table: JSON, defaults: JSON = None) -> str:
     """Return a hash of the fields that decide which tools a server has.
 
     Deadlines, limits, trust, filters and renames are not part of it: they are read when a tool is
@@ -203,7 +204,7 @@ def fingerprint(table: Any, defaults: Any = None) -> str:
     return "sha256:" + sha256(written.encode()).hexdigest()
 
 
-def _check_root(document: Mapping[str, Any]) -> Iterator[Problem]:
+def _check_root(document: JSONObject) -> Iterator[Problem]:
     for key, value in document.items():
         if key in (SERVERS, DEFAULTS, "$schema"):
             continue
@@ -220,7 +221,7 @@ def _check_name(path: str, name: str) -> Iterator[Problem]:
         yield fault(path, wrong, f"Name it {naming.server_name(name)}")
 
 
-def _check_field(path: str, key: str, value: Any) -> Iterator[Problem]:
+def _check_field(path: str, key: str, value: JSON) -> Iterator[Problem]:
     if key in FIELDS:
         yield from FIELDS[key](path, value)
     elif _holds_null(value):
@@ -231,7 +232,7 @@ def _check_field(path: str, key: str, value: Any) -> Iterator[Problem]:
         yield unknown(path, key, FIELDS)
 
 
-def _check_transport(path: str, table: Mapping[str, Any]) -> Iterator[Problem]:
+def _check_transport(path: str, table: JSONObject) -> Iterator[Problem]:
     transport = transport_of(table)
     if transport is None:
         if isinstance(table["type"], str):
@@ -250,14 +251,14 @@ def _missing_type(path: str, inferred: str, field: str) -> Problem:
     return fault(f"{path}.type", wrong, f'Add "type": "{inferred}" (in the file: type = "{inferred}")')
 
 
-def _unknown_transport(path: str, table: Mapping[str, Any]) -> Problem:
-    close = nearest(table["type"], tuple(SPELLINGS)) or ("http" if "url" in table else "stdio")
+def _unknown_transport(path: str, table: JSONObject) -> Problem:
+    close = nearest(str(table["type"]), tuple(SPELLINGS)) or ("http" if "url" in table else "stdio")
     known = ", ".join(TRANSPORTS)
     wrong = f"Unknown transport {table['type']!r}; known: {known}"
     return fault(f"{path}.type", wrong, f'Write "type": "{SPELLINGS[close]}"')
 
 
-def _check_reach(path: str, transport: Transport, table: Mapping[str, Any]) -> Iterator[Problem]:
+def _check_reach(path: str, transport: Transport, table: JSONObject) -> Iterator[Problem]:
     required = REACHED_BY[transport][0]
     if required not in table:
         wrong = f"A {transport} server needs a {required}"
@@ -278,16 +279,17 @@ def _misplaced(path: str, key: str, transport: Transport) -> Problem:
     return fault(join(path, key), wrong, f'Remove it, or write "type": "{owners[0]}"')
 
 
-def _check_deadlines(path: str, table: Mapping[str, Any], defaults: Any) -> Iterator[Problem]:
+def _check_deadlines(path: str, table: JSONObject, defaults: JSON) -> Iterator[Problem]:
     merged = {**_mapping(defaults), **table}
     idle, whole = (merged.get(key, _default(key)) for key in ("call_timeout", "call_timeout_max"))
-    numbers = all(isinstance(value, int | float) for value in (idle, whole))
-    if numbers and idle > whole and "call_timeout" in table:
+    if not (isinstance(idle, int | float) and isinstance(whole, int | float)):
+        return
+    if idle > whole and "call_timeout" in table:
         wrong = f"call_timeout ({idle}) is longer than call_timeout_max ({whole}), the limit of a whole call"
         yield advice(join(path, "call_timeout"), wrong, f"Set call_timeout_max to at least {idle}")
 
 
-def _default(key: str) -> Any:
+def _default(key: str) -> object:
     return attrs.fields_dict(Server)[key].default
 
 
@@ -301,7 +303,7 @@ def _converted(key: str, value: Any) -> Any:
     return value
 
 
-def _without_nulls(table: Mapping[str, Any]) -> dict[str, Any]:
+def _without_nulls(table: JSONObject) -> dict[str, JSON]:
     return {
         key: _without_nulls(value) if isinstance(value, Mapping) else value
         for key, value in table.items()
@@ -309,11 +311,11 @@ def _without_nulls(table: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _holds_null(value: Any) -> bool:
+def _holds_null(value: JSON) -> bool:
     if isinstance(value, Mapping):
         return any(_holds_null(item) for item in value.values())
     return value is None or (isinstance(value, list) and any(_holds_null(item) for item in value))
 
 
-def _mapping(value: Any) -> Mapping[str, Any]:
+def _mapping(value: JSON) -> JSONObject:
     return value if isinstance(value, Mapping) else {}

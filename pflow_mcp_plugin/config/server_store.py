@@ -16,6 +16,7 @@ from pflow_mcp_plugin import storage
 from pflow_mcp_plugin.config import field_checks, server_schema, toml_codec
 from pflow_mcp_plugin.config.problem_errors import refuse_errors
 from pflow_mcp_plugin.contract import Problem
+from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.errors import McpError, Where
 from pflow_mcp_plugin.types import Server
 
@@ -42,7 +43,7 @@ class _Seen:
     """The last read of the file: its signature, its content, and the servers that were requested."""
 
     signature: object
-    document: dict[str, Any]
+    document: dict[str, JSON]
     servers: dict[str, Server] = attrs.field(factory=dict)
 
 
@@ -114,7 +115,7 @@ class ServerStore:
             found.append(field_checks.advice("", message, f"chmod 600 {self.path}"))
         return [attrs.evolve(problem, source=str(self.path)) for problem in found]
 
-    def refused(self, tables: Mapping[str, Any]) -> dict[str, list[Problem]]:
+    def refused(self, tables: JSONObject) -> dict[str, list[Problem]]:
         """Return the errors that prevent servers from being added, by name; valid servers are left out.
 
         Raises:
@@ -127,7 +128,7 @@ class ServerStore:
         errors = {name: [it for it in problems if it.severity == "error"] for name, problems in found.items()}
         return {name: problems for name, problems in errors.items() if problems}
 
-    def add(self, tables: Mapping[str, Any]) -> StoreChange:
+    def add(self, tables: JSONObject) -> StoreChange:
         """Add servers, or replace those of the same names; all of them or none.
 
         Args:
@@ -140,7 +141,7 @@ class ServerStore:
         """
         cleaned = {name: server_schema.clean(table) for name, table in tables.items()}
         problems: list[Problem] = []
-        before: dict[str, Any] = {}
+        before: dict[str, JSON] = {}
 
         def change(document: dict[str, Any]) -> None:
             servers = document.setdefault(server_schema.SERVERS, {})
@@ -188,16 +189,18 @@ class ServerStore:
             storage.write_atomic(self.path, written)
             return warnings
 
-    def _encoded(self, content: bytes, old: Mapping[str, Any], new: Mapping[str, Any]) -> bytes:
+    def _encoded(self, content: bytes, old: JSONObject, new: JSONObject) -> bytes:
         """Return the text with the servers' tables replaced; the whole file is rewritten if that fails."""
         try:
-            edited = _edited(content, old.get(server_schema.SERVERS, {}), new[server_schema.SERVERS])
+            edited = _edited(
+                content, _mapping(old.get(server_schema.SERVERS)), _mapping(new[server_schema.SERVERS])
+            )
             return edited if self._holds(edited, new) else toml_codec.encode(new)
         except ValueError as error:
             wrong = f"{self.path}: nothing was written, because TOML cannot represent a value: {error}"
             raise McpError(wrong, where=Where(phase="config"), kind="config") from error
 
-    def _holds(self, content: bytes, document: Mapping[str, Any]) -> bool:
+    def _holds(self, content: bytes, document: JSONObject) -> bool:
         try:
             found = toml_codec.decode(self.path, content)
         except storage.CorruptFile:
@@ -220,7 +223,7 @@ class ServerStore:
                 break
         return backup
 
-    def _document(self) -> dict[str, Any]:
+    def _document(self) -> dict[str, JSON]:
         return self._read().document
 
     def _read(self) -> _Seen:
@@ -252,18 +255,18 @@ class ServerStore:
             *server_schema.check_server(name, table, defaults),
         ]
         refuse_errors(f"Server {name}", problems, server=name)
-        return server_schema.build(name, table, defaults)
+        return server_schema.build(name, _mapping(table), _mapping(defaults))
 
-    def _servers(self) -> Mapping[str, Any]:
+    def _servers(self) -> JSONObject:
         servers = self._document().get(server_schema.SERVERS, {})
         if not isinstance(servers, Mapping):
             refuse_errors(str(self.path), server_schema.check_document({server_schema.SERVERS: servers}))
         return _mapping(servers)
 
-    def _defaults(self) -> Any:
+    def _defaults(self) -> JSON:
         return self._document().get(server_schema.DEFAULTS, {})
 
-    def _table(self, name: str) -> Any:
+    def _table(self, name: str) -> JSON:
         servers = self._servers()
         if name not in servers:
             raise not_configured(name, servers)
@@ -285,7 +288,7 @@ def not_configured(name: str, known: Iterable[str]) -> McpError:
     )
 
 
-def _edited(content: bytes, old: Mapping[str, Any], new: Mapping[str, Any]) -> bytes:
+def _edited(content: bytes, old: JSONObject, new: JSONObject) -> bytes:
     from pflow_mcp_plugin.config.toml_edit import Layout
 
     layout = Layout(content.decode("utf-8-sig"))
@@ -293,12 +296,12 @@ def _edited(content: bytes, old: Mapping[str, Any], new: Mapping[str, Any]) -> b
         layout.remove((server_schema.SERVERS, name))
     for name, table in new.items():
         if name not in old or not _is_same(old[name], table):
-            layout.put((server_schema.SERVERS, name), table)
+            layout.put((server_schema.SERVERS, name), _mapping(table))
     mark = codecs.BOM_UTF8 if content.startswith(codecs.BOM_UTF8) else b""
     return mark + str(layout).encode()
 
 
-def _is_same(value: Any, other: Any) -> bool:
+def _is_same(value: JSON, other: JSON) -> bool:
     """Whether two TOML values are the same; to Python 1 and true are equal, and nan is not itself."""
     if isinstance(value, Mapping) and isinstance(other, Mapping):
         return value.keys() == other.keys() and all(_is_same(value[key], other[key]) for key in value)
@@ -307,7 +310,7 @@ def _is_same(value: Any, other: Any) -> bool:
     return type(value) is type(other) and (value == other or (value != value and other != other))  # noqa: PLR0124 - nan
 
 
-def _check_added(servers: Any, added: Mapping[str, Any], defaults: Any) -> list[Problem]:
+def _check_added(servers: JSON, added: JSONObject, defaults: JSON) -> list[Problem]:
     if not isinstance(servers, Mapping):
         return server_schema.check_document({server_schema.SERVERS: servers})
     problems = [problem for problem in server_schema.check_defaults(defaults) if problem.severity == "error"]
@@ -316,5 +319,5 @@ def _check_added(servers: Any, added: Mapping[str, Any], defaults: Any) -> list[
     return problems
 
 
-def _mapping(value: Any) -> Mapping[str, Any]:
+def _mapping(value: JSON) -> JSONObject:
     return value if isinstance(value, Mapping) else {}

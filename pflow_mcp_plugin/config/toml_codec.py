@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 import tomllib
 from collections import Counter
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from pflow_mcp_plugin import storage
+from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 
 _PLACE = re.compile(r"(?P<reason>.*) \(at (?:line (?P<line>\d+), column (?P<column>\d+)|end of document)\)")
 TOKEN = re.compile(
@@ -25,7 +24,7 @@ TOKEN = re.compile(
 """The tokens of a valid TOML text: strings, comments, brackets, line ends, and everything else."""
 
 
-def decode(path: Path, content: bytes) -> dict[str, Any]:
+def decode(path: Path, content: bytes) -> dict[str, JSON]:
     """Return the document in a file's content.
 
     Raises:
@@ -46,7 +45,7 @@ def decode(path: Path, content: bytes) -> dict[str, Any]:
         raise storage.CorruptFile(path, f"not TOML: {error}") from error
 
 
-def encode(document: Mapping[str, Any]) -> bytes:
+def encode(document: JSONObject) -> bytes:
     """Return a document as TOML.
 
     Raises:

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from pflow_mcp_plugin.config import toml_codec
+from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 
 Keys = tuple[str, ...]
 
@@ -49,7 +50,7 @@ class Layout:
     def __str__(self) -> str:
         return "".join(line.text for line in self._lines)
 
-    def put(self, path: Keys, table: Mapping[str, Any]) -> None:
+    def put(self, path: Keys, table: JSONObject) -> None:
         """Replace a table in place; a new one is inserted after its siblings, or at the end.
 
         Raises:
@@ -96,7 +97,7 @@ class Layout:
                 start -= 1
         del self._lines[start:end]
 
-    def _append(self, path: Keys, table: Mapping[str, Any]) -> None:
+    def _append(self, path: Keys, table: JSONObject) -> None:
         siblings = [place for place, line in enumerate(self._lines) if line.path[:1] == path[:1]]
         place = self._section_end(siblings[-1]) if siblings else len(self._lines)
         text = self._with_line_ends(_table_text(path, table))
@@ -143,7 +144,7 @@ def _key_text(statement: str) -> str:
     return statement
 
 
-def _keys(document: Any) -> Keys:
+def _keys(document: JSON) -> Keys:
     """Return the path of keys into a document in which every table has exactly one entry."""
     keys = []
     while isinstance(document, dict | list) and document:
@@ -155,14 +156,14 @@ def _keys(document: Any) -> Keys:
     return tuple(keys)
 
 
-def _table_text(path: Keys, table: Mapping[str, Any]) -> str:
-    document: Mapping[str, Any] = table
+def _table_text(path: Keys, table: JSONObject) -> str:
+    document: JSONObject = table
     for key in reversed(path):
         document = {key: document}
     return toml_codec.encode(document).decode()
 
 
-def _dotted_text(path: Sequence[str], value: Any) -> str:
+def _dotted_text(path: Sequence[str], value: JSON) -> str:
     """Return a table as lines of dotted keys, its form inside another table's section."""
     if isinstance(value, Mapping) and value:
         return "".join(_dotted_text([*path, key], inner) for key, inner in value.items())
@@ -170,7 +171,7 @@ def _dotted_text(path: Sequence[str], value: Any) -> str:
     return f"{key} = {_value_text(value)}\n"
 
 
-def _value_text(value: Any) -> str:
+def _value_text(value: JSON) -> str:
     text = toml_codec.encode({"_": value}).decode()
     if text.startswith("["):  # tomli_w writes a list of tables inline only if it has other items too
         return (

@@ -8,6 +8,7 @@ A plugin author needs this package and nothing else from the host:
 - `commands`: what a plugin contributes to the command line: `Command`, `Report`.
 - `hosts`: the handles that a plugin receives: `Host`, `Run`, `NodeRef`, `Paths` and what they lead to.
 - `problems`: `Problem` (a finding) and `PflowError` (a failure), with their kinds and exit codes.
+- `json_types`: `JSON` and `JSONObject`, the types of JSON values.
 - `validators`: the validators of all these.
 - `conformance`: checks that a host runs against itself; imported by its tests only.
 
@@ -46,6 +47,7 @@ from pflow_mcp_plugin.contract.hosts import (
     Traces,
     Workflow,
 )
+from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.contract.problems import EXIT_CODES, Kind, PflowError, Problem, Ran
 
 __all__ = [
@@ -54,6 +56,7 @@ __all__ = [
     "EXIT_CODES",
     "FAILURES",
     "HOST_ENTRY_POINT_GROUP",
+    "JSON",
     "PROJECT",
     "Command",
     "CommandLike",
@@ -61,6 +64,7 @@ __all__ = [
     "Field",
     "Host",
     "Interface",
+    "JSONObject",
     "Kind",
     "Library",
     "Node",

@@ -75,7 +75,7 @@ class Report:
     exit_code: int | None = attrs.field(default=None)
 
     @exit_code.validator
-    def _check_exit_code(self, attribute: attrs.Attribute[Any], value: object) -> None:
+    def _check_exit_code(self, attribute: attrs.Attribute[int | None], value: object) -> None:
         if value is not None and not (type(value) is int and 0 <= value <= 255):
             raise ValueError(f"Report.exit_code must be a whole number from 0 to 255 or None, got {value!r}")
 

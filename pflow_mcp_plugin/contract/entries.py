@@ -10,6 +10,7 @@ from typing import Any, Literal, Protocol
 
 import attrs
 
+from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.contract.problems import Problem
 from pflow_mcp_plugin.contract.validators import each, flag, is_a, items, one_of, text, valid_name
 
@@ -52,7 +53,7 @@ class Field:
     type: str = attrs.field(default="any", validator=valid_name)
     required: bool = attrs.field(default=False, validator=flag)
     description: str = attrs.field(default="", validator=text)
-    schema: Mapping[str, Any] | bool | None = None
+    schema: JSONObject | bool | None = None
     shell_line: bool = attrs.field(default=False, validator=flag)
 
     @property
@@ -65,9 +66,9 @@ class Field:
         """Whether the schema names a default."""
         return isinstance(self.schema, Mapping) and "default" in self.schema
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, JSON]:
         """Return the JSON form: `key`, `type`, and every other field that is set."""
-        data: dict[str, Any] = {"key": self.key, "type": self.type}
+        data: dict[str, JSON] = {"key": self.key, "type": self.type}
         if self.required:
             data["required"] = True
         if self.description:
@@ -117,9 +118,9 @@ class Interface:
     open: bool = attrs.field(default=False, validator=flag)
     open_outputs: bool | None = attrs.field(default=False, validator=is_a(bool, type(None)))
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, JSON]:
         """Return the JSON form of `registry describe`."""
-        data: dict[str, Any] = {
+        data: dict[str, JSON] = {
             "inputs": list(self.inputs),
             "params": [field.to_dict() for field in self.params],
             "outputs": [field.to_dict() for field in self.outputs],
@@ -185,16 +186,16 @@ class Entry:
     labels: Mapping[str, str] = attrs.field(factory=dict, validator=is_a(Mapping))
     family: str = attrs.field(default="", validator=text)
     local_name: str = attrs.field(default="", validator=text)
-    extra: Mapping[str, Any] = attrs.field(factory=dict)
+    extra: JSONObject = attrs.field(factory=dict)
 
     @extra.validator
-    def _check_extra(self, attribute: attrs.Attribute[Any], value: Mapping[str, Any]) -> None:
+    def _check_extra(self, attribute: attrs.Attribute[Any], value: JSONObject) -> None:
         if taken := sorted(_OWN_KEYS & value.keys()):
             raise ValueError(f"Entry.extra may not hold {', '.join(taken)}: set the field of that name")
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, JSON]:
         """Return the JSON form of `registry describe`: the fields, then the source's own keys."""
-        data: dict[str, Any] = {"node": self.node}
+        data: dict[str, JSON] = {"node": self.node}
         data.update({key: getattr(self, key) for key in _ALWAYS_SHOWN})
         data["interface"] = self.interface.to_dict()
         data.update({key: value for key in _SHOWN_WHEN_SET if (value := getattr(self, key))})
@@ -323,6 +324,6 @@ class NodeSource(ABC):
         """Explain why a node type does not exist, with the next step; None by default."""
         return None
 
-    def upgrade(self, node: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    def upgrade(self, node: JSONObject) -> JSONObject | None:
         """Return a workflow node converted from an older form; None, the default, leaves it as is."""
         return None

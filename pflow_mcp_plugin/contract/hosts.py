@@ -16,6 +16,7 @@ import attrs
 import pluggy
 
 from pflow_mcp_plugin.contract.entries import Entry
+from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.contract.problems import PflowError, Problem
 from pflow_mcp_plugin.contract.validators import each, flag, is_a, items, text, valid_name
 
@@ -57,8 +58,8 @@ class NodeRef:
     type: str = attrs.field(validator=valid_name)
     entry: Entry = attrs.field(validator=is_a(Entry), repr=False)
     host: Host = attrs.field(repr=False)
-    params: Mapping[str, Any] = attrs.field(factory=dict, repr=False)
-    injected: Mapping[str, Any] = attrs.field(factory=dict, repr=False)
+    params: JSONObject = attrs.field(factory=dict, repr=False)
+    injected: Mapping[str, object] = attrs.field(factory=dict, repr=False)
 
 
 @attrs.frozen(kw_only=True)
@@ -146,12 +147,12 @@ class Runner(ABC):
     """Checks and runs workflows."""
 
     @abstractmethod
-    def validate(self, workflow: Mapping[str, Any]) -> Sequence[Problem]:
+    def validate(self, workflow: JSONObject) -> Sequence[Problem]:
         """Return every problem of a workflow; nothing runs."""
 
     @abstractmethod
     def run(
-        self, workflow: Mapping[str, Any], inputs: Mapping[str, Any], *, name: str = "", trace: bool = True
+        self, workflow: JSONObject, inputs: Mapping[str, object], *, name: str = "", trace: bool = True
     ) -> Outcome:
         """Run a workflow to its end.
 
@@ -212,7 +213,7 @@ class SavedWorkflow:
     path: Path
     saved: str = attrs.field(default="", validator=text)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, JSON]:
         """Return the JSON form."""
         return {**attrs.asdict(self), "path": str(self.path)}
 
@@ -225,7 +226,7 @@ class Library(ABC):
         """Return the names, sorted."""
 
     @abstractmethod
-    def get(self, name: str, version: int | None = None) -> Mapping[str, Any]:
+    def get(self, name: str, version: int | None = None) -> JSONObject:
         """Return a saved workflow as JSON, by default its current version.
 
         Raises:
@@ -241,7 +242,7 @@ class Library(ABC):
         """
 
     @abstractmethod
-    def save(self, name: str, workflow: Mapping[str, Any], description: str = "") -> SavedWorkflow:
+    def save(self, name: str, workflow: JSONObject, description: str = "") -> SavedWorkflow:
         """Save a workflow under a name; the workflow it replaces is kept as an older version.
 
         Args:
@@ -278,7 +279,7 @@ class Traces(ABC):
         """
 
     @abstractmethod
-    def read(self, path: Path) -> Mapping[str, Any]:
+    def read(self, path: Path) -> JSONObject:
         """Return the content of a trace file: `run_id`, `success`, `error`, `inputs`, `steps` and more.
 
         Raises:
@@ -312,7 +313,7 @@ class Run(ABC):
         """Return whether the user has stopped the run; by default, False."""
         return False
 
-    def annotate(self, node_id: str, details: Mapping[str, Any]) -> None:
+    def annotate(self, node_id: str, details: JSONObject) -> None:
         """Add JSON values to the node's step in the trace; does nothing by default."""
         return
 

@@ -8,10 +8,11 @@ people, added properties) or `unknown`, which counts as breaking for both.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Literal
+from typing import Literal, TypeGuard
 
 import attrs
 
+from pflow_mcp_plugin.contract.json_types import JSON
 from pflow_mcp_plugin.discovery.tool_hashes import canonical
 
 Direction = Literal["same", "wider", "narrower", "unknown"]
@@ -52,7 +53,7 @@ class Difference:
     direction: Direction
 
 
-def differences(old: Any, new: Any, path: str = "") -> Iterator[Difference]:
+def differences(old: JSON, new: JSON, path: str = "") -> Iterator[Difference]:
     """Yield the differences of `new` from `old`, in the order of their keys.
 
     Args:
@@ -63,7 +64,7 @@ def differences(old: Any, new: Any, path: str = "") -> Iterator[Difference]:
     yield from _compare(old, new, path, _DEPTH)
 
 
-def _compare(old: Any, new: Any, path: str, depth: int) -> Iterator[Difference]:
+def _compare(old: object, new: object, path: str, depth: int) -> Iterator[Difference]:
     if _equal(old, new):
         return
     old, new = _as_table(old), _as_table(new)
@@ -76,7 +77,7 @@ def _compare(old: Any, new: Any, path: str, depth: int) -> Iterator[Difference]:
             yield from _compare_keyword(key, before, after, _join(path, key), depth - 1)
 
 
-def _compare_keyword(key: str, old: Any, new: Any, path: str, depth: int) -> Iterator[Difference]:
+def _compare_keyword(key: str, old: object, new: object, path: str, depth: int) -> Iterator[Difference]:
     if key in _NAMED:
         yield from _compare_named(key, old, new, path, depth)
     elif key in ("items", "additionalProperties") and isinstance(old, Mapping) and isinstance(new, Mapping):
@@ -85,7 +86,7 @@ def _compare_keyword(key: str, old: Any, new: Any, path: str, depth: int) -> Ite
         yield Difference(path, _direction(key, old, new))
 
 
-def _compare_named(key: str, old: Any, new: Any, path: str, depth: int) -> Iterator[Difference]:
+def _compare_named(key: str, old: object, new: object, path: str, depth: int) -> Iterator[Difference]:
     old, new = ({} if side is _ABSENT else side for side in (old, new))
     if not (isinstance(old, Mapping) and isinstance(new, Mapping)):
         yield Difference(path, "unknown")
@@ -101,32 +102,32 @@ def _compare_named(key: str, old: Any, new: Any, path: str, depth: int) -> Itera
             yield from _compare(old[name], new[name], place, depth)
 
 
-def _direction(key: str, old: Any, new: Any) -> Direction:
+def _direction(key: str, old: object, new: object) -> Direction:
     rule = _RULES.get(key)
     if key in _WORDS:
         return "same"
     return "unknown" if rule is None else rule(old, new)
 
 
-def _by_type(old: Any, new: Any) -> Direction:
+def _by_type(old: object, new: object) -> Direction:
     return _by_set(_accepted_types(old), _accepted_types(new))
 
 
-def _by_values(old: Any, new: Any) -> Direction:
+def _by_values(old: object, new: object) -> Direction:
     """`enum`, `anyOf`, `oneOf`: more members accept more; without the keyword anything is accepted."""
     if old is _ABSENT or new is _ABSENT:
         return "narrower" if old is _ABSENT else "wider"
     return _by_set(_members(old), _members(new))
 
 
-def _by_demands(old: Any, new: Any) -> Direction:
+def _by_demands(old: object, new: object) -> Direction:
     """`required`, `allOf`: more members accept less."""
     before = frozenset() if old is _ABSENT else _members(old)
     after = frozenset() if new is _ABSENT else _members(new)
     return _by_set(after, before)
 
 
-def _by_openness(old: Any, new: Any) -> Direction:
+def _by_openness(old: object, new: object) -> Direction:
     """`additionalProperties`: absent and true accept anything, false nothing."""
     before, after = (2 if side in (_ABSENT, True) else 0 if side is False else 1 for side in (old, new))
     if before == after:
@@ -134,7 +135,7 @@ def _by_openness(old: Any, new: Any) -> Direction:
     return "wider" if after > before else "narrower"
 
 
-def _by_least(old: Any, new: Any) -> Direction:
+def _by_least(old: object, new: object) -> Direction:
     if old is _ABSENT or new is _ABSENT:
         return "narrower" if old is _ABSENT else "wider"
     if not (_is_number(old) and _is_number(new)):
@@ -142,13 +143,13 @@ def _by_least(old: Any, new: Any) -> Direction:
     return "narrower" if new > old else "wider"
 
 
-def _by_most(old: Any, new: Any) -> Direction:
+def _by_most(old: object, new: object) -> Direction:
     opposite: dict[Direction, Direction] = {"narrower": "wider", "wider": "narrower"}
     found = _by_least(old, new)
     return found if old is _ABSENT or new is _ABSENT else opposite.get(found, found)
 
 
-def _by_constraint(old: Any, new: Any) -> Direction:
+def _by_constraint(old: object, new: object) -> Direction:
     """A keyword that only ever restricts: `pattern`, `const`, `format`..."""
     if old is _ABSENT:
         return "narrower"
@@ -165,7 +166,7 @@ def _by_set(old: frozenset[str] | None, new: frozenset[str] | None) -> Direction
     return "narrower" if new < old else "unknown"
 
 
-_RULES: Mapping[str, Callable[[Any, Any], Direction]] = {
+_RULES: Mapping[str, Callable[[object, object], Direction]] = {
     "type": _by_type,
     "required": _by_demands,
     "allOf": _by_demands,
@@ -177,7 +178,7 @@ _RULES: Mapping[str, Callable[[Any, Any], Direction]] = {
 }
 
 
-def _accepted_types(value: Any) -> frozenset[str] | None:
+def _accepted_types(value: object) -> frozenset[str] | None:
     if value is _ABSENT:
         return _TYPES
     names = value if isinstance(value, list) else [value]
@@ -186,22 +187,22 @@ def _accepted_types(value: Any) -> frozenset[str] | None:
     return frozenset(names) | ({"integer"} if "number" in names else frozenset())
 
 
-def _members(value: Any) -> frozenset[str] | None:
+def _members(value: object) -> frozenset[str] | None:
     return frozenset(canonical(item) for item in value) if isinstance(value, list) else None
 
 
-def _equal(old: Any, new: Any) -> bool:
+def _equal(old: object, new: object) -> bool:
     # JSON's true is not 1, though Python's True == 1
     return old is new or (old == new and _ABSENT not in (old, new) and canonical(old) == canonical(new))
 
 
-def _as_table(schema: Any) -> Mapping[str, Any] | None:
+def _as_table(schema: object) -> Mapping[str, object] | None:
     if isinstance(schema, Mapping):
         return schema
     return {} if schema is True else None
 
 
-def _is_number(value: Any) -> bool:
+def _is_number(value: object) -> TypeGuard[float]:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 

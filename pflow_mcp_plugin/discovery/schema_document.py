@@ -9,8 +9,9 @@ exponential expansion end.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 from urllib.parse import unquote
+
+from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 
 ANY = "any"
 
@@ -47,11 +48,11 @@ class SchemaDocument:
         root: The whole schema.
     """
 
-    def __init__(self, root: Any) -> None:
+    def __init__(self, root: JSON) -> None:
         self._root = root
         self._steps = _STEPS
 
-    def resolve(self, schema: Any) -> Any:
+    def resolve(self, schema: JSON) -> JSON:
         """Return the schema at the end of a chain of local references; True (anything) if there is no end."""
         for _ in range(_HOPS):
             if not (isinstance(schema, dict) and "$ref" in schema):
@@ -60,7 +61,7 @@ class SchemaDocument:
             schema = self.target(ref) if isinstance(ref, str) else True
         return True
 
-    def target(self, ref: str) -> Any:
+    def target(self, ref: str) -> JSON:
         """Return the target of a local pointer (`#/$defs/Name`); True if it is missing or not local."""
         target, pointer = self._root, ref.removeprefix("#")
         if pointer == ref or (pointer and not pointer.startswith("/")):
@@ -69,15 +70,15 @@ class SchemaDocument:
             target = _child(target, unquote(part).replace("~1", "/").replace("~0", "~"))
         return target
 
-    def friendly(self, schema: Any) -> str:
+    def friendly(self, schema: JSON) -> str:
         """Return the friendly type of the values that a schema describes."""
-        plain = schema.get("type") if isinstance(schema, dict) else None
-        if isinstance(plain, str) and not schema.keys() & _MORE:
-            return _NAMES.get(plain, ANY)  # the fast path, which covers nearly every schema
+        plain = schema if isinstance(schema, dict) else {}
+        if isinstance(kind := plain.get("type"), str) and not plain.keys() & _MORE:
+            return _NAMES.get(kind, ANY)  # the fast path, which covers nearly every schema
         self._steps = _STEPS
         return join(self._types(schema, _DEPTH))
 
-    def _types(self, schema: Any, depth: int) -> list[str]:
+    def _types(self, schema: JSON, depth: int) -> list[str]:
         schema = self.resolve(schema)
         self._steps -= 1
         if not isinstance(schema, dict) or depth == 0 or self._steps < 0:
@@ -85,7 +86,7 @@ class SchemaDocument:
         found = self._stated(schema) or self._chosen(schema, depth - 1) or self._guessed(schema)
         return [*found, "None"] if schema.get("nullable") is True else found
 
-    def _stated(self, schema: Mapping[str, Any]) -> list[str]:
+    def _stated(self, schema: JSONObject) -> list[str]:
         """`type`, `const` and `enum` state the types directly."""
         stated = schema.get("type")
         names = stated if isinstance(stated, list) else [stated]
@@ -96,7 +97,7 @@ class SchemaDocument:
         values = schema.get("enum")
         return [_of_value(value) for value in values] if isinstance(values, list) else []
 
-    def _chosen(self, schema: Mapping[str, Any], depth: int) -> list[str]:
+    def _chosen(self, schema: JSONObject, depth: int) -> list[str]:
         """`anyOf` and `oneOf` list alternatives; of `allOf`, the first specific type is used."""
         for keyword in ("anyOf", "oneOf"):
             members = schema.get(keyword)
@@ -108,7 +109,7 @@ class SchemaDocument:
             return [next((name for name in narrowed if name != ANY), ANY)]
         return []
 
-    def _guessed(self, schema: Mapping[str, Any]) -> list[str]:
+    def _guessed(self, schema: JSONObject) -> list[str]:
         if any(keyword in schema for keyword in _OF_OBJECTS):
             return ["dict"]
         return ["list"] if any(keyword in schema for keyword in _OF_ARRAYS) else [ANY]
@@ -123,13 +124,16 @@ def join(names: Iterable[str]) -> str:
     return " | ".join(parts)
 
 
-def _of_value(value: Any) -> str:
+def _of_value(value: JSON) -> str:
     return _OF_PYTHON.get(type(value), ANY)
 
 
-def _child(value: Any, key: str) -> Any:
+def _child(value: JSON, key: str) -> JSON:
+    found: JSON = True
     if isinstance(value, dict):
-        return value.get(key, True)
-    if isinstance(value, list) and key.isascii() and key.isdigit() and len(key) < 7 and int(key) < len(value):
-        return value[int(key)]
-    return True
+        found = value.get(key, True)
+    elif (
+        isinstance(value, list) and key.isascii() and key.isdigit() and len(key) < 7 and int(key) < len(value)
+    ):
+        found = value[int(key)]
+    return found

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import attrs
 
+from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.discovery.schema_document import SchemaDocument
 
 _VISITS = 200
@@ -26,13 +24,13 @@ class Declaration:
             False if it excludes them, None if it names some keys and does not mention others.
     """
 
-    properties: Mapping[str, Any]
+    properties: JSONObject
     required: frozenset[str]
     open: bool
     more: bool | None
 
 
-def declaration(schema: Any, document: SchemaDocument | None = None) -> Declaration:
+def declaration(schema: JSON, document: SchemaDocument | None = None) -> Declaration:
     """Return the declaration of a schema; never raises, whatever the schema is.
 
     Args:
@@ -54,13 +52,13 @@ def declaration(schema: Any, document: SchemaDocument | None = None) -> Declarat
 class _Gathered:
     """Declarations collected from a schema and the members of its `allOf`, `anyOf` and `oneOf`."""
 
-    properties: dict[str, Any] = attrs.field(factory=dict)
+    properties: dict[str, JSON] = attrs.field(factory=dict)
     required: list[str] = attrs.field(factory=list)
     opened: bool = False
     closed: bool = False
     alternatives: list[bool] = attrs.field(factory=list)
 
-    def add(self, member: Any, *, binding: bool) -> None:
+    def add(self, member: JSON, *, binding: bool) -> None:
         """Add one member; it is `binding` unless it is one of several alternatives."""
         if not isinstance(member, dict):
             self.opened = self.opened or member is not False
@@ -87,7 +85,7 @@ class _Gathered:
         return None if self.properties else True
 
 
-def _gather(document: SchemaDocument, schema: Any) -> _Gathered:
+def _gather(document: SchemaDocument, schema: JSON) -> _Gathered:
     found = _Gathered()
     waiting = [(schema, True)]
     for _ in range(_VISITS):  # references can make a small schema infinite
@@ -103,7 +101,7 @@ def _gather(document: SchemaDocument, schema: Any) -> _Gathered:
     return found
 
 
-def _is_open(resolved: Any) -> bool:
+def _is_open(resolved: JSON) -> bool:
     """Whether a tool accepts undeclared arguments: its schema says so, or is malformed."""
     if not isinstance(resolved, dict) or not isinstance(resolved.get("properties", {}), dict):
         return True
@@ -115,9 +113,9 @@ def _is_reserved(key: object) -> bool:
     return not isinstance(key, str) or (key.startswith("__") and key.endswith("__"))
 
 
-def _table(value: Any) -> Mapping[str, Any]:
+def _table(value: JSON) -> JSONObject:
     return value if isinstance(value, dict) else {}
 
 
-def _list(value: Any) -> list[Any]:
+def _list(value: JSON) -> list[JSON]:
     return value if isinstance(value, list) else []

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any, Literal
+from typing import Literal
 
 import attrs
 
+from pflow_mcp_plugin.contract.json_types import JSON
 from pflow_mcp_plugin.discovery import schema_changes, tool_hashes
 from pflow_mcp_plugin.types import Tool
 
@@ -37,7 +38,7 @@ class Changes:
     def __bool__(self) -> bool:
         return bool(self.added or self.removed or self.changed)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, JSON]:
         """Return the JSON form of `sync --json`."""
         changed = [{"tool": c.tool, "kind": c.kind, "fields": list(c.fields)} for c in self.changed]
         return {"added": list(self.added), "removed": list(self.removed), "changed": changed}

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from pflow_mcp_plugin import naming, storage
+from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.types import ServerInfo, Tool
 
 if TYPE_CHECKING:
@@ -159,11 +160,11 @@ def _head_fields(data: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _tool_to_json(tool: Tool) -> dict[str, Any]:
-    data = {"name": tool.name, "inputSchema": tool.input_schema, "hash": tool.hash}
+def _tool_to_json(tool: Tool) -> dict[str, JSON]:
+    data: dict[str, JSON] = {"name": tool.name, "inputSchema": tool.input_schema, "hash": tool.hash}
     if tool.output_schema is not None:
         data["outputSchema"] = tool.output_schema
-    optional = {
+    optional: dict[str, JSON] = {
         "title": tool.title,
         "description": tool.description,
         "annotations": tool.annotations,
@@ -172,7 +173,7 @@ def _tool_to_json(tool: Tool) -> dict[str, Any]:
     return data | {key: value for key, value in optional.items() if value}
 
 
-def tool_from_json(data: Mapping[str, Any]) -> Tool:
+def tool_from_json(data: JSONObject) -> Tool:
     """Return a tool from its line; raises KeyError, TypeError or similar for malformed data."""
     output = data.get("outputSchema")
     return Tool(
@@ -209,7 +210,7 @@ def _string(value: object) -> str:
     return value
 
 
-def _table(value: object) -> dict[str, Any]:
+def _table(value: object) -> dict[str, JSON]:
     if not isinstance(value, dict):
         message = f"expected an object, found {type(value).__name__}"
         raise TypeError(message)

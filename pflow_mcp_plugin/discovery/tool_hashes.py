@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from typing import Any
 
 from pflow_mcp_plugin.types import Tool
 
@@ -19,12 +18,12 @@ def manifest_hash(tools: Iterable[Tool]) -> str:
     return _hash(sorted((tool.name, tool.hash or tool_hash(tool)) for tool in tools))
 
 
-def canonical(value: Any) -> str:
+def canonical(value: object) -> str:
     """Return the canonical JSON of a value: keys sorted, no spaces, ASCII only."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"))
 
 
-def _hash(value: Any) -> str:
+def _hash(value: object) -> str:
     from hashlib import sha256  # needed by a sync, not by a lookup
 
     return "sha256:" + sha256(canonical(value).encode("ascii")).hexdigest()

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from fnmatch import fnmatchcase
 from time import perf_counter
-from typing import Any, Protocol
+from typing import Protocol
 
 import attrs
 
@@ -56,9 +56,9 @@ class Synced:
     notes: tuple[str, ...] = ()
     error: PflowError | None = None
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return the JSON form of `sync --json`."""
-        data: dict[str, Any] = {
+        data: dict[str, object] = {
             "server": self.server,
             "tools_discovered": self.tools_discovered,
             "tools_registered": self.tools_registered,

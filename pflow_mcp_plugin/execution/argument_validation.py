@@ -12,6 +12,7 @@ from typing import Any
 
 import attrs
 
+from pflow_mcp_plugin.contract.json_types import JSON
 from pflow_mcp_plugin.discovery.schema_document import SchemaDocument
 from pflow_mcp_plugin.errors import McpError, Where
 from pflow_mcp_plugin.execution.quick_check import plainly_fits
@@ -54,13 +55,13 @@ class Validator:
         where: The tool, for errors.
     """
 
-    def __init__(self, schema: Any, where: Where) -> None:
+    def __init__(self, schema: JSON, where: Where) -> None:
         self._schema = schema
         self._where = where
         self._lock = threading.Lock()
         self._check: Callable[[str], Iterator[Any]] | None = None
 
-    def check(self, arguments: Any) -> None:
+    def check(self, arguments: object) -> None:
         """Check arguments.
 
         Raises:
@@ -126,7 +127,7 @@ class _Budget:
             raise SchemaTooLarge
 
 
-def _compiled(schema: Any) -> Callable[[str], Iterator[Any]]:
+def _compiled(schema: JSON) -> Callable[[str], Iterator[Any]]:
     """Return a function that yields the errors of a JSON text; loads jsonschema.
 
     jsonschema-rs (0.60.3) would match more patterns in linear time. But it cannot be interrupted
@@ -138,10 +139,10 @@ def _compiled(schema: Any) -> Callable[[str], Iterator[Any]]:
     from jsonschema.validators import extend
 
     document, reduction = SchemaDocument(schema), Reduction()
-    targets: dict[str, Any] = {}
+    targets: dict[str, JSON] = {}
     budgets = [_Budget()]
 
-    def follow(validator: Any, ref: str, instance: Any, _schema: Any) -> Iterator[Any]:
+    def follow(validator: Any, ref: str, instance: object, _schema: object) -> Iterator[Any]:
         budgets[-1].spend()
         if ref not in targets:
             targets[ref] = reduction.reduce(document.target(ref))
@@ -156,7 +157,7 @@ def _compiled(schema: Any) -> Callable[[str], Iterator[Any]]:
     return errors
 
 
-def _explained(error: Any, root: Any) -> Iterator[Violation]:
+def _explained(error: Any, root: JSON) -> Iterator[Violation]:
     if error.validator in ("anyOf", "oneOf") and _is_about_type(error):
         yield _violation(error.absolute_path, SchemaDocument(root).friendly(error.schema), error.instance)
         return
@@ -191,7 +192,7 @@ def _closest(error: Any) -> Any:
     return best_match([error]) if error.context else error
 
 
-def _expected(error: Any, root: Any) -> str:
+def _expected(error: Any, root: JSON) -> str:
     value = error.validator_value
     if error.validator == "type":
         return SchemaDocument(root).friendly({"type": value})
@@ -218,7 +219,7 @@ _PHRASES: Mapping[str, str] = {
 }
 
 
-def _violation(path: Iterable[str | int], expected: str, given: Any) -> Violation:
+def _violation(path: Iterable[str | int], expected: str, given: JSON) -> Violation:
     kind = SchemaDocument(True).friendly({"const": given})  # noqa: FBT003 - a JSON Schema, not a flag
     return Violation(path=_path(path), expected=_short(expected), given=f"{_shown(given)} ({kind})")
 
@@ -228,14 +229,14 @@ def _path(parts: Iterable[str | int]) -> str:
     return text.removeprefix(".") or "arguments"
 
 
-def _not_json(arguments: Any) -> Iterator[Violation]:
+def _not_json(arguments: object) -> Iterator[Violation]:
     members = arguments.items() if isinstance(arguments, Mapping) else ()
     wrong = [(str(key), value) for key, value in members if _json(value) is None]
     for key, value in wrong or [("arguments", arguments)]:
         yield Violation(path=key, expected="a JSON value", given=_represented(value))
 
 
-def _represented(value: Any) -> str:
+def _represented(value: object) -> str:
     kind = type(value).__name__
     try:
         return f"{_short(repr(value))} ({kind})"
@@ -243,14 +244,14 @@ def _represented(value: Any) -> str:
         return kind
 
 
-def _json(value: Any) -> str | None:
+def _json(value: object) -> str | None:
     try:
         return json.dumps(value, allow_nan=False)
     except (TypeError, ValueError, RecursionError):
         return None
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     return _short(json.dumps(value, ensure_ascii=False))
 
 

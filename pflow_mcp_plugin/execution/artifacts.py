@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
 
 import attrs
 
 from pflow_mcp_plugin import storage
+from pflow_mcp_plugin.contract.json_types import JSON
 
 _EXTENSION = re.compile(r"\.[a-z0-9]{1,8}")
 _KNOWN = {
@@ -33,7 +33,7 @@ class Artifacts:
 
     folder: Path
 
-    def write(self, content: bytes, mime_type: str) -> dict[str, Any]:
+    def write(self, content: bytes, mime_type: str) -> dict[str, JSON]:
         """Write `content` to a file (mode 0600).
 
         Returns:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from pflow_mcp_plugin.contract.json_types import JSON
 from pflow_mcp_plugin.discovery.schema_document import SchemaDocument
 from pflow_mcp_plugin.discovery.schema_properties import Declaration
 
@@ -35,7 +36,7 @@ def gather(
     return arguments
 
 
-def _takes_null(schema: Any) -> bool:
+def _takes_null(schema: JSON) -> bool:
     return "None" in SchemaDocument(schema).friendly(schema).split(" | ")
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import attrs
+import pluggy
 
 from pflow_mcp_plugin.contract import PflowError, Ran
 from pflow_mcp_plugin.errors import CallFailed, Where
@@ -25,7 +25,7 @@ class CallHooks:
         relay: The hook relay of the plugin manager; None outside a host.
     """
 
-    relay: Any = None
+    relay: pluggy.HookRelay | None = None
 
     def prepare(self, call: ToolCall) -> ToolCall:
         """Return the call as changed by the plugins in order; each receives the result of the previous one.
@@ -65,7 +65,7 @@ class CallHooks:
 
         return _checked(self._through(call, last), None, call)
 
-    def _through(self, call: ToolCall, last: Answer) -> Any:
+    def _through(self, call: ToolCall, last: Answer) -> object:
         try:
             return getattr(self.relay, ANSWER).call_extra([last], {"call": call})
         except PflowError:
@@ -73,12 +73,12 @@ class CallHooks:
         except Exception as error:  # code of other plugins may raise anything
             raise _broken(None, ANSWER, call, f"raised {error!r}", ran="unknown") from error
 
-    def _implementations(self, name: str) -> list[Any]:
+    def _implementations(self, name: str) -> list[pluggy.HookImpl]:
         caller = getattr(self.relay, name, None)
         return [] if caller is None else list(caller.get_hookimpls())
 
 
-def _asked(implementation: Any, name: str, call: ToolCall, *, ran: Ran = "not ran") -> Any:
+def _asked(implementation: pluggy.HookImpl, name: str, call: ToolCall, *, ran: Ran = "not ran") -> object:
     if name == PREPARE and _is_wrapper(implementation):
         raise _broken(implementation, name, call, "is a wrapper, which this hook does not support")
     try:
@@ -89,13 +89,15 @@ def _asked(implementation: Any, name: str, call: ToolCall, *, ran: Ran = "not ra
         raise _broken(implementation, name, call, f"raised {error!r}", ran=ran) from error
 
 
-def _checked(answer: Any, implementation: Any, call: ToolCall) -> CallResult:
+def _checked(answer: object, implementation: pluggy.HookImpl | None, call: ToolCall) -> CallResult:
     if not isinstance(answer, CallResult):
         raise _broken(implementation, ANSWER, call, f"returned {type(answer).__name__}", ran="unknown")
     return answer
 
 
-def _broken(implementation: Any, name: str, call: ToolCall, how: str, *, ran: Ran = "not ran") -> CallFailed:
+def _broken(
+    implementation: pluggy.HookImpl | None, name: str, call: ToolCall, how: str, *, ran: Ran = "not ran"
+) -> CallFailed:
     plugin = f"Plugin {implementation.plugin_name}" if implementation else "A plugin"
     return CallFailed(
         f"{plugin}: {name} {how}; tool {call.tool} on server {call.server} "
@@ -106,9 +108,9 @@ def _broken(implementation: Any, name: str, call: ToolCall, how: str, *, ran: Ra
     )
 
 
-def _is_wrapper(implementation: Any) -> bool:
+def _is_wrapper(implementation: pluggy.HookImpl) -> bool:
     return bool(implementation.wrapper or implementation.hookwrapper)
 
 
-def _turn(implementation: Any) -> int:
-    return implementation.trylast - implementation.tryfirst  # type: ignore[no-any-return]  # pluggy's hook implementations are untyped here
+def _turn(implementation: pluggy.HookImpl) -> int:
+    return implementation.trylast - implementation.tryfirst

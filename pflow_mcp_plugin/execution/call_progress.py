@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
+from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.exchange import ToolCall
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ class CallProgress:
     """
 
     def __init__(
-        self, annotate: Callable[[str, Mapping[str, Any]], None], *, on_terminal: bool | None = None
+        self, annotate: Callable[[str, JSONObject], None], *, on_terminal: bool | None = None
     ) -> None:
         self._annotate = annotate
         self._on_terminal = _stderr_is_terminal() if on_terminal is None else on_terminal

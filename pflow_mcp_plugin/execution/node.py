@@ -13,6 +13,7 @@ from pocketflow import Node
 
 from pflow_mcp_plugin import storage
 from pflow_mcp_plugin.contract import PflowError, Run
+from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.errors import McpError, Where
 from pflow_mcp_plugin.exchange import CallResult
 from pflow_mcp_plugin.execution.actions import classify
@@ -116,7 +117,7 @@ class MCPNode(Node):
         return ERROR if action not in self.successors and ERROR in self.successors else action
 
 
-def _call(job: Job, runtime: Runtime, target: Target, arguments: Mapping[str, Any]) -> CallResult:
+def _call(job: Job, runtime: Runtime, target: Target, arguments: JSONObject) -> CallResult:
     """Call the tool; the trace records the call whether it succeeds or fails."""
     node_id = job.params.get("__node_id__", "")
     run_id = job.run.run_id if job.run else ""
@@ -133,13 +134,11 @@ def _call(job: Job, runtime: Runtime, target: Target, arguments: Mapping[str, An
     return answer
 
 
-def _annotate(
-    job: Job, target: Target, arguments: Mapping[str, Any], info: ServerInfo, milliseconds: float
-) -> None:
+def _annotate(job: Job, target: Target, arguments: JSONObject, info: ServerInfo, milliseconds: float) -> None:
     node_id = job.params.get("__node_id__")
     if job.run is None or not node_id:
         return
-    details = {
+    details: JSONObject = {
         "server": target.launch.server.name,
         "tool": target.tool,
         "version": info.version,

@@ -7,7 +7,8 @@ jsonschema, which takes a tenth of a second, in every run without mistakes.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+
+from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 
 _DEPTH = 20
 _IGNORED = frozenset({"$schema", "default", "description", "examples", "format", "title"})
@@ -23,7 +24,7 @@ _TYPES: Mapping[str, tuple[type, ...]] = {
 }
 
 
-def plainly_fits(schema: Any, value: Any, depth: int = _DEPTH) -> bool:
+def plainly_fits(schema: JSON, value: object, depth: int = _DEPTH) -> bool:
     """Whether `value` is certainly valid. False may also mean that the schema is not understood.
 
     Args:
@@ -43,7 +44,7 @@ def plainly_fits(schema: Any, value: Any, depth: int = _DEPTH) -> bool:
     )
 
 
-def _fits_type(names: Any, value: Any) -> bool:
+def _fits_type(names: JSON, value: object) -> bool:
     if names is None:
         return True
     wanted = names if isinstance(names, list) else [names]
@@ -51,18 +52,18 @@ def _fits_type(names: Any, value: Any) -> bool:
     return any(isinstance(name, str) and type(value) in _TYPES.get(name, ()) for name in wanted)
 
 
-def _fits_choice(schema: Mapping[str, Any], value: Any, depth: int) -> bool:
-    if "enum" in schema and not (isinstance(value, str) and isinstance(schema["enum"], list | tuple)):
-        return False
-    if "enum" in schema and value not in schema["enum"]:
-        return False
+def _fits_choice(schema: JSONObject, value: object, depth: int) -> bool:
+    if "enum" in schema:
+        choices = schema["enum"]
+        if not (isinstance(value, str) and isinstance(choices, list | tuple) and value in choices):
+            return False
     if "anyOf" not in schema:
         return True
     members = schema["anyOf"]
     return isinstance(members, list) and any(plainly_fits(member, value, depth) for member in members)
 
 
-def _fits_object(schema: Mapping[str, Any], value: Any, depth: int) -> bool:
+def _fits_object(schema: JSONObject, value: object, depth: int) -> bool:
     if not isinstance(value, dict):
         return True
     required, properties = schema.get("required", []), schema.get("properties", {})
@@ -75,7 +76,7 @@ def _fits_object(schema: Mapping[str, Any], value: Any, depth: int) -> bool:
     )
 
 
-def _fits_array(schema: Mapping[str, Any], value: Any, depth: int) -> bool:
+def _fits_array(schema: JSONObject, value: object, depth: int) -> bool:
     if not isinstance(value, list) or "items" not in schema:
         return True
     return all(plainly_fits(schema["items"], item, depth) for item in value)

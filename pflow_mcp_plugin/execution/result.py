@@ -7,17 +7,18 @@ import math
 from base64 import b64decode
 from binascii import Error as Base64Error
 from collections.abc import Mapping
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import attrs
 
+from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.errors import CallFailed, McpError, Where
 from pflow_mcp_plugin.exchange import Blanks, CallResult
 from pflow_mcp_plugin.execution.artifacts import Artifacts
 from pflow_mcp_plugin.execution.failure_words import action_of
 from pflow_mcp_plugin.storage import StoreError
 
-JSON = "application/json"
+JSON_TYPE = "application/json"
 TEXT = "text/plain"
 BINARY = "application/octet-stream"
 
@@ -36,8 +37,8 @@ class Reading:
         natural: The top-level properties of a structured result, each under its own key.
     """
 
-    value: Any = None
-    natural: Mapping[str, Any] = attrs.field(factory=dict)
+    value: JSON = None
+    natural: JSONObject = attrs.field(factory=dict)
 
 
 def read(
@@ -119,7 +120,7 @@ class _ContentReader:
         self._artifacts = artifacts
         self._limit = inline_limit
 
-    def structured(self, value: Any) -> Reading:
+    def structured(self, value: JSON) -> Reading:
         if isinstance(value, Mapping) and list(value) == ["result"]:
             value = value["result"]
         natural = value if isinstance(value, Mapping) else {}
@@ -128,28 +129,28 @@ class _ContentReader:
             natural = {key: self._inline(part) for key, part in natural.items()}
         return Reading(value=whole, natural=natural)
 
-    def content(self, blocks: tuple[Mapping[str, Any], ...]) -> Any:
+    def content(self, blocks: tuple[JSONObject, ...]) -> JSON:
         if not blocks:
             return None
         if len(blocks) == 1:
             return self._block(blocks[0])
         return self._inline([self._block(block) for block in blocks])
 
-    def _inline(self, value: Any) -> Any:
+    def _inline(self, value: JSON) -> JSON:
         """Return a value unchanged, or the reference to its file if it is too large."""
         if isinstance(value, str):
             return self._inline_text(value)
         content = _encoded(json.dumps(value, ensure_ascii=False))
-        return value if len(content) <= self._limit else self._written(content, JSON)
+        return value if len(content) <= self._limit else self._written(content, JSON_TYPE)
 
-    def _inline_text(self, text: str, mime_type: str = TEXT) -> Any:
+    def _inline_text(self, text: str, mime_type: str = TEXT) -> JSON:
         return text if self._fits(text) else self._written(_encoded(text), mime_type)
 
     def _fits(self, text: str) -> bool:
         # a character takes at most four bytes in UTF-8
         return len(text) * 4 <= self._limit or len(_encoded(text)) <= self._limit
 
-    def _block(self, block: Mapping[str, Any]) -> Any:
+    def _block(self, block: JSONObject) -> JSON:
         kind = block.get("type")
         if kind == "text":
             return self._text(self._string(block, "text"))
@@ -159,20 +160,21 @@ class _ContentReader:
             return self._resource(block)
         return dict(block)
 
-    def _text(self, text: str) -> Any:
+    def _text(self, text: str) -> JSON:
         """Return text that is a JSON object or array decoded, any other text unchanged."""
         stripped = text.strip()
         looks_like_json = stripped[:1] + stripped[-1:] in ("{}", "[]")
         if not looks_like_json:
             return self._inline_text(text)
         if not self._fits(text):
-            return self._written(_encoded(text), JSON)
+            return self._written(_encoded(text), JSON_TYPE)
         try:
-            return json.loads(stripped, parse_constant=_refuse, parse_float=_finite)
+            decoded: JSON = json.loads(stripped, parse_constant=_refuse, parse_float=_finite)
         except (ValueError, RecursionError):
             return text
+        return decoded
 
-    def _resource(self, block: Mapping[str, Any]) -> Any:
+    def _resource(self, block: JSONObject) -> JSON:
         resource = block.get("resource")
         if not isinstance(resource, Mapping):
             raise self._malformed("an embedded resource without its content")
@@ -180,7 +182,7 @@ class _ContentReader:
             return {"uri": resource.get("uri"), **self._file(resource, "blob")}
         return {**resource, "text": self._inline_text(self._string(resource, "text"))}
 
-    def _file(self, block: Mapping[str, Any], key: str) -> dict[str, Any]:
+    def _file(self, block: JSONObject, key: str) -> dict[str, JSON]:
         stated = block.get("mimeType")
         mime_type = stated if isinstance(stated, str) else BINARY
         try:
@@ -189,13 +191,13 @@ class _ContentReader:
             raise self._malformed(f"{mime_type} content that is not base64") from error
         return self._written(content, mime_type)
 
-    def _written(self, content: bytes, mime_type: str) -> dict[str, Any]:
+    def _written(self, content: bytes, mime_type: str) -> dict[str, JSON]:
         try:
             return self._artifacts.write(content, mime_type)
         except StoreError as error:
             raise self._not_written(error) from error
 
-    def _string(self, block: Mapping[str, Any], key: str) -> str:
+    def _string(self, block: JSONObject, key: str) -> str:
         value = block.get(key)
         if not isinstance(value, str):
             raise self._malformed(f"a {block.get('type', 'resource')} block without {key}")

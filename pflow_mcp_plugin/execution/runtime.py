@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
 from functools import partial
-from typing import Any, Protocol
+from typing import Protocol
 
 import attrs
+import pluggy
 
 from pflow_mcp_plugin import naming
 from pflow_mcp_plugin.config.expansion import Lookup, host_lookup
 from pflow_mcp_plugin.config.locations import stderr_folder
 from pflow_mcp_plugin.config.server_store import ServerStore
 from pflow_mcp_plugin.contract import Host, Problem, Run
+from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.discovery.catalog import Catalog
 from pflow_mcp_plugin.discovery.schema_properties import Declaration, declaration
 from pflow_mcp_plugin.discovery.server_launch import launch
@@ -139,7 +141,7 @@ class Runtime:
         catalog: Catalog,
         lookup: Lookup,
         pool: Caller,
-        hook: Any = None,
+        hook: pluggy.HookRelay | None = None,
         notices: Notices | None = None,
     ) -> None:
         self._store = store
@@ -180,7 +182,7 @@ class Runtime:
             return self._targets[server, tool]
 
     def call(
-        self, server: str, tool: str, arguments: Mapping[str, Any], node_id: str = "", run_id: str = ""
+        self, server: str, tool: str, arguments: JSONObject, node_id: str = "", run_id: str = ""
     ) -> CallResult:
         """Check arguments and call a tool, once.
 

@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
+
 _NODES = 20_000
 _DEPTH = 60
 _PATTERNS = 20
@@ -54,7 +56,7 @@ class Reduction:
     def __init__(self) -> None:
         self._left = _NODES
 
-    def reduce(self, schema: Any) -> Any:
+    def reduce(self, schema: JSON) -> JSON:
         """Return the part of the schema that can be checked safely; True if there is no such part.
 
         Raises:
@@ -62,7 +64,7 @@ class Reduction:
         """
         return self._reduce(schema, _DEPTH)[0]
 
-    def _reduce(self, schema: Any, depth: int) -> tuple[Any, bool]:
+    def _reduce(self, schema: JSON, depth: int) -> tuple[JSON, bool]:
         """Return the reduced schema, and whether it is equivalent to the given one."""
         self._left -= 1
         if self._left < 0 or depth == 0:
@@ -71,7 +73,7 @@ class Reduction:
             return schema, True
         if not isinstance(schema, Mapping):
             return True, False
-        reduced: dict[str, Any] = {}
+        reduced: dict[str, JSON] = {}
         exact = True
         for key, value in self._normal(schema).items():
             kept, is_exact = self._keyword(key, value, depth - 1)
@@ -79,7 +81,7 @@ class Reduction:
             reduced.update(kept)
         return reduced, exact
 
-    def _normal(self, schema: Mapping[str, Any]) -> dict[str, Any]:
+    def _normal(self, schema: JSONObject) -> dict[str, JSON]:
         """Return the schema in the newest dialect, without keywords that depend on a dropped one."""
         normal = {key: value for key, value in schema.items() if key not in _WORDS}
         if isinstance(normal.get("items"), list):
@@ -97,7 +99,7 @@ class Reduction:
             normal.pop("items", None)
         return normal
 
-    def _keyword(self, key: str, value: Any, depth: int) -> tuple[dict[str, Any], bool]:
+    def _keyword(self, key: str, value: JSON, depth: int) -> tuple[dict[str, JSON], bool]:
         if key in _PLAIN:
             return ({key: value}, True) if _PLAIN[key](value) else ({}, False)
         if key == "$ref":
@@ -111,13 +113,13 @@ class Reduction:
             return self._listed(key, value, depth)
         return self._negation(key, value, depth)
 
-    def _named(self, key: str, value: Any, depth: int) -> tuple[dict[str, Any], bool]:
-        if not _NAMED[key](value):
+    def _named(self, key: str, value: JSON, depth: int) -> tuple[dict[str, JSON], bool]:
+        if not isinstance(value, Mapping) or not _NAMED[key](value):
             return {}, False
         parts = {name: self._reduce(part, depth) for name, part in value.items()}
         return {key: {name: part for name, (part, _) in parts.items()}}, _all_exact(parts.values())
 
-    def _listed(self, key: str, value: Any, depth: int) -> tuple[dict[str, Any], bool]:
+    def _listed(self, key: str, value: JSON, depth: int) -> tuple[dict[str, JSON], bool]:
         if not isinstance(value, list) or not value:
             return {}, False
         parts = [self._reduce(part, depth) for part in value]
@@ -126,7 +128,7 @@ class Reduction:
         kept = "anyOf" if key == "oneOf" and not exact else key
         return {kept: [part for part, _ in parts]}, exact
 
-    def _negation(self, key: str, value: Any, depth: int) -> tuple[dict[str, Any], bool]:
+    def _negation(self, key: str, value: JSON, depth: int) -> tuple[dict[str, JSON], bool]:
         """`not` can be checked only if its schema was reduced exactly; other keywords are unknown."""
         if key != "not":
             return {}, False
@@ -134,16 +136,16 @@ class Reduction:
         return ({key: part} if exact else {}), exact
 
 
-def _all_exact(parts: Iterable[tuple[Any, bool]]) -> bool:
+def _all_exact(parts: Iterable[tuple[JSON, bool]]) -> bool:
     return all(exact for _, exact in parts)
 
 
-def _is_types(value: Any) -> bool:
+def _is_types(value: object) -> bool:
     names = value if isinstance(value, list) else [value]
     return bool(names) and all(isinstance(name, str) and name in _TYPES for name in names)
 
 
-def _is_number(value: Any) -> bool:
+def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
@@ -152,15 +154,15 @@ def _is_count(value: Any) -> bool:
     return whole and not isinstance(value, bool) and value >= 0
 
 
-def _is_list(value: Any) -> bool:
+def _is_list(value: object) -> bool:
     return isinstance(value, list)
 
 
-def _is_keys(value: Any) -> bool:
+def _is_keys(value: object) -> bool:
     return isinstance(value, list) and all(isinstance(key, str) for key in value)
 
 
-def _is_pattern(value: Any) -> bool:
+def _is_pattern(value: object) -> bool:
     from pflow_mcp_plugin.execution.linear_patterns import (
         is_linear,
     )  # imported late: few schemas have patterns
@@ -168,24 +170,24 @@ def _is_pattern(value: Any) -> bool:
     return isinstance(value, str) and is_linear(value)
 
 
-def _is_table(value: Any) -> bool:
+def _is_table(value: object) -> bool:
     return isinstance(value, Mapping)
 
 
-def _is_patterns(value: Any) -> bool:
+def _is_patterns(value: object) -> bool:
     # every key is matched against every pattern
     return isinstance(value, Mapping) and len(value) <= _PATTERNS and all(map(_is_pattern, value))
 
 
-def _is_dependence(value: Any) -> bool:
+def _is_dependence(value: object) -> bool:
     return isinstance(value, Mapping) and all(_is_keys(keys) for keys in value.values())
 
 
-def _is_anything(_value: Any) -> bool:
+def _is_anything(_value: object) -> bool:
     return True
 
 
-_PLAIN: Mapping[str, Callable[[Any], bool]] = {
+_PLAIN: Mapping[str, Callable[[object], bool]] = {
     "type": _is_types,
     "enum": _is_list,
     "const": _is_anything,
@@ -197,7 +199,7 @@ _PLAIN: Mapping[str, Callable[[Any], bool]] = {
     **dict.fromkeys(("minProperties", "maxProperties"), _is_count),
 }
 
-_NAMED: Mapping[str, Callable[[Any], bool]] = {
+_NAMED: Mapping[str, Callable[[object], bool]] = {
     "properties": _is_table,
     "patternProperties": _is_patterns,
     "dependentSchemas": _is_table,

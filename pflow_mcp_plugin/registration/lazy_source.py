@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pflow_mcp_plugin.config.locations import server_file, stamp, tool_folder
 from pflow_mcp_plugin.contract import Entry, NodeSource, Paths, Problem, Sketch
+from pflow_mcp_plugin.contract.json_types import JSONObject
 
 if TYPE_CHECKING:
     from pflow_mcp_plugin.registration.tool_source import ToolSource
@@ -54,7 +55,7 @@ class LazyToolSource(NodeSource):
         """See `NodeSource`."""
         return self._source.missing(node_type)
 
-    def upgrade(self, node: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    def upgrade(self, node: JSONObject) -> JSONObject | None:
         """See `NodeSource`."""
         return self._source.upgrade(node)
 

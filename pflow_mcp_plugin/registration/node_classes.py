@@ -6,11 +6,10 @@ import keyword
 import re
 import unicodedata
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from pflow_mcp_plugin import naming
 from pflow_mcp_plugin.contract import Entry, Field
-from pflow_mcp_plugin.registration.tool_entry import printable
+from pflow_mcp_plugin.registration.tool_entry import printable, tool_config
 
 _CLASS = re.compile(r"((?:_?[A-Z0-9][a-z0-9]*)+)Node")
 _PART = re.compile(r"_([0-9][a-z0-9]*)|([A-Z][a-z0-9]*)")
@@ -66,7 +65,7 @@ def hint(field: Field) -> str:
 
 def docstring(entry: Entry) -> str:
     """Return the docstring of the class: description, interface, and tool."""
-    config = entry.extra["mcp_config"]
+    config = tool_config(entry)
     version = f" v{config['version']}" if config["version"] else ""
     lines = [
         entry.description or f"The tool {printable(config['tool_name'])}.",
@@ -100,5 +99,5 @@ def _param(field: Field) -> str:
     return f"{printable(field.key)} (default {default!r})" if field.has_default else printable(field.key)
 
 
-def _is_literal(value: Any) -> bool:
+def _is_literal(value: object) -> bool:
     return value is None or isinstance(value, str | bool | int)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from pflow_mcp_plugin.contract import Field, Interface
+from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.discovery.schema_document import ANY, SchemaDocument
 from pflow_mcp_plugin.discovery.schema_properties import declaration
 from pflow_mcp_plugin.types import Tool
@@ -33,13 +33,13 @@ def interface(tool: Tool) -> Interface:
 
 def described(tool: Tool) -> dict[str, str]:
     """Return key and description of each of a tool's params: all that a search needs."""
-    schema: Any = tool.input_schema
+    schema: JSON = tool.input_schema
     plain = schema.get("properties") if isinstance(schema, dict) else None
     properties = plain if isinstance(plain, dict) and plain else declaration(schema).properties
     return {key: _description(raw) for key, raw in properties.items()}
 
 
-def _outputs(schema: Any) -> Iterator[Field]:
+def _outputs(schema: JSON) -> Iterator[Field]:
     if schema is None:
         yield Field(key="result", type=ANY, description="The answer of the tool")
         return
@@ -48,19 +48,19 @@ def _outputs(schema: Any) -> Iterator[Field]:
     for key, raw in declaration(whole, document).properties.items():
         if key not in ("result", "error"):
             yield _field(document, key, _with_definitions(raw, schema))
-    described = _with_definitions(whole, schema) if isinstance(whole, dict | bool) else None
+    described = _with_definitions(whole, schema)
     kind = document.friendly(whole)
-    yield Field(key="result", type=kind, description="The answer of the tool", schema=described)
+    yield Field(key="result", type=kind, description="The answer of the tool", schema=_stated(described))
 
 
-def _with_definitions(part: Any, whole: Any) -> Any:
+def _with_definitions(part: JSON, whole: JSON) -> JSON:
     """Return a part of a schema with the definitions that it may refer to, so that it is self-contained."""
-    if not isinstance(part, dict) or part is whole or not _refers(part):
+    if not isinstance(part, dict) or not isinstance(whole, dict) or part is whole or not _refers(part):
         return part
     return {**{key: whole[key] for key in ("$defs", "definitions") if key in whole}, **part}
 
 
-def _refers(schema: Any) -> bool:
+def _refers(schema: JSON) -> bool:
     waiting = [schema]
     while waiting:
         value = waiting.pop()
@@ -73,7 +73,7 @@ def _refers(schema: Any) -> bool:
     return False
 
 
-def _open_outputs(schema: Any) -> bool | None:
+def _open_outputs(schema: JSON) -> bool | None:
     """Whether a result may have properties that its schema does not name; see `Interface`."""
     document = SchemaDocument(schema)
     whole = _unwrapped(document, schema)
@@ -83,25 +83,29 @@ def _open_outputs(schema: Any) -> bool | None:
     return declaration(whole, document).more if "dict" in kinds or ANY in kinds else False
 
 
-def _unwrapped(document: SchemaDocument, schema: Any) -> Any:
+def _unwrapped(document: SchemaDocument, schema: JSON) -> JSON:
     """Return the schema inside a lone wrapping `{"result": ...}`, which is removed from results too."""
     resolved = document.resolve(schema)
     properties = resolved.get("properties") if isinstance(resolved, dict) else None
     if isinstance(properties, dict) and list(properties) == ["result"]:
-        return properties["result"]
+        schema = properties["result"]
     return schema
 
 
-def _field(document: SchemaDocument, key: str, raw: Any, *, required: bool = False) -> Field:
+def _field(document: SchemaDocument, key: str, raw: JSON, *, required: bool = False) -> Field:
     return Field(
         key=key,
         type=document.friendly(raw),
         required=required,
         description=_description(raw) or _description(document.resolve(raw)),
-        schema=raw if isinstance(raw, dict | bool) else None,
+        schema=_stated(raw),
     )
 
 
-def _description(schema: Any) -> str:
+def _stated(schema: JSON) -> JSONObject | bool | None:
+    return schema if isinstance(schema, dict | bool) else None
+
+
+def _description(schema: JSON) -> str:
     text = schema.get("description") if isinstance(schema, dict) else None
     return text.strip() if isinstance(text, str) else ""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from typing import cast
 
 from pflow_mcp_plugin.contract import Entry, Sketch
 from pflow_mcp_plugin.registration.node_interface import described, interface
@@ -45,6 +47,11 @@ def entry(record: ToolRecord, server: Server) -> Entry:
             },
         },
     )
+
+
+def tool_config(entry: Entry) -> Mapping[str, str]:
+    """Return what an entry that `entry` built says of its tool: `server_id`, `tool_name` and more."""
+    return cast("Mapping[str, str]", entry.extra["mcp_config"])  # strings, see `entry`
 
 
 def sketch(record: ToolRecord) -> Sketch:

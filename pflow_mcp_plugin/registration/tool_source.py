@@ -12,6 +12,7 @@ from pflow_mcp_plugin import naming
 from pflow_mcp_plugin.config.locations import stamp
 from pflow_mcp_plugin.config.server_store import ServerStore
 from pflow_mcp_plugin.contract import Entry, NodeSource, PflowError, Problem, Sketch
+from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.discovery.catalog import Catalog
 from pflow_mcp_plugin.discovery.tool_filter import allows
 from pflow_mcp_plugin.registration.tool_entry import SOURCE, entry, sketch
@@ -86,7 +87,7 @@ class ToolSource(NodeSource):
             step = f"To choose the names yourself, set `rename` in {self._store.path}"
             yield _problem(message, step, severity="warning")
 
-    def upgrade(self, node: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    def upgrade(self, node: JSONObject) -> JSONObject | None:
         """Return a node of the older form, `mcp_wrapper` with `mcp_metadata`, with its current node type."""
         metadata = node.get("mcp_metadata")
         if node.get("type") != _OLD_TYPE or not isinstance(metadata, Mapping):
@@ -167,7 +168,7 @@ class ToolSource(NodeSource):
         nodes = [record.node for record in self.records(server)]
         return _nearest(node_type, nodes, 0.6)
 
-    def _old_type(self, node_id: str, metadata: Mapping[str, Any]) -> str | None:
+    def _old_type(self, node_id: str, metadata: JSONObject) -> str | None:
         tool = metadata.get("tool_name")
         server = self._old_server(node_id, str(metadata.get("server_id", "")))
         if server is None:
@@ -186,7 +187,7 @@ class ToolSource(NodeSource):
         return next((name for name in candidates if name in names), None)
 
 
-def _unknown_server(metadata: Mapping[str, Any]) -> str | None:
+def _unknown_server(metadata: JSONObject) -> str | None:
     """Return the node type that a tool would have; resolving it reports that its server is not configured."""
     server, tool = metadata.get("server_id"), metadata.get("tool_name")
     if isinstance(server, str) and naming.is_server_name(server) and isinstance(tool, str):

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from pflow_mcp_plugin.contract import Problem
+from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.storage.atomic_files import locked, read_bytes, set_aside, write_atomic
 from pflow_mcp_plugin.storage.file_errors import CorruptFile, StoreError
 
@@ -38,7 +39,7 @@ class JsonStore:
         self.rebuildable = rebuildable
         self.report = report
 
-    def read(self) -> dict[str, Any]:
+    def read(self) -> dict[str, JSON]:
         """Return the object, `{}` if the file does not exist.
 
         Raises:
@@ -51,7 +52,7 @@ class JsonStore:
         with locked(self.path):  # read again: another writer may have rebuilt it
             return self._load_or_begin()
 
-    def update(self, change: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
+    def update(self, change: Callable[[dict[str, JSON]], None]) -> dict[str, JSON]:
         """Change the object under the lock; keys that `change` does not touch stay.
 
         Args:
@@ -74,14 +75,14 @@ class JsonStore:
                 write_atomic(self.path, content)
             return data
 
-    def _load_or_begin(self) -> dict[str, Any]:
+    def _load_or_begin(self) -> dict[str, JSON]:
         found = self._load()
         if not isinstance(found, CorruptFile):
             return found
         self._set_aside(found)
         return {}
 
-    def _load(self) -> dict[str, Any] | CorruptFile:
+    def _load(self) -> dict[str, JSON] | CorruptFile:
         """Return the object, or the error of a corrupt file that can be rebuilt."""
         try:
             return self._parse(read_bytes(self.path))
@@ -90,7 +91,7 @@ class JsonStore:
                 raise
             return corrupt
 
-    def _parse(self, content: bytes | None) -> dict[str, Any]:
+    def _parse(self, content: bytes | None) -> dict[str, JSON]:
         if content is None:
             return {}
         data = decode_json(self.path, content)
@@ -119,7 +120,7 @@ class JsonStore:
         )
 
 
-def encode_json(path: Path, data: Mapping[str, Any]) -> bytes:
+def encode_json(path: Path, data: JSONObject) -> bytes:
     """Return an object as the content of a file: indented UTF-8 JSON with a final newline.
 
     Raises:
@@ -136,7 +137,7 @@ def encode_json(path: Path, data: Mapping[str, Any]) -> bytes:
         raise StoreError(path, f"could not be written as JSON: {error}") from error
 
 
-def decode_json(path: Path, content: bytes, *, finite: bool = False) -> dict[str, Any]:
+def decode_json(path: Path, content: bytes, *, finite: bool = False) -> dict[str, JSON]:
     """Parse the content of a file as a JSON object.
 
     Args:

@@ -9,12 +9,14 @@ from typing import Any, assert_type
 import pluggy
 
 from pflow_mcp_plugin.contract import (
+    JSON,
     Command,
     CommandLike,
     Entry,
     Field,
     Host,
     Interface,
+    JSONObject,
     Node,
     NodeRef,
     NodeSource,
@@ -127,5 +129,5 @@ def use(host: Host) -> None:
 def values() -> None:
     server = Server(name="time", command="mcp-server-time", args=("--local-timezone=UTC",))
     assert_type(server.env, Mapping[str, str])
-    assert_type(ToolCall(server="time", tool="get_current_time").arguments, Mapping[str, Any])
-    assert_type(CallResult().structured, Any)
+    assert_type(ToolCall(server="time", tool="get_current_time").arguments, JSONObject)
+    assert_type(CallResult().structured, JSON)

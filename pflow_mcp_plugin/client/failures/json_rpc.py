@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pflow_mcp_plugin.client.exception_chain import in_words, leaves
 from pflow_mcp_plugin.client.failures.evidence import Evidence, failure, not_message
 from pflow_mcp_plugin.client.request_failures import Undelivered
+from pflow_mcp_plugin.contract.json_types import JSON
 from pflow_mcp_plugin.errors import McpError, Where
 
 if TYPE_CHECKING:
@@ -142,7 +143,7 @@ def _from_rpc(error: Any, evidence: Evidence) -> McpError:
     return failed
 
 
-def _bounded(data: Any, evidence: Evidence) -> Any:
+def _bounded(data: JSON, evidence: Evidence) -> JSON:
     """Return the data of an error unchanged, or the beginning of its JSON if that is long."""
     text = json.dumps(data, ensure_ascii=False)
     shown = evidence.words(text)

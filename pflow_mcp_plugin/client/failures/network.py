@@ -5,7 +5,6 @@ from __future__ import annotations
 import socket
 import ssl
 from itertools import takewhile
-from typing import Any
 from urllib.parse import urlsplit
 
 from pflow_mcp_plugin.client.exception_chain import causes
@@ -202,7 +201,7 @@ def _cut(error: BaseException | None, evidence: Evidence) -> McpError:
     )
 
 
-def _connecting(error: Any) -> bool:
+def _connecting(error: object) -> bool:
     """Whether the connection to the server had not been established."""
     return type(error).__name__.startswith("Connect")
 

@@ -7,12 +7,12 @@ import os
 import ssl
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
 import httpx2
 
 from pflow_mcp_plugin.client.request_failures import CertificatesUnreadable
+from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.trust.egress import is_loopback
 from pflow_mcp_plugin.types import Server
 
@@ -25,10 +25,10 @@ def request_headers(server: Server) -> dict[str, str]:
     return {**server.headers, **_auth_header(server.auth)}
 
 
-def _auth_header(auth: Any) -> dict[str, str]:
+def _auth_header(auth: JSONObject) -> dict[str, str]:
     kind = auth.get("type")
     if kind == "api_key":
-        return {auth.get("header", "X-API-Key"): auth["key"]}
+        return {str(auth.get("header", "X-API-Key")): str(auth["key"])}
     if kind == "basic":
         pair = f"{auth['username']}:{auth['password']}".encode()
         return {"Authorization": "Basic " + base64.b64encode(pair).decode()}

@@ -18,6 +18,7 @@ import httpx2
 from pflow_mcp_plugin.client.request_failures import Exchange, InvalidJson, MessageTooLarge, RequestFailed
 from pflow_mcp_plugin.client.transport.http_client import make_client
 from pflow_mcp_plugin.client.transport.messages import read_json
+from pflow_mcp_plugin.contract.json_types import JSON
 from pflow_mcp_plugin.types import Server
 
 if TYPE_CHECKING:
@@ -187,7 +188,7 @@ def refusal(response: httpx2.Response, body: bytes) -> RequestFailed:
     )
 
 
-def read_value(text: bytes | str) -> Any:
+def read_value(text: bytes | str) -> JSON:
     """Return the JSON value of a message; bytes that are not UTF-8 become U+FFFD.
 
     Raises:

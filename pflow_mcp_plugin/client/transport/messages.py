@@ -12,14 +12,16 @@ from codecs import BOM_UTF8
 from collections import deque
 from collections.abc import Callable, Container
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 from pflow_mcp_plugin.client.transport.line_framing import LineBuffer, LineTooLong
 from pflow_mcp_plugin.client.transport.pipes import PipeWriter
 from pflow_mcp_plugin.client.transport.surrogates import replace_lone_surrogates
+from pflow_mcp_plugin.contract.json_types import JSON
 
 if TYPE_CHECKING:
     from mcp.shared.message import SessionMessage
+    from mcp_types import JSONRPCMessage
 
 _READ_AHEAD = 256
 """Messages that may wait in the queue before reading pauses."""
@@ -142,7 +144,7 @@ class MessageStream:
         else:
             self._note_stray(_NO_MESSAGES)
 
-    def _on_json(self, value: Any) -> None:
+    def _on_json(self, value: JSON) -> None:
         from mcp.shared.message import SessionMessage
 
         if isinstance(value, list):  # a batch, as protocol 2025-03-26 allowed
@@ -295,7 +297,7 @@ def _is_utf8(line: bytes) -> bool:
     return True
 
 
-def read_json(text: bytes) -> Any:
+def read_json(text: bytes) -> JSON:
     """Return the value of a JSON document; lone surrogates in it become U+FFFD.
 
     Raises:
@@ -304,15 +306,16 @@ def read_json(text: bytes) -> Any:
     from pydantic_core import from_json
 
     try:
-        return from_json(text)
+        value: JSON = from_json(text)
     except ValueError:
         whole = replace_lone_surrogates(text)
         if whole is text:
             raise
-        return from_json(whole)
+        value = from_json(whole)
+    return value
 
 
-def as_message(value: Any, waiting: Container[str | int]) -> Any:
+def as_message(value: JSON, waiting: Container[str | int]) -> JSONRPCMessage | None:
     """Return a JSON value as one of the SDK's JSON-RPC messages, None if it is not a message.
 
     It takes a parsed value because the SDK's adapter would parse JSON again for each kind of message

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import AsyncExitStack, aclosing, suppress
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import urljoin
 
 import attrs
@@ -35,6 +35,7 @@ from pflow_mcp_plugin.client.transport.http_requests import (
     refusal,
 )
 from pflow_mcp_plugin.client.transport.messages import MessageQueue, MessageSink, as_message
+from pflow_mcp_plugin.contract.json_types import JSON
 from pflow_mcp_plugin.types import Server
 
 if TYPE_CHECKING:
@@ -128,7 +129,7 @@ class SseTransport:
                     elif is_message(event):
                         self._take(read_value(event.data))
 
-    def _take(self, value: Any) -> None:
+    def _take(self, value: JSON) -> None:
         from mcp.shared.message import SessionMessage
 
         message = as_message(value, ())

@@ -40,6 +40,7 @@ from pflow_mcp_plugin.client.transport.http_requests import (
     refusal,
 )
 from pflow_mcp_plugin.client.transport.messages import MessageQueue, MessageSink, as_message, read_json
+from pflow_mcp_plugin.contract.json_types import JSON
 from pflow_mcp_plugin.types import Server
 
 _ACCEPTED = f"application/json, {EVENTS}"
@@ -246,7 +247,7 @@ class StreamableHttp:
                     raise
         raise RequestFailed(Exchange(cut=True, error=stream.error, resumes=resumes))
 
-    def _take(self, value: Any, request: JSONRPCRequest | None) -> bool:
+    def _take(self, value: JSON, request: JSONRPCRequest | None) -> bool:
         """Pass on a message; return whether it answers `request`.
 
         Raises:

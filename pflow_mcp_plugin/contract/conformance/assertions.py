@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from pflow_mcp_plugin.contract.conformance.trial import Subject
 from pflow_mcp_plugin.contract.hosts import Outcome, Registry
+from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.contract.problems import PflowError
 
 
-def node(node_id: str = "one", node_type: str = "poem-recite", **params: Any) -> dict[str, Any]:
+def node(node_id: str = "one", node_type: str = "poem-recite", **params: JSON) -> dict[str, JSON]:
     """Return a node of a workflow."""
     return {"id": node_id, "type": node_type, "params": params}
 
 
-def run_nodes(subject: Subject, *nodes: Mapping[str, Any], **inputs: Any) -> Outcome:
+def run_nodes(subject: Subject, *nodes: JSONObject, **inputs: object) -> Outcome:
     """Run a workflow of these nodes with these inputs, of any type."""
     assert subject.host.runner is not None
     declared = {name: {"type": "any"} for name in inputs}
     return subject.host.runner.run({"nodes": list(nodes), "inputs": declared}, inputs, name="conformance")
 
 
-def refusal(subject: Subject, *nodes: Mapping[str, Any]) -> PflowError:
+def refusal(subject: Subject, *nodes: JSONObject) -> PflowError:
     """Return the error with which a host refuses a workflow before anything has run."""
     try:
         outcome = run_nodes(subject, *nodes)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from types import SimpleNamespace
-from typing import Any
 
 from pflow_mcp_plugin.contract.conformance.assertions import assert_named, node, refusal, run_nodes
 from pflow_mcp_plugin.contract.conformance.sample_plugins import SECRET, Listening, plugin, poetry
@@ -47,7 +46,7 @@ def _injecting(given: Mapping[str, object]) -> SimpleNamespace:
 
 def a_parameter_that_is_not_special_is_refused(trial: Trial) -> None:
     """Only `__dunder__` names may be injected; otherwise nothing runs."""
-    events: list[Any] = []
+    events: list[object] = []
     with trial.open(poetry=poetry(), pushy=_injecting({"text": "mine"}), a=Listening("a", events)) as subject:
         if subject.host.runner is not None:
             assert_named(refusal(subject, node()).message, "pushy", "text")
@@ -65,7 +64,7 @@ def two_plugins_that_inject_one_parameter_are_both_named(trial: Trial) -> None:
 
 def a_plugin_that_fails_to_inject_stops_the_compilation(trial: Trial) -> None:
     """A node never runs without the parameters that it should get."""
-    events: list[Any] = []
+    events: list[object] = []
 
     def fail(node: NodeRef) -> None:
         raise LookupError("no pitch")
@@ -94,7 +93,7 @@ def values_keep_their_types_from_node_to_node(trial: Trial) -> None:
 
 def contexts_are_entered_in_order_and_left_in_reverse(trial: Trial) -> None:
     """They are entered in the order of the plugins, around the nodes."""
-    events: list[Any] = []
+    events: list[object] = []
     with trial.open(poetry=poetry(), a=Listening("a", events), b=Listening("b", events)) as subject:
         if subject.host.runner is None:
             return
@@ -104,7 +103,7 @@ def contexts_are_entered_in_order_and_left_in_reverse(trial: Trial) -> None:
 
 def a_failure_reaches_every_context_and_none_can_undo_it(trial: Trial) -> None:
     """`__exit__` receives the failure as a `PflowError`; returning true changes nothing."""
-    events: list[Any] = []
+    events: list[object] = []
     with trial.open(
         poetry=poetry(), a=Listening("a", events), b=Listening("b", events, swallow=True)
     ) as subject:
@@ -120,7 +119,7 @@ def a_failure_reaches_every_context_and_none_can_undo_it(trial: Trial) -> None:
 
 def a_context_that_cannot_be_entered_fails_the_run(trial: Trial) -> None:
     """Those entered before it are exited, and no node runs."""
-    events: list[Any] = []
+    events: list[object] = []
 
     @contextmanager
     def closed(run: Run) -> Iterator[None]:
@@ -143,7 +142,7 @@ def a_context_that_cannot_be_entered_fails_the_run(trial: Trial) -> None:
 
 def a_context_that_fails_to_close_is_reported_and_changes_nothing(trial: Trial) -> None:
     """The run has succeeded by then; the contexts around it are exited nevertheless."""
-    events: list[Any] = []
+    events: list[object] = []
 
     @contextmanager
     def stuck(run: Run) -> Iterator[None]:

@@ -123,7 +123,7 @@ def poetry(*sources: object) -> SimpleNamespace:
 class Listening:
     """A plugin whose contexts record how they are entered and left, and keep the run."""
 
-    def __init__(self, name: str, events: list[Any], *, swallow: bool = False) -> None:
+    def __init__(self, name: str, events: list[object], *, swallow: bool = False) -> None:
         self.name = name
         self.events = events
         self.swallow = swallow

@@ -258,4 +258,4 @@ def _left_out(origin: Origin, error: PflowError) -> Problem:
 def _exported(entry: Entry) -> dict[str, Any]:
     data = entry.to_dict()
     del data["node"]
-    return {**data, "interface": {"description": entry.description, **data["interface"]}}
+    return {**data, "interface": {"description": entry.description, **entry.interface.to_dict()}}

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from pflow_mcp_plugin.contract import Problem
+from pflow_mcp_plugin.contract.json_types import JSON
 from pflow_mcp_plugin.host.plugins import DISABLE_VARIABLE, Plugin
 from pflow_mcp_plugin.host.registry.node_sources import Origin
 from pflow_mcp_plugin.storage import JsonStore, StoreError, encode_json, write_atomic
@@ -31,7 +32,7 @@ class Memory:
             if origin.plugin.metadata and not _is_noted(origin, known.get(origin.name, {}))
         }
         if new:
-            data = {"schema_version": 1, "sources": {**known, **new}}
+            data: dict[str, JSON] = {"schema_version": 1, "sources": {**known, **new}}
             try:
                 write_atomic(self.path, encode_json(self.path, data))
             except StoreError:
@@ -59,10 +60,15 @@ class Memory:
             path=self.path, schema_version=1, what="list of sources", rebuildable=True, report=self.report
         )
         try:
-            sources = store.read().get("sources", {})
+            sources = store.read().get("sources")
         except StoreError:
             return {}
-        return {name: record for name, record in sources.items() if record.keys() >= {"plugin", "prefixes"}}
+        records = sources.items() if isinstance(sources, dict) else ()
+        return {
+            name: record
+            for name, record in records
+            if isinstance(record, dict) and record.keys() >= {"plugin", "prefixes"}
+        }
 
 
 def _is_noted(origin: Origin, record: dict[str, list[str] | str]) -> bool:

@@ -8,6 +8,7 @@ from typing import Any
 import attrs
 
 from pflow_mcp_plugin.contract import Field
+from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.host.workflow.coercion import type_name
 from pflow_mcp_plugin.host.workflow.templates import has_template
 
@@ -132,8 +133,8 @@ def item_among(items: Sequence[Any], name: str) -> Field:
     if not items or any(isinstance(item, str) and has_template(item) for item in items):
         return Field(key=name)
     types = dict.fromkeys(_NAMES.get(type(item), "any") for item in items)
-    schema = None
+    schema: JSONObject | None = None
     if [*types] == ["dict"]:
-        keys: dict[str, Any] = {str(key): {} for item in items for key in item}
+        keys: dict[str, JSON] = {str(key): {} for item in items for key in item}
         schema = {"properties": keys, "additionalProperties": False}
     return Field(key=name, type=" | ".join(types), schema=schema)
