@@ -1,4 +1,4 @@
-"""Options that several of the host's commands share."""
+"""The option `--json`, which the host's commands share."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Function = TypeVar("Function", bound=Callable[..., object])
 
 
 def json_option(command: Function) -> Function:
-    """Declare `--json` for the help: `main` looks for it and prints the envelope."""
+    """Declare `--json` for the help of the host's commands: `main` looks for it and prints the envelope."""
     option = click.option(
         "--json", is_flag=True, expose_value=False, help="Print the result as one JSON object."
     )

@@ -148,7 +148,7 @@ def _origin(source: object, plugin: Plugin, plugins: Plugins) -> Origin | None:
         if not isinstance(source, NodeSource):
             message = f"{source!r} does not extend NodeSource"
             raise TypeError(message)
-        # `tuple("mcp-")` would be four prefixes of one letter each.
+        # `tuple("git-")` would be four prefixes of one character each.
         if isinstance(source.prefixes, str):
             message = f"prefixes of {source.name} must be a tuple, not a string"
             raise TypeError(message)
