@@ -11,13 +11,13 @@ from pflow_mcp_plugin.host.nodes.own_nodes import OwnNodes
 
 @hookimpl
 def pflow_register_nodes(host: Host) -> Iterable[NodeSource]:
-    """Contribute `echo`, `read-file`, `write-file`, `shell` and `llm`."""
+    """Register the built-in nodes `echo`, `read-file`, `write-file`, `shell` and `llm`."""
     return [OwnNodes()]
 
 
 @hookimpl
 def pflow_run_context(run: Run) -> AbstractContextManager[object] | None:
-    """Terminate the processes that `shell` nodes started when the run ends or is interrupted."""
+    """Offer the built-in run context, which terminates the processes of `shell` nodes at the end of a run."""
     if not any(node.entry.node == "shell" for node in run.workflow.nodes):
         return None
     from pflow_mcp_plugin.host.nodes.child_processes import RESOURCE, Processes

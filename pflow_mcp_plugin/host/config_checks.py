@@ -15,7 +15,7 @@ _SCRIPT = "pflow"
 
 
 def check_own_config(host: EmbeddedHost) -> list[Problem]:
-    """Return every problem in the settings, the saved registry and the installed scripts."""
+    """Return the problems of the host's own config: settings, saved registry and installed scripts."""
     paths = host.paths
     found = StoredSettings(paths.config / "settings.json").check()
     saved = SavedEntries(paths.data / "registry.json", found.append, host.registry.plugin_origin)

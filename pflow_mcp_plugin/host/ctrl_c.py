@@ -13,8 +13,9 @@ import time
 from types import FrameType
 
 EXIT_CODE = 130
+"""The exit code after Ctrl-C: 128 and the number of SIGINT, as shells have it."""
 _IMPORTS = "<frozen importlib._bootstrap>"
-"""The file that Python names in the frames of its import system."""
+"""The file that Python names in the frames of its import system; Ctrl-C waits for those."""
 _LONGEST_HOLD = 1.0
 """Seconds after which an import is interrupted anyway: a module's code may take arbitrarily long."""
 _NAP = 0.01
@@ -22,7 +23,7 @@ _NAP = 0.01
 
 
 class CtrlC:
-    """Raises KeyboardInterrupt for Ctrl-C, but not during an import.
+    """Handles Ctrl-C: raises KeyboardInterrupt, but not during an import.
 
     An interrupted import can keep its lock, so that other threads wait for it forever; and a module's
     own code can turn KeyboardInterrupt into another exception while it is imported.

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class EmbeddedHost(Host):
-    """A complete small pflow core; its parts are created on first use.
+    """The embedded host, a complete small pflow core; its parts are created on first use.
 
     Args:
         paths: The folders to work in.
@@ -44,53 +44,53 @@ class EmbeddedHost(Host):
 
     @property
     def hook(self) -> pluggy.HookRelay:
-        """The hooks of every plugin."""
+        """The hooks of the embedded host's plugins."""
         return self.plugins.manager.hook
 
     @cached_property
     def registry(self) -> NodeRegistry:
-        """Every node type."""
+        """The embedded host's registry, created on first use."""
         from pflow_mcp_plugin.host.registry.node_registry import NodeRegistry
 
         return NodeRegistry(self.paths, self.plugins, self._setting)
 
     @cached_property
     def runner(self) -> WorkflowRunner:
-        """Checks and runs workflows."""
+        """The embedded host's runner, created on first use."""
         from pflow_mcp_plugin.host.running import WorkflowRunner
 
         return WorkflowRunner(self, self.registry, self.plugins)
 
     @cached_property
     def settings(self) -> StoredSettings:
-        """The user's saved keys and values."""
+        """The embedded host's settings, created on first use."""
         from pflow_mcp_plugin.host.stored_settings import StoredSettings
 
         return StoredSettings(self.paths.config / "settings.json")
 
     @cached_property
     def library(self) -> WorkflowLibrary:
-        """Saved workflows."""
+        """The embedded host's library, created on first use."""
         from pflow_mcp_plugin.host.workflow_library import WorkflowLibrary
 
         return WorkflowLibrary(self.paths.data / "workflows")
 
     @cached_property
     def traces(self) -> TraceFiles:
-        """The traces of earlier runs."""
+        """The embedded host's traces, created on first use."""
         from pflow_mcp_plugin.host.trace_files import TraceFiles
 
         return TraceFiles(self.paths.state / "traces")
 
     def report(self, problem: Problem) -> None:
-        """Show a warning to the user; a message is shown once only."""
+        """Show a warning of the embedded host to the user; each message once only."""
         if problem.message not in self._reported:
             self._reported.add(problem.message)
             self._show(problem)
 
     @contextmanager
     def gathering(self) -> Iterator[list[Problem]]:
-        """Collect what is reported inside the `with` block instead of showing it."""
+        """Collect what is reported to the embedded host inside the `with` block instead of showing it."""
         gathered: list[Problem] = []
         show, self._show = self._show, gathered.append
         try:
@@ -99,14 +99,15 @@ class EmbeddedHost(Host):
             self._show = show
 
     def refresh(self, source: str) -> None:
-        """Rebuild the registry's index, which covers all sources."""
+        """Rebuild the index of the embedded host's registry, which covers all sources."""
         self.registry.refresh()
 
     def _setting(self, key: str) -> str | None:
         return self.settings.get(key)
 
     def close(self) -> None:
-        """Close what was opened; plugins are unconfigured before this."""
+        """Close what the embedded host has opened; plugins are unconfigured before this."""
+        # `cached_property` keeps its value here: a registry that nobody used is not created to be closed.
         if "registry" in vars(self):
             self.registry.close()
 
@@ -115,7 +116,7 @@ class EmbeddedHost(Host):
 def open_host(
     manager: pluggy.PluginManager | None = None, *, show: Callable[[Problem], None] | None = None
 ) -> Iterator[EmbeddedHost]:
-    """Load and configure the plugins, and unconfigure them at the end.
+    """Open an embedded host: load and configure the plugins, and unconfigure them at the end.
 
     Args:
         manager: Plugins to use instead of the installed ones, see `hook_matching.create_manager`; the
@@ -133,7 +134,7 @@ def open_host(
 
 
 def print_warning(problem: Problem) -> None:
-    """Write a warning to standard error."""
+    """Write a warning of the embedded host to standard error."""
     lines = [f"Warning: {problem.path + ': ' if problem.path else ''}{problem.message}"]
     if problem.suggestion:
         lines.append(f"  -> {problem.suggestion}")

@@ -20,7 +20,7 @@ _METADATA_FOLDER = re.compile(r"(?P<name>.+?)(-.*)?\.(dist-info|egg-info)")
 
 
 class Distribution:
-    """An installed distribution.
+    """An installed distribution and its entry points.
 
     Args:
         folder: Its `.dist-info` folder, empty if it has none.
@@ -35,12 +35,12 @@ class Distribution:
 
     @property
     def name(self) -> str:
-        """Its name, as spelled in its metadata."""
+        """The distribution's name, as spelled in its metadata."""
         return self._header("Name") or os.path.basename(self.folder).partition("-")[0]
 
     @property
     def version(self) -> str:
-        """Its version."""
+        """The distribution's version."""
         return self._header("Version")
 
     def _header(self, name: str) -> str:
@@ -54,7 +54,7 @@ class Distribution:
 
 
 class EntryPoint(NamedTuple):
-    """A line of `entry_points.txt`: a name, the object reference (`module:attribute`), the distribution."""
+    """An entry point: its name, the object reference (`module:attribute`) and the distribution."""
 
     name: str
     value: str
@@ -62,11 +62,11 @@ class EntryPoint(NamedTuple):
 
     @property
     def module(self) -> str:
-        """The module of the object reference."""
+        """The module that the entry point's object reference names."""
         return self.value.partition(":")[0].strip()
 
     def load(self) -> Any:
-        """Import the object and return it; whatever the import raises passes through."""
+        """Import the entry point's object and return it; whatever the import raises passes through."""
         found: Any = import_module(self.module)
         attributes = self.value.partition(":")[2].partition("[")[0].strip()
         for attribute in filter(None, attributes.split(".")):
@@ -75,7 +75,7 @@ class EntryPoint(NamedTuple):
 
 
 def entry_points(group: str) -> list[EntryPoint]:
-    """Return the entry points of a group, in the order of `sys.path`."""
+    """Return the entry points of a group in all distributions, in the order of `sys.path`."""
     return [
         EntryPoint(name, value, distribution)
         for distribution in _distributions()
@@ -93,6 +93,7 @@ def _distributions() -> Iterator[Distribution]:
     for place in sys.path:
         for name in _listed(place or "."):
             match = _METADATA_FOLDER.fullmatch(name)
+            # As the packaging specification normalises names: `My_Pkg` and `my-pkg` are the same.
             project = re.sub(r"[-_.]+", "-", match["name"]).lower() if match else ""
             if project and project not in seen:
                 seen.add(project)

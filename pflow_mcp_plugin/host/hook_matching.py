@@ -14,7 +14,7 @@ _PREFIX = f"{PROJECT}_"
 
 
 class Manager(pluggy.PluginManager):
-    """A plugin manager that accepts hook specs even if an earlier plugin does not match them.
+    """A pluggy manager that accepts hook specs even if an earlier plugin does not match them.
 
     Attributes:
         misfits: Plugins that were unregistered because they do not match, each with the reason.
@@ -25,7 +25,7 @@ class Manager(pluggy.PluginManager):
         self.misfits: list[tuple[object, str]] = []
 
     def add_hookspecs(self, module_or_class: Any) -> None:
-        """Add specs, and unregister plugins whose implementations do not match them.
+        """Add hook specs, and unregister plugins whose implementations do not match them.
 
         Otherwise the plugin that adds the specs would fail because of another plugin's mistake.
         """
@@ -52,15 +52,16 @@ class Manager(pluggy.PluginManager):
 
 
 def create_manager() -> Manager:
-    """Return a plugin manager with the contract's hooks and no plugins."""
+    """Return a pluggy manager with the contract's hook specs and no plugins."""
     manager = Manager()
     manager.add_hookspecs(hookspecs)
+    # Historic: pluggy calls it for each plugin that is registered later.
     manager.hook.pflow_addhooks.call_historic(kwargs={"manager": manager})
     return manager
 
 
 def uncalled_hooks(manager: pluggy.PluginManager, plugin: object) -> Iterator[tuple[str, str]]:
-    """Find the `pflow_*` functions of a plugin that will never be called.
+    """Find the `pflow_*` functions of a plugin that match no hook spec and will never be called.
 
     A function with another plugin's prefix (`pflow_other_...`) is not reported while that plugin, which
     would specify the hook, is not installed.
@@ -69,6 +70,7 @@ def uncalled_hooks(manager: pluggy.PluginManager, plugin: object) -> Iterator[tu
         The mistake and the fix, for each function.
     """
     known = {name for name in dir(manager.hook) if name.startswith(_PREFIX)}
+    # pluggy creates a hook for any marked function; only those with a spec are called.
     known = {name for name in known if getattr(manager.hook, name).has_spec()}
     for name in dir(plugin):
         function = getattr(plugin, name, None) if name.startswith(_PREFIX) else None

@@ -10,7 +10,7 @@ from pflow_mcp_plugin.host import ctrl_c
 
 @contextmanager
 def interrupts_kept() -> Iterator[None]:
-    """Raise KeyboardInterrupt for Ctrl-C, also where another exception replaced it."""
+    """Raise KeyboardInterrupt for Ctrl-C where another exception replaced it on its way."""
     try:
         yield
     except Exception as error:
@@ -19,7 +19,7 @@ def interrupts_kept() -> Iterator[None]:
 
 
 def end_if_interrupted(error: BaseException) -> None:
-    """Raise KeyboardInterrupt if an exception was caused by one.
+    """Raise KeyboardInterrupt if it caused an exception that replaced it.
 
     Inside `threading.Condition.wait`, on which futures, events and new threads wait, Ctrl-C can surface
     as "RuntimeError: release unlocked lock"; other code may wrap whatever it catches; and C code may

@@ -8,7 +8,7 @@ from typing import Any
 
 
 def kept_key(model: Any, settings: Callable[[str], str | None]) -> str | None:
-    """Return a model's key from the settings, where it is stored under the name of its environment variable.
+    """Return a model's API key from the settings, where it is stored under its environment variable's name.
 
     Args:
         model: A model of the `llm` library.

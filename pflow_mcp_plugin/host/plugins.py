@@ -30,7 +30,7 @@ _OWN = (
 
 
 class Plugin:
-    """A plugin and its status.
+    """A plugin of the host, with its status.
 
     Args:
         name: The name of its entry point.
@@ -54,19 +54,19 @@ class Plugin:
 
     @property
     def distribution(self) -> str:
-        """The name of its distribution, empty when it was registered by hand."""
+        """The name of the plugin's distribution, empty when it was registered by hand."""
         metadata = self._read_metadata()
         return metadata.name if metadata else ""
 
     @property
     def version(self) -> str:
-        """The version of that distribution."""
+        """The version of the plugin's distribution."""
         metadata = self._read_metadata()
         return metadata.version if metadata else ""
 
     @property
     def label(self) -> str:
-        """Name, distribution and version, for messages."""
+        """The plugin's name, distribution and version, for messages."""
         return f"{self.name} ({self.distribution} {self.version})" if self.distribution else self.name
 
     def _read_metadata(self) -> Distribution | None:
@@ -94,7 +94,7 @@ class PluginFailed(PflowError):
         self.source = plugin.name
 
     def as_warning(self) -> Problem:
-        """Return the failure as a warning, after which the host continues."""
+        """Return the plugin's failure as a warning, after which the host continues."""
         return Problem(
             message=self.message,
             suggestion=self.suggestions[0],
@@ -123,7 +123,7 @@ def door(plugin: Plugin, doing: str, *, passing: tuple[type[BaseException], ...]
 
 
 class Plugins:
-    """Every plugin of one host.
+    """The plugins of one host: loads and calls them one by one.
 
     Args:
         report: Called with a warning for each plugin that is skipped.
@@ -146,7 +146,7 @@ class Plugins:
         return [plugin for plugin in self.all if plugin.status == "loaded"]
 
     def load(self) -> None:
-        """Register the host's own plugins, then the installed ones in the order of their names."""
+        """Load the host's own plugins, then the installed ones in the order of their names."""
         registered = self.manager.list_name_plugin()
         for name, module in _OWN:
             self._add(Plugin(name, own=True), partial(import_module, module))
@@ -271,19 +271,19 @@ class Plugins:
 
 
 def disabled_names() -> frozenset[str]:
-    """Return the names of plugins that the user has disabled."""
+    """Return the names of the plugins that the user has disabled."""
     return frozenset(filter(None, map(str.strip, os.environ.get(DISABLE_VARIABLE, "").split(","))))
 
 
 @cache
 def own_distribution() -> Distribution | None:
-    """Return the distribution of this package, None if it is not installed."""
+    """Return the distribution that contains the host's own plugins, None if it is not installed."""
     scripts = entry_points("console_scripts")
     return next((script.distribution for script in scripts if is_own_script(script)), None)
 
 
 def is_own_script(script: EntryPoint) -> bool:
-    """Return whether a console script starts this program."""
+    """Return whether a console script starts the program that loads these plugins."""
     return script.module.partition(".")[0] == _PACKAGE
 
 

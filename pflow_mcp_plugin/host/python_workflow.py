@@ -25,7 +25,7 @@ from pflow_mcp_plugin.host.workflow import Compiled, PlannedNode, compile_workfl
 
 
 class ScriptNode(pocketflow.BaseNode):
-    """A node of a script; connect it like any pocketflow node."""
+    """A node of a workflow written in Python; connect it like any pocketflow node."""
 
     def __init__(self, raw: Mapping[str, Any], node_class: type | None) -> None:
         super().__init__()
@@ -34,7 +34,7 @@ class ScriptNode(pocketflow.BaseNode):
 
 
 class Script:
-    """A workflow whose nodes are added one by one.
+    """A workflow written in Python, whose nodes are added one by one.
 
     Args:
         name: For messages and the trace.
@@ -55,7 +55,7 @@ class Script:
         params: Mapping[str, Any] | None = None,
         **settings: Any,
     ) -> ScriptNode:
-        """Add a node.
+        """Add a node to the workflow written in Python.
 
         Args:
             node_id: Its id, as templates name it.
@@ -69,7 +69,7 @@ class Script:
         return node
 
     def workflow(self, start: ScriptNode) -> dict[str, Any]:
-        """Return the workflow as JSON, with the edges connected so far."""
+        """Return the workflow written in Python as JSON, with the edges connected so far."""
         ids = {id(node): node_id for node_id, node in self._nodes.items()}
         edges = [
             {"from": node_id, "to": ids[id(target)], "action": action}
@@ -80,7 +80,7 @@ class Script:
         return {**self._settings, "nodes": nodes, "edges": edges, "start_node": start.raw["id"]}
 
     def run(self, start: ScriptNode, **inputs: Any) -> Outcome:
-        """Run the workflow from a node on and return its outcome.
+        """Run the workflow written in Python, from a node on, and return its outcome.
 
         Raises:
             PflowError: The workflow or its inputs are invalid; nothing has run.
@@ -89,7 +89,7 @@ class Script:
             return host.runner.run_compiled(self._compile(host, start, inputs), inputs)
 
     def main(self, start: ScriptNode, arguments: Sequence[str] | None = None) -> int:
-        """Run as a program: inputs as `name=value`, outputs as JSON on standard output.
+        """Run the Python program: inputs as `name=value`, outputs as JSON on standard output.
 
         Returns:
             The exit code that `pflow run` would end with.

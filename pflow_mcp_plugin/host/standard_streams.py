@@ -22,12 +22,12 @@ def prepare_streams() -> None:
 
 
 def plain(text: str) -> str:
-    """Return a string without terminal control sequences, control characters and text direction overrides."""
+    """Return a string for a stream, without terminal and other control characters or direction overrides."""
     return text if text.isprintable() else re.sub(_STEERING, "", text)
 
 
 def write(stream: IO[str] | None, text: str) -> int:
-    """Write a string and a newline; return the exit code: 1 if that failed, 0 also if the reader is gone."""
+    """Write a line to a stream; return the exit code: 1 if that failed, 0 also if the reader is gone."""
     if not text or stream is None:  # None: the process was started with the stream closed
         return 0
     if stream is sys.stderr:  # it is for people, and messages quote untrusted output and files
@@ -41,7 +41,7 @@ def write(stream: IO[str] | None, text: str) -> int:
 
 
 def lost(stream: IO[str], error: OSError) -> int:
-    """Stop writing to a stream after a failure, report it unless the reader is gone; return the exit code."""
+    """Stop writing to a failed stream, report the failure unless the reader is gone; return the exit code."""
     silence(stream)
     if isinstance(error, BrokenPipeError):
         return 0
@@ -58,6 +58,7 @@ def is_of_output(error: OSError) -> bool:
         sys.stdout.flush()  # unwritten data is still in the buffer
     except OSError:
         return True
+    # With `write_through` nothing is ever buffered; an error about a file has its name.
     return bool(getattr(sys.stdout, "write_through", False)) and error.filename is None
 
 

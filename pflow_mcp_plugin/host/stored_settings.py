@@ -13,14 +13,14 @@ from pflow_mcp_plugin.contract import PflowError, Problem, Settings
 from pflow_mcp_plugin.storage import CorruptFile, JsonStore
 
 Place = Literal["file", "keyring"]
-"""Where a value is stored."""
+"""Where a setting's value is stored."""
 
 _KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 
 
 @attrs.frozen
 class StoredSettings(Settings):
-    """The settings file: `{"schema_version": 1, "env": {"KEY": "value"}, "keyring": ["OTHER"]}`.
+    """The settings stored in a file: `{"schema_version": 1, "env": {"KEY": "value"}, "keyring": ["OTHER"]}`.
 
     `env` holds keys with their values; `keyring` names the keys whose values are in the keyring of the
     operating system, which is read only when such a value is needed. The file is read again each
@@ -31,11 +31,11 @@ class StoredSettings(Settings):
 
     @property
     def store(self) -> JsonStore:
-        """The file, for changes."""
+        """The settings file, for changes."""
         return JsonStore(path=self.path, schema_version=1, what="settings")
 
     def values(self) -> dict[str, str]:
-        """Return the keys whose values are in the file, with the values.
+        """Return the settings whose values are in the file, not in the keyring.
 
         Raises:
             PflowError: The file is corrupt or cannot be read.
@@ -43,13 +43,13 @@ class StoredSettings(Settings):
         return self._values(self.store.read())
 
     def names(self) -> dict[str, Place]:
-        """Return every key and where its value is stored."""
+        """Return every stored key and whether its value is in the file or in the keyring."""
         data = self.store.read()
         places: dict[str, Place] = dict.fromkeys(self._values(data), "file")
         return dict(sorted((places | dict.fromkeys(self._in_keyring(data), "keyring")).items()))
 
     def get(self, key: str) -> str | None:
-        """Return a value, or None if it is not set.
+        """Return a value stored in the file or in the keyring, or None if it is not set.
 
         Raises:
             PflowError: The file is corrupt or cannot be read, or the keyring cannot be read.
@@ -62,7 +62,7 @@ class StoredSettings(Settings):
         return system_keyring.read(key)
 
     def set(self, key: str, value: str, *, keyring: bool = False) -> None:
-        """Save a value, in the file or in the keyring.
+        """Store a value in the settings file or in the keyring.
 
         Args:
             key: A name of letters, digits, `_`, `.` and `-`, not beginning with a digit.
@@ -94,7 +94,7 @@ class StoredSettings(Settings):
         self.store.update(change)
 
     def unset(self, key: str) -> bool:
-        """Delete a value; return whether it was set.
+        """Delete a stored value from the file or the keyring; return whether it was set.
 
         Raises:
             PflowError: It cannot be removed.
@@ -131,7 +131,7 @@ class StoredSettings(Settings):
         return names
 
     def check(self) -> list[Problem]:
-        """Return the problems of the file: its content and its permissions."""
+        """Return the problems of the settings file: its content and its permissions."""
         problems = []
         try:
             self.names()

@@ -11,7 +11,7 @@ _SERVICE = "pflow"
 
 
 def read(key: str) -> str | None:
-    """Return the secret stored under a key, None if it is not set.
+    """Return the secret that the keyring stores under a key, None if it has none.
 
     Raises:
         PflowError: The keyring cannot be read.
@@ -21,7 +21,7 @@ def read(key: str) -> str | None:
 
 
 def write(key: str, value: str) -> None:
-    """Store a secret under a key.
+    """Store a secret in the keyring under a key.
 
     Raises:
         PflowError: It cannot be stored, or was not: a disabled keyring accepts everything silently.
@@ -35,7 +35,7 @@ def write(key: str, value: str) -> None:
 
 
 def remove(key: str) -> None:
-    """Delete the secret under a key, if it is set.
+    """Delete the keyring's secret under a key, if it has one.
 
     Raises:
         PflowError: It cannot be removed.

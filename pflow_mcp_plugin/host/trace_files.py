@@ -1,4 +1,4 @@
-"""The traces of earlier runs."""
+"""The trace files of earlier runs."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ LATEST = "latest"
 
 @attrs.frozen
 class TraceFiles(Traces):
-    """A folder with one JSON file for each run."""
+    """A folder of trace files, one JSON file for each run."""
 
     folder: Path
 
     def paths(self) -> list[Path]:
-        """Return the trace files, newest first."""
+        """Return the trace files in the folder, newest first."""
         return [path for _, path in sorted(self._aged(), reverse=True)]
 
     def find(self, run: str = LATEST) -> Path:
-        """Return the trace of a run: by its id, the beginning of one, or `latest`.
+        """Find the trace file of a run: by its id, the beginning of one, or `latest`.
 
         Raises:
             PflowError: No run matches, or several do.
@@ -42,7 +42,7 @@ class TraceFiles(Traces):
         raise PflowError(message, suggestions=("See: pflow trace list",) if paths else (), kind="not_found")
 
     def read(self, path: Path) -> dict[str, Any]:
-        """Return the content of a trace file.
+        """Read a trace file and return its content.
 
         Raises:
             PflowError: It cannot be read, or is not a trace.

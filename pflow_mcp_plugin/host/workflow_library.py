@@ -1,4 +1,4 @@
-"""Saved workflows."""
+"""The library of saved workflows."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 
 @attrs.frozen
 class WorkflowLibrary(Library):
-    """A folder with one JSON file for each saved workflow, named after it.
+    """The library: a folder with one JSON file for each saved workflow, named after it.
 
     A file holds the plain workflow, so that it can be run, edited and shared as it is. Earlier versions
     are kept in `versions/NAME/NUMBER.json`.
@@ -35,15 +35,15 @@ class WorkflowLibrary(Library):
     folder: Path
 
     def names(self) -> list[str]:
-        """Return the names, sorted."""
+        """Return the names of the library's files, sorted."""
         return sorted(path.stem for path in files_in(self.folder, ".json") if is_name(path.stem))
 
     def path(self, name: str) -> Path:
-        """Return the file of a workflow."""
+        """Return the library's file of a saved workflow."""
         return self.folder / f"{name}.json"
 
     def get(self, name: str, version: int | None = None) -> dict[str, Any]:
-        """Return a saved workflow, by default its current version.
+        """Read a workflow from the library's folder, by default its current version.
 
         Raises:
             PflowError: It does not exist (kind `not_found`), or its file is corrupt.
@@ -62,7 +62,7 @@ class WorkflowLibrary(Library):
         return decode_json(path, content, finite=True)
 
     def describe(self, name: str) -> SavedWorkflow:
-        """Return a saved workflow's name, description, version, file and time.
+        """Describe a workflow in the library: its name, description, version, file and last change.
 
         Raises:
             PflowError: As for `get`.
@@ -78,7 +78,7 @@ class WorkflowLibrary(Library):
         )
 
     def save(self, name: str, workflow: Mapping[str, Any], description: str = "") -> SavedWorkflow:
-        """Save a workflow under a name; the workflow it replaces is kept as an older version.
+        """Write a workflow to the library; the file it replaces is kept under `versions`.
 
         Args:
             name: Its name in the library.
@@ -102,6 +102,7 @@ class WorkflowLibrary(Library):
         with locked(self.folder / "library"):
             before = read_bytes(path)
             if before is not None and before != content:
+                # Raises if the file is corrupt: such a file is never overwritten.
                 decode_json(path, before, finite=True)
                 write_atomic(self._versions(name) / f"{self._version(name)}.json", before)
             if before != content:
@@ -109,7 +110,7 @@ class WorkflowLibrary(Library):
         return self.describe(name)
 
     def delete(self, name: str) -> None:
-        """Delete a workflow with all its versions.
+        """Delete a workflow from the library's folder, with all its versions.
 
         Raises:
             PflowError: It does not exist, or a file cannot be deleted.
@@ -147,5 +148,5 @@ class WorkflowLibrary(Library):
 
 
 def is_name(text: str) -> bool:
-    """Return whether a string is a valid name for a saved workflow."""
+    """Return whether a string is a valid name for a workflow in the library."""
     return len(text) <= 100 and _NAME.fullmatch(text) is not None

@@ -51,7 +51,7 @@ _COMMANDS = {
 
 @hookimpl
 def pflow_register_commands() -> Iterable[Command]:
-    """Announce the host's commands."""
+    """Announce the built-in commands of the host."""
     return [
         Command(
             path=words.split(),
@@ -65,7 +65,7 @@ def pflow_register_commands() -> Iterable[Command]:
 
 @hookimpl
 def pflow_validate_config(host: EmbeddedHost) -> Iterable[Problem]:
-    """Check the settings and the scripts that start this program."""
+    """Check the config of the host itself, as any plugin checks its own."""
     from pflow_mcp_plugin.host.config_checks import check_own_config
 
     return check_own_config(host)

@@ -10,7 +10,7 @@ from pflow_mcp_plugin.contract import PflowError
 
 
 def parse_inputs(words: Sequence[str]) -> dict[str, str]:
-    """Parse inputs of the form `name=value`.
+    """Parse inputs typed on the command line as `name=value`.
 
     Raises:
         PflowError: One has another form, or a name is repeated.
@@ -31,7 +31,7 @@ def parse_inputs(words: Sequence[str]) -> dict[str, str]:
 def piped_inputs(
     document: Mapping[str, Any], given: Mapping[str, Any], check: Callable[[Mapping[str, Any]], object]
 ) -> dict[str, str]:
-    """Read the input that the workflow declares with `"stdin": true` from standard input.
+    """Read the input that the workflow declares with `"stdin": true` as it is piped in.
 
     Standard input is read only if the workflow declares such an input and its value is not given. If it
     is empty, an input that does not require a value gets none.
@@ -51,6 +51,7 @@ def piped_inputs(
 
     name = wanted[0]
     check({**given, name: STILL_TO_COME})
+    # Bytes, as the encoding of `sys.stdin` depends on the locale.
     text = sys.stdin.buffer.read().decode("utf-8", "replace")
     spec = dict(declared)[name]
     can_do_without = "default" in spec or spec.get("required") is False

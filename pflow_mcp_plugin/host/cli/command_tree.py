@@ -26,11 +26,11 @@ _ROOT_EPILOG = """\b
 pflow GROUP           lists the commands of a group
 pflow COMMAND --help  shows the options of a command"""
 _PASSING = (PflowError, click.ClickException, click.Abort, click.exceptions.Exit, SystemExit)
-"""Exceptions by which a command reports its outcome; click raises SystemExit for a closed pipe."""
+"""Exceptions by which a leaf's command reports its outcome; click raises SystemExit for a closed pipe."""
 
 
 class Branch(click.Group):
-    """A group of commands; called without a command it prints its help.
+    """A branch of the command tree, a group of commands; called without a command it prints its help.
 
     Args:
         name: The word that names the group.
@@ -53,7 +53,7 @@ class Branch(click.Group):
         self._plugins = plugins
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the commands, then the groups of commands, one per line."""
+        """Write the commands of a branch, then its groups of commands, one per line."""
         shown = {name: command for name, command in sorted(self.commands.items()) if not command.hidden}
         for title, is_group in (("Commands", False), ("Groups", True)):
             of_kind = {name: it for name, it in shown.items() if isinstance(it, Branch) == is_group}
@@ -65,7 +65,7 @@ class Branch(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Return the command that the first argument names.
+        """Return the command of a branch that the first argument names.
 
         Raises:
             PflowError: It does not exist; suggests the closest.
@@ -90,7 +90,7 @@ class Branch(click.Group):
 
 
 class Leaf(click.Command):
-    """An announced command; its code is imported when it is called, and parses its own arguments."""
+    """A leaf of the command tree: its code is imported when it is called, and parses its own arguments."""
 
     def __init__(self, announced: Command, plugin: Plugin) -> None:
         super().__init__(
@@ -98,18 +98,18 @@ class Leaf(click.Command):
             help=announced.help,
             short_help=announced.help,
             hidden=announced.hidden,
-            add_help_option=False,
+            add_help_option=False,  # the command's own parser answers `--help`
         )
         self.announced = announced
         self.plugin = plugin
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Leave the arguments to the command itself."""
+        """Leave the arguments of a leaf to the command itself."""
         ctx.args = args
         return args
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Import the command and run it.
+        """Import the command of a leaf and run it.
 
         Raises:
             PflowError: The command failed, crashed, or cannot be imported.
@@ -144,7 +144,7 @@ class Leaf(click.Command):
 
 
 def build_cli(host: EmbeddedHost) -> click.Group:
-    """Return the tree of every command that the host and its plugins announce."""
+    """Build the tree of every command that the host and its plugins announce."""
     version = click.Option(
         ["--version"],
         is_flag=True,
@@ -166,7 +166,7 @@ def build_cli(host: EmbeddedHost) -> click.Group:
 
 
 def leaves(group: click.Group) -> Iterator[Leaf]:
-    """Yield every command of a tree."""
+    """Yield every leaf of a command tree."""
     for command in group.commands.values():
         if isinstance(command, Leaf):
             yield command

@@ -33,7 +33,7 @@ def path(host: EmbeddedHost) -> Report:
 
 
 def findings_report(problems: list[Problem]) -> Report:
-    """Return a report of the problems that a check of every config found."""
+    """Return the report of `config check` on the problems found."""
     if any(problem.severity == "error" for problem in problems):
         return Report(
             error=PflowError(f"The config has {counted(problems)}", problems=tuple(problems), kind="config")
@@ -43,7 +43,7 @@ def findings_report(problems: list[Problem]) -> Report:
 
 
 def files_of_sources(host: EmbeddedHost) -> dict[Path, str]:
-    """Return the files that the node sources of plugins read, each with its role."""
+    """Return for `config path` the files that the node sources of plugins read, each with its role."""
     found: dict[Path, str] = {}
     for origin in host.registry.sources:
         found |= asked(origin.files, host.report) or {}
@@ -51,7 +51,7 @@ def files_of_sources(host: EmbeddedHost) -> dict[Path, str]:
 
 
 def files(paths: Paths, of_sources: Mapping[Path, str]) -> Iterator[tuple[Path, str]]:
-    """Yield every file and folder of pflow with its role: the known ones, then any others."""
+    """Yield for `config path` every file and folder with its role: the known ones, then any others."""
     known = {
         paths.config / "settings.json": "settings",
         paths.data / "registry.json": "saved nodes",

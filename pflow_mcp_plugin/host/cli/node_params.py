@@ -11,7 +11,7 @@ from pflow_mcp_plugin.host.workflow.templates import literal
 
 
 def read_params(entry: Entry, given: Mapping[str, str]) -> dict[str, object]:
-    """Convert params to their declared types and escape `${`, so that they contain no templates.
+    """Convert a node's typed params to their declared types, with `${` escaped: they are not templates.
 
     Args:
         entry: The node type.

@@ -12,10 +12,10 @@ from pflow_mcp_plugin.contract import PflowError, Problem, Report
 from pflow_mcp_plugin.host.standard_streams import write
 
 SCHEMA = 1
-"""Version of the JSON envelope."""
+"""Version of the JSON envelope that is printed."""
 
 _DEEPEST = 200
-"""Levels of nesting that are written."""
+"""Levels of nesting that are printed."""
 _LARGEST = 10**4_000
 """Python refuses to convert larger numbers, of more than 4,300 digits, to decimal."""
 
@@ -27,7 +27,7 @@ def wants_json(arguments: list[str]) -> bool:
 
 
 class Output:
-    """Prints reports and failures.
+    """Prints the reports and failures of commands.
 
     Args:
         as_json: Whether to write the JSON envelope, and nothing else, to standard output.
@@ -37,7 +37,7 @@ class Output:
         self.as_json = as_json
 
     def report(self, report: Report) -> int:
-        """Print a report and return the exit code."""
+        """Print the report of a command and return the exit code."""
         code = report.exit_code
         if report.error is None:
             text = self._success(report) if self.as_json else report.render()
@@ -50,7 +50,7 @@ class Output:
         return report.error.exit_code if code is None else code
 
     def fail(self, error: PflowError) -> int:
-        """Print a failure and return the exit code."""
+        """Print the failure of a command and return the exit code."""
         return self.report(Report(error=error))
 
     def _success(self, report: Report) -> str:
@@ -74,19 +74,19 @@ class Output:
 
 
 def problem_lines(problems: tuple[Problem, ...]) -> list[str]:
-    """Return a line for each problem: path, message and next step."""
+    """Return the lines to print for problems: path, message and next step of each."""
     return [f"  {'- ' if item.severity == 'error' else '- warning: '}{item}" for item in problems]
 
 
 def counted(problems: Sequence[Problem]) -> str:
-    """Return the number of errors and warnings: `9 errors and 1 warning`."""
+    """Return the number of errors and warnings as it is printed: `9 errors and 1 warning`."""
     errors = sum(problem.severity == "error" for problem in problems)
     counts = ((errors, "error"), (len(problems) - errors, "warning"))
     return " and ".join(f"{count} {word}{'' if count == 1 else 's'}" for count, word in counts if count)
 
 
 def to_json(value: object) -> str:
-    """Return a value as JSON; values that JSON cannot represent are written as strings.
+    """Return a value as the JSON that is printed; values that JSON cannot represent become strings.
 
     Circular references, and values nested deeper than 200 levels, are written as `...`.
     """

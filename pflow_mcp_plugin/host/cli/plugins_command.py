@@ -23,7 +23,7 @@ def plugins(host: EmbeddedHost) -> Report:
 
 
 def describe_plugin(host: EmbeddedHost, plugin: Plugin, commands: Sequence[Leaf]) -> dict[str, Any]:
-    """Return a plugin's origin and status, and its node sources, commands and hooks.
+    """Return what `pflow plugins` shows of a plugin: origin, status, node sources, commands and hooks.
 
     Args:
         host: The host that loaded it.

@@ -14,7 +14,7 @@ from pflow_mcp_plugin.host.embedded_host import EmbeddedHost
 from pflow_mcp_plugin.host.registry.node_index import NodeRow
 
 _PATHS = 100
-"""The number of paths that are shown to people."""
+"""The number of paths that `registry run` shows to people."""
 
 
 @click.command()
@@ -39,6 +39,7 @@ def search(host: EmbeddedHost, words: tuple[str, ...], limit: int) -> Report:
     """Search the names, descriptions and parameters of node types for WORDS; best matches first."""
     text = " ".join(words)
     rows = host.registry.search_rows(text, limit)
+    # A list shorter than the limit is complete, and needs no second query.
     total = host.registry.count(text) if len(rows) == limit else len(rows)
     more = f"\n{total - limit:,} more match; to see them: --limit {total}" if total > limit else ""
     return Report(
@@ -121,7 +122,7 @@ def validate(host: EmbeddedHost, nodes: tuple[str, ...], *, every: bool) -> Repo
 
 
 def run_node(host: EmbeddedHost, node: str, params: Mapping[str, str]) -> Report:
-    """Run one node, with params as they are typed on a command line.
+    """Run one node for `registry run`, with params as they are typed on a command line.
 
     Args:
         host: The host to run it in.
@@ -153,7 +154,7 @@ def run_node(host: EmbeddedHost, node: str, params: Mapping[str, str]) -> Report
 
 
 def describe_entry(entry: Entry) -> str:
-    """Return an entry as text for people."""
+    """Return an entry as `registry describe` shows it to people."""
     interface = entry.interface
     lines = [entry.node, *(f"  {line}" for line in entry.description.splitlines())]
     lines += _fields("Parameters", interface.params)

@@ -42,7 +42,7 @@ def validate(host: EmbeddedHost, workflow: str) -> Report:
 
 
 def find_workflow(host: EmbeddedHost, word: str) -> dict[str, Any]:
-    """Return the workflow that is saved under a name or stored in a file.
+    """Return the workflow that a command's argument names: a saved one, or a file.
 
     A saved name wins over a file of the same name without suffix; `./NAME` is always the file.
 
@@ -62,7 +62,7 @@ def find_workflow(host: EmbeddedHost, word: str) -> dict[str, Any]:
 
 
 def read_workflow(path: Path) -> dict[str, Any]:
-    """Return the workflow in a file.
+    """Return the workflow in the file that `run` or `validate` names.
 
     Raises:
         PflowError: The file does not exist, cannot be read, or is not JSON.
@@ -83,7 +83,7 @@ def read_workflow(path: Path) -> dict[str, Any]:
 
 
 def outcome_report(outcome: Outcome) -> Report:
-    """Return the outcome of a run as a report."""
+    """Return the report of `pflow run` on an outcome."""
     return Report(
         data={"outputs": dict(outcome.outputs), "run_id": outcome.run_id},
         text=lambda: outputs_text(outcome),
@@ -94,7 +94,7 @@ def outcome_report(outcome: Outcome) -> Report:
 
 
 def outputs_text(outcome: Outcome) -> str:
-    """Return the outputs with their names; a single one without its name, so that scripts can use it."""
+    """Return the outputs as `pflow run` prints them; a single one without its name, for use in scripts."""
     if len(outcome.outputs) == 1:
         return _shown(*outcome.outputs.values())
     if outcome.outputs:
@@ -103,7 +103,7 @@ def outputs_text(outcome: Outcome) -> str:
 
 
 def findings_report(name: str, problems: Sequence[Problem]) -> Report:
-    """Return a report of the problems that a check of a workflow found."""
+    """Return the report of `pflow validate` on the problems found."""
     errors = tuple(problem for problem in problems if problem.severity == "error")
     warnings = tuple(problem for problem in problems if problem.severity == "warning")
     if not errors:

@@ -9,7 +9,7 @@ from pflow_mcp_plugin.host.standard_streams import plain
 
 
 def table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return rows under headers; line breaks inside a cell become spaces, terminal codes are removed.
+    """Return a table of rows under headers; line breaks in cells become spaces, terminal codes are removed.
 
     On a terminal a line that is too long is cut, so that each row stays one line.
     """

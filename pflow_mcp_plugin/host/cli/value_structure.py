@@ -10,9 +10,9 @@ from pflow_mcp_plugin.host.workflow.json_text import json_in
 
 _PLAIN = re.compile(r"[\w-]+")
 _DEPTH = 20
-"""Levels of nesting that are examined."""
+"""Levels of a value's structure that are examined."""
 _SAMPLE = 100
-"""Items of a list that are examined."""
+"""Items of a list whose structure is examined."""
 _NAMES = {"NoneType": "None"}
 
 _Shape = list[tuple[str, str]]
@@ -20,7 +20,7 @@ _Shape = list[tuple[str, str]]
 
 
 def structure(value: Any) -> _Shape:
-    """Return the paths in an object, each with its type, outermost first.
+    """Return the structure of an object: its paths, each with its type, outermost first.
 
     Every path can be used in a template. Of a list, only items with a new shape are included, each at its
     own index: `[0]`, and `[3]` if that is the next one with another shape.

@@ -17,16 +17,16 @@ import attrs
 from pflow_mcp_plugin.host.running.daemon_threads import Threads
 
 RESOURCE = "shell"
-"""The key of a run's `Processes`: `run.resources["shell"]`."""
+"""The key of a run's child processes: `run.resources["shell"]`."""
 _GRACE = 2.0
-"""Seconds between SIGTERM and SIGKILL."""
+"""Seconds that child processes get between SIGTERM and SIGKILL."""
 _NAP = 0.25
 """Seconds of one wait: a Ctrl-C just before a wait does not interrupt it."""
 
 
 @attrs.frozen(kw_only=True)
 class Finished:
-    """The output of a process and how it ended."""
+    """The output of a child process and how it ended."""
 
     exit_code: int
     stdout: str
@@ -35,7 +35,7 @@ class Finished:
 
 
 class Processes:
-    """Starts processes; on exit ends those that still run, with all that they started."""
+    """Starts child processes; on exit ends those that still run, with all that they started."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -63,7 +63,7 @@ class Processes:
         stdin: str = "",
         timeout: float | None = None,
     ) -> Finished:
-        """Run a program until it exits.
+        """Run a program as a child process until it exits.
 
         Args:
             arguments: The program and its arguments; not interpreted by a shell.
@@ -144,7 +144,7 @@ def _rest(process: subprocess.Popen[bytes]) -> tuple[bytes, bytes]:
 
 
 def end_group(process: subprocess.Popen[bytes]) -> None:
-    """End a process and all that it started: SIGTERM, and SIGKILL after a grace period."""
+    """End a child process and all that it started: SIGTERM, and SIGKILL after a grace period."""
     if not _signal_group(process, signal.SIGTERM):
         return
     with suppress(subprocess.TimeoutExpired):

@@ -11,17 +11,17 @@ from pflow_mcp_plugin.host.nodes.node_arguments import argument
 
 
 class Echo(pocketflow.Node):
-    """Passes its message on: a constant, or several values combined in one string."""
+    """The node `echo` passes its message on: a constant, or several values combined in one string."""
 
     def prep(self, shared: MutableMapping[str, Any]) -> Any:
-        """Return `message` from params, else from the shared store."""
+        """Return the message that `echo` gets, from the params or else from the shared store."""
         return argument(self.params, shared, "message")
 
     def exec(self, prep_res: Any) -> Any:
-        """Return the message unchanged."""
+        """Return the message that `echo` gets, unchanged."""
         return prep_res
 
     def post(self, shared: MutableMapping[str, Any], prep_res: Any, exec_res: Any) -> str:
-        """Write `message` and return the action."""
+        """Write the `message` of `echo` and return the action."""
         shared["message"] = exec_res
         return "default"

@@ -14,21 +14,22 @@ from pflow_mcp_plugin.host.nodes.node_arguments import argument
 
 
 class ReadFile(pocketflow.Node):
-    """Reads a text file."""
+    """The node `read-file` reads a text file."""
 
     def prep(self, shared: MutableMapping[str, Any]) -> tuple[Path, str]:
-        """Return the path and the encoding."""
+        """Return the path and the encoding that `read-file` gets."""
         path = argument(self.params, shared, "file_path")
         return Path(path).expanduser(), argument(self.params, shared, "encoding", "utf-8")
 
     def exec(self, prep_res: tuple[Path, str]) -> str:
-        """Return the text, line endings unchanged.
+        """Read the file for `read-file` and return its text, line endings unchanged.
 
         Raises:
             PflowError: The file does not exist, cannot be read, or is not text in that encoding.
         """
         path, encoding = prep_res
         try:
+            # `newline=""` keeps `\r\n` as it is.
             with path.open(encoding=encoding, newline="") as file:
                 return file.read()
         except OSError as error:
@@ -39,23 +40,23 @@ class ReadFile(pocketflow.Node):
             raise _file_problem("read", path, f"unknown encoding {encoding}", "Use utf-8") from error
 
     def post(self, shared: MutableMapping[str, Any], prep_res: tuple[Path, str], exec_res: str) -> str:
-        """Write `content` and `file_path`, and return the action."""
+        """Write the `content` and `file_path` of `read-file`, and return the action."""
         shared["content"] = exec_res
         shared["file_path"] = str(prep_res[0])
         return "default"
 
 
 class WriteFile(pocketflow.Node):
-    """Writes a text file; any value other than a string is written as JSON."""
+    """The node `write-file` writes a text file; any value other than a string is written as JSON."""
 
     def prep(self, shared: MutableMapping[str, Any]) -> tuple[Path, str, bool]:
-        """Return the path, the text and whether to append it."""
+        """Return the path and the text that `write-file` gets, and whether to append it."""
         path = Path(argument(self.params, shared, "file_path")).expanduser()
         content = argument(self.params, shared, "content")
         return path, _as_text(content), argument(self.params, shared, "append", default=False)
 
     def exec(self, prep_res: tuple[Path, str, bool]) -> int:
-        """Write the file, create its folder if necessary, and return its new length in bytes.
+        """Write the file of `write-file`, create its folder if necessary, and return its new length in bytes.
 
         Raises:
             PflowError: It cannot be written.
@@ -72,7 +73,7 @@ class WriteFile(pocketflow.Node):
             raise failure from error
 
     def post(self, shared: MutableMapping[str, Any], prep_res: tuple[Path, str, bool], exec_res: int) -> str:
-        """Write `file_path` and `size`, and return the action."""
+        """Write the `file_path` and `size` of `write-file`, and return the action."""
         shared["file_path"] = str(prep_res[0])
         shared["size"] = exec_res
         return "default"

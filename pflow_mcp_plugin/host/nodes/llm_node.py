@@ -19,7 +19,7 @@ from pflow_mcp_plugin.host.plugins import own_distribution
 from pflow_mcp_plugin.host.workflow.templates import as_text
 
 _TURNED_AWAY = (429, 503, 529)
-"""HTTP statuses: too many requests, unavailable, overloaded."""
+"""HTTP statuses of a model's provider: too many requests, unavailable, overloaded."""
 
 
 @attrs.frozen(kw_only=True)
@@ -40,14 +40,14 @@ class _Answer:
 
 
 class Llm(pocketflow.Node):
-    """Asks a language model; `llm models` lists the available ones.
+    """The node `llm` asks a language model; `llm models` lists the available ones.
 
     If the model's environment variable for its key is not set, the key of that name in pflow's
     settings is used.
     """
 
     def prep(self, shared: MutableMapping[str, Any]) -> _Question:
-        """Return the question."""
+        """Return the question for the language model."""
         return _Question(
             prompt=as_text(argument(self.params, shared, "prompt")),
             system=self.params.get("system"),
@@ -58,7 +58,7 @@ class Llm(pocketflow.Node):
         )
 
     def exec(self, prep_res: _Question) -> _Answer:
-        """Ask the model.
+        """Ask the language model.
 
         Raises:
             PflowError: The model cannot be asked.
@@ -77,7 +77,7 @@ class Llm(pocketflow.Node):
         return _Answer(text=text, model=model.model_id, usage={"input": usage.input, "output": usage.output})
 
     def exec_fallback(self, prep_res: _Question, exc: Exception) -> _Answer:
-        """Raise the failure; as a retryable error if the model did nothing.
+        """Raise the language model's failure; as a retryable error if the model did nothing.
 
         Raises:
             PflowError: The connection failed, the rate limit was reached, or the provider is overloaded.
@@ -88,7 +88,7 @@ class Llm(pocketflow.Node):
         raise undone from exc
 
     def post(self, shared: MutableMapping[str, Any], prep_res: _Question, exec_res: _Answer) -> str:
-        """Write `response`, `model` and `usage`."""
+        """Write the language model's `response`, its name as `model`, and `usage`."""
         shared["response"] = exec_res.text if prep_res.schema is None else _parsed(exec_res.text)
         shared["model"] = exec_res.model
         shared["usage"] = exec_res.usage

@@ -11,7 +11,7 @@ _REQUIRED = object()
 
 
 def argument(params: Mapping[str, Any], shared: Mapping[str, Any], key: str, default: Any = _REQUIRED) -> Any:
-    """Return an argument: from the params, else the shared store, else the default.
+    """Look up a node's argument: in the params, else the shared store, else the default.
 
     Args:
         params: The node's params.

@@ -131,21 +131,21 @@ _ENTRIES = (
 
 
 class OwnNodes(NodeSource):
-    """The source of the host's own nodes."""
+    """The node source with the entries of the host's own nodes."""
 
     name = "pflow"
     prefixes = tuple(entry.node for entry in _ENTRIES)
 
     def fingerprint(self) -> str:
-        """Return a string that changes when the entries do."""
+        """Return a string that changes when the entries of the host's own nodes do."""
         from zlib import crc32
 
         return f"{crc32(repr(_ENTRIES).encode()):08x}"
 
     def get(self, node_type: str) -> Entry | None:
-        """Return the entry of one of our nodes."""
+        """Return the entry of one of the host's own nodes."""
         return next((entry for entry in _ENTRIES if entry.node == node_type), None)
 
     def entries(self) -> Iterator[Entry]:
-        """Yield every entry."""
+        """Yield the entry of each of the host's own nodes."""
         yield from _ENTRIES

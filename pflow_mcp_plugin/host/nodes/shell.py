@@ -15,7 +15,7 @@ from pflow_mcp_plugin.host.nodes.node_arguments import argument
 from pflow_mcp_plugin.host.workflow.templates import as_text
 
 TIMEOUT = 300.0
-"""Seconds, if the workflow does not set a timeout."""
+"""Seconds that a `shell` command may take, if the workflow does not set a timeout."""
 _LONGEST = 2_000_000.0
 """Seconds; the operating system does not wait longer than 24 days."""
 _SHELL = "/bin/sh"
@@ -34,14 +34,14 @@ class _Job:
 
 
 class Shell(pocketflow.Node):
-    """Runs a command: a list of arguments, without a shell, or a shell line.
+    """The node `shell` runs a command: a list of arguments, without a shell, or a shell line.
 
     `command` is read from the params only: a value that happens to be in the shared store is never
     run.
     """
 
     def prep(self, shared: MutableMapping[str, Any]) -> _Job:
-        """Return the command and how to run it.
+        """Return the command of a `shell` node and how to run it.
 
         Raises:
             PflowError: The command is empty, or the timeout is not positive.
@@ -61,7 +61,7 @@ class Shell(pocketflow.Node):
         )
 
     def exec(self, prep_res: _Job) -> Finished:
-        """Run the command.
+        """Run the command of a `shell` node.
 
         Raises:
             PflowError: It cannot be started.
@@ -79,7 +79,7 @@ class Shell(pocketflow.Node):
             raise _not_started(prep_res, error) from error
 
     def post(self, shared: MutableMapping[str, Any], prep_res: _Job, exec_res: Finished) -> str:
-        """Write `stdout`, `stderr` and `exit_code`, and return the action."""
+        """Write the `stdout`, `stderr` and `exit_code` of a `shell` command, and return the action."""
         shared["stdout"] = exec_res.stdout
         shared["stderr"] = exec_res.stderr
         shared["exit_code"] = exec_res.exit_code

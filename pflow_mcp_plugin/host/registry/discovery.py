@@ -16,13 +16,13 @@ from pflow_mcp_plugin.host.registry.node_index import Columns, Index, NodeRow
 from pflow_mcp_plugin.host.registry.task_words import Thesaurus, clauses
 
 Scores = Mapping[int, float]
-"""Scores of nodes by their number in the index; higher is better."""
+"""Discovery's scores of nodes by their number in the index; higher is better."""
 _COLUMNS = Columns(node=0, name=6, family=3, description=2.5, params=1)
 
 
 @attrs.frozen(kw_only=True)
 class Discovered:
-    """The nodes found for a task.
+    """The nodes that discovery found for a task.
 
     Attributes:
         rows: The nodes, best first.
@@ -37,7 +37,7 @@ class Discovered:
 
 @attrs.frozen(kw_only=True)
 class Weights:
-    """The weights of the scores; tuned with `benchmarks/discover.py`.
+    """The weights of discovery's scores; tuned with `benchmarks/discover.py`.
 
     Attributes:
         columns: Of a match in each part of a node.
@@ -61,7 +61,7 @@ class Weights:
 
 
 def discover(index: Index, task: str, limit: int, weights: Weights | None = None) -> list[NodeRow]:
-    """Return the nodes that a task needs, best first, spread over its clauses.
+    """Discover the nodes that a task needs: best first, spread over its clauses.
 
     Args:
         index: The index of all nodes.
@@ -143,6 +143,7 @@ def _spread(
     needs: Sequence[Scores], rows: Mapping[int, NodeRow], limit: int, weights: Weights
 ) -> dict[int, float]:
     """Choose repeatedly the node that adds most; return each with what it added."""
+    # The higher `evenness` is, the less a clause with high scores crowds out the others.
     tops = [max(need.values()) or 1.0 for need in needs]
     left = [1 / top**weights.evenness for top in tops]
     worth = dict.fromkeys(rows, 1.0)

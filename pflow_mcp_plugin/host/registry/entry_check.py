@@ -14,7 +14,7 @@ from pflow_mcp_plugin.host.workflow.node_class import load_node
 
 
 def check_nodes(host: Host, registry: NodeRegistry, names: Iterable[str] = ()) -> tuple[int, list[Problem]]:
-    """Check node types: that their class can be loaded, and that their interface makes sense.
+    """Check registry entries: that their class can be loaded, and that their interface makes sense.
 
     Args:
         host: The handle that nodes get.
@@ -32,7 +32,7 @@ def check_nodes(host: Host, registry: NodeRegistry, names: Iterable[str] = ()) -
 
 
 def as_errors(reported: Iterable[Problem]) -> Iterator[Problem]:
-    """Yield the reported problems as errors, since each means that an entry was left out.
+    """Yield the problems that the registry reported as errors: each means that an entry was left out.
 
     An entry that another one overwrites still works, so it stays a warning; one whose module is not
     installed is found by `check_nodes`.

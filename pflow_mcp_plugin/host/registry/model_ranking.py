@@ -12,10 +12,10 @@ from pflow_mcp_plugin.host.plugins import Plugin, door
 from pflow_mcp_plugin.host.registry.node_index import NodeRow
 
 SETTING = "PFLOW_DISCOVER_MODEL"
-"""Names the model, in the environment or the settings; it is run by the `llm` library."""
+"""The variable or setting that names the ranking model, which the `llm` library runs."""
 
 CHOICE = 3
-"""The model chooses among this many times the number of nodes requested."""
+"""The ranking model chooses among this many times the number of nodes requested."""
 
 _PROMPT = """\
 A workflow shall do this task:
@@ -33,7 +33,7 @@ _SHOWN = 200
 def rerank(
     task: str, rows: Sequence[NodeRow], model: str, settings: Callable[[str], str | None]
 ) -> list[NodeRow]:
-    """Return the rows with those that the model names first, in its order; the others follow.
+    """Rank rows by a model: those that it names come first, in its order; the others follow.
 
     Scores stay those of the matching words.
 

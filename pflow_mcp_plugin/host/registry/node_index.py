@@ -22,6 +22,8 @@ from pflow_mcp_plugin.storage import StoreError, write_atomic
 if TYPE_CHECKING:
     from sqlite3 import Connection
 
+# `words` has no content of its own: what is shown is read from `node`. It keeps FTS5's full `detail`, which
+# bm25 needs.
 _SCHEMA = """
 CREATE TABLE about (fingerprint TEXT);
 CREATE TABLE node (
@@ -36,6 +38,7 @@ _LAYOUT = "2"
 _ROWS = """
 SELECT node, source, description, labels FROM node WHERE instr(lower(node), lower(?)) ORDER BY node
 """
+# SQLite's bm25 is lower for better matches. The family counts in `discover` only, with weights of its own.
 _SEARCH = """
 SELECT node.node, source, node.description, labels, -bm25(words, 8.0, 4.0, 0.0, 3.0, 1.0) AS score
 FROM words JOIN node ON node.id = words.rowid WHERE words MATCH ? ORDER BY score DESC, node.node LIMIT ?
@@ -43,15 +46,17 @@ FROM words JOIN node ON node.id = words.rowid WHERE words MATCH ? ORDER BY score
 _MATCHES = "SELECT rowid, -bm25(words, ?, ?, ?, ?, ?) FROM words WHERE words MATCH ?"
 _COUNT = "SELECT count(*) FROM words WHERE words MATCH ?"
 _MANY = 1_000
+"""From this many nodes on, `matches` ignores words that are too common."""
 _AS_JSON = json.JSONEncoder(default=str).encode
 _INSERT_NODE = "INSERT INTO node VALUES (?, ?, ?, ?, ?, ?)"
 _INSERT_WORDS = "INSERT INTO words (rowid, node, name, family, description, params) VALUES (?, ?, ?, ?, ?, ?)"
 _BOUNDARY = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[-_]")
+# FTS5's unicode61 takes a run of such characters for one word.
 _IDEOGRAPH = r"(?=[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff])|(?<=[\u3040-\u30ff\u3400-\u9fff])"
 
 
 class Columns(NamedTuple):
-    """The weights of a match in each indexed part of a node.
+    """The weights of a match in each indexed column.
 
     Attributes:
         node: Its type.
@@ -69,7 +74,7 @@ class Columns(NamedTuple):
 
 
 class NodeRow(NamedTuple):
-    """An entry as a list shows it.
+    """A row of the search index: an entry as lists show it.
 
     Attributes:
         node: The node type.
@@ -86,7 +91,7 @@ class NodeRow(NamedTuple):
     score: float = 0.0
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the JSON form, labels included."""
+        """Return the row's JSON form, labels included."""
         score = {"score": round(self.score, 6)} if self.score else {}
         return {
             "node": self.node,
@@ -98,7 +103,7 @@ class NodeRow(NamedTuple):
 
 
 class Index:
-    """An open index.
+    """An open search index.
 
     Args:
         connection: The database.
@@ -114,20 +119,20 @@ class Index:
         return self._fingerprint == _whole(fingerprint)
 
     def close(self) -> None:
-        """Close the database."""
+        """Close the index's database."""
         self._connection.close()
 
     def rows(self, pattern: str = "") -> list[NodeRow]:
-        """Return every row, sorted by name; only names that contain `pattern` if one is given."""
+        """Return the rows of the index, sorted by name; only names that contain `pattern` if one is given."""
         found = self._connection.execute(_ROWS, (_storable(pattern),))
         return [_row(*values) for values in found]
 
     def names(self) -> list[str]:
-        """Return every node type, sorted."""
+        """Return every node type in the index, sorted."""
         return [name for (name,) in self._connection.execute("SELECT node FROM node ORDER BY node")]
 
     def search(self, words: str, limit: int) -> list[NodeRow]:
-        """Return the nodes that match the words, best first (BM25)."""
+        """Return the rows of the index that match the words, best first (BM25)."""
         query = _query(words)
         if not query:
             return []
@@ -135,12 +140,12 @@ class Index:
         return [_row(*values) for values in found]
 
     def count(self, words: str) -> int:
-        """Return how many nodes match the words."""
+        """Return how many rows of the index match the words."""
         query = _query(words)
         return int(self._connection.execute(_COUNT, (query,)).fetchone()[0]) if query else 0
 
     def matches(self, word: str, columns: Columns) -> dict[int, float]:
-        """Return how well nodes match one word (BM25), by their number; higher is better.
+        """Return how well rows of the index match one word (BM25), by their number; higher is better.
 
         Among many nodes, a word that more than a third of them have is ignored.
         """
@@ -157,11 +162,11 @@ class Index:
         return bool(found > size / 3)
 
     def families(self) -> dict[int, str]:
-        """Return the family of every node, by its number."""
+        """Return the family of every row of the index, by its number."""
         return dict(self._connection.execute("SELECT id, family FROM node"))
 
     def rows_of(self, numbers: Iterable[int]) -> dict[int, NodeRow]:
-        """Return the rows of some nodes, by their number."""
+        """Return some rows of the index, by their number."""
         wanted = list(numbers)
         marks = ", ".join("?" * len(wanted))
         query = f"SELECT id, node, source, description, labels FROM node WHERE id IN ({marks})"  # noqa: S608 - marks
@@ -174,7 +179,7 @@ def open_index(
     sketches: Callable[[], Iterable[Sketch]],
     keep: Callable[[], bool] = lambda: True,
 ) -> Index:
-    """Open the index of these sources; build it if it is missing or damaged.
+    """Open the search index of these sources; build it if it is missing or damaged.
 
     Args:
         folder: The cache folder.
@@ -198,6 +203,7 @@ def _open(path: Path, fingerprint: str) -> Index | None:
         return None
     connection = None
     try:
+        # Immutable: SQLite then takes no locks, which a file that is only ever replaced does not need.
         connection = sqlite3.connect(
             f"{path.as_uri()}?mode=ro&immutable=1", uri=True, check_same_thread=False
         )
@@ -220,6 +226,7 @@ def _build(path: Path, fingerprint: str, sketches: Iterable[Sketch], keep: Calla
         connection.executemany(_INSERT_NODE, (_shown(*item) for item in numbered))
         connection.executemany(_INSERT_WORDS, (_searched(*item) for item in numbered))
     connection.commit()
+    # Asked only now: which sources failed is known once all sketches have been read.
     if keep():
         with suppress(StoreError):
             write_atomic(path, connection.serialize())

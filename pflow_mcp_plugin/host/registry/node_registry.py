@@ -1,4 +1,4 @@
-"""The registry of node types that the rest of the host and plugins ask."""
+"""The embedded host's registry of node types, which the rest of the host and plugins ask."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 
 _Drawn = TypeVar("_Drawn", Entry, Sketch)
 _FEW = 2_000
-"""The most names that are compared one by one with a misspelt one."""
+"""The most names in the registry that are compared one by one with a misspelt one."""
 
 
 class Overwritten(Problem):
-    """A node type that two sources have; the one earlier in their order provides it."""
+    """A warning of the registry: two sources have a node type, and the first of them provides it."""
 
 
 class NodeRegistry(Registry):
-    """Every node type that is known: the host's own, those in `registry.json`, those of plugins.
+    """The embedded host's registry: its own node types, those in `registry.json`, those of plugins.
 
     Args:
         paths: The folders of `registry.json`, of the sources that were seen and of the index.
@@ -50,14 +50,14 @@ class NodeRegistry(Registry):
 
     @cached_property
     def sources(self) -> list[Origin]:
-        """Every source, in the order of precedence."""
+        """The sources that the registry asks, in the order of precedence."""
         saved = Origin(self._saved, Plugin(SAVED, own=True))
         origins = collect_sources(self._plugins, saved)
         self._memory.note(origins)
         return origins
 
     def get(self, node_type: str) -> Entry:
-        """Return the entry of a node type or alias.
+        """Return the registry's entry of a node type or alias.
 
         Raises:
             PflowError: Kind `not_found`, with the nearest names and where to get the node.
@@ -74,7 +74,7 @@ class NodeRegistry(Registry):
         )
 
     def find(self, node_type: str) -> Entry | None:
-        """Return the entry of a node type or alias, None if no source has it."""
+        """Return the registry's entry of a node type or alias, None if no source has it."""
         fitting = [origin for origin in self.sources if origin.fits(node_type)]
         found = [(origin, asked(partial(origin.get, node_type), self._report)) for origin in fitting]
         answers = [(origin, entry) for origin, entry in found if entry is not None]
@@ -85,35 +85,35 @@ class NodeRegistry(Registry):
         return next((entry for _, entry in named or answers), None)
 
     def entries(self, pattern: str = "") -> Iterator[Entry]:
-        """Yield entries by name, those whose name contains `pattern` if one is given."""
+        """Yield the registry's entries by name, those whose name contains `pattern` if one is given."""
         wanted = pattern.lower()
         found = (entry for entry in self._all(Origin.entries, []) if wanted in entry.node.lower())
         yield from sorted(found, key=lambda entry: entry.node)
 
     def rows(self, pattern: str = "") -> list[NodeRow]:
-        """Return the rows of `entries`, read from the index, not from the sources."""
+        """Return what the registry's `entries` lists as rows, read from the index, not from the sources."""
         return self._opened().rows(pattern)
 
     def search(self, words: str, limit: int = 20) -> list[tuple[Entry, float]]:
-        """Return entries that match, best first, each with its score (higher is better)."""
+        """Search the registry's index; return the entries that match, best first, with their scores."""
         found = ((self.find(row.node), row.score) for row in self.search_rows(words, limit))
         return [(entry, score) for entry, score in found if entry is not None]
 
     def count(self, words: str) -> int:
-        """Return how many entries match."""
+        """Return how many entries the registry's `search` would find without a limit."""
         return self._opened().count(words)
 
     def search_rows(self, words: str, limit: int = 20) -> list[NodeRow]:
-        """Return the rows of `search`."""
+        """Return what the registry's `search` finds as rows of the index."""
         return self._opened().search(words, limit)
 
     def discover(self, task: str, limit: int = 10) -> list[tuple[Entry, float]]:
-        """Return the entries that a task in words needs, spread over its parts, best first."""
+        """Return the registry's entries that a task in words needs, spread over its parts, best first."""
         found = ((self.find(row.node), row.score) for row in self.discovered(task, limit).rows)
         return [(entry, score) for entry, score in found if entry is not None]
 
     def discovered(self, task: str, limit: int = 10) -> Discovered:
-        """Return the rows of `discover`, and how they were ranked.
+        """Return what the registry's `discover` finds as rows, and how they were ranked.
 
         The model that `PFLOW_DISCOVER_MODEL` names, in the environment or the settings, chooses among
         the nodes whose words match; without one, or when it cannot be asked, the words decide.
@@ -131,16 +131,17 @@ class NodeRegistry(Registry):
             return Discovered(rows=rows[:limit], note=error.message)
 
     def nearest(self, node_type: str, n: int = 3) -> list[str]:
-        """Return the names closest to an unknown one, closest first."""
+        """Return the registry's names closest to an unknown one, closest first."""
         from difflib import get_close_matches
 
         names = self._opened().names()
+        # Comparing takes time for each name, so the search index narrows them down first.
         if len(names) > _FEW:
             names = [row.node for row in self._opened().search(node_type, 200)]
         return get_close_matches(node_type, names, n)
 
     def missing(self, node_type: str) -> Problem:
-        """Return why a node type is unknown and what to do about it."""
+        """Return why the registry does not know a node type, and what to do about it."""
         for origin in self.sources:
             if origin.fits(node_type):
                 problem = asked(partial(origin.missing, node_type), self._report)
@@ -149,12 +150,12 @@ class NodeRegistry(Registry):
         return self._memory.explain(node_type, self._plugins.all) or self._unknown(node_type)
 
     def upgrade(self, node: Mapping[str, Any]) -> Mapping[str, Any] | None:
-        """Return a workflow node rewritten from an older shape by the source that knows it, or None."""
+        """Return a workflow node rewritten by the registry's first source that knows its shape, or None."""
         answers = (asked(partial(origin.upgrade, node), self._report) for origin in self.sources)
         return next((answer for answer in answers if answer is not None), None)
 
     def save(self, nodes: Mapping[str, Mapping[str, Any]]) -> None:
-        """Put entries into `registry.json`; those of other names stay.
+        """Add entries to the registry by saving them in `registry.json`; those of other names stay.
 
         Args:
             nodes: The JSON form of an entry by node type.
@@ -165,15 +166,15 @@ class NodeRegistry(Registry):
         self._saved.save(nodes)
 
     def export(self) -> dict[str, Any]:
-        """Return every entry in the shape of `registry.json`."""
+        """Return the whole registry in the shape of `registry.json`."""
         return {"schema_version": 1, "nodes": {entry.node: _exported(entry) for entry in self.entries()}}
 
     def refresh(self) -> None:
-        """Bring the index up to date, so that no list or search has to wait for it."""
+        """Bring the registry's index up to date, so that no list or search has to wait for it."""
         self._opened()
 
     def close(self) -> None:
-        """Close every index that was opened."""
+        """Close every index that the registry has opened."""
         with self._lock:
             self._replace(None)
         for index in self._replaced:
@@ -181,7 +182,7 @@ class NodeRegistry(Registry):
         self._replaced.clear()
 
     def plugin_origin(self, node_type: str) -> Origin | None:
-        """Return the plugin's source whose prefixes match this name, None if no plugin has one."""
+        """Return the plugin's source that the registry would ask for this name, None if no plugin has one."""
         fitting = (origin for origin in self.sources if origin.fits(node_type) and not origin.plugin.own)
         return next(fitting, None)
 

@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class Origin:
-    """A node source and the plugin it comes from.
+    """A node source with the plugin it comes from, which is named if the source fails.
 
     A source is a plugin's code: an error that it raises names the plugin.
 
@@ -32,11 +32,11 @@ class Origin:
         self.prefixes = tuple(source.prefixes)
 
     def fits(self, node_type: str) -> bool:
-        """Return whether the source is responsible for node types of this name."""
+        """Return whether the origin's source is responsible for node types of this name."""
         return node_type.startswith(self.prefixes)
 
     def get(self, node_type: str) -> Entry | None:
-        """Return the entry of a node type or alias.
+        """Ask the origin's source for the entry of a node type or alias.
 
         Raises:
             PflowError: The source says why it cannot answer, or is broken.
@@ -46,7 +46,7 @@ class Origin:
             return None if entry is None else self._signed(entry)
 
     def entries(self) -> list[Entry]:
-        """Return every entry.
+        """Ask the origin's source for every entry.
 
         Raises:
             PflowError: The source says why it cannot answer, or is broken.
@@ -55,7 +55,7 @@ class Origin:
             return [self._signed(entry) for entry in self.source.entries()]
 
     def sketches(self) -> list[Sketch]:
-        """Return the parts of every entry that lists and searches need.
+        """Ask the origin's source for the sketch of every entry.
 
         Raises:
             PflowError: The source says why it cannot answer, or is broken.
@@ -64,7 +64,7 @@ class Origin:
             return [self._checked(sketch) for sketch in self.source.sketches()]
 
     def fingerprint(self) -> str:
-        """Return a string that changes when the entries do.
+        """Ask the origin's source for a string that changes when its entries do.
 
         Raises:
             PluginFailed: The source is broken.
@@ -73,7 +73,7 @@ class Origin:
             return str(self.source.fingerprint())
 
     def missing(self, node_type: str) -> Problem | None:
-        """Return why a node type is unknown, in the source's words.
+        """Ask the origin's source why it does not have a node type.
 
         Raises:
             PluginFailed: The source is broken.
@@ -82,7 +82,7 @@ class Origin:
             return self.source.missing(node_type)
 
     def upgrade(self, node: Mapping[str, Any]) -> Mapping[str, Any] | None:
-        """Return a node rewritten from an older shape, or None.
+        """Ask the origin's source for a node rewritten from an older shape, or None.
 
         Raises:
             PluginFailed: The source is broken.
@@ -91,7 +91,7 @@ class Origin:
             return self.source.upgrade(node)
 
     def files(self) -> dict[Path, str]:
-        """Return the files and folders that the source reads, each with its role.
+        """Ask the origin's source for the files and folders that it reads, each with its role.
 
         Raises:
             PluginFailed: The source is broken.
@@ -102,6 +102,7 @@ class Origin:
     def _signed(self, entry: Entry) -> Entry:
         return entry if entry.source else attrs.evolve(entry, source=self.name)
 
+    # A `Sketch` is not validated when it is created, since there may be ten thousand.
     def _checked(self, sketch: Sketch) -> Sketch:
         for text in (sketch.node, sketch.description, *sketch.params, *sketch.params.values()):
             if not isinstance(text, str):
@@ -116,7 +117,7 @@ class Origin:
 
 
 def collect_sources(plugins: Plugins, saved: Origin) -> list[Origin]:
-    """Return every source: the host's own, the saved entries, then plugins' by the source's name.
+    """Return the origin of every node source: the host's own, the saved entries, plugins' by source name.
 
     Args:
         plugins: The plugins whose sources to collect.
@@ -134,7 +135,7 @@ def collect_sources(plugins: Plugins, saved: Origin) -> list[Origin]:
 
 
 def asked(attempt: Callable[[], T], report: Callable[[Problem], None]) -> T | None:
-    """Return the answer of a source; if it is broken, report that and return None."""
+    """Return the answer of a node source; if it is broken, report that and return None."""
     try:
         return attempt()
     except PluginFailed as failed:
@@ -147,6 +148,7 @@ def _origin(source: object, plugin: Plugin, plugins: Plugins) -> Origin | None:
         if not isinstance(source, NodeSource):
             message = f"{source!r} does not extend NodeSource"
             raise TypeError(message)
+        # `tuple("git-")` would be four prefixes of one character each.
         if isinstance(source.prefixes, str):
             message = f"prefixes of {source.name} must be a tuple, not a string"
             raise TypeError(message)

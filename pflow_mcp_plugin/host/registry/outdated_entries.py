@@ -12,18 +12,18 @@ from pflow_mcp_plugin.host.registry.node_sources import Origin
 T = TypeVar("T")
 K = TypeVar("K")
 OriginOf = Callable[[str], Origin | None]
-"""Returns the plugin's source whose prefixes match a name, None if no plugin has one."""
+"""Returns the plugin's source that now provides an outdated entry's name, None if no plugin does."""
 
 _NAMED = 3
 _OF_THE_FILE = ("nodes", "schema_version")
 
 
 class Uninstalled(Problem):
-    """Saved entries that cannot run as their module is not installed; loading one reports the same."""
+    """A warning about outdated entries: their module is not installed, so they cannot run."""
 
 
 def unused_problems(path: str, data: Mapping[str, Any], origin_of: OriginOf) -> Iterator[Problem]:
-    """Yield the warnings about entries outside `nodes`: those that a plugin replaces, and the rest.
+    """Yield the warnings about outdated entries outside `nodes`: those a plugin replaces, and the rest.
 
     Args:
         path: The file, for messages.
@@ -37,7 +37,7 @@ def unused_problems(path: str, data: Mapping[str, Any], origin_of: OriginOf) -> 
 
 
 def uninstalled_problems(path: str, entries: Iterable[Entry], origin_of: OriginOf) -> Iterator[Problem]:
-    """Yield a warning for each module that entries name and that is not installed.
+    """Yield a warning about the outdated entries of each module that is not installed.
 
     Args:
         path: The file, for messages.
@@ -76,7 +76,8 @@ def _warning(path: str, message: str, suggestion: str, kind: type[Problem] = Pro
 
 
 def is_installed(module: str) -> bool:
-    """Return whether a module can be found, without importing anything."""
+    """Return whether the module of an entry can be found, without importing anything."""
+    # Not `importlib.util.find_spec`: it imports the parent packages.
     name, places = "", None
     for part in module.split("."):
         if not part or (name and places is None):  # an empty name, or inside a module that is not a package

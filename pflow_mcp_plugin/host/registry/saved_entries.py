@@ -17,7 +17,7 @@ NAME = "registry.json"
 
 
 class SavedEntries(NodeSource):
-    """The file as a node source; its node types may have any name.
+    """`registry.json` as a node source; the saved node types may have any name.
 
     Args:
         path: The file.
@@ -38,23 +38,24 @@ class SavedEntries(NodeSource):
         self._entries: dict[str, Entry] = {}
 
     def fingerprint(self) -> str:
-        """Return the time of the last change and the size of the file."""
+        """Return the state of `registry.json`: the time of its last change, its size and its inode."""
         try:
             status = self.store.path.stat()
         except OSError:
             return ""
+        # The inode too: a file that replaces another may have its size and, on a coarse clock, its time.
         return f"{status.st_mtime_ns}-{status.st_size}-{status.st_ino}"
 
     def get(self, node_type: str) -> Entry | None:
-        """Return the entry of a node type."""
+        """Return the saved entry of a node type."""
         return self._load().get(node_type)
 
     def entries(self) -> Iterator[Entry]:
-        """Yield every entry."""
+        """Yield every saved entry."""
         yield from self._load().values()
 
     def save(self, nodes: Mapping[str, Mapping[str, Any]]) -> None:
-        """Put entries into the file; those of other names stay.
+        """Put entries into `registry.json`; those of other names stay.
 
         Args:
             nodes: The JSON form of an entry by node type.
@@ -69,7 +70,7 @@ class SavedEntries(NodeSource):
         self.store.update(change)
 
     def check(self) -> None:
-        """Report the problems of the entries, if the file can be read."""
+        """Report the problems of the saved entries, if the file can be read."""
         with suppress(PflowError):
             self._load()
 

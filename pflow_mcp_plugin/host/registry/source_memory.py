@@ -13,7 +13,7 @@ from pflow_mcp_plugin.storage import JsonStore, StoreError, encode_json, write_a
 
 
 class Memory:
-    """A file of every source that was seen: `{"sources": {name: {plugin, distribution, prefixes}}}`.
+    """The record of every source that was seen: `{"sources": {name: {plugin, distribution, prefixes}}}`.
 
     It is written without a lock: what two writers lose is recorded again at the next start, and the
     lock would cost every first listing more than it is worth.
@@ -39,7 +39,7 @@ class Memory:
                 return  # only a better message later is lost
 
     def explain(self, node_type: str, plugins: Iterable[Plugin]) -> Problem | None:
-        """Return why a node type is unknown, if a plugin that is absent brought it.
+        """Return why a node type is unknown, if the record says that an absent plugin brought it.
 
         Args:
             node_type: The node type of a workflow.

@@ -13,7 +13,9 @@ _BOUNDARY = re.compile(
 )
 _WORD = re.compile(r"\w+(?:['\u2019](?!s\b)\w+)*")
 _UNSPACED = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]{2,}")
-"""Text of a script that does not put spaces between words."""
+"""A run of words in a script that does not put spaces between them."""
+# One expression for the endings of a word. On the tasks of the benchmark it finds as much as the Snowball
+# and Porter stemmers, which take 55 ms to import.
 _ENDING = re.compile(r"(?<=\w{3})(?:[iy]?(?:e*ing|e+[ds]?|(?<!s)s)|y)$")
 _IRREGULAR = """
     sold sell, bought buy, wrote write, written write, kept keep, made make, built build, sent send,
@@ -32,10 +34,10 @@ _IDLE = """
     use used uses using very want was we were what when where which while who whom whose why will with
     within without would yes yet you your s t ll re ve d
 """
-"""Words that do not help to find what a task needs."""
+"""Words of a task that do not help to find what it needs."""
 _IDLE_WORDS = frozenset(_IDLE.split())
 _BASE = dict(pair.split() for pair in _IRREGULAR.split(","))
-"""Irregular forms, each with the form that is looked up."""
+"""Irregular forms of a task's words, each with the form that is looked up."""
 _SHAPES = (
     (re.compile(r"https?://\S+", re.IGNORECASE), "url web fetch"),
     (re.compile(r"\b\d{1,3}(?:\.\d{1,3}){3}\b"), "ip"),
@@ -49,7 +51,7 @@ _SHAPES = (
     (re.compile(r"\w\.(?:wav|mp3|flac|ogg)\b", re.IGNORECASE), "audio"),
     (re.compile(r"\w\.(?:py|js|ts|txt|md|toml|ya?ml|ini|log)\b", re.IGNORECASE), "file text"),
 )
-"""Patterns of names and numbers, each with the words that tools use for such things."""
+"""Patterns of names and numbers in a task, each with the words that tools use for such things."""
 
 
 def clauses(task: str) -> list[list[str]]:
@@ -59,7 +61,7 @@ def clauses(task: str) -> list[list[str]]:
 
 
 def words(text: str) -> list[str]:
-    """Return the words of a string without stop words, in lower case, and those for the shapes in it."""
+    """Return the words of a task's clause without stop words, in lower case, and those for shapes in it."""
     spelt = (_BASE.get(word, word) for word in _WORD.findall(text.lower()))
     found = [word for word in spelt if len(word) > 1 and word not in _IDLE_WORDS]
     shapes = [word for shape, meant in _SHAPES if shape.search(text) for word in meant.split()]
@@ -73,7 +75,7 @@ def _parts(word: str) -> list[str]:
 
 
 class Thesaurus:
-    """The words that tools use for what people say.
+    """The thesaurus: the words that tools use for what people say in a task.
 
     Args:
         path: A file with lines `what people say : what tools call it`; `#` begins a comment.
@@ -83,7 +85,7 @@ class Thesaurus:
         self._known = _read(path.read_text(encoding="utf-8"))
 
     def others(self, word: str) -> list[str]:
-        """Return the synonyms to look for as well."""
+        """Return the synonyms of a task's word, to look for as well."""
         stem = _stem(word)
         called = self._known.get(stem, "").split()
         return list(dict.fromkeys(other for other in called if _stem(other) != stem))

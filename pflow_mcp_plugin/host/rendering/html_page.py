@@ -18,7 +18,7 @@ p { margin: .25rem 0; }
 
 
 def page(title: str, body: str, style: str = "") -> str:
-    """Return a whole HTML page.
+    """Return a whole HTML page in the common frame.
 
     Args:
         title: Plain text.

@@ -10,7 +10,7 @@ _ENTITIES = str.maketrans({"#": "#35;", '"': "#quot;", "<": "#lt;", ">": "#gt;",
 
 
 def mermaid(document: WorkflowDocument, graph: Graph) -> str:
-    """Return the flowchart's source; its nodes are `n0`, `n1`... since ids can be Mermaid keywords."""
+    """Return a Mermaid flowchart; its nodes are `n0`, `n1`... since ids can be Mermaid keywords."""
     names = {node.id: f"n{index}" for index, node in enumerate(document.nodes)}
     lines = ["flowchart TD"]
     if graph.start:

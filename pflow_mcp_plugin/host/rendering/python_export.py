@@ -16,7 +16,7 @@ _TAKEN = frozenset({"script", "Script", *dir(builtins)})
 
 
 def python_script(compiled: Compiled, workflow: Mapping[str, Any]) -> str:
-    """Return the program's source code.
+    """Return the source code of a Python program for a workflow.
 
     Args:
         compiled: The plan of the workflow.

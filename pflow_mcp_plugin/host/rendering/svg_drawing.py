@@ -15,7 +15,7 @@ _WIDTH, _HEIGHT = 210, 52
 _ACROSS, _DOWN = 270, 118
 _MARGIN = 70
 _LONGEST = 27
-"""Characters of a label that fit a box."""
+"""Characters of a label that fit a box of the drawing."""
 _SVG = 'xmlns="http://www.w3.org/2000/svg" role="img"'
 _ARROW = """<defs><marker id="arrow" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="8"
  markerHeight="8" orient="auto"><path d="M0 0 8 4 0 8z" fill="currentColor"/></marker></defs>"""
@@ -41,7 +41,7 @@ class _Spot:
 
 
 def graph_page(name: str, document: WorkflowDocument, graph: Graph) -> str:
-    """Return a page with the drawing of a workflow."""
+    """Return an HTML page with the SVG drawing of a workflow."""
     count = len(document.nodes)
     body = f"<h1>{escape(name)}</h1>\n<p>{count} node{'' if count == 1 else 's'}</p>"
     body += f'\n<div class="drawing" tabindex="0">\n{svg(document, graph)}\n</div>'

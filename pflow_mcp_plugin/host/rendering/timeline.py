@@ -42,7 +42,7 @@ pre { margin: 0; padding: .5rem .75rem; background: var(--soft); overflow: auto;
 
 
 def trace_page(trace: Mapping[str, Any]) -> str:
-    """Return a page that shows a trace; a click on a node opens it. It works without scripts."""
+    """Return a trace as an HTML timeline; a click on a node opens it. It works without scripts."""
     steps = trace["steps"]
     length = max([_number(trace.get("milliseconds")), *(_end(step) for step in steps), 0.001])
     title = f"{trace.get('workflow')}: run {trace.get('run_id')}"
@@ -134,6 +134,7 @@ def _text(value: Any) -> str:
 
 
 def _number(value: Any) -> float:
+    # Absurd times must not break the page: NaN fails the comparison, and a huge integer has no float.
     return float(value) if isinstance(value, int | float) and 0 <= value < 1e300 else 0.0
 
 

@@ -27,7 +27,7 @@ Prepare = Callable[[Mapping[str, Any]], Callable[[NodeAwareSharedStore], object]
 
 @attrs.frozen
 class Result:
-    """How an execution ended.
+    """How the attempts at a node ended.
 
     Attributes:
         action: The action that the flow routes by; for a failure that no edge handles, the node's own.
@@ -42,7 +42,7 @@ class Result:
 
 @attrs.frozen(eq=False, repr=False)
 class Attempts:
-    """Runs nodes on the values of one run, or of one item of a batch.
+    """Makes the attempts at nodes, on the values of one run or of one item of a batch.
 
     Attributes:
         run: The run.
@@ -60,7 +60,7 @@ class Attempts:
         retry: Retry,
         note: Callable[[Mapping[str, Any]], None],
     ) -> Result:
-        """Run a node, and retry it where that is safe; an exception that it raises is a failure.
+        """Attempt to run a node, and retry where that is safe; an exception that it raises is a failure.
 
         Args:
             planned: The node.
@@ -77,9 +77,11 @@ class Attempts:
         given = {**params, **planned.ref.injected, "__node_id__": planned.ref.id}
         pauses, retries = waits(retry), 0
         while True:
+            # The exception of an earlier failure must not be reported as the cause of this attempt's.
             self.values.root.pop("__error__", None)
             try:
                 result = self._returned(planned, _checked_action(prepare(given)(store)), store)
+            # SystemExit too: a node that calls `sys.exit` fails, it does not end the program.
             except (Exception, SystemExit) as error:  # noqa: BLE001  # a node is third-party code and may raise anything
                 end_if_interrupted(error)
                 result = _failed(planned, error, store)
@@ -96,6 +98,7 @@ class Attempts:
 
     def _returned(self, planned: PlannedNode, action: str, store: NodeAwareSharedStore) -> Result:
         reported = store.written.get("error")
+        # Other actions are plain branches unless the node says under `error` what went wrong.
         if action == "default" or (reported is None and action != "error"):
             return Result(action)
         left = self.values.root.pop("__error__", None)
@@ -125,7 +128,7 @@ class Attempts:
         return bind_line(value, self._lookup(user), keep_missing=self.values.document.permissive)
 
     def resolve(self, value: Any, user: str) -> Any:
-        """Return a value with its templates resolved; `user` names in errors what needs them."""
+        """Return a value with its templates resolved for an attempt; errors call what needs them `user`."""
         return resolve(value, self._lookup(user), keep_missing=self.values.document.permissive)
 
     def _lookup(self, user: str) -> Lookup:
@@ -133,6 +136,7 @@ class Attempts:
             try:
                 return self.values.lookup(reference)
             except MissingValue as missing:
+                # `resolve` catches a missing value in permissive mode, and leaves the template as text.
                 if self.values.document.permissive:
                     raise
                 raise self._unavailable(reference, user, missing) from missing
@@ -151,7 +155,7 @@ def _is_needed(field: Field | None, store: NodeAwareSharedStore) -> bool:
 
 
 def argument_types(entry: Entry) -> Fit:
-    """Return a function that coerces values of the shared store to the declared types of the parameters.
+    """Return a function that coerces what an attempt reads from the shared store to the declared types.
 
     A value that does not fit is returned unchanged; the node decides what to do with it.
     """
@@ -167,7 +171,7 @@ def argument_types(entry: Entry) -> Fit:
 
 
 def routed(planned: PlannedNode, action: str) -> str:
-    """Return the action to route a failure by: its own if an edge has it, else `error` if an edge has it."""
+    """Return the action to route a failed attempt by: its own if an edge has it, else `error` if one does."""
     if action in planned.successors or "error" not in planned.successors:
         return action
     return "error"

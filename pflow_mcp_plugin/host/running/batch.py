@@ -29,10 +29,11 @@ from pflow_mcp_plugin.host.workflow.findings import said
 from pflow_mcp_plugin.host.workflow.repetition import ITEMS, Batch
 
 Engine = Callable[[int], AbstractContextManager[Executor]]
-"""Opens an executor that runs the given number of items at a time."""
+"""Opens the executor of a batch, which runs the given number of items at a time."""
 ERRORS_IN_TRACE = 10
+"""How many errors of a batch the trace shows."""
 _NAP = 0.25
-"""Seconds of one wait."""
+"""Seconds of one wait for a batch's next item."""
 
 _Item = tuple[int, Any]
 
@@ -199,6 +200,7 @@ class _Tally:
         for key, value in {"results": self.results, "errors": self.errors, **self.counts}.items():
             store[key] = value
         if self.first is None or not batch.fail_fast:
+            # Every node has `error`: a template may name it whether or not the batch failed.
             store["error"] = None
             return Result("default")
         return self._failure(self.first, planned, store)

@@ -15,7 +15,7 @@ from pflow_mcp_plugin.redaction import Redactor
 
 
 class CurrentRun(Run):
-    """One run of a workflow.
+    """The embedded host's handle on its current run.
 
     Args:
         host: The host it runs in.
@@ -33,15 +33,15 @@ class CurrentRun(Run):
         self._cancelled = threading.Event()
 
     def cancelled(self) -> bool:
-        """Return whether the user has stopped the run."""
+        """Return whether the user has stopped the current run."""
         return self._cancelled.is_set()
 
     def cancel(self) -> None:
-        """Tell nodes and plugins that the run is being stopped."""
+        """Mark the current run as stopped; nodes and plugins see it in `cancelled`."""
         self._cancelled.set()
 
     def pause(self, seconds: float) -> None:
-        """Wait for some seconds, or until the user stops the run.
+        """Wait for some seconds, or until the user stops the current run.
 
         Raises:
             PflowError: The user has stopped the run.
@@ -50,14 +50,14 @@ class CurrentRun(Run):
             raise PflowError("the run was stopped", kind="interrupted")
 
     def annotate(self, node_id: str, details: Mapping[str, Any]) -> None:
-        """Add JSON values to the node's step in the trace."""
+        """Add JSON values to a node's step in the current run's trace."""
         self.recorder.annotate(node_id, details)
 
     def add_secrets(self, values: Iterable[str]) -> None:
-        """Redact these values in the trace and errors of this run."""
+        """Redact these values in the trace and errors of the current run."""
         self.redactor.add(values)
 
 
 def new_run_id() -> str:
-    """Return a unique id that sorts by time."""
+    """Return a unique id for the current run; ids sort by time."""
     return f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{os.urandom(4).hex()}"

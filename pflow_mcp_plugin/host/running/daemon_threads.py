@@ -17,7 +17,7 @@ _Work = tuple[Future[Any], Callable[[], Any]]
 
 
 class Threads(Executor):
-    """An executor whose threads do not keep the program from exiting.
+    """An executor whose daemon threads do not keep the program from exiting.
 
     Python's own pool waits at exit for every thread, so Ctrl-C would not end a batch whose items hang.
 
@@ -31,7 +31,7 @@ class Threads(Executor):
         self._started = 0
 
     def submit(self, fn: Callable[Given, Made], /, *args: Given.args, **kwargs: Given.kwargs) -> Future[Made]:
-        """Run a function on one of the threads; call this from one thread only."""
+        """Run a function on one of the daemon threads; call this from one thread only."""
         future: Future[Made] = Future()
         self._work.put((future, lambda: fn(*args, **kwargs)))
         if self._started < self._count:
@@ -40,12 +40,13 @@ class Threads(Executor):
         return future
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:  # noqa: FBT001, FBT002  # as Executor has it
-        """Let the threads end once their work is done; does not wait for them."""
+        """Let the daemon threads end once their work is done; does not wait for them."""
         with suppress(Empty):
             while cancel_futures:
                 left = self._work.get_nowait()
                 if left is not None:
                     left[0].cancel()
+        # A thread ends when it takes a None, so each needs one.
         for _ in range(self._started):
             self._work.put(None)
 

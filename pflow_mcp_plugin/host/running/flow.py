@@ -17,7 +17,7 @@ from pflow_mcp_plugin.host.workflow.node_class import load_node
 
 
 class StepNode(pocketflow.BaseNode):
-    """Represents a node of any class in the flow.
+    """A node of any class as a node of the pocketflow flow.
 
     pocketflow's `Flow` overwrites the params of each node with its own before the node runs. It does
     so to this object's params; the real node gets the compiled ones.
@@ -38,7 +38,8 @@ class StepNode(pocketflow.BaseNode):
         # A copy for each execution, as pocketflow itself does: no state is left over from the last one.
         node = copy.copy(self._node)
         if isinstance(node, pocketflow.Node):
-            node.max_retries = 1  # one attempt: `attempts` decides whether a retry is safe
+            # One attempt: `attempts` decides whether a retry is safe. With 0, pocketflow never calls `exec`.
+            node.max_retries = 1
         node.set_params(dict(params))
         if isinstance(node, pocketflow.AsyncNode):
             import asyncio
@@ -49,7 +50,7 @@ class StepNode(pocketflow.BaseNode):
 
 
 class RoutedFlow(pocketflow.Flow):
-    """Goes from node to node by their actions.
+    """The pocketflow flow: goes from node to node by their actions.
 
     Args:
         start: The first node.
@@ -62,12 +63,13 @@ class RoutedFlow(pocketflow.Flow):
         self._history: list[str] = []
 
     def get_next_node(self, curr: StepNode, action: str | None) -> StepNode | None:
-        """Return the node that an action leads to, None at the end of the flow.
+        """Return the node that an action leads to, None at the end of the pocketflow flow.
 
         Raises:
             PflowError: `curr` failed and no edge handles its failure.
             PflowError: The run has taken as many steps as it may.
         """
+        # pocketflow only warns of an action without an edge; a failure must not pass silently.
         following: StepNode | None = curr.successors.get(action or "default")
         if following is None and curr.result and curr.result.failure:
             raise curr.result.failure
@@ -78,7 +80,7 @@ class RoutedFlow(pocketflow.Flow):
 
 
 def build_flow(compiled: Compiled, steps: Steps, bound: int) -> RoutedFlow:
-    """Return the flow of a compiled workflow; imports the node classes.
+    """Return the pocketflow flow of a compiled workflow; imports the node classes.
 
     Args:
         compiled: The workflow.

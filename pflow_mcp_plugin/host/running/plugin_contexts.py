@@ -16,7 +16,7 @@ _Context = AbstractContextManager[object]
 
 
 class RunContexts:
-    """Enters the contexts that plugins offer for a run in their order, and leaves them in reverse.
+    """Enters the contexts that plugins offer for a run in the order of the plugins, leaves them in reverse.
 
     A plugin that fails to offer or to leave one is reported; the others are not affected.
 
@@ -31,7 +31,7 @@ class RunContexts:
         self._entered: list[tuple[Plugin, _Context]] = []
 
     def __enter__(self) -> None:
-        """Enter every context.
+        """Enter the context of every plugin.
 
         Raises:
             PflowError: One could not be entered; those entered before have been left.
@@ -47,7 +47,7 @@ class RunContexts:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Leave every context, with the run's error if it failed."""
+        """Leave the context of every plugin, with the run's error if it failed."""
         self._leave_all(error)
 
     def _leave_all(self, error: BaseException | None) -> None:
@@ -87,6 +87,7 @@ def _leave(run: CurrentRun, plugin: Plugin, context: _Context, failure: PflowErr
     try:
         context.__exit__(type(failure) if failure else None, failure, None)
     except Exception as error:  # noqa: BLE001  # the outcome of the run is decided by now
+        # A generator's context raises the error it was given again; that one is reported already.
         if error is failure:
             return
         end_if_interrupted(error)

@@ -12,12 +12,12 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
 _SOON = 0.5
-"""Seconds; a shorter batch needs no bar."""
+"""Seconds until the bar appears; a shorter batch needs none."""
 
 
 @contextmanager
 def progress(label: str, total: int) -> Iterator[Callable[[], None]]:
-    """Show a bar while items run; call the function that this yields after each of them."""
+    """Show a progress bar while items run; call the function that this yields after each of them."""
     if sys.stderr is None or not sys.stderr.isatty():
         yield lambda: None
         return
@@ -39,7 +39,7 @@ class _Bar:
         self._shown: Progress | None = None
 
     def advance(self) -> None:
-        """Count one more finished item."""
+        """Move the progress bar on by one finished item."""
         self._done += 1
         if self._shown is None and time.monotonic() - self._began > _SOON:
             self._shown = self._open()
@@ -47,7 +47,7 @@ class _Bar:
             self._shown.update(self._shown.task_ids[0], completed=self._done)
 
     def close(self) -> None:
-        """Remove the bar."""
+        """Remove the progress bar."""
         if self._shown is not None:
             with suppress(OSError):  # the terminal was closed
                 self._shown.stop()

@@ -18,17 +18,17 @@ from pflow_mcp_plugin.host.workflow.repetition import LONGEST_WAIT, Retry
 
 
 def is_safe_to_repeat(failure: PflowError, entry: Entry) -> bool:
-    """Return whether a node that failed in this way may be run again."""
+    """Return whether a retry after this failure does no harm."""
     return failure.ran != "unknown" and (failure.retryable or entry.purity == "flow_safe")
 
 
 def asked_wait(failure: PflowError) -> float:
-    """Return the seconds that the other side asks to wait, at most an hour."""
+    """Return the seconds that the other side asks to wait before a retry, at most an hour."""
     return min(max(failure.retry_after or 0.0, 0.0), LONGEST_WAIT)
 
 
 def waits(retry: Retry) -> Iterator[float]:
-    """Yield the seconds to wait before each further attempt, at most an hour."""
+    """Yield the seconds to wait before each retry that the workflow allows, at most an hour."""
     wait = retry.wait
     for _ in range(retry.max):
         yield min(wait, LONGEST_WAIT)

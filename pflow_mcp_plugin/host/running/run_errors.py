@@ -16,7 +16,7 @@ _LAST_DONE = 5
 
 
 def value_unavailable(template: str, user: str, missing: MissingValue) -> PflowError:
-    """Return the error for a template of a node or output that has no value.
+    """Return the error of a run in which the template of a node or output has no value.
 
     Args:
         template: The template as written.
@@ -28,7 +28,7 @@ def value_unavailable(template: str, user: str, missing: MissingValue) -> PflowE
 
 
 def input_not_given(template: str, user: str, name: str) -> PflowError:
-    """Return the error for a template that names an optional input which the run was not given.
+    """Return the error of a run whose template names an optional input that was not given.
 
     Args:
         template: The template as written.
@@ -41,7 +41,7 @@ def input_not_given(template: str, user: str, name: str) -> PflowError:
 
 
 def node_failure(node: NodeRef, error: BaseException, where: str = "") -> PflowError:
-    """Return the error that says which node failed, at which item of its batch, and why.
+    """Return the error of a run that says which node failed, at which item of its batch, and why.
 
     Args:
         node: The node.
@@ -70,7 +70,7 @@ def node_failure(node: NodeRef, error: BaseException, where: str = "") -> PflowE
 
 
 def with_done(error: PflowError, done: Sequence[NodeRef]) -> PflowError:
-    """Add to the error of a run which nodes succeeded before it; return it."""
+    """Return the error of a run with the nodes added that succeeded before it."""
     if done and "loop" not in error.details:  # an endless loop names its nodes itself
         last = ", ".join(f"{node.id} ({node.type})" for node in done[-_LAST_DONE:])
         some = f"{len(done):,} nodes, the last of them " if len(done) > _LAST_DONE else ""
@@ -81,7 +81,7 @@ def with_done(error: PflowError, done: Sequence[NodeRef]) -> PflowError:
 
 
 def redacted(error: PflowError, redactor: Redactor) -> PflowError:
-    """Redact the run's secrets in everything an error shows, and return it."""
+    """Return the error of a run with its secrets redacted in everything it shows."""
     error.message = redactor.text(error.message)
     error.args = (error.message,)
     error.details = redactor.value(error.details)
@@ -101,7 +101,7 @@ def _redacted_problem(problem: Problem, redactor: Redactor) -> Problem:
 
 
 def endless(history: Sequence[str], bound: int) -> PflowError:
-    """Return the error for a run that was stopped after `bound` steps; names the loop it is in."""
+    """Return the error of a run that was stopped after `bound` steps; names the loop it is in."""
     last = history[-1]
     before = [index for index, node_id in enumerate(history[:-1]) if node_id == last]
     loop = list(history[before[-1] :]) if before else []

@@ -13,7 +13,7 @@ from pflow_mcp_plugin.host.workflow.workflow_document import WorkflowDocument
 
 @attrs.frozen(eq=False, repr=False)
 class Values:
-    """The values of one run.
+    """The values of one run, as its templates read them.
 
     Attributes:
         document: The workflow.
@@ -26,7 +26,7 @@ class Values:
     written: dict[str, dict[str, Any]] = attrs.field(factory=dict)
 
     def lookup(self, reference: TemplateReference) -> Any:
-        """Return the value of a template.
+        """Return the run's value for a template.
 
         Raises:
             MissingValue: It has no value; names what is available.
@@ -39,7 +39,7 @@ class Values:
         raise MissingValue("", self.names())
 
     def find(self, name: str) -> Any:
-        """Return the value of a mapped name: of a key of the root, else of a path.
+        """Return the run's value for a mapped name: of a key of the root, else of a path.
 
         Raises:
             LookupError: It has no value.
@@ -52,11 +52,11 @@ class Values:
         return self.lookup(TemplateReference(name, path))
 
     def names(self) -> list[str]:
-        """Return every name that a template can begin with at this point."""
+        """Return every name that a template can begin with at this point of the run."""
         return [*(name for name in self.root if not is_reserved(name)), *self.written]
 
     def is_left_out(self, value: Any) -> bool:
-        """Return whether a param consists of an optional input that was not given."""
+        """Return whether a param consists of an optional input that the run was not given."""
         reference = lone(value)
         if reference is None or len(reference.path) > 1:
             return False

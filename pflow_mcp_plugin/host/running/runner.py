@@ -1,4 +1,4 @@
-"""Checks, compiles and runs workflows."""
+"""The embedded host's runner: checks, compiles and runs workflows."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ STEPS_PER_NODE = 10
 
 
 class WorkflowRunner(Runner):
-    """Checks and runs workflows.
+    """The embedded host's runner.
 
     Args:
         host: The handle that nodes and plugins get.
@@ -57,13 +57,13 @@ class WorkflowRunner(Runner):
         self._engine = engine
 
     def validate(self, workflow: Mapping[str, Any]) -> Sequence[Problem]:
-        """Return every problem of a workflow, which may be any JSON value; runs nothing."""
+        """Return every problem of a workflow, which may be any JSON value; the runner runs nothing."""
         return check_workflow(workflow, self._types).problems
 
     def compile(
         self, workflow: Mapping[str, Any], name: str = "", inputs: Mapping[str, Any] | None = None
     ) -> Compiled:
-        """Return the plan of a workflow, checked against a run's inputs if they are given.
+        """Return the plan that the runner follows, checked against a run's inputs if they are given.
 
         Args:
             workflow: The workflow as loaded; it is not changed.
@@ -79,7 +79,7 @@ class WorkflowRunner(Runner):
     def run(
         self, workflow: Mapping[str, Any], inputs: Mapping[str, Any], *, name: str = "", trace: bool = True
     ) -> Outcome:
-        """Run a workflow and write its trace.
+        """Check and compile a workflow, run it and write its trace.
 
         Args:
             workflow: The workflow as loaded; it is not changed.
@@ -94,7 +94,7 @@ class WorkflowRunner(Runner):
         return self.run_compiled(compiled, inputs, trace=trace)
 
     def run_compiled(self, compiled: Compiled, inputs: Mapping[str, Any], *, trace: bool = True) -> Outcome:
-        """Run a plan.
+        """Run a compiled workflow and write its trace.
 
         Args:
             compiled: The plan, checked against these inputs.
@@ -117,10 +117,12 @@ class WorkflowRunner(Runner):
         """Return the outputs, or the error; plugins learn of it before they clean up."""
         run = steps.run
         try:
+            # Twice: plugins must see an interruption of the nodes, and their clean-up may be interrupted too.
             with interrupts_kept(), RunContexts(run, self._plugins), interrupts_kept():
                 # Imported late: pocketflow imports asyncio, and servers that plugins started boot meanwhile.
                 from pflow_mcp_plugin.host.running.flow import build_flow
 
+                # A flow may loop on purpose, so only a number of steps tells an endless one.
                 bound = self._max_steps or max(MOST_STEPS, STEPS_PER_NODE * len(compiled.nodes))
                 build_flow(compiled, steps, bound).run(steps.values.root)
                 return collect_outputs(steps), None
@@ -186,7 +188,7 @@ def _has_run(steps: Sequence[Step]) -> bool:
 
 
 def collect_outputs(steps: Steps) -> dict[str, Any]:
-    """Return a run's outputs: those the workflow declares, else what its last node wrote.
+    """Return the outputs for the runner's outcome: those declared, else what the last node wrote.
 
     A declared output is None when it names a node that the run did not reach, or recovered from, or an
     optional input that was not given.

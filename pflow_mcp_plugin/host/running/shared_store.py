@@ -8,10 +8,10 @@ from typing import Any
 import attrs
 
 Fit = Callable[[str, Any], Any]
-"""Converts the value of a name to the type expected under that name."""
+"""Converts a value read from the shared store to the type that the node expects under its name."""
 
 _NOTHING = object()
-"""Marks a name that had no value."""
+"""Marks a name that had no value in the shared store."""
 
 
 def _as_it_is(_: str, value: Any) -> Any:
@@ -87,10 +87,11 @@ class NodeAwareSharedStore(MutableMapping[str, Any]):
 
     def _remember(self, name: str) -> None:
         if not is_reserved(name):
+            # The first write counts: a retry must find what was there before this execution.
             self._former.setdefault(name, self._shared.get(name, _NOTHING))
 
     def take_back(self) -> None:
-        """Undo what the node has written and removed, before it is retried."""
+        """Undo in the shared store what the node has written and removed, before it is retried."""
         self.written.clear()
         for name, value in self._former.items():
             if value is _NOTHING:
@@ -112,5 +113,5 @@ class NodeAwareSharedStore(MutableMapping[str, Any]):
 
 
 def is_reserved(key: object) -> bool:
-    """Return whether a key is reserved for the host and plugins; every node sees those."""
+    """Return whether a key of the shared store is reserved for host and plugins; every node sees those."""
     return isinstance(key, str) and key.startswith("__") and key.endswith("__")

@@ -19,7 +19,7 @@ from pflow_mcp_plugin.host.workflow.findings import said
 
 @attrs.frozen(eq=False, repr=False)
 class Steps:
-    """Performs the steps of one run.
+    """Performs and records the steps of one run.
 
     Attributes:
         run: The run.
@@ -33,11 +33,11 @@ class Steps:
 
     @property
     def attempts(self) -> Attempts:
-        """Runs nodes on the values of the run."""
+        """The attempts that the steps make, on the values of the run."""
         return Attempts(self.run, self.values)
 
     def perform(self, planned: PlannedNode, prepare: Prepare) -> Result:
-        """Run a node, once or for each item; an exception it raises becomes a failure.
+        """Perform a step: run a node, once or for each item; an exception it raises becomes a failure.
 
         Args:
             planned: The node.

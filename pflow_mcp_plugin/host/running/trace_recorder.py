@@ -15,16 +15,16 @@ from pflow_mcp_plugin.redaction import Redactor
 from pflow_mcp_plugin.storage import write_atomic
 
 LONGEST_TEXT = 2_000
-"""Characters kept of one string."""
+"""Characters that the trace keeps of one string."""
 LARGEST_STEP = 50_000
-"""Characters kept of the params, and of the outputs, of one step; approximate."""
+"""Characters that the trace keeps of a step's params, and of its outputs; approximate."""
 _DEEPEST = 20
 _LONGEST_NAME = 200
 
 
 @attrs.define(eq=False, repr=False)
 class Step:
-    """One execution of a node, while it runs and after; times are in milliseconds.
+    """One step in the trace, while its node runs and after; times are in milliseconds.
 
     `offset` is the time from the start of the run to the start of the step.
     """
@@ -40,7 +40,7 @@ class Step:
     details: dict[str, Any] = attrs.field(factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the JSON form."""
+        """Return the step's JSON form in the trace."""
         return {
             "id": self.node.id,
             "type": self.node.type,
@@ -55,7 +55,7 @@ class Step:
 
 
 class Recorder:
-    """Records the steps of one run.
+    """Records the trace of one run.
 
     Args:
         run_id: Names the trace file.
@@ -74,7 +74,7 @@ class Recorder:
 
     @property
     def done(self) -> tuple[NodeRef, ...]:
-        """The nodes that succeeded, in the order in which they last did."""
+        """The recorded nodes that succeeded, in the order in which they last did."""
         ended = (step.node for step in reversed(self.steps) if step.error is None and step.action is not None)
         distinct: dict[str, NodeRef] = {}
         for node in ended:
@@ -82,31 +82,31 @@ class Recorder:
         return tuple(reversed(distinct.values()))
 
     def given(self, inputs: Mapping[str, Any]) -> None:
-        """Record a copy of the inputs of the run."""
+        """Record a copy of the inputs of the run in the trace."""
         self._inputs = _copied(inputs)
 
     def begin(self, node: NodeRef) -> Step:
-        """Begin a step; the caller sets its fields to any values and ends it."""
+        """Begin a step of the trace; the caller sets its fields to any values and ends it."""
         step = Step(node, offset=_since(self._began))
         self.steps.append(step)
         return step
 
     def end(self, step: Step) -> None:
-        """End a step; its values are copied now, as later nodes may change them."""
+        """End a step of the trace; its values are copied now, as later nodes may change them."""
         step.milliseconds = _since(step.began)
         step.params = self.excerpt(step.params)
         step.outputs = self.excerpt(step.outputs)
         step.error = self._redactor.text(step.error) if step.error else step.error
 
     def annotate(self, node_id: str, details: Mapping[str, Any]) -> None:
-        """Add details to the latest step of a node."""
+        """Add details to the latest step of a node in the trace."""
         for step in reversed(self.steps):
             if step.node.id == node_id:
                 step.details.update(self.excerpt(dict(details)))
                 return
 
     def excerpt(self, value: Any) -> Any:
-        """Return a JSON value of bounded size that shows `value`, secrets redacted."""
+        """Return `value` as the trace shows it: JSON of bounded size, secrets redacted."""
         return _Excerpt(self._redactor, LARGEST_STEP).of(value)
 
     def write(self, folder: Path, error: PflowError | None) -> Path:
@@ -118,6 +118,7 @@ class Recorder:
         path = folder / f"{self._run_id}.json"
         # Redacted again as a whole: a secret may have become known after a step was recorded.
         data = self._redactor.value(self._to_dict(error))
+        # `replace`, as a value may hold lone surrogates, which UTF-8 cannot encode.
         write_atomic(path, json.dumps(data, ensure_ascii=False, indent=1).encode("utf-8", "replace"))
         return path
 
@@ -146,6 +147,7 @@ class _Excerpt:
     def of(self, value: Any, depth: int = 0) -> Any:
         if value is None or isinstance(value, (bool, int)):
             self._left -= 5
+            # Python refuses to write an integer of more than 4,300 digits as text, and so would `json.dumps`.
             return value if isinstance(value, bool) or abs(value or 0) < 2**63 else self._text(_repr(value))
         if isinstance(value, str):
             return self._text(value)

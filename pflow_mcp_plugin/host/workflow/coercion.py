@@ -21,7 +21,7 @@ FRIENDLY: Mapping[str, str] = {
     "object": "dict",
     "null": "None",
 }
-"""The type names of JSON Schema and their friendly names."""
+"""The type names of JSON Schema and the friendly names that coercion uses."""
 
 _NUMBER = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d{1,4})?", re.ASCII)
 _EXACT = 2**53
@@ -45,17 +45,17 @@ class TypeMismatch(PortableError, ValueError):
 
 
 def type_name(name: str) -> str:
-    """Return the friendly name of a type; names that are not JSON Schema's stay as they are."""
+    """Return the friendly name of a declared type; names that are not JSON Schema's stay as they are."""
     return FRIENDLY.get(name, name)
 
 
 def is_type(name: str) -> bool:
-    """Return whether every alternative of `name` is a type."""
+    """Return whether coercion knows every alternative of the type `name`."""
     return all(type_name(part.strip()) in _TYPES for part in name.split("|"))
 
 
 def described(value: Any) -> str:
-    """Return a value's type and the value itself, for messages."""
+    """Return a value's type and the value itself, for messages about coercion."""
     try:
         text = repr(value) if not isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     except (ValueError, RecursionError):  # an integer of thousands of digits, or a deeply nested list
@@ -64,7 +64,7 @@ def described(value: Any) -> str:
 
 
 def coerce(value: Any, field: Field) -> Any:
-    """Return `value` in the type that `field` declares.
+    """Return `value` coerced to the type that `field` declares.
 
     A value that fits one of the alternatives is returned unchanged. Otherwise it is converted to the
     first alternative for which nothing is lost: `"3"` and `3.0` to int, `"true"` to bool, JSON text
@@ -88,7 +88,7 @@ def coerce(value: Any, field: Field) -> Any:
 
 
 def may_become(given: Field, wanted: Field) -> bool:
-    """Return whether some value of one declared type can be made to fit another."""
+    """Return whether some value of one declared type can be coerced to another."""
     there = {type_name(name) for name in given.types}
     needed = {type_name(name) for name in wanted.types}
     if not (there | needed) <= _TYPES.keys() or "any" in there | needed or there & needed:
@@ -97,14 +97,14 @@ def may_become(given: Field, wanted: Field) -> bool:
 
 
 def depends_on_text(given: Field, wanted: Field) -> bool:
-    """Return whether a value is declared as a string, of which only some can become the wanted type."""
+    """Return whether a value is declared as a string, and only some strings coerce to the wanted type."""
     there = {type_name(name) for name in given.types} - {"None"}
     needed = {type_name(name) for name in wanted.types}
     return there == {"str"} and needed.isdisjoint({"str", "any"}) and needed <= _TYPES.keys()
 
 
 def typed(text: str, field: Field) -> Any:
-    """Return the value of a string that the user typed: parsed as JSON where `field` takes lists or objects.
+    """Return a string that the user typed, parsed as JSON where `field` takes lists or objects.
 
     `coerce`, in contrast, leaves a string unchanged where one fits: values from elsewhere are not
     parsed needlessly.
@@ -136,6 +136,7 @@ def _fits(value: Any, name: str) -> bool:
     kind = _TYPES.get(name)
     if kind is None:
         return True  # "any" and unknown names: the node itself decides
+    # In Python, a bool is an int too.
     if isinstance(value, bool):
         return kind is bool
     return isinstance(value, kind)
@@ -144,6 +145,7 @@ def _fits(value: Any, name: str) -> bool:
 def _to_int(value: Any) -> Any:
     if isinstance(value, float) and value.is_integer() and abs(value) <= _EXACT:
         return int(value)
+    # Python refuses to convert more than 4,300 digits.
     if isinstance(value, str) and len(value) <= 4000 and _NUMBER.fullmatch(value) and _is_canonical(value):
         return int(value)
     return _MISFIT

@@ -19,7 +19,7 @@ from pflow_mcp_plugin.host.workflow.workflow_document import NodeMapping, NodeSp
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class PlannedNode:
-    """A node that is ready to be built.
+    """A node as the plan of a run has it.
 
     Attributes:
         ref: Id, type, entry, params as written and what plugins injected.
@@ -38,7 +38,7 @@ class PlannedNode:
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class Compiled:
-    """A workflow that can run.
+    """The plan of a run: a compiled workflow.
 
     Attributes:
         name: For messages.
@@ -56,7 +56,7 @@ class Compiled:
 
     @property
     def workflow(self) -> Workflow:
-        """The workflow in the form that a run passes to plugins."""
+        """The compiled workflow in the form that a run passes to plugins."""
         refs = tuple(node.ref for node in self.nodes)
         return Workflow(name=self.name, nodes=refs, certain=self.graph.certain())
 
@@ -69,7 +69,7 @@ def compile_workflow(
     plugins: Plugins,
     inputs: Mapping[str, Any] | None = None,
 ) -> Compiled:
-    """Check a workflow and return its plan.
+    """Check and compile a workflow; return the plan.
 
     Args:
         workflow: The workflow as loaded; it is not changed.
@@ -88,6 +88,7 @@ def compile_workflow(
     errors = errors_in([*checked.problems, *unbound])
     if errors:
         raise refusal(name, errors)
+    # Unknown node types were refused above; `if entry` is for the type checker.
     pairs = ((node, checked.entries[node.type]) for node in checked.document.nodes)
     nodes = tuple(_plan(node, entry, checked, host, plugins) for node, entry in pairs if entry)
     return Compiled(
@@ -111,7 +112,7 @@ def _plan(node: NodeSpec, entry: Entry, checked: Checked, host: Host, plugins: P
 
 
 def inject_params(node: NodeRef, plugins: Plugins) -> dict[str, Any]:
-    """Return the special parameters that plugins inject into a node.
+    """Return the special parameters that plugins inject into a node of the plan.
 
     Raises:
         PflowError: A plugin raises, returns anything but `__dunder__` names, or sets one that

@@ -23,7 +23,7 @@ from pflow_mcp_plugin.host.workflow.workflow_document import (
 T = TypeVar("T")
 
 SCHEMA_FILE = Path(__file__).with_name("workflow.schema.json")
-"""The JSON Schema of the format, for editors: it and this module accept the same workflows."""
+"""The JSON Schema of workflow files, for editors: it and this reader accept the same workflows."""
 
 _KEYS = frozenset(
     {
@@ -50,18 +50,18 @@ _TYPES = ("any", *FRIENDLY.values())
 _NAME = re.compile(r"\w[\w-]*")
 _DEEPEST = 100
 _CLOSE = 0.75
-"""The similarity to a known key from which a node's key counts as misspelt."""
+"""The similarity to a known key from which the reader takes a node's key for a misspelling."""
 _WORDS: Mapping[type, tuple[str, str]] = {
     dict: ("an object", "Write {...}"),
     list: ("a list", "Write [...]"),
     str: ("a string", 'Write "..."'),
     bool: ("true or false", "Write true or false, without quotes"),
 }
-"""The expected type in words, and how to write it."""
+"""The type that the reader expects, in words, and how to write it."""
 
 
 def read_document(workflow: Any, findings: Findings) -> WorkflowDocument:
-    """Return the well-formed parts of a workflow; problems go to `findings`.
+    """Read a workflow's JSON and return its well-formed parts; problems go to `findings`.
 
     Args:
         workflow: Any JSON value, in normal form.
@@ -147,6 +147,7 @@ class _Reader:
     def check_version(self, workflow: Mapping[str, Any]) -> None:
         version = self.get(workflow, "ir_version", str, "$", IR_VERSION)
         major = version.partition(".")[0]
+        # Cut to nine digits, as `int` refuses thousands of them.
         if not (major.isdecimal() and int(major[:9]) <= int(IR_VERSION.partition(".")[0])):
             message = f"ir_version {version} is not supported, {IR_VERSION} is"
             self.findings.error("$.ir_version", message, "Upgrade pflow, or write the workflow for it")

@@ -10,17 +10,17 @@ import attrs
 from pflow_mcp_plugin.contract import PflowError, Problem
 
 _LONGEST = 60
-"""Characters of a value in a message."""
+"""Characters of a value that the message of a finding shows."""
 
 
 class Findings:
-    """Collects problems, so that one check reports all of them."""
+    """Collects the findings of a check, so that it reports all of them."""
 
     def __init__(self) -> None:
         self.problems: list[Problem] = []
 
     def error(self, path: str, message: str, suggestion: str = "") -> None:
-        """Add a problem that prevents a run.
+        """Add a finding that prevents a run.
 
         Args:
             path: The JSON path of the place.
@@ -30,7 +30,7 @@ class Findings:
         self.problems.append(Problem(message=message, path=path, suggestion=suggestion))
 
     def warning(self, path: str, message: str, suggestion: str = "") -> None:
-        """Add a problem that does not prevent a run.
+        """Add a finding that does not prevent a run.
 
         Args:
             path: The JSON path of the place.
@@ -40,7 +40,7 @@ class Findings:
         self.add(path, message, suggestion, severity="warning")
 
     def add(self, path: str, message: str, suggestion: str, *, severity: Literal["error", "warning"]) -> None:
-        """Add a problem of either severity.
+        """Add a finding of either severity.
 
         Args:
             path: The JSON path of the place.
@@ -52,13 +52,13 @@ class Findings:
 
 
 def at(path: str, key: str) -> str:
-    """Return the JSON path of `key` in the object at `path`."""
+    """Return the JSON path of `key` in the object at `path`, as findings name a place."""
     plain = key.replace("_", "a").replace("-", "a")
     return f"{path}.{key}" if plain.isalnum() else f'{path}["{key}"]'
 
 
 def shown(value: Any) -> str:
-    """Return the JSON type of a value, for messages."""
+    """Return the JSON type of a value in the words of a finding: `a string`, `a list`."""
     if value is None:
         return "null"
     names = {bool: "true or false", str: "a string", dict: "an object", list: "a list"}
@@ -68,12 +68,12 @@ def shown(value: Any) -> str:
 
 
 def cut(text: str) -> str:
-    """Return a string shortened for a message."""
+    """Return a string shortened for the message of a finding."""
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
 
 
 def did_you_mean(name: str, known: Iterable[str], otherwise: str = "", *, cutoff: float = 0.6) -> str:
-    """Return a suggestion with the names closest to `name`, else `otherwise`.
+    """Return the suggestion of a finding: the names closest to `name`, else `otherwise`.
 
     Args:
         name: The name as written.
@@ -88,19 +88,19 @@ def did_you_mean(name: str, known: Iterable[str], otherwise: str = "", *, cutoff
 
 
 def listing(names: Iterable[str], limit: int = 12) -> str:
-    """Return names as one readable string, cut after `limit` of them."""
+    """Return names listed for the message of a finding, cut after `limit` of them."""
     every = list(names)
     rest = f" and {len(every) - limit} more" if len(every) > limit else ""
     return ", ".join(every[:limit]) + rest if every else "none"
 
 
 def errors_in(problems: Sequence[Problem]) -> tuple[Problem, ...]:
-    """Return the problems that prevent a run."""
+    """Return those findings that prevent a run."""
     return tuple(problem for problem in problems if problem.severity == "error")
 
 
 def refusal(name: str, problems: Sequence[Problem]) -> PflowError:
-    """Return the error that reports these problems of the workflow `name`.
+    """Return the error that rejects the workflow `name` for these findings.
 
     Its kind is `not_found` if every problem is an unknown node type, else `validation`.
     """
@@ -119,7 +119,7 @@ def refusal(name: str, problems: Sequence[Problem]) -> PflowError:
 
 
 def said(error: BaseException) -> str:
-    """Return an exception's message, with its class unless it is one of ours."""
+    """Return an exception in the words of a finding: its message, with its class unless it is one of ours."""
     if isinstance(error, PflowError):
         return error.message
     words = str(error)

@@ -13,7 +13,7 @@ from pflow_mcp_plugin.host.workflow.workflow_document import WorkflowDocument
 
 @attrs.frozen(eq=False, repr=False)
 class NodeSet(AbstractSet[str]):
-    """Some nodes of a workflow, as the bits of an integer: a set for each of thousands of nodes is cheap.
+    """Some nodes of a graph, as the bits of an integer: a set for each of thousands of nodes is cheap.
 
     Attributes:
         positions: The place of every node of the workflow, by id.
@@ -36,7 +36,7 @@ class NodeSet(AbstractSet[str]):
 
 @attrs.frozen(kw_only=True, eq=False, repr=False, slots=False)
 class Graph:
-    """The successors of each node.
+    """The graph of a workflow: the successors of each node.
 
     Attributes:
         start: The id of the first node, empty if the workflow has no valid start.
@@ -48,35 +48,36 @@ class Graph:
 
     @classmethod
     def of(cls, document: WorkflowDocument) -> Graph:
-        """Build from a workflow; edges from or to unknown nodes are left out."""
+        """Build the graph of a workflow; edges from or to unknown nodes are left out."""
         successors: dict[str, dict[str, str]] = {node.id: {} for node in document.nodes}
         for edge in document.edges:
             if edge.source in successors and edge.target in successors:
+                # Of two edges for one action the first counts; the route check reports the second.
                 successors[edge.source].setdefault(edge.action, edge.target)
         start = document.start or next(iter(successors), "")
         return cls(start=start if start in successors else "", successors=successors)
 
     @cached_property
     def positions(self) -> dict[str, int]:
-        """The place of each node among all, by id."""
+        """The place of each node in the graph, by id."""
         return {node_id: place for place, node_id in enumerate(self.successors)}
 
     @cached_property
     def reachable(self) -> NodeSet:
-        """The nodes that can be reached from the start."""
+        """The nodes of the graph that can be reached from the start."""
         return NodeSet(self.positions, self._bits(self._order))
 
     def before(self, node_id: str) -> NodeSet:
-        """Return the nodes that can have run when `node_id` runs; in a loop, itself among them."""
+        """Return the nodes of the graph that may have run before `node_id`; in a loop, itself among them."""
         return NodeSet(self.positions, self._before.get(node_id, 0))
 
     def others(self, node_id: str) -> NodeSet:
-        """Return all nodes but one."""
+        """Return all nodes of the graph but one."""
         everything = (1 << len(self.positions)) - 1
         return NodeSet(self.positions, everything & ~(1 << self.positions[node_id]))
 
     def trapped(self) -> set[str]:
-        """Return the reachable nodes from which no path leads to an end.
+        """Return the reachable nodes from which no path through the graph leads to an end.
 
         A node without a default edge ends the flow when it takes its default action.
         """
@@ -84,7 +85,7 @@ class Graph:
         return set(self._order) - _spread(ends, self._sources)
 
     def default_loops(self) -> list[tuple[str, ...]]:
-        """Return the loops that trapped nodes reach by default edges."""
+        """Return the loops of the graph that trapped nodes reach by default edges."""
         loops: list[tuple[str, ...]] = []
         known: set[str] = set()
         for node_id in sorted(self.trapped()):
@@ -96,7 +97,7 @@ class Graph:
         return loops
 
     def certain(self) -> frozenset[str]:
-        """Return the nodes that run whenever every node takes its default action."""
+        """Return the nodes of the graph that run whenever every node takes its default action."""
         return frozenset(self._walk(self.start)) if self.start else frozenset()
 
     def _walk(self, node_id: str, known: Collection[str] = ()) -> list[str]:
@@ -124,6 +125,7 @@ class Graph:
             return []
         done: list[str] = []
         seen = {self.start}
+        # An explicit stack, as a chain of thousands of nodes would exceed Python's recursion limit.
         ways = [(self.start, iter(self.successors[self.start].values()))]
         while ways:
             node_id, targets = ways[-1]
@@ -157,6 +159,7 @@ class Graph:
         return before
 
     def _bits(self, node_ids: Iterable[str]) -> int:
+        # Not `bits |= 1 << place`: that copies the whole integer for each node.
         places = bytearray(len(self.positions) // 8 + 1)
         for node_id in node_ids:
             place = self.positions[node_id]

@@ -16,11 +16,11 @@ _BLANKS = " \t\n\r"
 
 
 class Lossy(ValueError):
-    """A JSON text holds something that would be lost in a Python value."""
+    """A JSON text holds something that a Python value would lose."""
 
 
 def json_in(text: str, *, exact: bool = False) -> list[Any] | dict[str, Any] | None:
-    """Return the object or array that a string holds as JSON, None if it holds neither.
+    """Return the JSON object or array that a string holds, None if it holds neither.
 
     Args:
         text: Any string.
@@ -38,7 +38,7 @@ def json_in(text: str, *, exact: bool = False) -> list[Any] | dict[str, Any] | N
 
 
 def loss(text: str) -> str:
-    """Return what of a JSON text parsing would lose; empty if nothing, or if it is not JSON."""
+    """Return what parsing a JSON text would lose; empty if nothing, or if it is not JSON."""
     try:
         _LOSSLESS.decode(text)
     except Lossy as error:
@@ -49,7 +49,7 @@ def loss(text: str) -> str:
 
 
 def exact_float(text: str) -> float:
-    """Return a JSON number as a float.
+    """Return a number in a JSON text as a float, if it is exact.
 
     Raises:
         Lossy: No float has exactly this value.

@@ -15,8 +15,9 @@ from pflow_mcp_plugin.host.workflow.templates import has_template
 _EMPTY = frozenset({"int", "float", "bool", "None"})
 """Types of values without members; a string is not one, as it may hold JSON."""
 _HOPS = 32
+"""References that are followed; a schema may refer to itself."""
 _COMPOSED = ("$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "if", "dependentSchemas")
-"""A schema with one of these may have more than its own `properties`."""
+"""A declaration whose schema has one of these may have more than its own `properties`."""
 _DEFINITIONS = ("$defs", "definitions")
 _NAMES: Mapping[type, str] = {
     bool: "bool",
@@ -31,7 +32,7 @@ _NAMES: Mapping[type, str] = {
 
 @attrs.frozen(kw_only=True)
 class Misstep:
-    """A step of a path that the declaration does not have.
+    """A step into a value that its declaration does not have.
 
     Attributes:
         step: The step.
@@ -47,7 +48,7 @@ class Misstep:
 
 
 def inside(field: Field, path: Sequence[str | int]) -> Field | Misstep | None:
-    """Return the declaration of the value at a path inside a value; None if it is unknown."""
+    """Return the nested declaration at a path inside a declared value; None if it is unknown."""
     for step in path:
         found = _member(field, step)
         if not isinstance(found, Field):
@@ -123,13 +124,13 @@ def _carrying(schema: Any, around: Mapping[str, Any]) -> Any:
 
 
 def item_of(items: Field | None, name: str) -> Field:
-    """Return the declaration of each item of a declared list, named `name`."""
+    """Return the nested declaration of the items of a declared list, named `name`."""
     found = inside(items, [0]) if items else None
     return attrs.evolve(found, key=name) if isinstance(found, Field) else Field(key=name)
 
 
 def item_among(items: Sequence[Any], name: str) -> Field:
-    """Return the declaration of each item of a literal list, named `name`."""
+    """Return a declaration for the items of a literal list, derived from them and named `name`."""
     if not items or any(isinstance(item, str) and has_template(item) for item in items):
         return Field(key=name)
     types = dict.fromkeys(_NAMES.get(type(item), "any") for item in items)

@@ -10,7 +10,7 @@ from pflow_mcp_plugin.host.workflow.findings import said
 
 
 def load_node(ref: NodeRef) -> Any:
-    """Return a new object of a node's class.
+    """Import a node's class and return a new object of it.
 
     Raises:
         PflowError: It cannot be imported or instantiated.

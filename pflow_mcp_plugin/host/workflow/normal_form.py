@@ -9,7 +9,7 @@ from typing import Any
 from pflow_mcp_plugin.host.workflow.workflow_document import IR_VERSION
 
 Upgrade = Callable[[Mapping[str, Any]], Mapping[str, Any] | None]
-"""Returns a node rewritten from an older shape, or None when there is nothing to rewrite."""
+"""Returns a node in normal form if it has an older shape, else None."""
 
 
 def normalise(workflow: Any, upgrade: Upgrade | None = None) -> Any:

@@ -14,7 +14,7 @@ from pflow_mcp_plugin.host.workflow.scope import Scope, output_field
 from pflow_mcp_plugin.host.workflow.templates import Malformed, TemplateReference, references
 
 _SLIP = 0.85
-"""The similarity to a declared name from which a name counts as misspelt where others may exist too."""
+"""The similarity from which a reference counts as a misspelt declared name where others may exist too."""
 
 
 @attrs.frozen
@@ -32,7 +32,7 @@ class _Unnamed:
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class ReferenceCheck:
-    """Checks the templates of one place.
+    """Checks the references in the templates of one place.
 
     Attributes:
         scope: The values that they can refer to.
@@ -49,7 +49,7 @@ class ReferenceCheck:
     findings: Findings
 
     def check(self, value: Any, path: str) -> None:
-        """Check every template in the value at `path`."""
+        """Check the reference of every template in the value at `path`."""
         for where, part in references(value, path):
             if isinstance(part, Malformed):
                 message = f"{part.text} in {self.user} is not a template"
@@ -58,7 +58,7 @@ class ReferenceCheck:
                 self.check_reference(part, where)
 
     def check_reference(self, reference: TemplateReference, path: str) -> None:
-        """Check one template at `path`."""
+        """Check one reference at `path`."""
         root = reference.root
         if root in self.scope.roots:
             self._check_inside(reference, self.scope.roots[root], 1, path)

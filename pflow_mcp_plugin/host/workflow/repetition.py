@@ -21,13 +21,13 @@ from pflow_mcp_plugin.host.workflow.findings import Findings, at, cut, did_you_m
 MOST_CONCURRENT = 1_000
 MOST_RETRIES = 100
 LONGEST_WAIT = 3_600
-"""Seconds."""
+"""Seconds of the longest wait between two attempts."""
 _NAME = re.compile(r"[^\W\d][\w-]*")
 
 
 @attrs.frozen(kw_only=True)
 class Retry:
-    """How often and after how long a failure is retried.
+    """The table `retry` of a node: how often and after how long a failure is retried.
 
     Attributes:
         max: How many attempts may follow the first one.
@@ -42,7 +42,7 @@ class Retry:
 
 @attrs.frozen(kw_only=True)
 class Batch:
-    """A node that runs once for each item of a list.
+    """The table `batch` of a node, which runs once for each item of a list.
 
     Attributes:
         items: A list, or a template of one.
@@ -64,7 +64,7 @@ class Batch:
 
 
 ITEMS = Field(key="items", type="list")
-"""The declared type of a batch's items."""
+"""The declared type of `batch.items`."""
 
 
 @attrs.frozen
@@ -76,7 +76,7 @@ class _Rule:
 
 
 def read_batch(value: Any, path: str, findings: Findings) -> Batch | None:
-    """Return a node's batch, None if it has none; problems go to `findings`.
+    """Read a node's table `batch`; return None if it has none. Problems go to `findings`.
 
     An invalid table still returns a batch, so that references to its outputs are not reported too.
 
@@ -102,7 +102,7 @@ def read_batch(value: Any, path: str, findings: Findings) -> Batch | None:
 
 
 def read_retry(value: Any, path: str, findings: Findings) -> Retry | None:
-    """Return a node's retry, None if it has none; problems go to `findings`.
+    """Read a node's table `retry`; return None if it has none. Problems go to `findings`.
 
     Args:
         value: The table; any JSON value.

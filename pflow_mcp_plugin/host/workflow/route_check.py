@@ -12,12 +12,12 @@ from pflow_mcp_plugin.host.workflow.graph import Graph
 from pflow_mcp_plugin.host.workflow.workflow_document import EdgeSpec, NodeSpec, WorkflowDocument
 
 _CLOSE = 0.75
-"""The similarity to a known action from which an action counts as misspelt."""
+"""The similarity to a known action from which an edge's action counts as misspelt."""
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class RouteCheck:
-    """Checks edges, start and loops of a workflow.
+    """Checks the routes through a workflow: its edges, start and loops.
 
     Attributes:
         document: The workflow.
@@ -44,7 +44,7 @@ class RouteCheck:
         self._check_loops()
 
     def unknown_node(self, path: str, message: str, node_id: str) -> None:
-        """Report an unknown node id.
+        """Report an unknown node id in an edge, the start or a mapping.
 
         Args:
             path: The JSON path of the place.

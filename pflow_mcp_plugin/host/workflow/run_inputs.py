@@ -11,11 +11,11 @@ from pflow_mcp_plugin.host.workflow.findings import Findings, at, did_you_mean, 
 from pflow_mcp_plugin.host.workflow.workflow_document import InputSpec, WorkflowDocument
 
 STILL_TO_COME = object()
-"""A placeholder for a value that has not been read yet, so it is not checked."""
+"""A placeholder for an input that has not been read yet, so it is not checked."""
 
 
 def bind_inputs(document: WorkflowDocument, given: Mapping[str, Any]) -> tuple[dict[str, Any], list[Problem]]:
-    """Return the values that a run starts with, and the problems of the given ones.
+    """Bind the inputs of a run: return the values that it starts with, and the problems of the given ones.
 
     A string for an input of another type is parsed as that type: lists and objects as JSON, booleans
     as `true` or `false`. Other values are converted where nothing is lost. None, given or as default,

@@ -16,7 +16,7 @@ from pflow_mcp_plugin.host.workflow.workflow_document import NodeSpec, WorkflowD
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class Scope:
-    """The names that a node's templates and arguments can refer to.
+    """The scope of one place: the names that templates and arguments there can refer to.
 
     Attributes:
         roots: Names at the root of the shared store, with what is known of each value.
@@ -32,12 +32,12 @@ class Scope:
     open: bool | None
 
     def holders(self, key: str) -> list[str]:
-        """Return the earlier nodes that have an output of that name."""
+        """Return the earlier nodes in scope that have an output of that name."""
         known = ((node_id, entry) for node_id, entry in self.earlier.items() if entry)
         return [node_id for node_id, entry in known if output_field(entry, key)]
 
     def declared(self, reference: TemplateReference) -> Field | None:
-        """Return the declaration of the value that a template names, None if it is unknown."""
+        """Return the declaration of the value in scope that a template names, None if it is unknown."""
         root, *rest = reference.path
         start = self.roots.get(str(root))
         if root not in self.roots and rest:
@@ -48,13 +48,13 @@ class Scope:
 
 
 def output_field(entry: Entry, key: str) -> Field | None:
-    """Return the declaration of an output; every node has `error`."""
+    """Return the declaration of an output as later scopes see it; every node has `error`."""
     declared = next((field for field in entry.interface.outputs if field.key == key), None)
     return declared or (Field(key="error") if key == "error" else None)
 
 
 def effective_entry(node: NodeSpec, entries: Mapping[str, Entry | None]) -> Entry | None:
-    """Return the entry of a node; in a batch its outputs are lists and counts."""
+    """Return the entry of a node as later scopes see it: a batch's outputs are lists and counts."""
     entry = entries.get(node.type)
     if entry is None or node.batch is None:
         return entry

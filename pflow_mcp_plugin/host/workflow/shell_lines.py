@@ -21,11 +21,11 @@ from pflow_mcp_plugin.contract import Field, PflowError
 from pflow_mcp_plugin.host.workflow.templates import Lookup, Malformed, as_text, lone, parse, resolve
 
 _AROUND: Mapping[str, tuple[str, str]] = {"": ('"', '"'), "(": ('"', '"'), '"': ("", ""), "'": ("'\"", "\"'")}
-"""The text around an expansion, by the quotes or brackets that it is in."""
+"""The text around an expansion in a shell line, by the quotes or brackets that it is in."""
 
 
 class ShellLine(TypedDict):
-    """A line for a shell, and the variables that it uses."""
+    """A shell line, and the variables that it uses."""
 
     line: str
     variables: dict[str, str]
@@ -37,7 +37,7 @@ def is_shell_line(value: Any, field: Field | None) -> bool:
 
 
 def bind_line(text: str, lookup: Lookup, *, keep_missing: bool = False) -> ShellLine | str | list[Any]:
-    """Return a line with the variables of its values; a line without templates as a plain string.
+    """Return a shell line with variables for its values; a line without templates as a plain string.
 
     A line that consists of a template of a list becomes that list: the arguments of a program.
 
@@ -144,7 +144,7 @@ class _Scanner:
 
 
 _ENDS: Mapping[str, str] = {"#": "\n", "'": "'"}
-"""The ends of places in which no other character is special."""
+"""The ends of those places of a shell line in which no other character is special."""
 _NAMES: Mapping[str, str] = {"`": "in backquotes", "#": "in a comment"}
 _REFUSED = frozenset({"((", "[[", "$[", "<<"})
 _WORD_ENDS = frozenset(" \t\n;&|(")

@@ -26,7 +26,7 @@ _STEP = re.compile(r"""\.([\w-]+)|\[(-?\d{1,9})\]|\["([^"]*)"\]|\['([^']*)'\]"""
 
 
 _SHOWN = 12
-"""For a longer list only the first and the last index are named."""
+"""For a longer list a template's error names only the first and the last index."""
 
 
 @attrs.frozen
@@ -38,7 +38,7 @@ class TemplateReference:
 
     @property
     def root(self) -> str:
-        """The first name of the path."""
+        """The first name of the template's path."""
         return str(self.path[0])
 
 
@@ -50,7 +50,7 @@ class Malformed:
 
 
 class MissingValue(PortableError, LookupError):
-    """A path leads nowhere.
+    """A template's path leads nowhere.
 
     Args:
         reached: The part of the path that is there, as text.
@@ -65,7 +65,7 @@ class MissingValue(PortableError, LookupError):
         super().__init__(str(self))
 
     def __str__(self) -> str:
-        """Say how far the path leads and what is available there."""
+        """Say how far the template's path leads and what is available there."""
         if self.leaf:
             return f"{self.reached} is {self.leaf}"
         names = listing(self.available)
@@ -73,11 +73,11 @@ class MissingValue(PortableError, LookupError):
 
 
 Lookup = Callable[[TemplateReference], Any]
-"""Returns the value of a reference or raises `MissingValue`."""
+"""Returns the value of a template or raises `MissingValue`."""
 
 
 def parse(text: str) -> list[str | TemplateReference | Malformed]:
-    """Return the parts of a string in order: literals (`$${` unescaped), templates, malformed ones."""
+    """Return the parts of a string: literals (`$${` unescaped), templates, malformed templates."""
     parts: list[str | TemplateReference | Malformed] = []
     end = 0
     for match in _PARTS.finditer(text):
@@ -98,7 +98,7 @@ def _part(match: re.Match[str]) -> str | TemplateReference | Malformed:
 
 
 def parse_path(text: str) -> tuple[str | int, ...] | None:
-    """Return the steps of a path, None if it is not one."""
+    """Return the steps of a template's path, None if it is malformed."""
     text = text.strip()
     head = _HEAD.match(text)
     if not head:
@@ -143,7 +143,7 @@ def references(value: Any, path: str = "$") -> Iterator[tuple[str, TemplateRefer
 
 
 def resolve(value: Any, lookup: Lookup, *, keep_missing: bool = False) -> Any:
-    """Return a value with its templates replaced, at any depth; the original is not changed.
+    """Return a value with its templates replaced by values, at any depth; the original is not changed.
 
     Args:
         value: A JSON value; keys of objects are not templates.
@@ -163,7 +163,7 @@ def resolve(value: Any, lookup: Lookup, *, keep_missing: bool = False) -> Any:
 
 
 def literal(value: Any) -> Any:
-    """Return a value that resolves to `value`: anything like a template in it is escaped, at any depth."""
+    """Return `value` with its `${` escaped at any depth, so that it resolves to itself."""
     if isinstance(value, str):
         return value.replace("${", "$${")
     if isinstance(value, dict):
@@ -196,7 +196,7 @@ def _resolve_part(part: str | TemplateReference | Malformed, lookup: Lookup, *, 
 
 
 def follow(value: Any, path: Sequence[str | int], reached: str = "") -> Any:
-    """Return the value at a path inside a value; strings along the path are parsed if they are JSON.
+    """Follow a template's path into a value; strings along the path are parsed if they are JSON.
 
     Args:
         value: Where the path starts.
@@ -252,7 +252,7 @@ def _joined(reached: str, step: str | int) -> str:
 
 
 def as_text(value: Any) -> str:
-    """Return a value as it appears inside text: strings unchanged, other values as JSON.
+    """Return a value as a template puts it into text: strings unchanged, other values as JSON.
 
     Raises:
         PflowError: It cannot be written as JSON: it is nested too deep or contains itself, or has keys

@@ -13,7 +13,7 @@ from pflow_mcp_plugin.host.workflow.workflow_document import NodeSpec, WorkflowD
 def check_inputs_are_used(
     document: WorkflowDocument, entries: Mapping[str, Entry | None], findings: Findings
 ) -> None:
-    """Warn about inputs that nothing refers to; a node that may read anything counts as using all.
+    """Warn about unused inputs, to which nothing refers; a node that may read anything uses all.
 
     Args:
         document: The workflow.
@@ -31,7 +31,7 @@ def check_inputs_are_used(
 
 
 def reads(entry: Entry) -> set[str]:
-    """Return the keys that a node reads from the shared store when no param is set."""
+    """Return the keys, inputs among them, that a node reads from the shared store if no param is set."""
     return {*entry.interface.inputs, *(field.key for field in entry.interface.params)}
 
 

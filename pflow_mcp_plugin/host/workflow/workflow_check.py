@@ -1,4 +1,4 @@
-"""Checks a workflow: reports every problem at once, before anything runs."""
+"""The check of a whole workflow: every problem at once, before anything runs."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ from pflow_mcp_plugin.host.workflow.workflow_document import NodeSpec, WorkflowD
 
 
 class NodeTypes(Protocol):
-    """The part of the registry that a check uses."""
+    """The part of the registry that the check of a workflow uses."""
 
     def find(self, node_type: str) -> Entry | None:
-        """Return the entry of a node type or alias, None if it is unknown."""
+        """Return the entry that the check uses for a node type or alias, None if it is unknown."""
         ...
 
     def missing(self, node_type: str) -> Problem:
-        """Explain why a node type is unknown."""
+        """Return the problem that the check reports for an unknown node type."""
         ...
 
     def upgrade(self, node: Mapping[str, Any]) -> Mapping[str, Any] | None:
-        """Return a workflow node rewritten from an older shape, or None."""
+        """Return a node of the checked workflow rewritten from an older shape, or None."""
         ...
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class Checked:
-    """A workflow that was read and checked.
+    """A checked workflow: its parts and every problem.
 
     Attributes:
         document: Its well-formed parts, in normal form.
@@ -57,7 +57,7 @@ class Checked:
 
 
 def check_workflow(workflow: Any, types: NodeTypes, given: frozenset[str] | None = None) -> Checked:
-    """Read and check a workflow.
+    """Read and check a whole workflow.
 
     Args:
         workflow: Any JSON value; it is not changed.
@@ -172,6 +172,7 @@ class _Check:
             self.check_batch(node, node.batch)
         scope = self.inner_scope(node)
         entry = self.entries[node.type]
+        # Without a type the reader has reported the node already.
         if entry is None and node.type:
             missing = self.types.missing(node.type)
             self.findings.problems.append(attrs.evolve(missing, path=f"{node.path}.type"))

@@ -1,4 +1,4 @@
-"""A workflow as typed parts, each with its JSON path."""
+"""A workflow's document as typed parts, each with its JSON path."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ IR_VERSION = "1.0"
 
 @attrs.frozen(kw_only=True)
 class NodeSpec:
-    """A node as written; `raw` keeps every key, also unknown ones. A malformed type is empty."""
+    """A node of the document; `raw` keeps every key, also unknown ones. A malformed type is empty."""
 
     index: int
     id: str
@@ -28,13 +28,13 @@ class NodeSpec:
 
     @property
     def path(self) -> str:
-        """Its JSON path."""
+        """The JSON path of the node in the document."""
         return f"$.nodes[{self.index}]"
 
 
 @attrs.frozen(kw_only=True)
 class EdgeSpec:
-    """From one node to another when the first returns `action`."""
+    """An edge of the document: from one node to another when the first returns `action`."""
 
     index: int
     source: str
@@ -43,13 +43,13 @@ class EdgeSpec:
 
     @property
     def path(self) -> str:
-        """Its JSON path."""
+        """The JSON path of the edge in the document."""
         return f"$.edges[{self.index}]"
 
 
 @attrs.frozen(kw_only=True)
 class InputSpec:
-    """A declared input; it is required unless it has a default or says otherwise."""
+    """An input that the document declares, required unless it has a default or says otherwise."""
 
     name: str
     type: str = "any"
@@ -61,18 +61,18 @@ class InputSpec:
 
     @property
     def path(self) -> str:
-        """Its JSON path."""
+        """The JSON path of the input in the document."""
         return at("$.inputs", self.name)
 
     @property
     def field(self) -> Field:
-        """Its declaration as a field, for coercion."""
+        """The input spec as a field, for coercion."""
         return Field(key=self.name, type=self.type, required=self.required, description=self.description)
 
 
 @attrs.frozen(kw_only=True)
 class OutputSpec:
-    """A declared output and the template of its value."""
+    """An output that the document declares, and the template of its value."""
 
     name: str
     source: str
@@ -81,7 +81,7 @@ class OutputSpec:
 
 @attrs.frozen(kw_only=True)
 class NodeMapping:
-    """Names at the root of the shared store for the keys that a node reads and writes."""
+    """The document's mapping of the keys that a node reads and writes to names at the root of the store."""
 
     inputs: Mapping[str, str] = attrs.field(factory=dict)
     outputs: Mapping[str, str] = attrs.field(factory=dict)
@@ -89,7 +89,7 @@ class NodeMapping:
 
 @attrs.frozen(kw_only=True)
 class WorkflowDocument:
-    """A whole workflow; malformed parts have been reported and are left out."""
+    """The document of a whole workflow; malformed parts have been reported and are left out."""
 
     nodes: tuple[NodeSpec, ...] = ()
     edges: tuple[EdgeSpec, ...] = ()
@@ -101,5 +101,5 @@ class WorkflowDocument:
     permissive: bool = False
 
     def mapping(self, node_id: str) -> NodeMapping:
-        """Return a node's mapping, an empty one if it has none."""
+        """Return the document's mapping for a node, an empty one if it has none."""
         return self.mappings.get(node_id, NodeMapping())

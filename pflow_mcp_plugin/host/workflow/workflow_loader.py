@@ -12,11 +12,11 @@ from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.host.workflow.findings import Findings, at, refusal, shown
 
 _LONGEST = 4_000
-"""Digits of a whole number; Python reads a few more."""
+"""Digits of a whole number that is loaded; Python's own limit is 4,300."""
 
 
 def load_workflow(text: str, origin: str) -> dict[str, Any]:
-    """Return the workflow in `text`.
+    """Load the workflow in a JSON text.
 
     Args:
         text: The whole file; a byte order mark is skipped.
