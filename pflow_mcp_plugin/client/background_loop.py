@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 _NAP_SECONDS = 0.25
 _END_SECONDS = 2.0
-"""How long the thread may take to end. One that hangs is left behind: it is a daemon thread."""
+"""How long the loop's thread may take to end. One that hangs is left behind: it is a daemon thread."""
 
 
 class BackgroundLoop:
-    """An event loop in its own thread, which counts its users.
+    """An event loop in a background thread, which counts its users.
 
     Args:
         load: Imports the modules that users of the loop need. It runs in the loop's thread, before the
@@ -46,12 +46,13 @@ class BackgroundLoop:
 
     @property
     def serving(self) -> bool:
-        """Whether the loop has begun to run coroutines."""
+        """Whether the background loop has begun to run coroutines."""
         return self._serving.is_set()
 
     def acquire(self) -> AbstractEventLoop:
-        """Return the running loop; every call needs one `release`."""
+        """Return the background loop, started if necessary; every call needs one `release`."""
         with self._lock:
+            # A fork copies the loop, but not the thread that runs it.
             if self._loop is None or self._owner != os.getpid():
                 self._loop = self._start()
                 self._users, self._owner = 0, os.getpid()
@@ -59,7 +60,7 @@ class BackgroundLoop:
             return self._loop
 
     def release(self) -> None:
-        """Stop using the loop; the last user stops it, cancels its tasks and waits for its thread."""
+        """Stop using the background loop; its last user stops it and waits for its thread."""
         with self._lock:
             self._users -= 1
             if self._users or self._loop is None or self._thread is None:
@@ -84,7 +85,9 @@ class BackgroundLoop:
 
 
 def awaited(future: Future[T], seconds: float = math.inf) -> T:
-    """Wait for a result, in short intervals: a Ctrl-C just before a wait does not interrupt it.
+    """Wait for a result from the background loop, in short intervals that Ctrl-C can interrupt.
+
+    A Ctrl-C just before a wait does not interrupt that wait.
 
     Raises:
         TimeoutError: There was no result within that time.

@@ -42,14 +42,14 @@ if TYPE_CHECKING:
 
 OnProgress = Callable[[float, float | None, str | None], None]
 
-_HEADER_MISMATCH = -32020
+_HEADER_MISMATCH = -32020  # of protocol 2026-07-28
 _CLOSE_SECONDS = 10.0
 _PROBE_SHARE = 3
-"""The start deadline divided by this is how long a server may be silent on the probe."""
+"""The start deadline of a connection, divided by this, is how long its server may ignore the probe."""
 
 
 class Connection:
-    """A connection to one server, used from the event loop's thread only.
+    """One connection to a server, used from the event loop's thread only.
 
     Args:
         launch: The server, expanded.
@@ -90,7 +90,7 @@ class Connection:
 
     @property
     def alive(self) -> bool:
-        """Whether further calls can be made."""
+        """Whether further calls can be made over the connection."""
         return (
             self._owner is not None
             and not self._owner.done()
@@ -102,6 +102,7 @@ class Connection:
     @property
     def _over(self) -> bool:
         """Whether the server is gone, or sent something that makes the connection unusable."""
+        # The transport may know it before the dispatcher, which first handles what was received.
         ended = self._dispatcher is not None and self._dispatcher.ended
         return ended or (self._lines is not None and (self._lines.finished or self._lines.seen.broken))
 
@@ -111,21 +112,21 @@ class Connection:
 
     @property
     def has_process(self) -> bool:
-        """Whether the server was started for this connection, and ends with it."""
+        """Whether the server was started for the connection, and ends with it."""
         return self._process is not None
 
     @property
     def unheard(self) -> bool:
-        """Whether the server exited without reading anything, so that no message can be the reason."""
+        """Whether the server ended the connection before reading anything: no message can be the reason."""
         return self._lines is not None and self._lines.unheard
 
     @property
     def busy(self) -> bool:
-        """Whether calls are running."""
+        """Whether calls are running over the connection."""
         return self._calls > 0
 
     async def open(self) -> None:
-        """Connect and settle the protocol version.
+        """Open the connection and settle its protocol version.
 
         Raises:
             ConnectionFailed: With the cause; the process and all tasks have been ended.
@@ -162,7 +163,7 @@ class Connection:
             await asyncio.wait({self._owner})
 
     async def call(self, call: ToolCall, on_progress: OnProgress | None) -> CallResult:
-        """Call a tool, once.
+        """Call a tool over the connection, once.
 
         Raises:
             CallFailed: The call failed; see `failures` for how it is explained.
@@ -205,7 +206,8 @@ class Connection:
     async def _learn_headers(self, refusal: MCPError, bounds: Bounds) -> None:
         """Learn from the tool list which arguments must be sent as HTTP headers.
 
-        A server that refuses a call because they are missing did not run it: it may be sent again.
+        A server that refuses a call because they are missing did not run it: it may be sent again, once
+        (protocol 2026-07-28, streamable HTTP, `x-mcp-header`).
 
         Raises:
             MCPError: `refusal`, if it has another reason or the tools cannot be listed.
@@ -235,7 +237,7 @@ class Connection:
                 self._stop.set()
 
     async def list_tools(self) -> Listing:
-        """Return all tools, from the last answer while the server allows to cache it.
+        """Return all tools; the connection keeps its last list while the server allows it to be cached.
 
         Raises:
             ConnectionFailed: It took too long, or the server failed.

@@ -11,7 +11,7 @@ import attrs
 
 @attrs.frozen
 class Deadline:
-    """How long something may take.
+    """A deadline: how long a request or a start may take, and which field of the config says so.
 
     Attributes:
         seconds: The limit.
@@ -23,10 +23,10 @@ class Deadline:
 
 
 class DeadlinePassed(Exception):
-    """A request took too long.
+    """A request exceeded a deadline.
 
     Attributes:
-        deadline: The one that passed.
+        deadline: The deadline that passed.
     """
 
     def __init__(self, deadline: Deadline) -> None:
@@ -35,12 +35,12 @@ class DeadlinePassed(Exception):
 
 
 class Bounds:
-    """The deadlines of a running request.
+    """The two deadlines of a running request: an idle one, and one for the whole request.
 
     Args:
-        deadline: The timeout that ends it.
+        deadline: The timeout that ends the request.
         idle: Seconds allowed without a sign of life.
-        end: The loop's time at which it ends at the latest.
+        end: The loop's time at which the request ends at the latest.
     """
 
     def __init__(self, deadline: asyncio.Timeout, idle: float, end: float) -> None:
@@ -53,7 +53,7 @@ class Bounds:
         self._deadline.reschedule(min(asyncio.get_running_loop().time() + self._idle, self._end))
 
     def until(self) -> float | None:
-        """Return the loop's time at which the request ends, unless it is extended."""
+        """Return the loop's time at which a deadline ends the request, unless it is extended."""
         return self._deadline.when()
 
 
@@ -74,6 +74,6 @@ async def bounded(idle: Deadline, whole: Deadline) -> AsyncIterator[Bounds]:
         async with asyncio.timeout_at(min(loop.time() + idle.seconds, end)) as deadline:
             yield Bounds(deadline, idle.seconds, end)
     except TimeoutError as error:
-        if not deadline.expired():
+        if not deadline.expired():  # another timeout, inside the request
             raise
         raise DeadlinePassed(whole if loop.time() >= end else idle) from error

@@ -22,11 +22,11 @@ It may block: it runs in its own thread. Fields that it leaves out get the schem
 """
 
 _REJECTED = -1
-"""The protocol's error code for a refused sampling request."""
+"""The error code for a refused sampling request (protocol 2025-11-25, "Sampling", "Error Handling")."""
 
 
 class Elicitation:
-    """Answers the questions of one server.
+    """Answers what one server asks during calls.
 
     Args:
         ask: Asks a person; None declines.
@@ -40,11 +40,11 @@ class Elicitation:
 
     @property
     def answered(self) -> bool:
-        """Whether anyone can answer, as servers learn during the handshake."""
+        """Whether anyone can answer questions, as servers learn during the handshake."""
         return self._ask is not None
 
     async def answer(self, request: InputRequest) -> InputResponse | ErrorData:
-        """Return the answer to a question, or an error where the protocol has no other refusal."""
+        """Return the answer to a server's question, or an error where the protocol has no other refusal."""
         from mcp_types import ElicitRequest, ErrorData, ListRootsRequest, ListRootsResult
 
         if isinstance(request, ElicitRequest):
@@ -58,6 +58,7 @@ class Elicitation:
         """Return the answer to a form with defaults filled in, or decline it."""
         from mcp_types import ElicitRequestFormParams, ElicitResult
 
+        # The other mode, `url`, wants a browser opened at an address that the server chooses.
         if self._ask is None or not isinstance(params, ElicitRequestFormParams):
             self._decline(f"input: {params.message!r}")
             return ElicitResult(action="decline")

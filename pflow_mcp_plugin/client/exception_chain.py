@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 _SHOWN = 200
-"""Characters of an exception's message."""
+"""Characters of an exception's message that are shown."""
 
 
 def in_words(error: BaseException) -> str:
-    """Return an unexpected exception as text for people: its message, then its class."""
+    """Return an exception as text for people: its message, then its class."""
     kind, text = type(error).__name__, " ".join(str(error).split())[:_SHOWN]
     return f"{text} ({kind})" if text else kind
 

@@ -20,17 +20,17 @@ from pflow_mcp_plugin.client.session import Dispatcher, Session
 from pflow_mcp_plugin.contract.problems import PortableError
 
 _HANDSHAKE_REFUSED = (UNSUPPORTED_PROTOCOL_VERSION, METHOD_NOT_FOUND, INVALID_PARAMS, INVALID_REQUEST)
-"""Error codes with which a server that does not know `initialize` answers it."""
+"""Error codes with which servers that negotiate by `server/discover` only answer `initialize`."""
 _UNKNOWN_THERE = (HTTPStatus.BAD_REQUEST, HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED)
-"""HTTP statuses of such a server if it does not answer with JSON-RPC."""
+"""HTTP statuses with which they answer `initialize`, if not with JSON-RPC."""
 _VERSION_REFUSED = (UNSUPPORTED_PROTOCOL_VERSION, INVALID_PARAMS)
-"""The code of protocol 2026-07-28, and the one of earlier versions."""
+"""Error codes for an unsupported version: that of protocol 2026-07-28, and that of earlier versions."""
 _REFUSES_VERSION = re.compile(
     r"(unsupported|not supported|incompatible|unknown)\W.{0,20}\bprotocol[ _]?version"
     r"|\bprotocol[ _]?version\b.{0,40}\b(unsupported|not supported|incompatible)",
     re.IGNORECASE,
 )
-"""How servers over HTTP word it that answer with an unspecific code."""
+"""How HTTP servers that use a general error code say that they do not support a version."""
 _VERSION = re.compile(r"\b\d{4}-\d\d-\d\d\b")
 
 
@@ -42,9 +42,10 @@ async def negotiate(
     *,
     patience: float = DISCOVER_TIMEOUT_SECONDS,
 ) -> None:
-    """Settle the protocol version.
+    """Negotiate the protocol version, and with it the era.
 
-    `server/discover` first; after silence or any error except a version conflict, the handshake.
+    `server/discover` first; after silence or any error except a version conflict, the handshake
+    (protocol 2026-07-28, "Versioning").
 
     Args:
         session: An entered session.
@@ -111,11 +112,11 @@ async def _discover_or_initialize(session: Session, dispatcher: Dispatcher, pati
         offered = _offered_versions(error)
         if offered and not set(offered) & {*HANDSHAKE_PROTOCOL_VERSIONS, *MODERN_PROTOCOL_VERSIONS}:
             raise VersionConflict(wanted=MODERN_PROTOCOL_VERSIONS[-1], offered=offered) from error
-        if dispatcher.ended:
+        if dispatcher.ended:  # it exited on the probe, and must be started again for the handshake
             raise
         await _shake_hands(session)
     except RequestFailed as failure:
-        if failure.exchange.status == HTTPStatus.TOO_MANY_REQUESTS:
+        if failure.exchange.status == HTTPStatus.TOO_MANY_REQUESTS:  # the caller waits and starts over
             raise
         await _shake_hands(session)
     except (RuntimeError, ValidationError):  # an answer to the probe without a version in common
@@ -165,7 +166,7 @@ async def _shake_hands(session: Session, offer: str = HANDSHAKE_PROTOCOL_VERSION
 
 
 class VersionConflict(PortableError):
-    """Both sides have no protocol version in common.
+    """The negotiation failed: both sides have no protocol version in common.
 
     Attributes:
         wanted: Our version.

@@ -11,9 +11,10 @@ from pflow_mcp_plugin.types import Tool
 
 _MAX_PAGES = 100
 _MAX_FRESH_SECONDS = 3600.0
+"""How long a tool list is cached at most, whatever its pages say."""
 
 RequestPage = Callable[[str | None], Awaitable[tuple[str | None, Mapping[str, Any]]]]
-"""Requests the page at a cursor; returns the next cursor and the raw page."""
+"""Requests the page of tools at a cursor; returns the next cursor and the raw page."""
 
 
 class ToolPages:
@@ -32,7 +33,7 @@ class ToolPages:
         self._pages: list[object] = []
 
     async def collect(self, request: RequestPage) -> None:
-        """Request page after page until the last one, a repeated cursor, or the hundredth page."""
+        """Collect page after page until the last one, a repeated cursor, or the hundredth page."""
         cursor, seen = None, set()
         for _ in range(_MAX_PAGES):
             cursor, page = await request(cursor)
@@ -53,7 +54,7 @@ class ToolPages:
             self.raw += tools
 
     def tools(self) -> tuple[tuple[Tool, ...], list[tuple[str, str]]]:
-        """Return the tools without those that share a name, and `(name, reason)` of the latter.
+        """Return the tools of all pages without those that share a name, and `(name, reason)` of the latter.
 
         It is undefined which tool of a shared name a call would reach.
         """

@@ -39,13 +39,13 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 _numbers = itertools.count(1)
 _LAST_WORDS_SECONDS = 2.0
-"""How long calls may take to end once their connections are closed."""
+"""How long the pool's calls may take to end once their connections are closed."""
 _KILLED_SECONDS = 1.0
-"""How long connections may take to close once their servers are killed."""
+"""How long the pool's connections may take to close once their servers are killed."""
 
 
 class Pool:
-    """Keeps one connection for each server, from its first use until `close`.
+    """A pool of connections: keeps one for each server, from its first use until `close`.
 
     Args:
         warn: Called with each warning for the user.
@@ -78,7 +78,7 @@ class Pool:
         self.close()
 
     def prepare(self, launch: Launch) -> None:
-        """Start a server and connect to it in the background; a failure is raised at its first use."""
+        """Start a server and connect the pool to it in the background; its first use raises a failure."""
         supervisor = self._supervisor(launch)
         if supervisor.start():
             self._submit(supervisor.begin(), launch)
@@ -91,7 +91,7 @@ class Pool:
         *,
         safe_to_repeat: bool = False,
     ) -> CallResult:
-        """Call a tool, once.
+        """Call a tool over the pool's connection to its server, once; block until it answers.
 
         Args:
             launch: The server.
@@ -109,7 +109,7 @@ class Pool:
             return awaited(answer)
 
     def list_tools(self, launch: Launch) -> Listing:
-        """Return all tools of a server.
+        """Return all tools of a server, over the pool's connection to it.
 
         Raises:
             ConnectionFailed: It names the phase that failed.
@@ -118,7 +118,7 @@ class Pool:
             return awaited(answer)
 
     def info(self, launch: Launch) -> ServerInfo:
-        """Connect, and return the server's description of itself.
+        """Return a server's description of itself, over the pool's connection to it.
 
         Raises:
             ConnectionFailed: The server could not be started or reached.
@@ -131,16 +131,16 @@ class Pool:
             return awaited(answer)
 
     def changed_lists(self) -> list[Launch]:
-        """Return the servers that have reported a changed tool list since they were connected."""
+        """Return the pool's servers that have reported a changed tool list since they were connected."""
         with self._lock:
             return [supervisor.launch for supervisor in self._supervisors.values() if supervisor.list_changed]
 
     def close(self) -> None:
-        """End every server; safe to call twice, and from any thread.
+        """End every server of the pool; safe to call twice, and from any thread.
 
         Calls that are running in other threads fail. Ctrl-C here kills the servers at once.
         """
-        if os.getpid() != self._pid:
+        if os.getpid() != self._pid:  # a forked child: the servers belong to its parent
             return
         with self._lock:
             if self._closed:
@@ -299,7 +299,7 @@ class Pool:
                 last.callback(shared_reaper.release)
             last.callback(self._end_processes)
             if self._loop is not None:
-                background_loop.release()
+                background_loop.release()  # first; if Ctrl-C interrupts it, the callbacks run nevertheless
 
 
 def _forked(launch: Launch) -> CallFailed:

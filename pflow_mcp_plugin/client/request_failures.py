@@ -9,7 +9,7 @@ import attrs
 
 @attrs.frozen(kw_only=True)
 class Exchange:
-    """What is known about a failed request.
+    """What is known about the exchange of a failed request.
 
     Attributes:
         unsent: Whether the server certainly did not receive the complete request.
@@ -55,11 +55,11 @@ class RequestFailed(Exception):
 
 
 class Undelivered(Exception):
-    """The server did not receive the complete request; set as the cause of the exception that ended it."""
+    """A failed request did not reach the server completely; the cause of the exception that ended it."""
 
 
 class MessageTooLarge(Exception):
-    """A message is larger than the cap.
+    """A request failed because its answer is larger than the cap.
 
     Args:
         what: What is too large: `an answer` or `an event`.
@@ -75,24 +75,24 @@ class MessageTooLarge(Exception):
 
 
 class AnswerTooSlow(Exception):
-    """One HTTP exchange took longer than the server's `timeout`."""
+    """A request failed because its HTTP exchange took longer than the server's `timeout`."""
 
 
 class ForeignEndpoint(Exception):
-    """A server names another host than its own as the address for messages."""
+    """A connection failed because the server names another host as the address for messages."""
 
 
 class BadEndpoint(Exception):
-    """A server names an invalid address for messages; the argument is its beginning."""
+    """A connection failed because the server names an invalid address; the argument is its beginning."""
 
 
 class InvalidJson(Exception):
-    """A message is not valid JSON; the arguments are its beginning and the parser's reason."""
+    """A request failed because its answer is invalid JSON; the arguments are its beginning and the reason."""
 
 
 class NotMessage(Exception):
-    """An answer is JSON, but not a JSON-RPC message."""
+    """A request failed because its answer is JSON, but not a JSON-RPC message."""
 
 
 class CertificatesUnreadable(Exception):
-    """The file or folder with trusted certificates cannot be read."""
+    """No request can be sent, because the file or folder with trusted certificates cannot be read."""

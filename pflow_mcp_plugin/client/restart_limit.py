@@ -13,7 +13,7 @@ SECONDS = 180.0
 
 
 class RestartLimit:
-    """Counts the starts of one server; allows 5 within 3 minutes.
+    """The restart limit of one server: counts its starts, and allows 5 within 3 minutes.
 
     Args:
         clock: Returns the time in seconds.
@@ -24,7 +24,7 @@ class RestartLimit:
         self._starts: deque[float] = deque(maxlen=STARTS)
 
     def start(self, server: str) -> None:
-        """Count a start.
+        """Count a start towards the restart limit.
 
         Raises:
             ConnectionFailed: There were too many recent starts; the server must not be started now.

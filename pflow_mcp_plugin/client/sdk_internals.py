@@ -14,19 +14,19 @@ from mcp_types import ClientCapabilities, Implementation, JSONRPCNotification, L
 
 
 class OpenSession(ClientSession):
-    """A session that lets a subclass implement the handshake and tool lists."""
+    """The SDK's session with those private members opened that a subclass needs."""
 
     @property
     def client_info(self) -> Implementation:
-        """The client's name and version, needed to send `initialize` with a version of our choice."""
+        """The SDK's client name and version, needed to send `initialize` with a version of our choice."""
         return self._client_info
 
     def capabilities(self, version: str) -> ClientCapabilities:
-        """Return the client's capabilities in a protocol version, needed for the same request."""
+        """Return the capabilities that the SDK's session declares, needed to send `initialize` ourselves."""
         return self._build_capabilities(version)
 
     def absorb(self, page: ListToolsResult, *, complete: bool) -> None:
-        """Learn from a page of tools which arguments must be sent as HTTP headers.
+        """Let the SDK's session learn from a page of tools which arguments are sent as HTTP headers.
 
         `ClientSession.list_tools` does so too, but drops the raw page.
         """
@@ -34,10 +34,10 @@ class OpenSession(ClientSession):
 
 
 class ScreeningDispatcher(JSONRPCDispatcher):
-    """A dispatcher that can drop notifications, which no public class of the SDK can."""
+    """The SDK's dispatcher, able to drop notifications, which none of its public classes can."""
 
     def accepts(self, notification: JSONRPCNotification) -> bool:
-        """Whether a notification is dispatched."""
+        """Whether the SDK dispatches a notification; a subclass overrides it to drop some."""
         del notification
         return True
 

@@ -48,15 +48,15 @@ from pflow_mcp_plugin.client.transport.retry_after import with_retry_after
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.types import ServerInfo
 
-# The SDK logs tracebacks of failures that our errors explain; without a handler Python prints them.
+# The SDK logs tracebacks of failures that our errors explain. Without a handler, `logging` prints them.
 for _name in ("mcp", "client"):
     logging.getLogger(_name).addHandler(logging.NullHandler())
 
 _MAX_ROUNDS = 100
-"""How often a server may answer one call with a request for input or for another call."""
+"""How often a session's server may answer one call with a request for input or for another call."""
 _LONGEST_PAUSE = 1.0
 _LONGEST_NAME = 256
-"""Characters of a tool's name; the protocol recommends 128."""
+"""Characters of a tool's name in a session; the protocol recommends 128 (2025-11-25, "Tool Names")."""
 
 _LISTEN = "subscriptions/listen"
 
@@ -73,7 +73,7 @@ _PAGES: TypeAdapter[Any] = TypeAdapter(Annotated[ListToolsResult, WrapValidator(
 
 
 class Dispatcher(ScreeningDispatcher):
-    """Removes malformed tools from tool lists, and records when the connection is over.
+    """The dispatcher of a session: removes malformed tools from tool lists, and records the end.
 
     Attributes:
         skipped: `(name, reason)` of the tools that were removed.
@@ -90,7 +90,7 @@ class Dispatcher(ScreeningDispatcher):
     async def send_raw_request(
         self, method: str, params: Mapping[str, Any] | None, opts: Any = None, **rest: Any
     ) -> dict[str, Any]:
-        """Send a request; a tool list is returned without its malformed tools.
+        """Send a request of the session; a tool list is returned without its malformed tools.
 
         Args:
             method: The JSON-RPC method.
@@ -114,14 +114,14 @@ class Dispatcher(ScreeningDispatcher):
         return self._screen(raw) if method == "tools/list" else raw
 
     async def run(self, *args: Any, **options: Any) -> None:
-        """Receive until the connection ends, and set `ended`."""
+        """Receive the session's messages until the connection ends, and set `ended`."""
         try:
             await super().run(*args, **options)
         finally:
             self.ended = True
 
     def accepts(self, notification: JSONRPCNotification) -> bool:
-        """Drop progress numbers too large for a float, on which the SDK would end the connection."""
+        """Drop progress numbers too large for a float, on which the SDK would end the session."""
         return notification.method != "notifications/progress" or _is_measurable(notification.params or {})
 
     def _screen(self, raw: dict[str, Any]) -> dict[str, Any]:
@@ -130,7 +130,7 @@ class Dispatcher(ScreeningDispatcher):
             return raw
         if self.version in MODERN_PROTOCOL_VERSIONS:
             raw = {**raw, **_usable_hints(raw)}
-        broken = self._fault(raw) is not None
+        broken = self._fault(raw) is not None  # tools are only validated one by one if the list is invalid
         kept = []
         for tool in tools:
             fault = self._fault({**raw, "tools": [tool]}) if broken else None
@@ -158,7 +158,7 @@ class Dispatcher(ScreeningDispatcher):
 
 
 class Session(OpenSession):
-    """A session that answers a server's questions and reports changes of its tool list.
+    """The session with one server: answers its questions and reports changes of its tool list.
 
     Args:
         dispatcher: Sends and receives its messages.
@@ -185,7 +185,7 @@ class Session(OpenSession):
         self._on_list_changed = on_list_changed
 
     async def shake_hands(self, offer: str) -> None:
-        """Send `initialize` with a protocol version, and settle on the one in the answer.
+        """Send the session's `initialize` with a protocol version, and settle on the one in the answer.
 
         Raises:
             RuntimeError: The server answered with a version that we do not support.
@@ -206,7 +206,7 @@ class Session(OpenSession):
     async def dispatch_input_request(
         self, ctx: ClientRequestContext | None, request: InputRequest
     ) -> InputResponse | ErrorData:
-        """Answer a question, whether it came as a request or in an `input_required` result."""
+        """Answer a question in the session, whether it came as a request or in an `input_required` result."""
         return await self._questions.answer(request)
 
     async def _on_message(self, message: IncomingMessage) -> None:
@@ -233,7 +233,7 @@ def open_session(
 
 
 class InputRequired(Exception):
-    """The server requires an answer before it continues, and there is no acceptable one.
+    """In a session, the server requires input before it continues, and there is none to give.
 
     Attributes:
         wanted: What it asks for.
@@ -245,7 +245,7 @@ class InputRequired(Exception):
 
 
 def describe(session: Session) -> ServerInfo:
-    """Return the server's description of itself."""
+    """Return the server's description of itself from an entered session."""
     info, capabilities = session.server_info, session.server_capabilities
     return ServerInfo(
         name=info.name if info else "",
@@ -261,7 +261,7 @@ def describe(session: Session) -> ServerInfo:
 
 @asynccontextmanager
 async def listening(session: Session) -> AsyncIterator[None]:
-    """Subscribe to a modern server's tool list changes; servers of the handshake report them unasked.
+    """Subscribe a session to a modern server's tool list changes; others report them unasked.
 
     Nothing waits for the subscription: a server that does not support it is left alone.
     """
@@ -294,10 +294,10 @@ async def request_tool(
     on_progress: Any = None,
     on_reply: Callable[[], None] = lambda: None,
 ) -> Mapping[str, Any]:
-    """Call a tool once, and return the raw result.
+    """Call a tool in a session, once, and return the raw result.
 
-    A server may answer that it needs input first. It receives the answers and its own state back,
-    until it returns a result.
+    A server may answer that it needs input first (protocol 2026-07-28, `input_required`). It receives
+    the answers and its own state back, until it returns a result.
 
     Args:
         session: An entered session whose version is settled.
@@ -357,7 +357,7 @@ async def _responses(session: Session, requests: Mapping[str, InputRequest]) -> 
 async def request_page(
     session: Session, cursor: str | None, until: Callable[[], float | None]
 ) -> tuple[str | None, Mapping[str, Any]]:
-    """Request one page of tools; return the next cursor and the raw page.
+    """Request one page of tools in a session; return the next cursor and the raw page.
 
     Args:
         session: An entered session whose version is settled.

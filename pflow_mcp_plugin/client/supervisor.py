@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     from pflow_mcp_plugin.client.process.stderr_files import StderrFiles
 
 _ABANDON_SECONDS = 1.0
-"""How long a process without a connection has to exit after SIGTERM."""
+"""How long a supervised process without a connection has to exit after SIGTERM."""
 
 
 class Supervisor:
-    """Keeps the one live connection of a server.
+    """The supervisor of one server: starts it, and keeps its one live connection.
 
     Args:
         launch: The server.
@@ -72,7 +72,7 @@ class Supervisor:
 
     @property
     def list_changed(self) -> bool:
-        """Whether the server reported a changed tool list over a live connection."""
+        """Whether the supervised server reported a changed tool list over a live connection."""
         return any(each.list_changed and each.alive for each in self._connections)
 
     @property
@@ -80,7 +80,7 @@ class Supervisor:
         return [each for each in (self._connection, *self._former) if each is not None]
 
     def start(self) -> bool:
-        """Start the process in the calling thread, unless another caller did.
+        """Start the supervised process in the calling thread, unless another caller did.
 
         A failure to start is raised when the connection is used.
 
@@ -103,12 +103,12 @@ class Supervisor:
             return self._failure is None
 
     def shut(self) -> None:
-        """Prevent further starts; waits for a start in progress, so that its process can be closed."""
+        """Prevent further starts of the server; waits for one in progress, so that it can be closed."""
         with self._lock:
             self._shut = True
 
     def abandon(self) -> None:
-        """End a process that no connection has taken; call `shut` first."""
+        """End a supervised process that no connection has taken; call `shut` first."""
         with self._lock:
             process, self._process = self._process, None
         if process is not None:
@@ -119,23 +119,23 @@ class Supervisor:
             process.release()
 
     async def begin(self) -> None:
-        """Open a connection in the background, unless there already is one."""
+        """Open the supervised connection in the background, unless there already is one."""
         if self._connection is None and not self._shut:
             self._open_once()
 
     async def connection(self) -> Connection:
-        """Return the live connection, opened if necessary; concurrent callers share one attempt.
+        """Return the server's live connection, opened or reopened if necessary; callers share one attempt.
 
         Raises:
             ConnectionFailed: It could not be opened.
             CallFailed: The pool was closed.
         """
-        while self._connection is None or not self._connection.alive:
+        while self._connection is None or not self._connection.alive:  # it may have ended while we waited
             await self._opened()
         return self._connection
 
     async def close(self) -> None:
-        """Cancel an attempt to connect, and close all connections; call `shut` first."""
+        """Stop supervising: cancel an attempt to connect, close all connections; call `shut` first."""
         import asyncio
 
         if self._opening is not None:
@@ -152,6 +152,7 @@ class Supervisor:
         opening = self._open_once()
         self._waiting += 1
         try:
+            # Not `await opening`, with which one cancelled caller would cancel the attempt of all.
             await asyncio.wait({opening})
         finally:
             self._waiting -= 1
@@ -240,7 +241,7 @@ class Supervisor:
 
 
 def closed(launch: Launch, ran: Ran = "not ran") -> CallFailed:
-    """Return the failure of callers that come, or still wait, when the connections are closed."""
+    """Return the failure of callers that come, or still wait, when a supervisor has been closed."""
     where = Where(server=launch.server.name, phase="connect")
     return CallFailed("The run is over; its connections are closed", where=where, ran=ran)
 

@@ -19,7 +19,7 @@ from pflow_mcp_plugin.redaction import Redactor
 HttpTransport = Literal["http", "sse"]
 
 _SECONDS = 5.0
-"""How long the probing handshake may take."""
+"""How long the handshake that probes the other transport may take."""
 _OTHER: Mapping[str, HttpTransport] = {"http": "sse", "sse": "http"}
 _NAMES = {"http": "streamable HTTP", "sse": "HTTP with server-sent events"}
 _SAYS_NOTHING = {
@@ -28,11 +28,11 @@ _SAYS_NOTHING = {
     HTTPStatus.PROXY_AUTHENTICATION_REQUIRED,
     HTTPStatus.TOO_MANY_REQUESTS,
 }
-"""Statuses that a server may return over either transport."""
+"""Statuses that a server may return over either transport, so that probing the other is pointless."""
 
 
 async def recognized(launch: Launch, error: ConnectionFailed) -> ConnectionFailed:
-    """Return why a server could not be reached, which may be that it speaks the other transport.
+    """Return why a server could not be reached, which may be that it speaks the other HTTP transport.
 
     That is proved by a handshake over the other transport, with the same URL and credentials.
 

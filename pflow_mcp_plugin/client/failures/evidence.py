@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from pflow_mcp_plugin.client.transport.messages import Observations
 
 _LONGEST_WORDS = 4000
-"""Characters of a server's text that go into a message."""
+"""Characters of a server's text that go from the evidence into an error."""
 _SHOWN = 200
-"""Characters of invalid JSON that go into a message."""
+"""Characters of invalid JSON that go from the evidence into an error."""
 
 
 @attrs.frozen(kw_only=True)
 class Evidence:
-    """What is known at the moment of a failure.
+    """The evidence: what is known at the moment of a failure.
 
     Attributes:
         server: The server's config.
@@ -60,25 +60,25 @@ class Evidence:
     redactor: Redactor = attrs.field(factory=Redactor)
 
     def words(self, text: str, limit: int = _LONGEST_WORDS) -> str:
-        """Return a server's text for a message: secrets are redacted before it is cut."""
-        text = self.redactor.text(text)
+        """Return a server's text as evidence for an error: redacted, then cut."""
+        text = self.redactor.text(text)  # first: half of a secret would not be recognized
         if len(text) <= limit:
             return text
         return f"{text[:limit]}... ({len(text):,} characters in all)"
 
     @property
     def where(self) -> Where:
-        """Server, tool and phase."""
+        """Server, tool and phase of the evidence, as an error names them."""
         return Where(server=self.server.name, tool=self.tool, phase=self.phase)
 
     @property
     def calling(self) -> bool:
-        """Whether a call was running."""
+        """Whether, by the evidence, a tool call failed rather than a start or a list."""
         return self.phase == "call"
 
     @property
     def reached(self) -> bool:
-        """Whether a call may have reached its server."""
+        """Whether, by the evidence, a call may have reached its server."""
         return self.calling and not self.exchange.unsent
 
 
@@ -91,7 +91,7 @@ def failure(
     next_step: str = "",
     **facts: Any,
 ) -> McpError:
-    """Return the error for a failure, with notes on empty variables and stderr.
+    """Build the error for a failure from a message and the evidence, with notes on variables and stderr.
 
     Args:
         message: What happened.
@@ -102,7 +102,7 @@ def failure(
         facts: See `McpError`.
     """
     kind = CallFailed if evidence.calling else ConnectionFailed
-    if not evidence.reached:
+    if not evidence.reached:  # stronger than what the cause alone suggests
         ran = "not ran"
     elif evidence.exchange.answered and ran == "not ran":
         ran, retryable = "unknown", False  # the server answered an earlier round of the call
@@ -117,7 +117,7 @@ def failure(
 
 
 def invalid_json(beginning: str, evidence: Evidence, fault: str = "") -> McpError:
-    """Return the error for a message that is not valid JSON, over any transport.
+    """Build the error for a message that is not valid JSON, over any transport.
 
     Args:
         beginning: The beginning of the message.
@@ -135,7 +135,7 @@ def invalid_json(beginning: str, evidence: Evidence, fault: str = "") -> McpErro
 
 
 def not_message(evidence: Evidence) -> McpError:
-    """Return the error for an answer that is JSON, but not a JSON-RPC message."""
+    """Build the error for an answer that is JSON but not a JSON-RPC message, over any transport."""
     return failure(
         f"Server {evidence.server.name} answered with JSON that is not a JSON-RPC message",
         evidence,

@@ -7,11 +7,13 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import attrs
 
+# Sequences such as colours, and single control characters except tab and newline.
 _TERMINAL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _MOST_LINES = 12
 _HEAD, _TAIL = 3, 5
-"""Lines of the beginning and of the end that are shown in any case."""
+"""Lines of the beginning and of the end that an excerpt of stderr shows in any case."""
 _LONGEST_LINE = 300
+# In a help text. Options are often `required`, and name no cause; the line before `usage` often does.
 _OPTION = re.compile(r"\s*-{1,2}\w")
 _USAGE = re.compile(r"\s*usage\b", re.IGNORECASE)
 _NAMED_CAUSE = re.compile(
@@ -27,13 +29,13 @@ _POSSIBLE_CAUSE = re.compile(
 
 
 def plain(text: str) -> str:
-    """Return the text without terminal control codes."""
+    """Return an excerpt of stderr, or any text, without terminal control codes."""
     return _TERMINAL.sub("", text)
 
 
 @attrs.frozen
 class Excerpt:
-    """Selected lines in their order.
+    """Selected lines of a server's stderr, in their order.
 
     Attributes:
         lines: The lines to show, with a note wherever some are left out.
@@ -45,7 +47,7 @@ class Excerpt:
 
 
 def excerpt(text: str) -> Excerpt:
-    """Return the first and last lines, and those between them that may name a cause."""
+    """Return the first and last lines of stderr, and those between them that may name a cause."""
     lines = [line.rstrip() for line in text.splitlines() if line.strip()]
     if len(lines) <= _MOST_LINES:
         chosen = list(range(len(lines)))

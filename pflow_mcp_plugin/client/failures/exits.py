@@ -12,7 +12,7 @@ _MIB = 1 << 20
 
 
 def from_seen(evidence: Evidence) -> McpError | None:
-    """Explain what the transport noticed."""
+    """Explain a failure by what the transport noticed in the lines that the process writes or reads."""
     seen, name = evidence.seen, evidence.server.name
     if seen is None:
         return None
@@ -32,7 +32,7 @@ def from_seen(evidence: Evidence) -> McpError | None:
 
 
 def stopped_reading(evidence: Evidence) -> McpError:
-    """Explain a message that a server did not read in time."""
+    """Explain a message that a server's process did not read from its stdin in time."""
     name = evidence.server.name
     message = f"Server {name} stopped reading: a message could not be written within its deadline"
     step = f"check whether server {name} hangs; call_timeout is how long it may refuse to read"
@@ -42,7 +42,7 @@ def stopped_reading(evidence: Evidence) -> McpError:
 
 
 def from_exit(evidence: Evidence) -> McpError | None:
-    """Explain the end of the process."""
+    """Explain a failure by the exit of the server's process."""
     if evidence.returncode is None:
         return None
     name, how = evidence.server.name, ended(evidence.returncode)
@@ -62,7 +62,7 @@ def from_exit(evidence: Evidence) -> McpError | None:
 
 
 def ended(returncode: int) -> str:
-    """Return how a process ended, e.g. `exited 3` or `was killed by SIGKILL`."""
+    """Return how a server's process exited, e.g. `exited 3` or `was killed by SIGKILL`."""
     if returncode >= 0:
         return f"exited {returncode}"
     try:

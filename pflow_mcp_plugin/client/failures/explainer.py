@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from pflow_mcp_plugin.client.transport.streamable_http import StreamableHttp
 
 _LAST_WORDS_SECONDS = 0.5
-"""How long a failure waits for the process to end and its stderr to be read."""
+"""How long the explainer of a failure waits for the process to end and its stderr to be read."""
 
 
 class Explainer:
-    """Turns failures of a connection into our errors, with secrets redacted.
+    """The explainer of one connection: gathers evidence when it fails, and makes our error of it.
 
     Args:
         launch: The server.
@@ -59,7 +59,7 @@ class Explainer:
         closed: bool = False,
         answered: bool = False,
     ) -> McpError:
-        """Return the error to raise.
+        """Gather the evidence for an exception of the connection, and return the error to raise.
 
         Args:
             error: The original exception.
@@ -99,7 +99,7 @@ class Explainer:
         )
 
     def cause(self, error: BaseException) -> str:
-        """Return what broke the connection, as text."""
+        """Return what broke the explainer's connection, as text."""
         return self._redactor.text(in_words(next(leaves(error))))
 
     async def _ended(self) -> int | None:

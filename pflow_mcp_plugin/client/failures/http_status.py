@@ -13,6 +13,7 @@ from pflow_mcp_plugin.errors import McpError
 
 _SNIPPET = 200
 _LONGEST_ADDRESS = 1000
+# The parameters of a challenge (RFC 9110, section 11.6.1; RFC 6750 for `scope` and `error`).
 _CHALLENGE = re.compile(r'(\w+)=(?:"([^"]*)"|([^\s,]+))')
 _ACTIONS: dict[int, str] = {
     HTTPStatus.UNAUTHORIZED: "auth_failed",

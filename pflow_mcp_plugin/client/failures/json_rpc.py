@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from pflow_mcp_plugin.client.negotiation import VersionConflict
 
 _SHOWN = 200
-"""Characters of a protocol violation that go into a message."""
+"""Characters of a violation of the JSON-RPC protocol that go into a message."""
 
-# JSON-RPC and MCP error codes.
+# Error codes of JSON-RPC 2.0 (section 5.1), of MCP, and, for the first two, of its SDKs.
 _CONNECTION_CLOSED = -32000
 _REQUEST_TIMEOUT = -32001
 _RESOURCE_NOT_FOUND = -32002
@@ -26,20 +26,20 @@ _METHOD_NOT_FOUND = -32601
 _INVALID_PARAMS = -32602
 _PARSE_ERROR = -32700
 _CLOSED = "Connection closed"
-"""The SDK's message to waiting requests if it notices the end before the transport does."""
+"""The message of the SDK's JSON-RPC error if it notices the end before the transport does."""
 _UNPARSED = "Failed to parse "
-"""How the error of `messages` for an unreadable answer begins; a server's own error reads differently."""
+"""How our own JSON-RPC error for an unreadable answer begins; a server's error reads differently."""
 _NO_WORDS = "no reason given"
 _VERSION_REFUSED = -32022
 _MOST_VERSIONS = 20
 _NEVER_BEGUN = {_METHOD_NOT_FOUND, _INVALID_PARAMS, -32020, -32021, _VERSION_REFUSED}
-"""Codes of a request that did not run; the last three refuse its headers, capabilities and version."""
+"""JSON-RPC codes of a request that did not run; the last three refuse headers, capabilities, version."""
 _UNKNOWN_TOOL = {_METHOD_NOT_FOUND, _INVALID_PARAMS}
-"""With any other code, a tool may have run and report something that it did not find itself."""
+"""JSON-RPC codes for an unknown tool; with any other, the tool may have run and not found something."""
 
 
 def from_error(error: BaseException, evidence: Evidence) -> McpError:
-    """Explain what the SDK raised."""
+    """Explain a JSON-RPC error, a violation of the protocol, or whatever else the SDK raised."""
     from mcp.shared.exceptions import MCPError
     from pydantic import ValidationError
 
@@ -151,14 +151,15 @@ def _bounded(data: JSON, evidence: Evidence) -> JSON:
 
 
 def says_tool_is_gone(text: str, tool: str) -> bool:
-    """Whether a server's message, by its beginning, means that it has no such tool."""
+    """Whether the message of a JSON-RPC error, by its beginning, means that there is no such tool."""
+    # Only the beginning: a tool that did run may quote such words from elsewhere.
     name = rf"\W{{0,3}}{re.escape(tool)}(?!\w)"
     said = rf"(unknown tool{name}|tool not found{name}|tool{name}\W{{0,3}}not found)"
     return re.match(rf"\W{{0,3}}(MCP error -\d+\W{{1,3}})?{said}", text, re.IGNORECASE) is not None
 
 
 def tool_gone(where: Where, **facts: Any) -> McpError:
-    """Return the failure of a call to a tool that its server no longer has."""
+    """Return the failure of a call that was answered with a JSON-RPC error: the tool no longer exists."""
     return McpError(
         f"Tool {where.tool} not found on server {where.server}",
         where=where,

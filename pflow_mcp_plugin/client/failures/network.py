@@ -22,7 +22,7 @@ from pflow_mcp_plugin.client.request_failures import (
 from pflow_mcp_plugin.errors import DeadlineExceeded, McpError
 
 _SHOWN = 200
-"""Characters of a server's address that go into a message."""
+"""Characters of an address that a server names which go into the message of a network failure."""
 _CERTIFICATE_FAULTS = {
     9: ("is not valid yet", "check this machine's clock, or have the server's certificate fixed"),
     10: ("has expired", "have the server's certificate renewed"),
@@ -32,11 +32,11 @@ _CERTIFICATE_FAULTS = {
     62: ("is for another host name", "use the name that the certificate is for in its url"),
     64: ("is not for this address", "use the name that the certificate is for in its url"),
 }
-"""OpenSSL's code of a certificate fault: its description, and the next step."""
+"""OpenSSL's `X509_V_ERR_...` code of a certificate fault: its description, and the next step."""
 
 
 def from_network(evidence: Evidence, error: BaseException) -> McpError | None:
-    """Explain an exchange that the network ended, or that we ended because of its content."""
+    """Explain an exchange that the network broke off, or that we broke off because of its content."""
     exchange = evidence.exchange
     noted = exchange.error or (error if isinstance(error, CertificatesUnreadable) else None)
     ours = _from_ours(noted, evidence) if noted is not None else None
@@ -203,7 +203,7 @@ def _cut(error: BaseException | None, evidence: Evidence) -> McpError:
 
 def _connecting(error: object) -> bool:
     """Whether the connection to the server had not been established."""
-    return type(error).__name__.startswith("Connect")
+    return type(error).__name__.startswith("Connect")  # httpx2's ConnectError and ConnectTimeout
 
 
 def _host_and_port(url: str) -> tuple[str, int]:

@@ -8,7 +8,7 @@ from pflow_mcp_plugin.errors import McpError
 
 
 def from_socket(evidence: Evidence, error: BaseException) -> McpError | None:
-    """Explain why a socket could not be connected to."""
+    """Explain why a Unix socket or a named pipe could not be connected to."""
     leaf = next(leaves(error))
     opening = evidence.phase in ("start", "connect")
     if evidence.server.transport not in ("uds", "pipe") or not opening or not isinstance(leaf, OSError):

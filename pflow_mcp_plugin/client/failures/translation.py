@@ -18,7 +18,9 @@ E = TypeVar("E", bound=McpError)
 
 
 def explain(error: BaseException, evidence: Evidence) -> McpError:
-    """Return the failure as one of our errors, with secrets redacted and the original as `__cause__`."""
+    """Translate a failure into one of our errors, redacted, with the original as `__cause__`."""
+    # The order matters: a process that exits, for example, also breaks its pipes, and the SDK then reports
+    # "Connection closed". The first witness is the closest to the cause.
     found = (
         from_seen(evidence)
         or _from_deadline(evidence)
@@ -33,7 +35,7 @@ def explain(error: BaseException, evidence: Evidence) -> McpError:
 
 
 def fit_to_show(error: E, redactor: Redactor) -> E:
-    """Redact secrets and remove terminal control codes: parts of the error come from the server."""
+    """Redact a translated error and remove terminal control codes: parts of it come from the server."""
     error.message = plain(redactor.text(error.message))
     error.args = (error.message,)
     error.details, error.facts = redactor.value(error.details), redactor.value(error.facts)

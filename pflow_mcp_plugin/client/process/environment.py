@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 
 MARKER = "PFLOW_RUN_MARKER"
-"""Holds `{host marker}.{pool number}`; used to find processes that left their process group."""
+"""The variable that holds `{host marker}.{pool number}`: it finds processes that left their group."""
 
 _NEEDED = "PATH HOME USER LOGNAME SHELL TERM TMPDIR TEMP TMP TZ LANG LANGUAGE"
 _XDG = "XDG_CACHE_HOME XDG_CONFIG_HOME XDG_DATA_HOME XDG_RUNTIME_DIR"
@@ -22,18 +22,19 @@ _ALWAYS = {"PYTHONUTF8": "1", "PYTHONIOENCODING": "utf-8"}
 
 
 def child_environment(own: Mapping[str, str], marker: str) -> dict[str, str]:
-    """Return the whole environment of a server's process.
+    """Return all environment variables for a server's process.
 
-    It holds PATH, HOME and the few variables a program needs to start; proxy, CA and locale
+    They are PATH, HOME and the few variables a program needs to start; proxy, CA and locale
     variables; UTF-8 for Python; the server's own `env`, which takes precedence over these; and the
     marker of this run.
     """
     inherited = {name: value for name, value in os.environ.items() if _is_inherited(name, value)}
+    # The marker comes last: a config that sets the same name must not hide the process from the reaper.
     return {**inherited, **_ALWAYS, **own, MARKER: marker}
 
 
 def _is_inherited(name: str, value: str) -> bool:
     if value.startswith("()"):  # an exported shell function, which is code
         return False
-    upper = name.upper()
+    upper = name.upper()  # Windows ignores case, and proxy variables are often in lower case
     return upper in _NAMES or upper.startswith(_PREFIXES)

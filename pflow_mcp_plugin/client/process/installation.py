@@ -14,7 +14,7 @@ from pflow_mcp_plugin.types import Server
 
 START_SECONDS = 30.0
 INSTALL_SECONDS = 300.0
-"""How long a start may take with an installation, unless the config sets a limit."""
+"""How long a package runner may take to install and start a server, unless the config sets a limit."""
 ROLL_BACK_SECONDS = 10.0
 """How long a package runner has after SIGTERM to undo what it has installed so far."""
 _RUNNERS = {"npx", "npm", "pnpm", "yarn", "bun", "bunx", "deno", "uv", "uvx", "pipx", "docker", "podman"}
@@ -22,29 +22,29 @@ _POLL_SECONDS = 0.2
 
 
 def runner(server: Server) -> str:
-    """Return the package runner that starts a server, or an empty string."""
+    """Return the package runner (`npx`, `uvx`, ...) that starts a server, or an empty string."""
     name = PurePath(server.command).stem
     return name if name in _RUNNERS else ""
 
 
 def start_deadline(server: Server) -> Deadline:
-    """Return how long a server may take from its start to the end of the handshake."""
+    """Return the deadline from the spawn to the end of the handshake, which a package runner may exceed."""
     seconds = server.startup_timeout
     return Deadline(START_SECONDS if seconds is None else seconds, "startup_timeout")
 
 
 def may_install(server: Server) -> bool:
-    """Whether the start may take longer because the server is downloaded first."""
+    """Whether a package runner may first have to install the server, so that the start takes longer."""
     return server.startup_timeout is None and bool(runner(server))
 
 
 async def extend(deadline: asyncio.Timeout, installing: Callable[[], bool], warn: Callable[[], None]) -> bool:
-    """Extend a start deadline while the server is still being installed.
+    """Extend a start deadline while a package runner is still installing the server.
 
     Args:
         deadline: Set to `START_SECONDS`; it is extended to `START_SECONDS` from the moment at which the
             server runs, but to no more than `INSTALL_SECONDS` in total.
-        installing: Returns whether the server may still be being installed.
+        installing: Returns whether the installation may still be running.
         warn: Called once the start takes longer than `START_SECONDS`.
 
     Returns:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-_STATE_FIELDS_BEFORE_GROUP = 2
+_STATE_FIELDS_BEFORE_GROUP = 2  # state and parent process id, see proc(5)
 
 
 def group_memory_mb(group: int) -> float | None:
@@ -20,7 +20,7 @@ def group_memory_mb(group: int) -> float | None:
 
 def _group(pid: str) -> int | None:
     text = _read(f"/proc/{pid}/stat")
-    fields = text.rpartition(")")[2].split()  # the name before it may hold spaces
+    fields = text.rpartition(")")[2].split()  # the name before it may contain spaces and parentheses
     return int(fields[_STATE_FIELDS_BEFORE_GROUP]) if len(fields) > _STATE_FIELDS_BEFORE_GROUP else None
 
 

@@ -17,7 +17,7 @@ _FIRST_FREE = 3
 
 
 class Reaper:
-    """Registers process groups with a reaper process that outlives this one.
+    """Starts a reaper process that outlives this one, and registers process groups with it.
 
     Attributes:
         marker: Prefix of the marker in the environment of every server of this host.
@@ -30,15 +30,15 @@ class Reaper:
         self._lock = threading.Lock()
 
     def register(self, group: int) -> None:
-        """Let the reaper end the process group if this process dies."""
+        """Have the reaper end a process group if this process dies."""
         self._send(b"+%d\n" % group)
 
     def unregister(self, group: int) -> None:
-        """Forget a group. Call it before its leader is reaped, so that a reused id is never signalled."""
+        """Make the reaper forget a group, before its leader is waited for: then, its id may be reused."""
         self._send(b"-%d\n" % group)
 
     def close(self) -> None:
-        """End the reaper process, which first ends all registered and marked processes."""
+        """End the reaper; it first ends all registered groups and marked processes."""
         with self._lock:
             lifeline, self._lifeline = self._lifeline, None
         if lifeline is not None:
@@ -48,13 +48,15 @@ class Reaper:
     def _send(self, line: bytes) -> None:
         with self._lock, contextlib.suppress(BrokenPipeError):
             if self._lifeline is not None:  # once closed, the descriptor may belong to another file
-                os.write(self._lifeline, line)
+                os.write(self._lifeline, line)  # shorter than PIPE_BUF, so that it is written whole
 
 
 def _start(marker: str) -> tuple[subprocess.Popen[bytes], int]:
     reading, writing = _pipe()
     arguments = [str(reading), str(os.getpid()), marker]
     try:
+        # A stream inherited from the host would block `$(pflow run ...)` until the reaper exits, and a
+        # session of its own keeps the terminal's Ctrl-C away from it.
         process = subprocess.Popen(  # noqa: S603 - our own script
             [sys.executable, "-I", "-S", str(Path(reaper_process.__file__)), *arguments],
             stdin=subprocess.DEVNULL,
@@ -106,15 +108,16 @@ class SharedReaper:
         self._lock = threading.Lock()
 
     def acquire(self) -> Reaper:
-        """Return the process's reaper, started if necessary; every call needs one `release`."""
+        """Return the shared reaper, started if necessary; every call needs one `release`."""
         with self._lock:
+            # A forked child must not use the reaper of its parent, which watches the parent's life only.
             if self._reaper is None or self._owner != os.getpid():
                 self._reaper, self._users, self._owner = Reaper(), 0, os.getpid()
             self._users += 1
             return self._reaper
 
     def release(self) -> None:
-        """Stop using the reaper; the last user closes it."""
+        """Stop using the shared reaper; the last user closes it."""
         with self._lock:
             self._users -= 1
             if self._users or self._reaper is None:

@@ -19,14 +19,14 @@ import sys
 import time
 
 _GRACE = 0.3
-"""Seconds between SIGTERM and SIGKILL."""
+"""Seconds that a dead host's servers have between SIGTERM and SIGKILL."""
 _LAST_CHILD = 0.2
 """Seconds to wait for the lifeline to close after the host ended; a fork of the host keeps it open."""
 _MARKER_NAME = b"PFLOW_RUN_MARKER="
 
 
 def marked_processes(marker: str) -> list[int]:
-    """Return the ids of processes whose environment holds a marker that begins with `marker`."""
+    """Return the ids of a dead host's processes: those whose environment has a marker that begins so."""
     wanted = _MARKER_NAME + marker.encode()
     found = []
     try:
@@ -43,7 +43,7 @@ def marked_processes(marker: str) -> list[int]:
 
 
 def end_marked(marker: str) -> None:
-    """End every marked process; children forked meanwhile are ended in the next round."""
+    """End every process with the dead host's marker; children forked meanwhile end in the next round."""
     for attempt in range(10):
         pids = marked_processes(marker)
         if not pids:
@@ -55,7 +55,7 @@ def end_marked(marker: str) -> None:
 
 
 def end_groups(groups: set[int]) -> None:
-    """Send SIGTERM to each process group, and SIGKILL to those that are left after the grace."""
+    """Send SIGTERM to each group of a dead host's servers, and SIGKILL to those that remain."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         alive = {group for group in groups if _signal_group(group, number)}
         if not alive:
@@ -88,7 +88,7 @@ def _host_pidfd(pid: int) -> int | None:
 
 
 def watch(lifeline: int, host_pid: int) -> set[int]:
-    """Track the registered groups until the host is gone; return those that are left.
+    """Track the groups that the host registers until the host is gone; return those that remain.
 
     After the host has ended, wait a moment for the lifeline to close: a child that the host was just
     starting holds it open until it executes the server, and has a marker from then on.
@@ -114,7 +114,8 @@ def watch(lifeline: int, host_pid: int) -> set[int]:
 
 
 def main() -> None:
-    """Watch, then clean up."""
+    """Run the reaper: watch the host, then end what it left behind."""
+    # Whatever ends the host (a closed terminal, a shutdown) must not end the reaper first.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGPIPE):
         signal.signal(number, signal.SIG_IGN)
     lifeline, host_pid, marker = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]

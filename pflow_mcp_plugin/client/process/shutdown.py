@@ -10,13 +10,13 @@ from typing import Any
 from pflow_mcp_plugin.client.process.spawning import ServerProcess
 
 EXIT_GRACE = 2.0
-"""Seconds a server has to exit after its stdin is closed, and again after SIGTERM."""
+"""Seconds a server's process has to exit after its stdin is closed, and again after SIGTERM."""
 LAST_WORDS_SECONDS = 0.3
-"""How long to wait for a dying server's exit code, and for the rest of its stderr."""
+"""How long a shutdown waits for the exit code of a dying server, and for the rest of its stderr."""
 
 
 async def see_through(work: Coroutine[Any, Any, None]) -> None:
-    """Run work to its end, however often the task is cancelled meanwhile.
+    """Run a shutdown to its end, however often the task is cancelled meanwhile.
 
     Raises:
         asyncio.CancelledError: After the work has ended, if the task was cancelled.
@@ -24,7 +24,7 @@ async def see_through(work: Coroutine[Any, Any, None]) -> None:
     task = asyncio.ensure_future(work)
     cancelled = False
     while not task.done():
-        try:
+        try:  # not `await task`, which would pass the cancellation on to it
             await asyncio.wait({task})
         except asyncio.CancelledError:
             cancelled = True
@@ -34,7 +34,7 @@ async def see_through(work: Coroutine[Any, Any, None]) -> None:
 
 
 class ProcessEnd:
-    """Waits for a process to end, and ends it if necessary.
+    """The end of a server's process: waits for it, and brings it about if necessary.
 
     Attributes:
         exit_code: The exit code if it ended by itself, else None.
@@ -46,12 +46,13 @@ class ProcessEnd:
         self._expected = False
 
     def expect(self) -> None:
-        """Record that we are about to end the process: a later exit code is ours, not the server's."""
+        """Record that we are about to end the process: a later exit code is of our making."""
         self.exit_code = self._process.returncode
         self._expected = True
 
     async def reached(self, seconds: float) -> bool:
-        """Wait for the process to end, and return whether it did."""
+        """Wait for the end of the process, and return whether it was reached."""
+        # Polled: asyncio's child watchers would reap the process, and its group id could be reused.
         loop = asyncio.get_running_loop()
         deadline = loop.time() + seconds
         pause = 0.001
@@ -65,7 +66,7 @@ class ProcessEnd:
         return True
 
     async def bring_about(self, grace: float, *, after_sigterm: float = EXIT_GRACE) -> None:
-        """Wait for the process to end; then send SIGTERM to the group, then SIGKILL.
+        """Wait for the end of the process; then send SIGTERM to its group, then SIGKILL.
 
         Args:
             grace: Seconds to wait before the first signal.
@@ -74,5 +75,5 @@ class ProcessEnd:
         if not await self.reached(grace):
             self._process.signal_group(signal.SIGTERM)
             await self.reached(after_sigterm)
-        self._process.signal_group(signal.SIGKILL)
+        self._process.signal_group(signal.SIGKILL)  # even if the server exited: its children may not have
         await self.reached(EXIT_GRACE)

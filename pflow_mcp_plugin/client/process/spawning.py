@@ -19,13 +19,13 @@ from pflow_mcp_plugin.errors import ConnectionFailed, Where
 from pflow_mcp_plugin.types import Server
 
 _PIPE_SIZE = 1 << 20
-"""Bytes; a larger pipe needs fewer reads for a large result."""
+"""Bytes; a larger pipe needs fewer reads. Linux allows users no more by default (`fs.pipe-max-size`)."""
 _NEEDED = ("waitid", "killpg")
 """Functions that `os` lacks on Windows; macOS lacks the first before Python 3.13."""
 
 
 class ServerProcess:
-    """A running server: its pipes, its process group, and its exit code.
+    """The process that was spawned for a server: its pipes, its process group, and its exit code.
 
     Attributes:
         started: `time.perf_counter()` when it was started.
@@ -39,12 +39,12 @@ class ServerProcess:
 
     @property
     def pid(self) -> int:
-        """The process id, which is also the id of its group."""
+        """The id of the spawned process and, since it leads its session, of its process group."""
         return self.popen.pid
 
     @property
     def returncode(self) -> int | None:
-        """The exit code, the negative signal number if it was killed, None while it runs.
+        """The spawned process's exit code, the negative signal number if it was killed, None while it runs.
 
         Reading it does not reap the process: until `release`, the id cannot be reused.
         """
@@ -56,14 +56,14 @@ class ServerProcess:
         return state.si_status if state.si_code == os.CLD_EXITED else -state.si_status
 
     def signal_group(self, number: int) -> None:
-        """Send a signal to the server and its children."""
+        """Send a signal to the spawned process and its children."""
         try:
             os.killpg(self.pid, number)
-        except (ProcessLookupError, PermissionError):
+        except (ProcessLookupError, PermissionError):  # macOS denies signals to a group of zombies
             return
 
     def release(self) -> None:
-        """Kill the remaining group, unregister it, and reap the server."""
+        """Kill the rest of the spawned process's group, unregister the group, and reap the process."""
         self.signal_group(signal.SIGKILL)
         self._reaper.unregister(self.pid)
         self.popen.wait()
@@ -90,7 +90,7 @@ def require_processes(server: Server) -> None:
 
 
 def spawn(server: Server, marker: str, reaper: Reaper) -> ServerProcess:
-    """Start a stdio server in a session of its own.
+    """Spawn the process of a server in a session of its own.
 
     Args:
         server: The server, with expanded values.
@@ -111,7 +111,7 @@ def spawn(server: Server, marker: str, reaper: Reaper) -> ServerProcess:
             cwd=server.cwd,
             env=environment,
             bufsize=0,
-            start_new_session=True,
+            start_new_session=True,  # one group to signal, and Ctrl-C in the terminal reaches pflow only
         )
     except (OSError, ValueError) as error:
         raise _not_started(server, error) from error
@@ -172,7 +172,7 @@ def _not_started(server: Server, error: Exception) -> ConnectionFailed:
 
 
 def closest_program(name: str, path: str) -> str | None:
-    """Return the program on `path` with the most similar name, None if there is no similar one."""
+    """Return the program on `path` whose name is most similar to a command that was not found, or None."""
     return next(iter(difflib.get_close_matches(name, _programs(path), n=1, cutoff=0.75)), None)
 
 

@@ -15,7 +15,7 @@ _KEPT = 5
 
 @attrs.frozen
 class StderrFiles:
-    """Writes stderr files into one folder for each server, readable by the owner only.
+    """Writes files with the stderr of servers, one folder for each, readable by the owner only.
 
     Attributes:
         folder: The parent of those folders; None saves nothing.
@@ -24,7 +24,7 @@ class StderrFiles:
     folder: Path | None = None
 
     def keep(self, server: str, text: str) -> Path | None:
-        """Save `text` and return the file, None if it cannot be saved.
+        """Save the stderr of a server, and return the file or, if it cannot be saved, None.
 
         Args:
             server: The server's name.
@@ -33,6 +33,7 @@ class StderrFiles:
         if self.folder is None:
             return None
         content = text.encode("utf-8", "replace")
+        # Named by content: a server that fails the same way in every run keeps one file.
         path = self.folder / naming.server_name(server) / f"{sha256(content).hexdigest()[:16]}.log"
         try:
             storage.write_atomic(path, content)

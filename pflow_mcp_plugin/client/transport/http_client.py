@@ -21,7 +21,7 @@ _CA_FOLDERS = ("SSL_CERT_DIR",)
 
 
 def request_headers(server: Server) -> dict[str, str]:
-    """Return the configured headers and the one that the `auth` table stands for."""
+    """Return the headers of a server's HTTP client: those configured and the one made from `auth`."""
     return {**server.headers, **_auth_header(server.auth)}
 
 
@@ -37,7 +37,7 @@ def _auth_header(auth: JSONObject) -> dict[str, str]:
 
 
 def make_client(server: Server) -> httpx2.AsyncClient:
-    """Return the HTTP client of a server; proxies and certificates are those of the environment.
+    """Return an HTTP client for a server; proxies and trusted certificates come from the environment.
 
     Raises:
         CertificatesUnreadable: The environment names certificates that cannot be read.
@@ -47,7 +47,7 @@ def make_client(server: Server) -> httpx2.AsyncClient:
     return httpx2.AsyncClient(
         headers=request_headers(server),
         timeout=httpx2.Timeout(server.timeout, read=server.sse_timeout),
-        limits=httpx2.Limits(),  # unlimited: a call must not reach its deadline waiting for one
+        limits=httpx2.Limits(),  # no limit: a call must not spend its deadline waiting for a connection
         verify=_trusting_nobody() if local and url.scheme == "http" else tls_context(os.environ),
         # A proxy would see requests to this machine in plain text, and send them to its own loopback.
         trust_env=not local,
@@ -60,7 +60,7 @@ def _trusting_nobody() -> ssl.SSLContext:
 
 
 def tls_context(environ: Mapping[str, str]) -> ssl.SSLContext:
-    """Return a TLS context that trusts the certificates named by the environment, or the system's.
+    """Return the HTTP client's TLS context, which trusts the environment's certificates or the system's.
 
     `SSL_CERT_FILE` and `SSL_CERT_DIR` are variables of OpenSSL, `REQUESTS_CA_BUNDLE` and
     `CURL_CA_BUNDLE` of other common tools.

@@ -25,15 +25,15 @@ if TYPE_CHECKING:
     from mcp_types import JSONRPCMessage
 
 NETWORK_ERRORS = (httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError)
-"""Errors of the network, at any step of an exchange."""
+"""httpx2's errors for an HTTP request that fails in the network, or for a redirect to an invalid URL."""
 
 EVENTS = "text/event-stream"
 NOTICE_SECONDS = 2.0
-"""How long a server may take to accept a notification, or the end of a session."""
+"""How long the HTTP request of a notification, or of the end of a session, may take."""
 
 _MIB = 1 << 20
 _USUAL_CALL_TIMEOUT: Any = attrs.fields(Server).call_timeout.default
-"""A call_timeout above this means slow tools, and applies to the HTTP exchange of a call too."""
+"""A call_timeout above this means slow tools: `timeout` does not bound the HTTP requests of calls then."""
 _MAX_REDIRECTS = 3
 _BODY_KEPT = 2000
 """Characters of a body that are kept for messages."""
@@ -43,10 +43,10 @@ _PORTS = {"http": 80, "https": 443}
 
 
 class HttpRequests:
-    """An async context manager that sends requests to a server.
+    """An async context manager that sends HTTP requests to one server.
 
     Attributes:
-        limit: Bytes that one message may have once it is decoded.
+        limit: The largest message, in bytes, after decompression.
 
     Raises:
         CertificatesUnreadable: The environment names certificates that cannot be read.
@@ -67,7 +67,7 @@ class HttpRequests:
         await self._client.__aexit__(kind, error, trace)
 
     def patience(self, method: str) -> float | None:
-        """Return the seconds within which the answer to a message must end, or its event stream begin.
+        """Return how long an HTTP request may take until its answer ends, or its event stream begins.
 
         Args:
             method: The JSON-RPC method; empty for a reply.
@@ -83,7 +83,7 @@ class HttpRequests:
     def post(
         self, url: str, body: JSONRPCMessage, seconds: float | None, headers: Mapping[str, str] | None = None
     ) -> AbstractAsyncContextManager[httpx2.Response]:
-        """Send a message; see `answer`.
+        """Send a message as an HTTP POST; see `answer`.
 
         Args:
             url: Where to send it.
@@ -102,7 +102,7 @@ class HttpRequests:
 
     @asynccontextmanager
     async def answer(self, method: str, url: str, **options: Any) -> AsyncIterator[httpx2.Response]:
-        """Send a request and yield the answer, whatever its status, before its body is read.
+        """Send an HTTP request and yield the answer, whatever its status, before its body is read.
 
         Args:
             method: The HTTP method.
@@ -132,6 +132,7 @@ class HttpRequests:
         return await self._sent(request)
 
     async def _sent(self, request: httpx2.Request) -> httpx2.Response:
+        # Not followed by httpx2, which would take headers such as `X-API-Key` along to another host.
         response = await self._client.send(request, stream=True, follow_redirects=False)
         jar = self._client.cookies.jar
         for cookie in list(jar):
@@ -149,10 +150,10 @@ def _network_errors_told() -> Iterator[None]:
 
 
 async def read_whole(response: httpx2.Response, limit: int) -> bytes:
-    """Return the body of an answer.
+    """Return the whole body of an HTTP answer.
 
     Raises:
-        MessageTooLarge: It has more than `limit` bytes once decoded.
+        MessageTooLarge: It has more than `limit` bytes after decompression.
     """
     content = bytearray()
     async for chunk in response.aiter_bytes():
@@ -163,7 +164,7 @@ async def read_whole(response: httpx2.Response, limit: int) -> bytes:
 
 
 async def read_beginning(response: httpx2.Response) -> bytes:
-    """Return the beginning of a body that need not be read completely, even if it is cut off."""
+    """Return the beginning of an HTTP body that need not be read completely, even if it is cut off."""
     body = b""
     try:
         async for chunk in response.aiter_bytes():
@@ -176,7 +177,8 @@ async def read_beginning(response: httpx2.Response) -> bytes:
 
 
 def refusal(response: httpx2.Response, body: bytes) -> RequestFailed:
-    """Return the failure for an HTTP answer that is not an MCP answer."""
+    """Return the failure of a request that got an HTTP answer, but no MCP answer."""
+    # Protocol 2025-11-25, "Session Management": 404 for a request with a session id ends the session.
     lost = response.status_code == HTTPStatus.NOT_FOUND and "mcp-session-id" in response.request.headers
     return RequestFailed(
         Exchange(
@@ -189,7 +191,7 @@ def refusal(response: httpx2.Response, body: bytes) -> RequestFailed:
 
 
 def read_value(text: bytes | str) -> JSON:
-    """Return the JSON value of a message; bytes that are not UTF-8 become U+FFFD.
+    """Return the JSON value of an HTTP body or an event; bytes that are not UTF-8 become U+FFFD.
 
     Raises:
         RequestFailed: It is not valid JSON.
@@ -206,25 +208,25 @@ def read_value(text: bytes | str) -> JSON:
 
 
 def media_type(headers: Mapping[str, str]) -> str:
-    """Return the media type of a body, without parameters."""
+    """Return the media type in the headers of an HTTP answer, without parameters."""
     return headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
 def is_event_stream(response: httpx2.Response) -> bool:
-    """Whether an answer is successful and an event stream."""
+    """Whether an HTTP answer is successful and an event stream."""
     return response.is_success and media_type(response.headers) == EVENTS
 
 
 def is_message(event: httpx2.ServerSentEvent) -> bool:
-    """Whether an event holds a message; one without data only sets the id to resume from."""
+    """Whether an event of an HTTP stream holds a message; one without data only sets the id to resume at."""
     return event.event == "message" and bool(event.data)
 
 
 async def read_events(response: httpx2.Response, limit: int) -> AsyncGenerator[httpx2.ServerSentEvent]:
-    """Yield the events of a stream.
+    """Yield the events of an HTTP answer that is an event stream.
 
     Raises:
-        MessageTooLarge: An event has more than `limit` bytes once decoded.
+        MessageTooLarge: An event has more than `limit` bytes after decompression.
     """
     counted = _CountedBytes(response)
     # Wrapped in another response: its bytes are decompressed, and UTF-8 whatever charset it declares.
@@ -264,7 +266,7 @@ def _may_follow(request: httpx2.Request, following: httpx2.Request) -> bool:
 
 
 def is_same_origin(one: str, other: str) -> bool:
-    """Whether two URLs have the same origin, however they are spelled.
+    """Whether two URLs have the same origin (RFC 6454), however they are spelled: a redirect may go there.
 
     Raises:
         ValueError: One of them is not a valid URL.

@@ -7,7 +7,7 @@ from io import BytesIO
 
 
 class LineTooLong(Exception):
-    """A line reached the cap before it ended.
+    """A line reached its cap before its newline.
 
     Attributes:
         size: Bytes of the line received so far.
@@ -19,7 +19,7 @@ class LineTooLong(Exception):
 
 
 class LineBuffer:
-    """Splits a byte stream at newlines, examining each byte once.
+    """Splits a byte stream into lines, examining each byte once.
 
     A line in several chunks grows in one buffer, which becomes the line: joining a list of chunks
     would need twice the memory.
@@ -31,11 +31,11 @@ class LineBuffer:
 
     @property
     def pending(self) -> int:
-        """Bytes of the line that has begun but not ended."""
+        """The number of bytes of the line whose newline is still missing."""
         return self._begun.tell()
 
     def feed(self, chunk: bytes) -> Iterator[bytes]:
-        """Yield the lines that `chunk` completes, without their newlines.
+        """Yield the lines that a chunk of bytes completes, without their newlines.
 
         Raises:
             LineTooLong: The current line is longer than the cap.

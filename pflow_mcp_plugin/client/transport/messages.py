@@ -33,7 +33,7 @@ _NO_MESSAGES = "lines on stdout that are not messages"
 
 
 class Observations:
-    """What the transport noticed, as evidence to explain failures.
+    """What was noticed in a stream of messages, as evidence to explain failures.
 
     Attributes:
         invalid_json: The beginning of a line that looked like JSON but did not parse.
@@ -58,11 +58,11 @@ class Observations:
 
 
 class MessageStream:
-    """The messages of one connection, between the bytes of a transport and the SDK's session.
+    """Turns bytes of a transport into JSON-RPC messages for the SDK's session, and back.
 
     Args:
         writer: Writes the messages that are sent.
-        line_cap: MiB that one message may have.
+        line_cap: The largest message, in MiB.
         warn: Called once, if the server writes lines that are not messages.
 
     Attributes:
@@ -81,16 +81,16 @@ class MessageStream:
 
     @property
     def streams(self) -> tuple[MessageQueue, MessageSink]:
-        """The read and the write stream of a session."""
+        """The message queue to receive from and the message sink to send to, as the session needs them."""
         return self.incoming, MessageSink(self.send)
 
     def read_from(self, source: asyncio.ReadTransport) -> None:
-        """Set the transport that calls `feed`, to pause and close it."""
+        """Set the source of the messages' bytes, which is paused when the queue is full."""
         self._source = source
         self.incoming.throttle(source)
 
     async def send(self, message: SessionMessage) -> None:
-        """Write one message.
+        """Write one JSON-RPC message as a line.
 
         Raises:
             anyio.BrokenResourceError: The server is gone, or does not read.
@@ -113,7 +113,7 @@ class MessageStream:
             raise BrokenResourceError from error
 
     def feed(self, data: bytes) -> None:
-        """Process received bytes."""
+        """Turn received bytes into messages, and queue those that are complete."""
         try:
             for line in self._lines.feed(data):
                 self._on_line(line)
@@ -133,7 +133,10 @@ class MessageStream:
         self._on_json(value)
 
     def _on_unreadable(self, line: bytes, error: ValueError) -> None:
-        """Handle a line that is not JSON: if it looks like JSON, it ends the connection."""
+        """Handle a line that is not JSON: if it looks like JSON, it ends the connection.
+
+        The request that it should have answered is unknown, and would wait for ever.
+        """
         if not _is_utf8(line):
             self._note_stray("bytes that are not UTF-8")
             self._on_line(line.decode("utf-8", "replace").encode())
@@ -174,7 +177,7 @@ class MessageStream:
             self.seen.unmatched += 1
 
     def end(self) -> None:
-        """Record that the server has closed its side."""
+        """Record that no further messages will come, and how much of an incomplete one did."""
         self.seen.unfinished = self._lines.pending
         self.incoming.end()
 
@@ -186,7 +189,7 @@ class MessageStream:
 
 
 class MessageQueue:
-    """The read stream: messages in order, then the end. Reading pauses while many are waiting."""
+    """The read stream: received messages in order, then the end; reading pauses while many are queued."""
 
     def __init__(self) -> None:
         self._messages: deque[SessionMessage] = deque()
@@ -196,11 +199,11 @@ class MessageQueue:
         self._paused = False
 
     def throttle(self, source: asyncio.ReadTransport) -> None:
-        """Set the transport to pause."""
+        """Set the source that is paused while many messages are queued."""
         self._source = source
 
     def put(self, message: SessionMessage) -> None:
-        """Add a message; after the end it is dropped."""
+        """Queue a received message; after the end of the queue it is dropped."""
         if self._ended:
             return
         self._messages.append(message)
@@ -210,12 +213,12 @@ class MessageQueue:
             self._source.pause_reading()
 
     def end(self) -> None:
-        """Mark the end of the stream; waiting messages can still be received."""
+        """Mark the end of the queue; queued messages can still be received."""
         self._ended = True
         self._wake()
 
     async def receive(self) -> SessionMessage:
-        """Return the next message.
+        """Return the next queued message, waiting for it if necessary.
 
         Raises:
             anyio.EndOfStream: All messages were received, and the stream has ended.
@@ -244,7 +247,7 @@ class MessageQueue:
             raise StopAsyncIteration from None
 
     async def aclose(self) -> None:
-        """End the stream and drop waiting messages."""
+        """End the queue and drop the messages in it."""
         self.end()
         self._messages.clear()
 
@@ -268,17 +271,17 @@ class MessageQueue:
 
 
 class MessageSink:
-    """The write stream: each message goes directly to the transport."""
+    """The write stream: each message is sent directly, without a queue."""
 
     def __init__(self, send: Callable[[SessionMessage], object]) -> None:
         self._send = send
 
     async def send(self, item: SessionMessage, /) -> None:
-        """Write one message."""
+        """Send one message; return once it is written."""
         await self._send(item)  # type: ignore[misc]  # typed loosely, `send` returns an awaitable
 
     async def aclose(self) -> None:
-        """Nothing to do: the transport closes the pipe when it ends the server."""
+        """Do nothing: a message sink holds nothing, and the transport closes the pipe it writes to."""
 
     async def __aenter__(self) -> Self:
         return self
@@ -298,7 +301,7 @@ def _is_utf8(line: bytes) -> bool:
 
 
 def read_json(text: bytes) -> JSON:
-    """Return the value of a JSON document; lone surrogates in it become U+FFFD.
+    """Return the value of a message's JSON; lone surrogates in it become U+FFFD.
 
     Raises:
         ValueError: It is not valid JSON, or nested deeper than 200 levels.
@@ -336,5 +339,5 @@ def as_message(value: JSON, waiting: Container[str | int]) -> JSONRPCMessage | N
         if type(reply_to) not in (int, float, str) or reply_to not in waiting:
             return None
         fault = ErrorData(code=PARSE_ERROR, message="Failed to parse an answer: it is not a JSON-RPC message")
-        same = int(reply_to) if isinstance(reply_to, float) else reply_to
+        same = int(reply_to) if isinstance(reply_to, float) else reply_to  # 1.0 is the same id
         return JSONRPCError(jsonrpc="2.0", id=same, error=fault)

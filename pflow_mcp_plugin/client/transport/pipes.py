@@ -1,4 +1,4 @@
-"""asyncio protocols for a server's pipes: keep the tail, read chunks, write with a deadline."""
+"""asyncio protocols for the pipes of a process: keep the tail, read chunks, write with a deadline."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ class TailReader(asyncio.Protocol):
         self.closed = asyncio.Event()
 
     def data_received(self, data: bytes) -> None:
-        """Keep the end of the received data."""
+        """Keep the tail of what was read from the pipe."""
         self._kept += data
         self._seen += len(data)
         if len(self._kept) > 2 * _TAIL:
             del self._kept[:-_TAIL]
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Record the end of the pipe."""
+        """Record that the drained pipe has ended."""
         self.closed.set()
 
     @property
     def text(self) -> str:
-        """The kept data, decoded, from its first complete line if it has one."""
+        """The kept tail of the pipe, decoded, from its first complete line if it has one."""
         kept = bytes(self._kept[-_TAIL:])
         if self._seen > _TAIL:
             kept = kept[kept.find(b"\n") + 1 :] or kept
@@ -43,10 +43,10 @@ class TailReader(asyncio.Protocol):
 
 
 class ChunkReader(asyncio.Protocol):
-    """Passes every chunk to `on_data`, and calls `on_end` at the end.
+    """Passes every chunk read from a pipe to `on_data`, and calls `on_end` at its end.
 
     Attributes:
-        begun: Whether anything was received.
+        begun: Whether anything was read.
     """
 
     def __init__(self, on_data: Callable[[bytes], None], on_end: Callable[[], None]) -> None:
@@ -55,23 +55,23 @@ class ChunkReader(asyncio.Protocol):
         self.begun = False
 
     def data_received(self, data: bytes) -> None:
-        """Pass it on."""
+        """Pass a chunk read from the pipe to `on_data`."""
         self.begun = True
         self._on_data(data)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Pass it on."""
+        """Report the end of the pipe to `on_end`."""
         self._on_end()
 
 
 class PipeWriter(asyncio.BaseProtocol):
-    """Writes complete messages; waits, within a deadline, while the reader does not read.
+    """Writes complete messages to a pipe; waits, within a deadline, while the process does not read.
 
     Args:
-        seconds: How long the reader may read nothing.
+        seconds: How long the process may read nothing.
 
     Attributes:
-        lost: Whether the reader closed the pipe.
+        lost: Whether the process closed the pipe.
         unread: Whether it did so before reading a single byte; known on Linux only.
     """
 
@@ -86,7 +86,7 @@ class PipeWriter(asyncio.BaseProtocol):
 
     @property
     def untouched(self) -> bool | None:
-        """Whether the reader has read nothing yet; None if unknown."""
+        """Whether nothing has been read from the pipe yet; None if unknown."""
         if self._transport is None or self._transport.is_closing():
             return None
         left = _bytes_left(self._transport.get_extra_info("pipe"))
@@ -98,26 +98,26 @@ class PipeWriter(asyncio.BaseProtocol):
         self._transport, _ = await loop.connect_write_pipe(lambda: self, pipe)
 
     def take(self, transport: asyncio.WriteTransport) -> None:
-        """Write to a transport that is connected already."""
+        """Write to a connected transport instead of a pipe."""
         self._transport = transport
 
     def pause_writing(self) -> None:
-        """Make writes wait, because the buffer is full."""
+        """Make writes wait, because the pipe and its buffer are full."""
         self._room.clear()
 
     def resume_writing(self) -> None:
-        """Let writes continue, because the buffer has room again."""
+        """Let writes to the pipe continue, because its buffer has room again."""
         self._room.set()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Record that the reader closed the pipe, and whether it had read anything."""
+        """Record that the reading end of the pipe was closed, and whether anything had been read."""
         pipe = self._transport.get_extra_info("pipe") if self._transport is not None else None
         self.unread = pipe is not None and _bytes_left(pipe) == self._given
         self.lost = True
         self._room.set()
 
     async def write(self, data: bytes) -> None:
-        """Write one message.
+        """Write one message to the pipe, waiting while it is full.
 
         If a message is abandoned half-way, at the deadline or because the task is cancelled, the pipe
         is closed: the reader must not receive the rest of it later.

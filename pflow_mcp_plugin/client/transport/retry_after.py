@@ -15,9 +15,9 @@ T = TypeVar("T")
 
 
 async def with_retry_after(request: Callable[[], Awaitable[T]], until: Callable[[], float | None]) -> T:
-    """Send a request, and again if the server was too busy and says when to retry.
+    """Send a request; if the answer is 429 with a `Retry-After`, wait and send it once more.
 
-    A server that answers 429 has not started the request, so that repeating it is always safe.
+    A server that answers 429 (RFC 6585, section 4) has not started the request: repeating it is safe.
 
     Args:
         request: Sends it.
@@ -46,13 +46,13 @@ def _pause(refusal: RequestFailed, end: float | None) -> float | None:
 
 
 def retry_after(text: str) -> float | None:
-    """Return the seconds that a `Retry-After` header asks for, None if it is invalid."""
+    """Return the seconds that a `Retry-After` header asks for (RFC 9110, 10.2.3), None if it is invalid."""
     if text.strip().isdecimal():
         return float(text)
     try:
         date = parsedate_to_datetime(text)
     except (ValueError, OverflowError):
         return None
-    if date.tzinfo is None:
+    if date.tzinfo is None:  # the zone `-0000`: UTC of unknown origin
         date = date.replace(tzinfo=UTC)
     return max(0.0, (date - datetime.now(UTC)).total_seconds())

@@ -27,13 +27,15 @@ from pflow_mcp_plugin.types import Server
 
 _SHORTEST_PAUSE = 0.005
 _LONGEST_PAUSE = 0.1
-"""Seconds between two attempts to reach a server that was just started."""
+"""Seconds between two attempts to connect to the socket of a server that was just started."""
 _EXIT_GRACE = 0.1
-"""Seconds before SIGTERM: a listening server does not exit because one connection ends."""
+"""Seconds before SIGTERM: a server that listens on a socket does not exit when one connection ends."""
 
 
 class SocketTransport:
-    """An async context manager that yields the read and the write stream of a session.
+    """The transport over a Unix socket or a named pipe: yields the two streams of a session.
+
+    It is an async context manager.
 
     Args:
         server: A server of transport `uds` or `pipe`, with expanded values.
@@ -60,34 +62,34 @@ class SocketTransport:
 
     @property
     def seen(self) -> Observations:
-        """What was noticed while reading and writing."""
+        """What was noticed on the socket while reading and writing."""
         return self._messages.seen
 
     @property
     def installing(self) -> bool:
-        """Whether a package runner may still be installing the server: it does not listen yet."""
+        """Whether a package runner may still be installing the server: its socket is not open yet."""
         return self._process is not None and bool(runner(self._server)) and self._socket is None
 
     @property
     def unheard(self) -> bool:
-        """Whether the server closed the connection before reading anything."""
+        """Whether the server closed the socket before reading anything from it."""
         return self._writer.unread
 
     @property
     def exit_code(self) -> int | None:
-        """The exit code if the process ended by itself, None if it did not or does not exist."""
+        """The exit code of the socket server's process; None without one, or if it was ended by us."""
         return self._end_of.exit_code if self._end_of is not None else None
 
     @property
     def path(self) -> Path:
-        """The path of the socket; a relative path starts at the server's working folder."""
+        """The path of the Unix socket; a relative path starts at the server's working folder."""
         return Path(self._server.cwd or ".", self._server.path)
 
     async def __aenter__(self) -> tuple[MessageQueue, MessageSink]:
         try:
             await self._drain()
             self._socket = await self._reach()
-        except BaseException:  # cancelled or unreachable: nobody else ends the process
+        except BaseException:  # cancelled or unreachable: `__aexit__` is not called then
             await self._end()
             raise
         self._messages.read_from(self._socket)
@@ -99,7 +101,7 @@ class SocketTransport:
         await self._end()
 
     async def exited(self, seconds: float) -> bool:
-        """Wait for the process to end, and return whether it did."""
+        """Wait for the socket server's process to end; return whether it did, true without a process."""
         return self._end_of is None or await self._end_of.reached(seconds)
 
     async def _drain(self) -> None:
@@ -115,7 +117,7 @@ class SocketTransport:
         while True:
             try:
                 return await connect(self._server, self.path, self._protocol)
-            except (FileNotFoundError, ConnectionRefusedError):
+            except (FileNotFoundError, ConnectionRefusedError):  # before it binds, and before it listens
                 if self._process is None or self._process.returncode is not None:
                     await self._note_end()
                     raise
@@ -167,10 +169,10 @@ class SocketTransport:
 
 
 class SocketProtocol(asyncio.Protocol):
-    """Passes received bytes to a `MessageStream`, and the connection's state to a writer.
+    """asyncio's protocol for a socket: passes bytes to a `MessageStream`, and its state to a writer.
 
     Args:
-        messages: Gets the bytes.
+        messages: Receives the bytes.
         writer: Writes to the connection.
         on_end: Called when the connection is lost.
     """
@@ -181,30 +183,30 @@ class SocketProtocol(asyncio.Protocol):
         self._on_end = on_end
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Pass the transport to the writer."""
+        """Let the writer write to the socket that was connected."""
         assert isinstance(transport, asyncio.WriteTransport)  # noqa: S101 - both kinds of connection are two-way
         self._writer.take(transport)
 
     def data_received(self, data: bytes) -> None:
-        """Pass it on."""
+        """Pass bytes received from the socket to the message stream."""
         self._messages.feed(data)
 
     def pause_writing(self) -> None:
-        """Pass it on."""
+        """Make the writer wait, because the socket's buffer is full."""
         self._writer.pause_writing()
 
     def resume_writing(self) -> None:
-        """Pass it on."""
+        """Let the writer continue, because the socket's buffer has room again."""
         self._writer.resume_writing()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Pass it on."""
+        """Report the end of the socket connection to the writer and the transport."""
         self._writer.connection_lost(exc)
         self._on_end()
 
 
 async def connect(server: Server, path: Path, protocol: Callable[[], asyncio.Protocol]) -> asyncio.Transport:
-    """Connect to a server's socket or named pipe.
+    """Connect to a server's Unix socket or Windows named pipe.
 
     Args:
         server: Its transport decides which, and its `path` names a pipe.

@@ -1,4 +1,4 @@
-"""The older HTTP transport: one event stream for all answers, and a POST for each message.
+"""The SSE transport of protocol 2024-11-05: one event stream for all answers, a POST for each message.
 
 Ours rather than the SDK's, in which one refused POST silently ends the writing of all others, and
 whose cap on the size of an event cannot be set.
@@ -48,7 +48,7 @@ _NO_ENDPOINT = "the stream ended before it named an endpoint"
 
 
 class SseTransport:
-    """An async context manager that yields the read and the write stream of a session.
+    """The SSE transport: an async context manager that yields the two streams of a session.
 
     Args:
         server: A server of transport `sse`, with expanded values.
@@ -156,7 +156,7 @@ class SseTransport:
             answered.set_exception(RequestFailed(Exchange(error=error)))
 
     async def send(self, message: SessionMessage) -> None:
-        """Post one message; the answer to a request is passed on before this returns.
+        """POST one message; return once the SSE stream has brought the answer, if it is a request.
 
         Raises:
             RequestFailed: The request got no valid answer.

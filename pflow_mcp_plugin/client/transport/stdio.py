@@ -22,13 +22,13 @@ _HUNG_GRACE = 0.1
 
 
 class StdioTransport:
-    """An async context manager that yields the read and the write stream of a session.
+    """The stdio transport: an async context manager that yields the two streams of a session.
 
     Args:
         process: The server.
         installs: Whether a package runner starts it, which may have to install it first.
-        line_cap: MiB that one message may have.
-        write_seconds: How long the server may refuse to read.
+        line_cap: The largest message, in MiB.
+        write_seconds: How long the server may leave its stdin unread.
         warn: Called once, if the server writes lines that are not messages.
 
     Attributes:
@@ -60,7 +60,7 @@ class StdioTransport:
     async def __aenter__(self) -> tuple[MessageQueue, MessageSink]:
         try:
             await self._attach()
-        except BaseException:  # cancelled while attaching the pipes: nobody else ends the process
+        except BaseException:  # cancelled while attaching the pipes: `__aexit__` is not called then
             await self._end()
             raise
         return self._messages.streams
@@ -88,7 +88,7 @@ class StdioTransport:
                 await self.exited(LAST_WORDS_SECONDS)
             self._end_of.expect()
             self._messages.incoming.end()
-            installing = self.installing
+            installing = self.installing  # before the pipe is closed, which tells what was read from it
             await self._writer.close(0.5)
             await self._end_of.bring_about(
                 _HUNG_GRACE if self.hung or self.seen.broken else EXIT_GRACE,
@@ -103,29 +103,29 @@ class StdioTransport:
 
     @property
     def installing(self) -> bool:
-        """Whether the server may still be being installed: so far it has read, or written, nothing."""
+        """Whether a package runner may still be installing the stdio server, which has not used its pipes."""
         if not self._installs or self.finished:
             return False
-        untouched = self._writer.untouched
+        untouched = self._writer.untouched  # unknown on systems other than Linux
         return not self._reader.begun if untouched is None else untouched
 
     @property
     def seen(self) -> Observations:
-        """What was noticed while reading and writing."""
+        """What was noticed on the server's stdin and stdout."""
         return self._messages.seen
 
     @property
     def unheard(self) -> bool:
-        """Whether the server closed its stdin before reading anything."""
+        """Whether the server closed its stdin before reading anything from it."""
         return self._writer.unread
 
     @property
     def exit_code(self) -> int | None:
-        """The exit code if the server ended by itself, else None."""
+        """The exit code of the stdio server if it ended by itself, else None."""
         return self._end_of.exit_code
 
     async def exited(self, seconds: float) -> bool:
-        """Wait for the server's process to end, and return whether it did."""
+        """Wait for the stdio server's process to end, and return whether it did."""
         return await self._end_of.reached(seconds)
 
     def _on_end(self) -> None:

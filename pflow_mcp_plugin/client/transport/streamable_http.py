@@ -58,7 +58,7 @@ _OWN_WORDS = {HTTPStatus.BAD_REQUEST, HTTPStatus.NOT_FOUND}
 
 
 class StreamableHttp:
-    """An async context manager that yields the read and the write stream of a session.
+    """The streamable HTTP transport: an async context manager that yields the streams of a session.
 
     Args:
         server: A server of transport `http`, with expanded values.
@@ -91,6 +91,8 @@ class StreamableHttp:
         """Cancel the requests that still wait, and end the session."""
         self._closed = True
         self._incoming.end()
+        # Cancelling the tasks would look to their callers like a cancellation of their own; a deadline
+        # that passes becomes `ClosedResourceError`.
         for deadline in self._waiting:
             if not deadline.expired():
                 deadline.reschedule(0)
@@ -103,7 +105,7 @@ class StreamableHttp:
                 await asyncio.wait(self._background)
 
     async def send(self, message: SessionMessage) -> None:
-        """Post one message; the answer to a request is passed on before this returns.
+        """POST one message over streamable HTTP; the answer to a request is passed on before this returns.
 
         Raises:
             RequestFailed: The request got no valid answer.
@@ -124,6 +126,7 @@ class StreamableHttp:
                 self._run_in_background(self._notify(body, headers))
         else:
             await self._notify(body, headers)
+        # Protocol 2025-11-25, "Listening for Messages from the Server": they belong to no request.
         if method == "notifications/initialized" and self._session_id:
             self._get_stream = self._run_in_background(self._read_get_stream())
 
@@ -173,7 +176,7 @@ class StreamableHttp:
         return self._http.post(self._server.url, body, seconds, {**self._headers(_ACCEPTED), **headers})
 
     def _streamed(self, stream: _CutStream) -> AbstractAsyncContextManager[httpx2.Response]:
-        """Request a stream, resumed after the last received event."""
+        """GET a stream; the `Last-Event-ID` resumes it after the last received event."""
         last = {"last-event-id": stream.event_id} if stream.event_id else {}
         return self._http.answer("GET", self._server.url, headers={**self._headers(EVENTS), **last})
 
@@ -319,12 +322,12 @@ class _CutStream:
     error: Exception | None = None
 
     def note(self, event: httpx2.ServerSentEvent) -> None:
-        """Record an event's id and `retry:`."""
+        """Record the `id:` and the `retry:` of an event."""
         self.event_id = event.id or self.event_id
         if event.retry is not None:
             self.pause = granted_pause(event.retry)
 
 
 def granted_pause(milliseconds: int) -> float:
-    """Return the seconds to wait for a server's `retry:`, within our limits."""
+    """Return the seconds before a stream is resumed: those of a server's `retry:`, within our limits."""
     return max(_SHORTEST_PAUSE, min(milliseconds, _LONGEST_PAUSE)) / 1000

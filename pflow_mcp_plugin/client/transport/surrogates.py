@@ -18,7 +18,7 @@ _ESCAPE = re.compile(_HIGH + _LOW + b"|(" + _HIGH + b"|" + _LOW + rb")|\\.", re.
 
 
 def replace_lone_surrogates(data: bytes) -> bytes:
-    """Return JSON with each escaped lone surrogate replaced; the same object if there is none."""
+    """Return JSON with the escape of each lone surrogate replaced; the same object if it has none."""
     if not any(begins in data for begins in _BEGINS) or _SUSPECT.search(data) is None:
         return data
     return _ESCAPE.sub(lambda escape: rb"\ufffd" if escape[1] else escape[0], data)

@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 
 def is_remote(server: Server) -> bool:
-    """Whether a server is reached over HTTP; all others use lines."""
+    """Whether a server's config selects an HTTP transport; all other transports use lines."""
     return server.transport in ("http", "sse")
 
 
 def over_http(server: Server) -> StreamableHttp | SseTransport:
-    """Return the transport of a remote server."""
+    """Select the transport of a server reached over HTTP: streamable HTTP or SSE."""
     from pflow_mcp_plugin.client.transport.sse import SseTransport
     from pflow_mcp_plugin.client.transport.streamable_http import StreamableHttp
 
@@ -31,7 +31,9 @@ def over_http(server: Server) -> StreamableHttp | SseTransport:
 def over_lines(
     server: Server, process: ServerProcess | None, warn: Callable[[str], None]
 ) -> StdioTransport | SocketTransport:
-    """Return the transport of a server that uses lines; it ends the process with the connection.
+    """Select the transport of a server that uses lines: stdio or a socket.
+
+    The transport ends the server's process together with the connection.
 
     Args:
         server: The server, with expanded values.
