@@ -104,6 +104,6 @@ def _lines(trace: Mapping[str, Any]) -> Iterator[str]:
                 yield from _member(name, step[name])
 
 
-def _member(name: str, value: Any) -> Iterator[str]:
+def _member(name: str, value: object) -> Iterator[str]:
     text = value if isinstance(value, str) else to_json(value)
     yield f"  {name}: " + text.replace("\n", "\n  ")

@@ -13,6 +13,7 @@ import attrs
 import pocketflow
 
 from pflow_mcp_plugin.contract import PflowError, Run
+from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.host.model_keys import kept_key
 from pflow_mcp_plugin.host.nodes.node_arguments import argument
 from pflow_mcp_plugin.host.plugins import own_distribution
@@ -27,8 +28,8 @@ class _Question:
     prompt: str
     system: str | None
     model: str | None
-    schema: Mapping[str, Any] | None
-    options: Mapping[str, Any]
+    schema: JSONObject | None
+    options: JSONObject
     run: Run | None
 
 

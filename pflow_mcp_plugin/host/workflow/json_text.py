@@ -12,6 +12,8 @@ import json
 import math
 from typing import Any, NoReturn
 
+from pflow_mcp_plugin.contract.json_types import JSON
+
 _BLANKS = " \t\n\r"
 
 
@@ -19,7 +21,7 @@ class Lossy(ValueError):
     """A JSON text holds something that would be lost in a Python value."""
 
 
-def json_in(text: str, *, exact: bool = False) -> list[Any] | dict[str, Any] | None:
+def json_in(text: str, *, exact: bool = False) -> list[JSON] | dict[str, JSON] | None:
     """Return the object or array that a string holds as JSON, None if it holds neither.
 
     Args:
@@ -31,7 +33,7 @@ def json_in(text: str, *, exact: bool = False) -> list[Any] | dict[str, Any] | N
     if stripped[:1] + stripped[-1:] not in ("{}", "[]"):
         return None
     try:
-        value: list[Any] | dict[str, Any] = (_LOSSLESS if exact else _READER).decode(stripped)
+        value: list[JSON] | dict[str, JSON] = (_LOSSLESS if exact else _READER).decode(stripped)
     except (ValueError, RecursionError):
         return None
     return value
@@ -75,8 +77,8 @@ def _finite_float(text: str) -> float:
     return number if math.isfinite(number) else _refuse(text)
 
 
-def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    members: dict[str, Any] = {}
+def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, JSON]:
+    members: dict[str, JSON] = {}
     for key, value in pairs:
         if key in members:
             message = f"duplicate key {key[:40]}"

@@ -15,7 +15,7 @@ comments templates are rejected. How a command interprets its arguments is outsi
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypedDict
+from typing import Any, TypedDict, TypeGuard
 
 from pflow_mcp_plugin.contract import Field, PflowError
 from pflow_mcp_plugin.host.workflow.templates import Lookup, Malformed, as_text, lone, parse, resolve
@@ -31,7 +31,7 @@ class ShellLine(TypedDict):
     variables: dict[str, str]
 
 
-def is_shell_line(value: Any, field: Field | None) -> bool:
+def is_shell_line(value: object, field: Field | None) -> TypeGuard[str]:
     """Return whether a param is a shell line."""
     return isinstance(value, str) and field is not None and field.shell_line
 
