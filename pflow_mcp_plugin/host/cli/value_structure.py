@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from pflow_mcp_plugin.host.workflow.json_text import json_in
 
@@ -41,7 +40,7 @@ def _shape(value: object, depth: int) -> _Shape:
     return found
 
 
-def _members(value: dict[Any, object], depth: int) -> Iterator[tuple[str, str]]:
+def _members(value: dict[object, object], depth: int) -> Iterator[tuple[str, str]]:
     for key, item in value.items():
         step = _step(key)
         if step:

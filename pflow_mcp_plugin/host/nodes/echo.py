@@ -13,15 +13,15 @@ from pflow_mcp_plugin.host.nodes.node_arguments import argument
 class Echo(pocketflow.Node):
     """Passes its message on: a constant, or several values combined in one string."""
 
-    def prep(self, shared: MutableMapping[str, Any]) -> Any:
+    def prep(self, shared: MutableMapping[str, Any]) -> object:
         """Return `message` from params, else from the shared store."""
         return argument(self.params, shared, "message")
 
-    def exec(self, prep_res: Any) -> Any:
+    def exec(self, prep_res: object) -> object:
         """Return the message unchanged."""
         return prep_res
 
-    def post(self, shared: MutableMapping[str, Any], prep_res: Any, exec_res: Any) -> str:
+    def post(self, shared: MutableMapping[str, Any], prep_res: object, exec_res: object) -> str:
         """Write `message` and return the action."""
         shared["message"] = exec_res
         return "default"

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import math
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from pflow_mcp_plugin.contract.json_types import JSON
 
@@ -77,7 +77,7 @@ def _finite_float(text: str) -> float:
     return number if math.isfinite(number) else _refuse(text)
 
 
-def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, JSON]:
+def _distinct(pairs: list[tuple[str, JSON]]) -> dict[str, JSON]:
     members: dict[str, JSON] = {}
     for key, value in pairs:
         if key in members:

@@ -15,7 +15,7 @@ comments templates are rejected. How a command interprets its arguments is outsi
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypedDict, TypeGuard
+from typing import TypedDict, TypeGuard
 
 from pflow_mcp_plugin.contract import Field, PflowError
 from pflow_mcp_plugin.host.workflow.templates import Lookup, Malformed, as_text, lone, parse, resolve
@@ -36,7 +36,7 @@ def is_shell_line(value: object, field: Field | None) -> TypeGuard[str]:
     return isinstance(value, str) and field is not None and field.shell_line
 
 
-def bind_line(text: str, lookup: Lookup, *, keep_missing: bool = False) -> ShellLine | str | list[Any]:
+def bind_line(text: str, lookup: Lookup, *, keep_missing: bool = False) -> ShellLine | str | list[object]:
     """Return a line with the variables of its values; a line without templates as a plain string.
 
     A line that consists of a template of a list becomes that list: the arguments of a program.

@@ -6,7 +6,6 @@ import json
 import math
 from collections import Counter
 from collections.abc import Iterator
-from typing import Any
 
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.contract.json_types import JSON
@@ -57,7 +56,7 @@ class _RepeatedKeys:
     def __init__(self) -> None:
         self._found: list[tuple[dict[str, JSON], list[str]]] = []
 
-    def join(self, pairs: list[tuple[str, Any]]) -> dict[str, JSON]:
+    def join(self, pairs: list[tuple[str, JSON]]) -> dict[str, JSON]:
         """Return an object from its members; used as `object_pairs_hook`."""
         members = dict(pairs)
         if len(members) < len(pairs):
@@ -76,7 +75,7 @@ class _RepeatedKeys:
         return findings
 
 
-def _objects(value: JSON, path: str) -> Iterator[tuple[str, Any]]:
+def _objects(value: JSON, path: str) -> Iterator[tuple[str, JSON]]:
     if isinstance(value, dict):
         yield path, value
         for key, item in value.items():
