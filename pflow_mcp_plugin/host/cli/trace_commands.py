@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from pflow_mcp_plugin.contract import PflowError, Report
+from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.host.cli.json_option import json_option
 from pflow_mcp_plugin.host.cli.output import to_json
 from pflow_mcp_plugin.host.cli.tables import table
@@ -71,8 +72,8 @@ def view(host: EmbeddedHost, run: str, output: Path | None) -> Report:
     return Report(data={"run_id": path.stem, "path": str(target)}, text=f"Wrote {target}")
 
 
-def _summary(host: EmbeddedHost, path: Path) -> dict[str, Any]:
-    row: dict[str, Any] = {**dict.fromkeys(_SUMMARY), "run_id": path.stem, "path": str(path)}
+def _summary(host: EmbeddedHost, path: Path) -> dict[str, JSON]:
+    row: dict[str, JSON] = {**dict.fromkeys(_SUMMARY), "run_id": path.stem, "path": str(path)}
     try:
         trace = host.traces.read(path)
     except PflowError as error:
@@ -83,7 +84,7 @@ def _summary(host: EmbeddedHost, path: Path) -> dict[str, Any]:
     return {**row, **known, "steps": len(trace["steps"]), "error": message}
 
 
-def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:
+def _cells(row: JSONObject) -> tuple[str, ...]:
     result = "succeeded" if row["success"] else str(row["error"] or "failed").partition("\n")[0]
     values = (row["run_id"], row["workflow"], row["started"], row["steps"], row["milliseconds"])
     return (*("" if value is None else str(value) for value in values), result)
