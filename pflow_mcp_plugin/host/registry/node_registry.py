@@ -6,7 +6,7 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from pflow_mcp_plugin.contract import Entry, Paths, PflowError, Problem, Registry, Sketch
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
@@ -259,4 +259,5 @@ def _left_out(origin: Origin, error: PflowError) -> Problem:
 def _exported(entry: Entry) -> dict[str, JSON]:
     data = entry.to_dict()
     del data["node"]
-    return {**data, "interface": {"description": entry.description, **entry.interface.to_dict()}}
+    interface = cast("JSONObject", data["interface"])  # see `Interface.to_dict`
+    return {**data, "interface": {"description": entry.description, **interface}}
