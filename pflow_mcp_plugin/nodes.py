@@ -28,9 +28,10 @@ from functools import cache
 from typing import Any, ClassVar
 
 from pflow_mcp_plugin import storage
-from pflow_mcp_plugin.contract import Entry, Field, Run
+from pflow_mcp_plugin.contract import Entry, Field, PflowError, Run
 from pflow_mcp_plugin.discovery.servers import servers
 from pflow_mcp_plugin.execution.node import Job, MCPNode
+from pflow_mcp_plugin.execution.result import Reading
 from pflow_mcp_plugin.execution.runtime import Runtime, standalone
 from pflow_mcp_plugin.registration import node_classes
 from pflow_mcp_plugin.registration.tool_entry import tool_config
@@ -67,7 +68,7 @@ class ToolNode(MCPNode):
         tool = {"__mcp_server__": config["server_id"], "__mcp_tool__": config["tool_name"]}
         self.params = {**self._given, **params, **tool}
 
-    def post(self, shared: MutableMapping[str, Any], prep_res: Job, exec_res: Any) -> str:
+    def post(self, shared: MutableMapping[str, Any], prep_res: Job, exec_res: Reading | PflowError) -> str:
         """Write the outputs and return the action.
 
         Raises:

@@ -94,11 +94,11 @@ def test_an_unknown_name_says_why_and_what_is_near(demo):
     with pytest.raises(
         ImportError, match=r"(?s)Unknown node class McpDemoAdNode.*Did you mean McpDemoAddNode"
     ):
-        from pflow_mcp_plugin.nodes import McpDemoAdNode  # noqa: F401
+        from pflow_mcp_plugin.nodes import McpDemoAdNode  # noqa: F401 - the import itself is tested
     with pytest.raises(ImportError, match=r"Server github not configured.*run: pflow mcp sync"):
         nodes.class_for("mcp-github-search")
     with pytest.raises(AttributeError, match="no attribute 'Nothing'"):
-        nodes.Nothing  # noqa: B018
+        nodes.Nothing  # noqa: B018 - the look-up itself is tested
 
 
 def test_parameters_that_python_cannot_spell_are_taken_too(demo):

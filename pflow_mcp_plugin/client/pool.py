@@ -64,7 +64,7 @@ class Pool:
         self._number = next(_numbers)
         self._lock = threading.Lock()
         self._supervisors: dict[str, Supervisor] = {}
-        self._calls: set[Task[Any]] = set()
+        self._calls: set[Task[object]] = set()
         self._loop: AbstractEventLoop | None = None
         self._reaper: Reaper | None = None
         self._closed = False

@@ -181,7 +181,7 @@ class Plugins:
                 contribution += call(self._host) or ()
             yield plugin, contribution
 
-    def implementations(self, hook: str) -> Iterator[tuple[Plugin, Callable[[Any], Any]]]:
+    def implementations(self, hook: str) -> Iterator[tuple[Plugin, Callable[[object], Any]]]:
         """Yield the plugins that implement a hook of one argument, each with its implementation.
 
         The host's own come first, then the others in the order of registration, except for
@@ -287,6 +287,6 @@ def is_own_script(script: EntryPoint) -> bool:
     return script.module.partition(".")[0] == _PACKAGE
 
 
-def _caller(implementation: pluggy.HookImpl) -> Callable[[Any], Any]:
+def _caller(implementation: pluggy.HookImpl) -> Callable[[object], Any]:
     wants_argument = bool(implementation.argnames)
     return lambda argument: implementation.function(*([argument] if wants_argument else []))

@@ -14,12 +14,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any
 
 import attrs
 import pocketflow
 
 from pflow_mcp_plugin.contract import Entry, Interface, Outcome, PflowError, Problem
+from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.host.embedded_host import EmbeddedHost, open_host
 from pflow_mcp_plugin.host.workflow import Compiled, PlannedNode, compile_workflow
 
@@ -27,7 +27,7 @@ from pflow_mcp_plugin.host.workflow import Compiled, PlannedNode, compile_workfl
 class ScriptNode(pocketflow.BaseNode):
     """A node of a workflow written in Python; connect it like any pocketflow node."""
 
-    def __init__(self, raw: Mapping[str, Any], node_class: type | None) -> None:
+    def __init__(self, raw: JSONObject, node_class: type | None) -> None:
         super().__init__()
         self.raw = raw
         self.node_class = node_class
@@ -41,7 +41,7 @@ class Script:
         settings: The workflow's other keys: `inputs`, `outputs`, `mappings`, `enable_namespacing`...
     """
 
-    def __init__(self, name: str, **settings: Any) -> None:
+    def __init__(self, name: str, **settings: JSON) -> None:
         self.name = name
         self._settings = settings
         self._nodes: dict[str, ScriptNode] = {}
@@ -52,8 +52,8 @@ class Script:
         node_type: str,
         node_class: type | None = None,
         *,
-        params: Mapping[str, Any] | None = None,
-        **settings: Any,
+        params: JSONObject | None = None,
+        **settings: JSON,
     ) -> ScriptNode:
         """Add a node to the workflow written in Python.
 
@@ -68,7 +68,7 @@ class Script:
         node = self._nodes[node_id] = ScriptNode(raw, node_class)
         return node
 
-    def workflow(self, start: ScriptNode) -> dict[str, Any]:
+    def workflow(self, start: ScriptNode) -> dict[str, JSON]:
         """Return the workflow written in Python as JSON, with the edges connected so far."""
         ids = {id(node): node_id for node_id, node in self._nodes.items()}
         edges = [
@@ -79,7 +79,7 @@ class Script:
         nodes = [dict(node.raw) for node in self._nodes.values()]
         return {**self._settings, "nodes": nodes, "edges": edges, "start_node": start.raw["id"]}
 
-    def run(self, start: ScriptNode, **inputs: Any) -> Outcome:
+    def run(self, start: ScriptNode, **inputs: object) -> Outcome:
         """Run the workflow written in Python, from a node on, and return its outcome.
 
         Raises:
@@ -112,11 +112,11 @@ class Script:
         text = to_json(dict(outcome.outputs)) if outcome.success else ""
         return output.report(attrs.evolve(outcome_report(outcome), text=text))
 
-    def _check(self, start: ScriptNode, inputs: Mapping[str, Any]) -> None:
+    def _check(self, start: ScriptNode, inputs: Mapping[str, object]) -> None:
         with open_host() as host:
             self._compile(host, start, inputs)
 
-    def _compile(self, host: EmbeddedHost, start: ScriptNode, inputs: Mapping[str, Any]) -> Compiled:
+    def _compile(self, host: EmbeddedHost, start: ScriptNode, inputs: Mapping[str, object]) -> Compiled:
         types = _Types(host, self._nodes)
         compiled = compile_workflow(self.workflow(start), self.name, types, host, host.plugins, inputs)
         return attrs.evolve(compiled, nodes=tuple(map(self._of_own_class, compiled.nodes)))
@@ -153,6 +153,6 @@ class _Types:
         """Explain why a node type does not exist."""
         return self._registry.missing(node_type)
 
-    def upgrade(self, node: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    def upgrade(self, node: JSONObject) -> JSONObject | None:
         """Return None: a script has only one form."""
         return None

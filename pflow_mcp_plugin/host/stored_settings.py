@@ -10,6 +10,7 @@ from typing import Any, Literal
 import attrs
 
 from pflow_mcp_plugin.contract import PflowError, Problem, Settings
+from pflow_mcp_plugin.contract.json_types import JSON
 from pflow_mcp_plugin.storage import CorruptFile, JsonStore
 
 Place = Literal["file", "keyring"]
@@ -118,13 +119,13 @@ class StoredSettings(Settings):
             system_keyring.remove(key)
         return place
 
-    def _values(self, data: dict[str, Any]) -> dict[str, str]:
+    def _values(self, data: dict[str, JSON]) -> dict[str, str]:
         values = data.get("env", {})
         if not isinstance(values, dict):
             raise CorruptFile(self.path, f'"env" must be an object, not {type(values).__name__}')
         return {key: _as_text(value) for key, value in values.items() if value is not None}
 
-    def _in_keyring(self, data: dict[str, Any]) -> list[str]:
+    def _in_keyring(self, data: dict[str, JSON]) -> list[str]:
         names = data.get("keyring", [])
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
             raise CorruptFile(self.path, '"keyring" must be a list of keys')

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import attrs
 
 from pflow_mcp_plugin.contract import Library, PflowError, SavedWorkflow
+from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.storage import (
     StoreError,
     decode_json,
@@ -42,7 +41,7 @@ class WorkflowLibrary(Library):
         """Return the library's file of a saved workflow."""
         return self.folder / f"{name}.json"
 
-    def get(self, name: str, version: int | None = None) -> dict[str, Any]:
+    def get(self, name: str, version: int | None = None) -> dict[str, JSON]:
         """Read a workflow from the library's folder, by default its current version.
 
         Raises:
@@ -77,7 +76,7 @@ class WorkflowLibrary(Library):
             saved=time.strftime("%Y-%m-%dT%H:%M:%SZ", changed),
         )
 
-    def save(self, name: str, workflow: Mapping[str, Any], description: str = "") -> SavedWorkflow:
+    def save(self, name: str, workflow: JSONObject, description: str = "") -> SavedWorkflow:
         """Write a workflow to the library; the file it replaces is kept under `versions`.
 
         Args:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 
 import attrs
 import pytest
@@ -109,7 +108,7 @@ def test_a_corrupt_file_is_set_aside_and_means_not_synced(catalog):
 
 def test_a_file_under_the_name_of_another_server_is_corrupt(catalog):
     catalog.save("a", listing("x"), "")
-    os.rename(catalog.folder / "a.json", catalog.folder / "b.json")  # noqa: PTH104
+    (catalog.folder / "a.json").rename(catalog.folder / "b.json")
     assert catalog.file("b") is None
 
 

@@ -55,7 +55,7 @@ def wait_until(done: Callable[[], bool], seconds: float = 5) -> None:
 
 
 def program(**options: object) -> Launch:
-    return Launch(server=Server(name="odd", **options))  # type: ignore[arg-type]
+    return Launch(server=Server(name="odd", **options))  # type: ignore[arg-type]  # any field of `Server`
 
 
 def test_row_01_a_missing_command_is_named_with_the_closest_one(bench, fails):

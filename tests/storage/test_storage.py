@@ -39,7 +39,7 @@ for number in range(int(sys.argv[3])):
 
 
 def a_store(path: Path, **options: object) -> JsonStore:
-    return JsonStore(path=path, schema_version=1, what="settings", **options)  # type: ignore[arg-type]
+    return JsonStore(path=path, schema_version=1, what="settings", **options)  # type: ignore[arg-type]  # any parameter of `JsonStore`
 
 
 def mode(path: Path) -> int:

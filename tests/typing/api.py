@@ -65,6 +65,12 @@ class Shouts(NodeSource):
     def missing(self, node_type: str) -> Problem | None:
         return Problem(message=f"No shout {node_type}", suggestion="Use shout-loud")
 
+    def upgrade(self, node: JSONObject) -> JSONObject | None:
+        params = node.get("params")
+        if node["type"] != "yell-loud" or not isinstance(params, Mapping):
+            return None
+        return {**node, "type": "shout-loud", "params": {**params, "volume": 11}}
+
 
 class Shout:
     """A command, without click."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 from pflow_mcp_plugin.contract import PflowError
+from pflow_mcp_plugin.contract.json_types import JSONObject
 
 
 def parse_inputs(words: Sequence[str]) -> dict[str, str]:
@@ -29,7 +29,7 @@ def parse_inputs(words: Sequence[str]) -> dict[str, str]:
 
 
 def piped_inputs(
-    document: Mapping[str, Any], given: Mapping[str, Any], check: Callable[[Mapping[str, Any]], object]
+    document: JSONObject, given: Mapping[str, object], check: Callable[[Mapping[str, object]], object]
 ) -> dict[str, str]:
     """Read the input that the workflow declares with `"stdin": true` as it is piped in.
 

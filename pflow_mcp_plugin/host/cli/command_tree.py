@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from importlib import import_module
-from typing import Any
 
 import attrs
 import click
@@ -108,7 +107,7 @@ class Leaf(click.Command):
         ctx.args = args
         return args
 
-    def invoke(self, ctx: click.Context) -> Any:
+    def invoke(self, ctx: click.Context) -> object:
         """Import the command of a leaf and run it.
 
         Raises:

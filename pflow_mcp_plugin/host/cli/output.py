@@ -6,9 +6,9 @@ import json
 import math
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from pflow_mcp_plugin.contract import PflowError, Problem, Report
+from pflow_mcp_plugin.contract.json_types import JSON
 from pflow_mcp_plugin.host.standard_streams import write
 
 SCHEMA = 1
@@ -96,7 +96,7 @@ def to_json(value: object) -> str:
         return json.dumps(_jsonable(value, ()), ensure_ascii=False, indent=2)
 
 
-def _jsonable(value: Any, above: tuple[int, ...]) -> Any:
+def _jsonable(value: object, above: tuple[int, ...]) -> JSON:
     """Return a value as JSON can represent it; `above` holds the ids of the values that enclose it."""
     if isinstance(value, Mapping | list | tuple | set | frozenset):
         if id(value) in above or len(above) == _DEEPEST:

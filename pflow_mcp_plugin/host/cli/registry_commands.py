@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import click
 
 from pflow_mcp_plugin.contract import Entry, Field, PflowError, Report
+from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.host.cli.command_line_inputs import parse_inputs
 from pflow_mcp_plugin.host.cli.output import counted, problem_lines, to_json
 from pflow_mcp_plugin.host.cli.tables import table
@@ -136,7 +137,9 @@ def run_node(host: EmbeddedHost, node: str, params: Mapping[str, str]) -> Report
     from pflow_mcp_plugin.host.cli.value_structure import structure
 
     entry = host.registry.get(node)
-    workflow = {"nodes": [{"id": entry.node, "type": entry.node, "params": read_params(entry, params)}]}
+    workflow: JSONObject = {
+        "nodes": [{"id": entry.node, "type": entry.node, "params": read_params(entry, params)}]
+    }
     outcome = host.runner.run(workflow, {}, name=node)
     shape = structure(dict(outcome.outputs))
     return Report(

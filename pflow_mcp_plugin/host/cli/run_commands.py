@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import click
 
 from pflow_mcp_plugin.contract import Outcome, PflowError, Problem, Report
+from pflow_mcp_plugin.contract.json_types import JSON
 from pflow_mcp_plugin.host.cli.command_line_inputs import parse_inputs, piped_inputs
 from pflow_mcp_plugin.host.cli.output import counted, problem_lines, to_json
 from pflow_mcp_plugin.host.embedded_host import EmbeddedHost
@@ -26,7 +26,7 @@ from pflow_mcp_plugin.host.workflow_library import is_name
 @click.pass_obj
 def run(host: EmbeddedHost, workflow: str, inputs: tuple[str, ...], *, trace: bool) -> Report:
     """Run WORKFLOW, a JSON file or the name of a saved workflow, with inputs given as NAME=VALUE."""
-    values: dict[str, Any] = dict(parse_inputs(inputs))
+    values: dict[str, object] = dict(parse_inputs(inputs))
     document = find_workflow(host, workflow)
     values |= piped_inputs(document, values, partial(host.runner.compile, document, workflow))
     compiled = host.runner.compile(document, workflow, values)
@@ -41,7 +41,7 @@ def validate(host: EmbeddedHost, workflow: str) -> Report:
     return findings_report(workflow, host.runner.validate(find_workflow(host, workflow)))
 
 
-def find_workflow(host: EmbeddedHost, word: str) -> dict[str, Any]:
+def find_workflow(host: EmbeddedHost, word: str) -> dict[str, JSON]:
     """Return the workflow that a command's argument names: a saved one, or a file.
 
     A saved name wins over a file of the same name without suffix; `./NAME` is always the file.
@@ -61,7 +61,7 @@ def find_workflow(host: EmbeddedHost, word: str) -> dict[str, Any]:
     return read_workflow(Path(word))
 
 
-def read_workflow(path: Path) -> dict[str, Any]:
+def read_workflow(path: Path) -> dict[str, JSON]:
     """Return the workflow in the file that `run` or `validate` names.
 
     Raises:

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from pflow_mcp_plugin.contract import PflowError, Report
+from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.host.cli.output import to_json
 from pflow_mcp_plugin.host.cli.tables import table
 from pflow_mcp_plugin.host.embedded_host import EmbeddedHost
@@ -67,8 +68,8 @@ def view(host: EmbeddedHost, run: str, output: Path | None) -> Report:
     return Report(data={"run_id": path.stem, "path": str(target)}, text=f"Wrote {target}")
 
 
-def _summary(host: EmbeddedHost, path: Path) -> dict[str, Any]:
-    row: dict[str, Any] = {**dict.fromkeys(_SUMMARY), "run_id": path.stem, "path": str(path)}
+def _summary(host: EmbeddedHost, path: Path) -> dict[str, JSON]:
+    row: dict[str, JSON] = {**dict.fromkeys(_SUMMARY), "run_id": path.stem, "path": str(path)}
     try:
         trace = host.traces.read(path)
     except PflowError as error:
@@ -79,7 +80,7 @@ def _summary(host: EmbeddedHost, path: Path) -> dict[str, Any]:
     return {**row, **known, "steps": len(trace["steps"]), "error": message}
 
 
-def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:
+def _cells(row: JSONObject) -> tuple[str, ...]:
     result = "succeeded" if row["success"] else str(row["error"] or "failed").partition("\n")[0]
     values = (row["run_id"], row["workflow"], row["started"], row["steps"], row["milliseconds"])
     return (*("" if value is None else str(value) for value in values), result)
@@ -100,6 +101,6 @@ def _lines(trace: Mapping[str, Any]) -> Iterator[str]:
                 yield from _member(name, step[name])
 
 
-def _member(name: str, value: Any) -> Iterator[str]:
+def _member(name: str, value: object) -> Iterator[str]:
     text = value if isinstance(value, str) else to_json(value)
     yield f"  {name}: " + text.replace("\n", "\n  ")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from pflow_mcp_plugin.host.workflow.json_text import json_in
 
@@ -19,7 +18,7 @@ _Shape = list[tuple[str, str]]
 """The paths inside a value, each with its type, outermost first."""
 
 
-def structure(value: Any) -> _Shape:
+def structure(value: object) -> _Shape:
     """Return the structure of an object: its paths, each with its type, outermost first.
 
     Every path can be used in a template. Of a list, only items with a new shape are included, each at its
@@ -28,7 +27,7 @@ def structure(value: Any) -> _Shape:
     return [(path.removeprefix("."), kind) for path, kind in _shape(value, _DEPTH) if path]
 
 
-def _shape(value: Any, depth: int) -> _Shape:
+def _shape(value: object, depth: int) -> _Shape:
     kind = type(value).__name__
     found = [("", _NAMES.get(kind, kind))]
     inner = json_in(value) if isinstance(value, str) else value
@@ -41,14 +40,14 @@ def _shape(value: Any, depth: int) -> _Shape:
     return found
 
 
-def _members(value: dict[Any, Any], depth: int) -> Iterator[tuple[str, str]]:
+def _members(value: dict[object, object], depth: int) -> Iterator[tuple[str, str]]:
     for key, item in value.items():
         step = _step(key)
         if step:
             yield from ((f"{step}{path}", kind) for path, kind in _shape(item, depth))
 
 
-def _items(value: Sequence[Any], depth: int) -> Iterator[tuple[str, str]]:
+def _items(value: Sequence[object], depth: int) -> Iterator[tuple[str, str]]:
     shown: list[set[tuple[str, str]]] = []
     for index, item in enumerate(value[:_SAMPLE]):
         shape = _shape(item, depth)

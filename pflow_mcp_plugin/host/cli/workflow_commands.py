@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from pflow_mcp_plugin.contract import PflowError, Problem, Report
+from pflow_mcp_plugin.contract.json_types import JSON
 from pflow_mcp_plugin.host.cli.output import problem_lines, to_json
 from pflow_mcp_plugin.host.cli.run_commands import find_workflow, read_workflow
 from pflow_mcp_plugin.host.cli.tables import table
@@ -110,7 +111,7 @@ def export_python(host: EmbeddedHost, workflow: str, output: Path | None) -> Rep
     """
     from pflow_mcp_plugin.host.rendering.python_export import python_script
 
-    raw: Mapping[str, Any] = find_workflow(host, workflow)
+    raw = find_workflow(host, workflow)
     compiled = host.runner.compile(raw, Path(workflow).stem)
     text = python_script(compiled, normalise(raw, host.registry.upgrade))
     if output is None:
@@ -137,7 +138,7 @@ def read_sound_document(host: EmbeddedHost, word: str) -> WorkflowDocument:
     return document
 
 
-def _summary(host: EmbeddedHost, name: str) -> dict[str, Any]:
+def _summary(host: EmbeddedHost, name: str) -> dict[str, JSON]:
     try:
         return host.library.describe(name).to_dict()
     except PflowError as error:

@@ -17,7 +17,7 @@ class Echo(pocketflow.Node):
         """Return the message that `echo` gets, from the params or else from the shared store."""
         return argument(self.params, shared, "message")
 
-    def exec(self, prep_res: Any) -> Any:
+    def exec(self, prep_res: object) -> object:
         """Return the message that `echo` gets, unchanged."""
         return prep_res
 

@@ -85,5 +85,5 @@ def _file_problem(doing: str, path: Path, reason: str, *suggestions: str) -> Pfl
     )
 
 
-def _as_text(content: Any) -> str:
+def _as_text(content: object) -> str:
     return content if isinstance(content, str) else json.dumps(content, ensure_ascii=False, indent=2) + "\n"

@@ -13,6 +13,7 @@ import attrs
 import pocketflow
 
 from pflow_mcp_plugin.contract import PflowError, Run
+from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.host.model_keys import kept_key
 from pflow_mcp_plugin.host.nodes.node_arguments import argument
 from pflow_mcp_plugin.host.plugins import own_distribution
@@ -27,8 +28,8 @@ class _Question:
     prompt: str
     system: str | None
     model: str | None
-    schema: Mapping[str, Any] | None
-    options: Mapping[str, Any]
+    schema: JSONObject | None
+    options: JSONObject
     run: Run | None
 
 
@@ -181,7 +182,7 @@ def _library() -> Any:
     return llm
 
 
-def _options(params: Mapping[str, Any]) -> dict[str, Any]:
+def _options(params: Mapping[str, Any]) -> dict[str, JSON]:
     options = dict(params.get("options", {}))
     if "temperature" in params:
         options["temperature"] = params["temperature"]
@@ -198,8 +199,9 @@ def _key(model: Any, run: Run | None) -> dict[str, str]:
     return {"key": key}
 
 
-def _parsed(text: str) -> Any:
+def _parsed(text: str) -> JSON:
     try:
-        return json.loads(text)
+        answer: JSON = json.loads(text)
     except ValueError as error:
         raise PflowError(f"The model's answer is not JSON: {text[:200]}") from error
+    return answer

@@ -91,7 +91,7 @@ class Shell(pocketflow.Node):
         return "default"
 
 
-def _command(command: Any) -> tuple[list[str], Mapping[str, str]]:
+def _command(command: object) -> tuple[list[str], Mapping[str, str]]:
     if isinstance(command, Mapping):  # a `ShellLine`
         return [_SHELL, "-c", command["line"]], command["variables"]
     if isinstance(command, str) and command.strip():

@@ -14,9 +14,10 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from pflow_mcp_plugin.contract import Sketch
+from pflow_mcp_plugin.contract.json_types import JSON
 from pflow_mcp_plugin.storage import StoreError, write_atomic
 
 if TYPE_CHECKING:
@@ -87,10 +88,10 @@ class NodeRow(NamedTuple):
     node: str
     source: str
     description: str
-    labels: dict[str, Any]
+    labels: dict[str, JSON]
     score: float = 0.0
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, JSON]:
         """Return the row's JSON form, labels included."""
         score = {"score": round(self.score, 6)} if self.score else {}
         return {

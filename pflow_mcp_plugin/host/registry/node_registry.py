@@ -6,9 +6,10 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from pflow_mcp_plugin.contract import Entry, Paths, PflowError, Problem, Registry, Sketch
+from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.host.plugins import Plugin, PluginFailed, Plugins
 from pflow_mcp_plugin.host.registry.node_index import Index, NodeRow, open_index
 from pflow_mcp_plugin.host.registry.node_sources import Origin, asked, collect_sources
@@ -149,12 +150,12 @@ class NodeRegistry(Registry):
                     return problem
         return self._memory.explain(node_type, self._plugins.all) or self._unknown(node_type)
 
-    def upgrade(self, node: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    def upgrade(self, node: JSONObject) -> JSONObject | None:
         """Return a workflow node rewritten by the registry's first source that knows its shape, or None."""
         answers = (asked(partial(origin.upgrade, node), self._report) for origin in self.sources)
         return next((answer for answer in answers if answer is not None), None)
 
-    def save(self, nodes: Mapping[str, Mapping[str, Any]]) -> None:
+    def save(self, nodes: Mapping[str, JSONObject]) -> None:
         """Add entries to the registry by saving them in `registry.json`; those of other names stay.
 
         Args:
@@ -165,7 +166,7 @@ class NodeRegistry(Registry):
         """
         self._saved.save(nodes)
 
-    def export(self) -> dict[str, Any]:
+    def export(self) -> dict[str, JSON]:
         """Return the whole registry in the shape of `registry.json`."""
         return {"schema_version": 1, "nodes": {entry.node: _exported(entry) for entry in self.entries()}}
 
@@ -256,7 +257,8 @@ def _left_out(origin: Origin, error: PflowError) -> Problem:
     )
 
 
-def _exported(entry: Entry) -> dict[str, Any]:
+def _exported(entry: Entry) -> dict[str, JSON]:
     data = entry.to_dict()
     del data["node"]
-    return {**data, "interface": {"description": entry.description, **entry.interface.to_dict()}}
+    interface = cast("JSONObject", data["interface"])  # see `Interface.to_dict`
+    return {**data, "interface": {"description": entry.description, **interface}}

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import attrs
 
 from pflow_mcp_plugin.contract import Entry, NodeSource, PflowError, Problem, Sketch
+from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.host.plugins import Plugin, PluginFailed, Plugins, door
 
 T = TypeVar("T")
@@ -81,7 +82,7 @@ class Origin:
         with self._door("explain a missing node"):
             return self.source.missing(node_type)
 
-    def upgrade(self, node: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    def upgrade(self, node: JSONObject) -> JSONObject | None:
         """Ask the origin's source for a node rewritten from an older shape, or None.
 
         Raises:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from pflow_mcp_plugin.contract import Entry, PflowError, Problem
+from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.host.registry.node_sources import Origin
 
 T = TypeVar("T")
@@ -22,7 +23,7 @@ class Uninstalled(Problem):
     """A warning about outdated entries: their module is not installed, so they cannot run."""
 
 
-def unused_problems(path: str, data: Mapping[str, Any], origin_of: OriginOf) -> Iterator[Problem]:
+def unused_problems(path: str, data: JSONObject, origin_of: OriginOf) -> Iterator[Problem]:
     """Yield the warnings about outdated entries outside `nodes`: those a plugin replaces, and the rest.
 
     Args:
@@ -55,7 +56,7 @@ def uninstalled_problems(path: str, entries: Iterable[Entry], origin_of: OriginO
             yield _warning(path, f"{message}: {_some(names)}", step, Uninstalled)
 
 
-def _outside_nodes(data: Mapping[str, Any]) -> Iterator[str]:
+def _outside_nodes(data: JSONObject) -> Iterator[str]:
     for name, value in data.items():
         shaped = isinstance(value, Mapping) and {"module", "class_name"} & value.keys()
         if shaped and name not in _OF_THE_FILE:

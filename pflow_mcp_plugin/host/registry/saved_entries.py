@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pflow_mcp_plugin.contract import Entry, NodeSource, PflowError, Problem
+from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.storage import CorruptFile, JsonStore
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ class SavedEntries(NodeSource):
         """Yield every saved entry."""
         yield from self._load().values()
 
-    def save(self, nodes: Mapping[str, Mapping[str, Any]]) -> None:
+    def save(self, nodes: Mapping[str, JSONObject]) -> None:
         """Put entries into `registry.json`; those of other names stay.
 
         Args:
@@ -64,7 +65,7 @@ class SavedEntries(NodeSource):
             PflowError: The file cannot be written, or it does not hold entries.
         """
 
-        def change(data: dict[str, Any]) -> None:
+        def change(data: dict[str, JSON]) -> None:
             data["nodes"] = {**self._nodes(data), **{name: dict(node) for name, node in nodes.items()}}
 
         self.store.update(change)
@@ -81,7 +82,7 @@ class SavedEntries(NodeSource):
             self._read_as = fingerprint
         return self._entries
 
-    def _usable(self, data: Mapping[str, Any]) -> dict[str, Entry]:
+    def _usable(self, data: JSONObject) -> dict[str, Entry]:
         """Return the valid entries, and report the parts of the file that cannot be used."""
         from pflow_mcp_plugin.host.registry.outdated_entries import uninstalled_problems, unused_problems
 
@@ -94,7 +95,7 @@ class SavedEntries(NodeSource):
             self._report(problem)
         return entries
 
-    def _readable(self) -> Mapping[str, Any]:
+    def _readable(self) -> JSONObject:
         """Return the content of the file, an empty one if its nodes are invalid."""
         try:
             data = self.store.read()
@@ -112,7 +113,7 @@ class SavedEntries(NodeSource):
             return {}
         return data
 
-    def _nodes(self, data: Mapping[str, Any]) -> Mapping[str, Any]:
+    def _nodes(self, data: JSONObject) -> JSONObject:
         nodes = data.get("nodes", {})
         if not isinstance(nodes, dict):
             raise CorruptFile(self.store.path, f'"nodes" must be an object, not {type(nodes).__name__}')

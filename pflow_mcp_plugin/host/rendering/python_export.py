@@ -7,15 +7,15 @@ import keyword
 import re
 from collections.abc import Iterator, Mapping
 from pprint import pformat
-from typing import Any
 
+from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.host.workflow.compilation import Compiled, PlannedNode
 
 _RUNTIME = "pflow_mcp_plugin.script"
 _TAKEN = frozenset({"script", "Script", *dir(builtins)})
 
 
-def python_script(compiled: Compiled, workflow: Mapping[str, Any]) -> str:
+def python_script(compiled: Compiled, workflow: JSONObject) -> str:
     """Return the source code of a Python program for a workflow.
 
     Args:
@@ -35,7 +35,7 @@ def python_script(compiled: Compiled, workflow: Mapping[str, Any]) -> str:
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def _docstring(name: str, workflow: Mapping[str, Any]) -> str:
+def _docstring(name: str, workflow: JSONObject) -> str:
     about = workflow.get("description")
     title = f"{name}: {about}" if isinstance(about, str) and about else name
     one_line = " ".join(title.replace("\\", "/").replace('"', "'").split())
@@ -63,7 +63,7 @@ def _free(name: str, taken: set[str]) -> str:
     return free
 
 
-def _settings(workflow: Mapping[str, Any]) -> Iterator[str]:
+def _settings(workflow: JSONObject) -> Iterator[str]:
     for key in ("inputs", "outputs", "mappings"):
         if workflow.get(key):
             yield _argument(key, workflow[key])
@@ -76,7 +76,7 @@ def _settings(workflow: Mapping[str, Any]) -> Iterator[str]:
 def _node(
     planned: PlannedNode,
     names: Mapping[str, str],
-    raw: Mapping[str, Any],
+    raw: JSONObject,
 ) -> str:
     ref = planned.ref
     given = [repr(ref.id), repr(ref.type)]
@@ -101,6 +101,6 @@ def _call(function: str, arguments: list[str]) -> str:
     return f"{function}(\n{lines})"
 
 
-def _argument(name: str, value: Any) -> str:
+def _argument(name: str, value: JSON) -> str:
     indented = "\n" + " " * len(f"    {name}=")
     return f"{name}=" + pformat(value, width=90, sort_dicts=False).replace("\n", indented)

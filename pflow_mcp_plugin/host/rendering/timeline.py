@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from html import escape
 from typing import Any
 
+from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.host.rendering.html_page import page
 
 _TICKS = 4
@@ -53,7 +54,7 @@ def trace_page(trace: Mapping[str, Any]) -> str:
     return page(title, body, _STYLE)
 
 
-def _heading(trace: Mapping[str, Any], count: int) -> Iterator[str]:
+def _heading(trace: JSONObject, count: int) -> Iterator[str]:
     yield f"<h1>{_text(trace.get('workflow'))}</h1>"
     ended = "succeeded" if trace.get("success") else '<span class="bad">failed</span>'
     took = _duration(_number(trace.get("milliseconds")))
@@ -76,7 +77,7 @@ def _axis(length: float) -> str:
     return f'<div class="axis"><span></span><span class="ticks">{ticks}</span><span></span></div>'
 
 
-def _row(step: Mapping[str, Any], length: float, *, opened: bool) -> str:
+def _row(step: JSONObject, length: float, *, opened: bool) -> str:
     failed = _failed(step)
     return (
         f'<details class="step {"failed" if failed else "fine"}"{" open" if opened else ""}>\n'
@@ -88,11 +89,11 @@ def _row(step: Mapping[str, Any], length: float, *, opened: bool) -> str:
     )
 
 
-def _failed(step: Mapping[str, Any]) -> bool:
+def _failed(step: JSONObject) -> bool:
     return step.get("error") is not None
 
 
-def _failed_items(step: Mapping[str, Any]) -> str:
+def _failed_items(step: JSONObject) -> str:
     """Return the number of failed items of a batch as HTML; they do not always fail the batch."""
     details = step.get("details")
     batch = details.get("batch") if isinstance(details, Mapping) else None
@@ -101,13 +102,13 @@ def _failed_items(step: Mapping[str, Any]) -> str:
     return f' <span class="bad">{_text(batch["failed"])} of {_text(batch.get("count"))} failed</span>'
 
 
-def _bar(step: Mapping[str, Any], length: float) -> str:
+def _bar(step: JSONObject, length: float) -> str:
     left = min(100 * _number(step.get("offset")) / length, 99.5)
     width = min(100 * _number(step.get("milliseconds")) / length, 100 - left)
     return f'<span class="bar" style="left:{left:.2f}%;width:{width:.2f}%"></span>'
 
 
-def _inside(step: Mapping[str, Any]) -> Iterator[str]:
+def _inside(step: JSONObject) -> Iterator[str]:
     parts = {
         "Error": step.get("error"),
         "Action": step.get("action"),
@@ -120,20 +121,20 @@ def _inside(step: Mapping[str, Any]) -> Iterator[str]:
             yield f"<h3>{name}</h3>{_pre(value)}"
 
 
-def _end(step: Mapping[str, Any]) -> float:
+def _end(step: JSONObject) -> float:
     return _number(step.get("offset")) + _number(step.get("milliseconds"))
 
 
-def _pre(value: Any) -> str:
+def _pre(value: object) -> str:
     shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2)
     return f"<pre>{escape(shown)}</pre>"
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     return escape(str(value))
 
 
-def _number(value: Any) -> float:
+def _number(value: object) -> float:
     # Absurd times must not break the page: NaN fails the comparison, and a huge integer has no float.
     return float(value) if isinstance(value, int | float) and 0 <= value < 1e300 else 0.0
 

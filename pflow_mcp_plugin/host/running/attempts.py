@@ -21,7 +21,7 @@ from pflow_mcp_plugin.host.workflow.repetition import Retry
 from pflow_mcp_plugin.host.workflow.shell_lines import bind_line, is_shell_line
 from pflow_mcp_plugin.host.workflow.templates import Lookup, MissingValue, TemplateReference, resolve
 
-Prepare = Callable[[Mapping[str, Any]], Callable[[NodeAwareSharedStore], object]]
+Prepare = Callable[[Mapping[str, object]], Callable[[NodeAwareSharedStore], object]]
 """Sets the params of a new copy of a node; returns what runs the copy on a store and returns its action."""
 
 
@@ -58,7 +58,7 @@ class Attempts:
         prepare: Prepare,
         store: NodeAwareSharedStore,
         retry: Retry,
-        note: Callable[[Mapping[str, Any]], None],
+        note: Callable[[Mapping[str, object]], None],
     ) -> Result:
         """Attempt to run a node, and retry where that is safe; an exception that it raises is a failure.
 
@@ -105,7 +105,7 @@ class Attempts:
         cause = left if isinstance(left, Exception) else PflowError(_words(reported))
         return Result(routed(planned, action), node_failure(planned.ref, cause))
 
-    def _params(self, node: NodeRef, store: NodeAwareSharedStore) -> dict[str, Any]:
+    def _params(self, node: NodeRef, store: NodeAwareSharedStore) -> dict[str, object]:
         """Return a node's params with templates resolved, in their declared types.
 
         A param that consists of an optional input without a value is left out, unless the node requires
@@ -121,7 +121,7 @@ class Attempts:
             if not self.values.is_left_out(value) or _is_needed(fields.get(key), store)
         }
 
-    def _param(self, key: str, value: Any, field: Field | None) -> Any:
+    def _param(self, key: str, value: object, field: Field | None) -> object:
         user = f"parameter {key}"
         if not is_shell_line(value, field):
             return _coerced(self.resolve(value, user), field)
@@ -161,7 +161,7 @@ def argument_types(entry: Entry) -> Fit:
     """
     fields = {field.key: field for field in entry.interface.params}
 
-    def fit(key: str, value: Any) -> Any:
+    def fit(key: str, value: object) -> object:
         try:
             return coerce(value, fields[key]) if key in fields else value
         except TypeMismatch:
@@ -183,7 +183,7 @@ def _failed(planned: PlannedNode, error: BaseException, store: NodeAwareSharedSt
     return Result(routed(planned, failure.action), failure)
 
 
-def _coerced(value: Any, field: Field | None) -> Any:
+def _coerced(value: object, field: Field | None) -> object:
     if field is None:
         return value
     try:

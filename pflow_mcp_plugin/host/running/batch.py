@@ -35,7 +35,7 @@ ERRORS_IN_TRACE = 10
 _NAP = 0.25
 """Seconds of one wait for a batch's next item."""
 
-_Item = tuple[int, Any]
+_Item = tuple[int, object]
 
 
 @attrs.frozen
@@ -43,8 +43,8 @@ class _Done:
     """The result of one item: its outputs, and its failure if it failed."""
 
     index: int
-    item: Any
-    outputs: Mapping[str, Any]
+    item: object
+    outputs: Mapping[str, object]
     result: Result
 
 
@@ -87,10 +87,10 @@ def run_batch(
     return tally.close(planned, batch, store)
 
 
-def _items(attempts: Attempts, batch: Batch) -> Sequence[Any]:
+def _items(attempts: Attempts, batch: Batch) -> Sequence[object]:
     items = attempts.resolve(batch.items, "batch.items")
     try:
-        listed: Sequence[Any] = coerce(items, ITEMS)
+        listed: Sequence[object] = coerce(items, ITEMS)
     except TypeMismatch:
         raise PflowError(f"batch.items must be a list, got {described(items)}") from None
     return listed
@@ -111,7 +111,7 @@ def _run_item(
 
 
 def _performed(
-    one: Callable[[_Item], _Done], items: Sequence[Any], batch: Batch, engine: Engine
+    one: Callable[[_Item], _Done], items: Sequence[object], batch: Batch, engine: Engine
 ) -> Iterator[_Done]:
     """Yield each item that ran, as it ends; none starts after a failure that ends the batch."""
     if not batch.parallel:
@@ -127,7 +127,7 @@ def _performed(
 
 
 def _side_by_side(
-    executor: Executor, one: Callable[[_Item], _Done], items: Sequence[Any], batch: Batch, width: int
+    executor: Executor, one: Callable[[_Item], _Done], items: Sequence[object], batch: Batch, width: int
 ) -> Iterator[_Done]:
     """Keep `width` items in flight; more would only wait, each holding memory."""
     ended: SimpleQueue[Future[_Done]] = SimpleQueue()
@@ -163,8 +163,8 @@ class _Tally:
     """Collects the results of the items, in their order."""
 
     count: int
-    results: list[Any] = attrs.field(init=False)
-    errors: list[dict[str, Any]] = attrs.field(factory=list)
+    results: list[object] = attrs.field(init=False)
+    errors: list[dict[str, object]] = attrs.field(factory=list)
     succeeded: int = 0
     retries: int = 0
     first: _Done | None = None
@@ -216,5 +216,5 @@ class _Tally:
         return Result(first.result.action, failure)
 
 
-def _without_no_error(outputs: Mapping[str, Any]) -> dict[str, Any]:
+def _without_no_error(outputs: Mapping[str, object]) -> dict[str, object]:
     return {key: value for key, value in outputs.items() if not (key == "error" and value is None)}

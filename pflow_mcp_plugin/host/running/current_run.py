@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from pflow_mcp_plugin.contract import Host, PflowError, Run, Workflow
+from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.host.running.trace_recorder import Recorder
 from pflow_mcp_plugin.redaction import Redactor
 
@@ -49,7 +50,7 @@ class CurrentRun(Run):
         if self._cancelled.wait(seconds):
             raise PflowError("the run was stopped", kind="interrupted")
 
-    def annotate(self, node_id: str, details: Mapping[str, Any]) -> None:
+    def annotate(self, node_id: str, details: JSONObject) -> None:
         """Add JSON values to a node's step in the current run's trace."""
         self.recorder.annotate(node_id, details)
 

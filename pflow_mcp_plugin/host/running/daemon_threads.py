@@ -13,7 +13,7 @@ from typing import Any, ParamSpec, TypeVar
 Given = ParamSpec("Given")
 Made = TypeVar("Made")
 
-_Work = tuple[Future[Any], Callable[[], Any]]
+_Work = tuple[Future[Any], Callable[[], object]]
 
 
 class Threads(Executor):
@@ -62,7 +62,7 @@ class Threads(Executor):
                 _settle(future, function)
 
 
-def _settle(future: Future[Any], function: Callable[[], Any]) -> None:
+def _settle(future: Future[Any], function: Callable[[], object]) -> None:
     try:
         future.set_result(function())
     except BaseException as error:  # noqa: BLE001  # raised again where the result is awaited

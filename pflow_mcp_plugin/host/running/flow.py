@@ -34,7 +34,7 @@ class StepNode(pocketflow.BaseNode):
         self.result = self._steps.perform(self.planned, self._prepared)
         return self.result.action
 
-    def _prepared(self, params: Mapping[str, Any]) -> Callable[[NodeAwareSharedStore], object]:
+    def _prepared(self, params: Mapping[str, object]) -> Callable[[NodeAwareSharedStore], object]:
         # A copy for each execution, as pocketflow itself does: no state is left over from the last one.
         node = copy.copy(self._node)
         if isinstance(node, pocketflow.Node):

@@ -55,7 +55,7 @@ class Values:
         """Return every name that a template can begin with at this point of the run."""
         return [*(name for name in self.root if not is_reserved(name)), *self.written]
 
-    def is_left_out(self, value: Any) -> bool:
+    def is_left_out(self, value: object) -> bool:
         """Return whether a param consists of an optional input that the run was not given."""
         reference = lone(value)
         if reference is None or len(reference.path) > 1:

@@ -9,6 +9,7 @@ from typing import Any
 import attrs
 
 from pflow_mcp_plugin.contract import EXIT_CODES, Host, Outcome, PflowError, Problem, Runner
+from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.host.interruption import interrupts_kept
 from pflow_mcp_plugin.host.plugins import Plugins
 from pflow_mcp_plugin.host.running.batch import Engine
@@ -56,12 +57,12 @@ class WorkflowRunner(Runner):
         self._max_steps = max_steps
         self._engine = engine
 
-    def validate(self, workflow: Mapping[str, Any]) -> Sequence[Problem]:
+    def validate(self, workflow: JSONObject) -> Sequence[Problem]:
         """Return every problem of a workflow, which may be any JSON value; the runner runs nothing."""
         return check_workflow(workflow, self._types).problems
 
     def compile(
-        self, workflow: Mapping[str, Any], name: str = "", inputs: Mapping[str, Any] | None = None
+        self, workflow: JSONObject, name: str = "", inputs: Mapping[str, object] | None = None
     ) -> Compiled:
         """Return the plan that the runner follows, checked against a run's inputs if they are given.
 
@@ -77,7 +78,7 @@ class WorkflowRunner(Runner):
         return compile_workflow(workflow, name, self._types, self._host, self._plugins, inputs)
 
     def run(
-        self, workflow: Mapping[str, Any], inputs: Mapping[str, Any], *, name: str = "", trace: bool = True
+        self, workflow: JSONObject, inputs: Mapping[str, object], *, name: str = "", trace: bool = True
     ) -> Outcome:
         """Check and compile a workflow, run it and write its trace.
 
@@ -93,7 +94,9 @@ class WorkflowRunner(Runner):
         compiled = self.compile(workflow, name or "workflow", inputs)
         return self.run_compiled(compiled, inputs, trace=trace)
 
-    def run_compiled(self, compiled: Compiled, inputs: Mapping[str, Any], *, trace: bool = True) -> Outcome:
+    def run_compiled(
+        self, compiled: Compiled, inputs: Mapping[str, object], *, trace: bool = True
+    ) -> Outcome:
         """Run a compiled workflow and write its trace.
 
         Args:
@@ -113,7 +116,7 @@ class WorkflowRunner(Runner):
             outcome = self._outcome(run, outputs, error, trace=trace)
         return attrs.evolve(outcome, exit_code=signals.exit_code or outcome.exit_code)
 
-    def _attempt(self, compiled: Compiled, steps: Steps) -> tuple[Mapping[str, Any], PflowError | None]:
+    def _attempt(self, compiled: Compiled, steps: Steps) -> tuple[Mapping[str, object], PflowError | None]:
         """Return the outputs, or the error; plugins learn of it before they clean up."""
         run = steps.run
         try:
@@ -132,7 +135,7 @@ class WorkflowRunner(Runner):
             return {}, _interrupted(run)
 
     def _outcome(
-        self, run: CurrentRun, outputs: Mapping[str, Any], error: PflowError | None, *, trace: bool
+        self, run: CurrentRun, outputs: Mapping[str, object], error: PflowError | None, *, trace: bool
     ) -> Outcome:
         recorder = run.recorder
         if error is not None:
@@ -187,7 +190,7 @@ def _has_run(steps: Sequence[Step]) -> bool:
     return steps[0].error is None or bool(isinstance(batch, Mapping) and batch.get("succeeded"))
 
 
-def collect_outputs(steps: Steps) -> dict[str, Any]:
+def collect_outputs(steps: Steps) -> dict[str, object]:
     """Return the outputs for the runner's outcome: those declared, else what the last node wrote.
 
     A declared output is None when it names a node that the run did not reach, or recovered from, or an
@@ -204,7 +207,7 @@ def collect_outputs(steps: Steps) -> dict[str, Any]:
     return {key: value for key, value in last.items() if not (key == "error" and value is None)}
 
 
-def _output(steps: Steps, output: OutputSpec) -> Any:
+def _output(steps: Steps, output: OutputSpec) -> object:
     parts = [part for part in parse(output.source) if isinstance(part, TemplateReference)]
     if any(steps.values.is_absent(part) for part in parts):
         return None

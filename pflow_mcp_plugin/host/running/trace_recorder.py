@@ -11,6 +11,7 @@ from typing import Any
 import attrs
 
 from pflow_mcp_plugin.contract import NodeRef, PflowError
+from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.redaction import Redactor
 from pflow_mcp_plugin.storage import write_atomic
 
@@ -34,12 +35,12 @@ class Step:
     began: float = attrs.field(factory=time.perf_counter)
     milliseconds: float = 0.0
     action: str | None = None
-    params: Any = None
-    outputs: Any = None
+    params: object = None
+    outputs: object = None
     error: str | None = None
     details: dict[str, Any] = attrs.field(factory=dict)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return the step's JSON form in the trace."""
         return {
             "id": self.node.id,
@@ -68,7 +69,7 @@ class Recorder:
         self._run_id = run_id
         self._workflow = workflow
         self._redactor = redactor
-        self._inputs: Any = {}
+        self._inputs: object = {}
         self._started = time.time()
         self._began = time.perf_counter()
 
@@ -81,7 +82,7 @@ class Recorder:
             distinct.setdefault(node.id, node)
         return tuple(reversed(distinct.values()))
 
-    def given(self, inputs: Mapping[str, Any]) -> None:
+    def given(self, inputs: Mapping[str, object]) -> None:
         """Record a copy of the inputs of the run in the trace."""
         self._inputs = _copied(inputs)
 
@@ -98,7 +99,7 @@ class Recorder:
         step.outputs = self.excerpt(step.outputs)
         step.error = self._redactor.text(step.error) if step.error else step.error
 
-    def annotate(self, node_id: str, details: Mapping[str, Any]) -> None:
+    def annotate(self, node_id: str, details: JSONObject) -> None:
         """Add details to the latest step of a node in the trace."""
         for step in reversed(self.steps):
             if step.node.id == node_id:
@@ -122,7 +123,7 @@ class Recorder:
         write_atomic(path, json.dumps(data, ensure_ascii=False, indent=1).encode("utf-8", "replace"))
         return path
 
-    def _to_dict(self, error: PflowError | None) -> dict[str, Any]:
+    def _to_dict(self, error: PflowError | None) -> dict[str, object]:
         started = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(self._started))
         return {
             "run_id": self._run_id,
@@ -144,7 +145,7 @@ class _Excerpt:
         self._redactor = redactor
         self._left = budget
 
-    def of(self, value: Any, depth: int = 0) -> Any:
+    def of(self, value: object, depth: int = 0) -> JSON:
         if value is None or isinstance(value, (bool, int)):
             self._left -= 5
             # Python refuses to write an integer of more than 4,300 digits as text, and so would `json.dumps`.
@@ -167,8 +168,8 @@ class _Excerpt:
         self._left -= len(kept)
         return kept if len(kept) == len(shown) else f"{kept}... ({len(text):,} characters)"
 
-    def _mapping(self, value: Mapping[Any, Any], depth: int) -> dict[str, Any]:
-        copy: dict[str, Any] = {}
+    def _mapping(self, value: Mapping[object, object], depth: int) -> dict[str, JSON]:
+        copy: dict[str, JSON] = {}
         for count, (key, item) in enumerate(value.items()):
             if self._left <= 0:
                 copy["..."] = f"{len(value) - count:,} more keys"
@@ -178,8 +179,8 @@ class _Excerpt:
             copy[name] = self.of(item, depth + 1)
         return copy
 
-    def _list(self, value: list[Any] | tuple[Any, ...], depth: int) -> list[Any]:
-        copy: list[Any] = []
+    def _list(self, value: list[object] | tuple[object, ...], depth: int) -> list[JSON]:
+        copy: list[JSON] = []
         for count, item in enumerate(value):
             if self._left <= 0:
                 copy.append(f"... {len(value) - count:,} more items")
@@ -188,7 +189,7 @@ class _Excerpt:
         return copy
 
 
-def _copied(value: Any, depth: int = 0) -> Any:
+def _copied(value: object, depth: int = 0) -> object:
     """Copy the objects and lists, which nodes could change in place."""
     if depth < _DEEPEST and isinstance(value, Mapping):
         return {key: _copied(item, depth + 1) for key, item in value.items()}
@@ -197,7 +198,7 @@ def _copied(value: Any, depth: int = 0) -> Any:
     return value
 
 
-def _repr(value: Any) -> str:
+def _repr(value: object) -> str:
     try:
         return repr(value)
     except Exception:  # noqa: BLE001  # a node's own object may raise anything; a trace must not fail because of it

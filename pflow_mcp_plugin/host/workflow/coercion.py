@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from pflow_mcp_plugin.contract import Field
+from pflow_mcp_plugin.contract.json_types import JSON
 from pflow_mcp_plugin.contract.problems import PortableError
 from pflow_mcp_plugin.host.workflow.findings import cut
 from pflow_mcp_plugin.host.workflow.json_text import exact_float, json_in, loss
@@ -38,7 +39,7 @@ class TypeMismatch(PortableError, ValueError):
         given: The value's type, the value, shortened, and what of it would be lost.
     """
 
-    def __init__(self, expected: str, value: Any, lost: str = "") -> None:
+    def __init__(self, expected: str, value: object, lost: str = "") -> None:
         self.expected = expected
         self.given = f"{described(value)} ({lost})" if lost else described(value)
         super().__init__(f"expected {expected}, got {self.given}")
@@ -54,7 +55,7 @@ def is_type(name: str) -> bool:
     return all(type_name(part.strip()) in _TYPES for part in name.split("|"))
 
 
-def described(value: Any) -> str:
+def described(value: object) -> str:
     """Return a value's type and the value itself, for messages about coercion."""
     try:
         text = repr(value) if not isinstance(value, str) else json.dumps(value, ensure_ascii=False)
@@ -83,8 +84,8 @@ def coerce(value: Any, field: Field) -> Any:
         converted = _CONVERSIONS.get(name, _no_conversion)(value)
         if converted is not _MISFIT:
             return converted
-    structured = isinstance(value, str) and {"list", "dict"} & {*alternatives}
-    raise TypeMismatch(field.type, value, loss(value) if structured else "")
+    structured = {"list", "dict"} & {*alternatives}
+    raise TypeMismatch(field.type, value, loss(value) if isinstance(value, str) and structured else "")
 
 
 def may_become(given: Field, wanted: Field) -> bool:
@@ -103,7 +104,7 @@ def depends_on_text(given: Field, wanted: Field) -> bool:
     return there == {"str"} and needed.isdisjoint({"str", "any"}) and needed <= _TYPES.keys()
 
 
-def typed(text: str, field: Field) -> Any:
+def typed(text: str, field: Field) -> object:
     """Return a string that the user typed, parsed as JSON where `field` takes lists or objects.
 
     `coerce`, in contrast, leaves a string unchanged where one fits: values from elsewhere are not
@@ -114,12 +115,12 @@ def typed(text: str, field: Field) -> Any:
     return next((value for value in found if value is not _MISFIT), text)
 
 
-def _choices(field: Field) -> list[Any] | None:
+def _choices(field: Field) -> list[JSON] | None:
     allowed = field.schema.get("enum") if isinstance(field.schema, Mapping) else None
     return allowed if isinstance(allowed, list) and allowed else None
 
 
-def _choose(value: Any, alternatives: list[str], choices: list[Any]) -> Any:
+def _choose(value: object, alternatives: list[str], choices: list[JSON]) -> object:
     candidates = [value] + [_CONVERSIONS.get(name, _no_conversion)(value) for name in alternatives]
     for candidate in candidates:
         if any(_same(candidate, choice) for choice in choices):
@@ -127,12 +128,12 @@ def _choose(value: Any, alternatives: list[str], choices: list[Any]) -> Any:
     raise TypeMismatch(f"one of {', '.join(json.dumps(choice, default=str) for choice in choices)}", value)
 
 
-def _same(one: Any, other: Any) -> bool:
+def _same(one: object, other: object) -> bool:
     # 1 == True in Python, not in JSON.
     return isinstance(one, bool) == isinstance(other, bool) and bool(one == other)
 
 
-def _fits(value: Any, name: str) -> bool:
+def _fits(value: object, name: str) -> bool:
     kind = _TYPES.get(name)
     if kind is None:
         return True  # "any" and unknown names: the node itself decides
@@ -142,7 +143,7 @@ def _fits(value: Any, name: str) -> bool:
     return isinstance(value, kind)
 
 
-def _to_int(value: Any) -> Any:
+def _to_int(value: object) -> object:
     if isinstance(value, float) and value.is_integer() and abs(value) <= _EXACT:
         return int(value)
     # Python refuses to convert more than 4,300 digits.
@@ -155,7 +156,7 @@ def _is_canonical(text: str) -> bool:
     return text.removeprefix("-").isdecimal() and text != "-0"
 
 
-def _to_float(value: Any) -> Any:
+def _to_float(value: object) -> object:
     if isinstance(value, int) and not isinstance(value, bool):
         return _float_of_int(value)
     if isinstance(value, str) and len(value) <= 400 and _NUMBER.fullmatch(value):
@@ -168,18 +169,18 @@ def _float_of_int(value: int) -> float | int:
     return float(value) if abs(value) <= _EXACT else value
 
 
-def _float_of_text(text: str) -> Any:
+def _float_of_text(text: str) -> object:
     try:
         return exact_float(text)
     except ValueError:
         return _MISFIT
 
 
-def _to_bool(value: Any) -> Any:
+def _to_bool(value: object) -> object:
     return {"true": True, "false": False}.get(value, _MISFIT) if isinstance(value, str) else _MISFIT
 
 
-def _to_str(value: Any) -> Any:
+def _to_str(value: object) -> object:
     if not isinstance(value, (bool, int, float)):
         return _MISFIT
     try:
@@ -188,15 +189,15 @@ def _to_str(value: Any) -> Any:
         return _MISFIT
 
 
-def _from_json(kind: type) -> Callable[[Any], Any]:
-    def convert(value: Any) -> Any:
+def _from_json(kind: type) -> Callable[[object], object]:
+    def convert(value: object) -> object:
         parsed = json_in(value, exact=True) if isinstance(value, str) else None
         return parsed if isinstance(parsed, kind) else _MISFIT
 
     return convert
 
 
-def _no_conversion(_: Any) -> Any:
+def _no_conversion(_: object) -> object:
     return _MISFIT
 
 
@@ -217,7 +218,7 @@ _BECOMES: Mapping[str, set[str]] = {
     "bool": {"str"},
 }
 """The types that `coerce` can convert values of each type to."""
-_CONVERSIONS: Mapping[str, Callable[[Any], Any]] = {
+_CONVERSIONS: Mapping[str, Callable[[object], object]] = {
     "str": _to_str,
     "int": _to_int,
     "float": _to_float,

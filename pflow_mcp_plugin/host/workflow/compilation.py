@@ -8,6 +8,7 @@ from typing import Any
 import attrs
 
 from pflow_mcp_plugin.contract import Entry, Host, NodeRef, PflowError, Problem, Workflow
+from pflow_mcp_plugin.contract.json_types import JSON
 from pflow_mcp_plugin.host.plugins import Plugins
 from pflow_mcp_plugin.host.workflow.findings import errors_in, refusal
 from pflow_mcp_plugin.host.workflow.graph import Graph
@@ -62,12 +63,12 @@ class Compiled:
 
 
 def compile_workflow(
-    workflow: Any,
+    workflow: JSON,
     name: str,
     types: NodeTypes,
     host: Host,
     plugins: Plugins,
-    inputs: Mapping[str, Any] | None = None,
+    inputs: Mapping[str, object] | None = None,
 ) -> Compiled:
     """Check and compile a workflow; return the plan.
 
@@ -111,14 +112,14 @@ def _plan(node: NodeSpec, entry: Entry, checked: Checked, host: Host, plugins: P
     )
 
 
-def inject_params(node: NodeRef, plugins: Plugins) -> dict[str, Any]:
+def inject_params(node: NodeRef, plugins: Plugins) -> dict[str, object]:
     """Return the special parameters that plugins inject into a node of the plan.
 
     Raises:
         PflowError: A plugin raises, returns anything but `__dunder__` names, or sets one that
             another has set; names the plugins.
     """
-    injected: dict[str, Any] = {}
+    injected: dict[str, object] = {}
     givers: dict[str, str] = {}
     for plugin, params in _contributions(node, plugins):
         for key, value in params.items():
@@ -128,7 +129,7 @@ def inject_params(node: NodeRef, plugins: Plugins) -> dict[str, Any]:
     return injected
 
 
-def _contributions(node: NodeRef, plugins: Plugins) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def _contributions(node: NodeRef, plugins: Plugins) -> Iterator[tuple[str, Mapping[str, object]]]:
     for implementer, call in plugins.implementations("pflow_inject_params"):
         plugin = implementer.label
         try:
@@ -149,7 +150,7 @@ def _carried(error: Exception) -> dict[str, Any]:
     return {"details": error.details, "suggestions": error.suggestions, "problems": error.problems}
 
 
-def _check_special(key: Any, node: NodeRef, plugin: str, other: str | None) -> None:
+def _check_special(key: object, node: NodeRef, plugin: str, other: str | None) -> None:
     if not (isinstance(key, str) and len(key) > 4 and key.startswith("__") and key.endswith("__")):
         target = f"parameter {key} of node {node.id}"
         message = f"Plugin {plugin} may not set {target}: only __dunder__ names are allowed"

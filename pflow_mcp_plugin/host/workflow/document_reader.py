@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeGuard, TypeVar
 
+from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.host.workflow.coercion import FRIENDLY, TypeMismatch, coerce, is_type
 from pflow_mcp_plugin.host.workflow.findings import Findings, at, did_you_mean, listing, shown
 from pflow_mcp_plugin.host.workflow.repetition import Batch, Retry, read_batch, read_retry
@@ -60,7 +61,7 @@ _WORDS: Mapping[type, tuple[str, str]] = {
 """The type that the reader expects, in words, and how to write it."""
 
 
-def read_document(workflow: Any, findings: Findings) -> WorkflowDocument:
+def read_document(workflow: JSON, findings: Findings) -> WorkflowDocument:
     """Read a workflow's JSON and return its well-formed parts; problems go to `findings`.
 
     Args:
@@ -84,7 +85,7 @@ def read_document(workflow: Any, findings: Findings) -> WorkflowDocument:
     )
 
 
-def _shallow_enough(workflow: Any, findings: Findings) -> bool:
+def _shallow_enough(workflow: JSON, findings: Findings) -> bool:
     """Check the depth level by level, without recursion: everything after this may recurse."""
     level = [workflow]
     for _ in range(_DEEPEST):
@@ -95,7 +96,7 @@ def _shallow_enough(workflow: Any, findings: Findings) -> bool:
     return False
 
 
-def _children(value: Any) -> list[Any]:
+def _children(value: JSON) -> list[JSON]:
     items = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
     return [item for item in items if isinstance(item, (dict, list))]
 
@@ -106,7 +107,7 @@ class _Reader:
     def __init__(self, findings: Findings) -> None:
         self.findings = findings
 
-    def expect(self, value: Any, kind: type, path: str) -> bool:
+    def expect(self, value: JSON, kind: type[T], path: str) -> TypeGuard[T]:
         """Return whether a value has the JSON type; report it if not."""
         if isinstance(value, kind):
             return True
@@ -114,14 +115,14 @@ class _Reader:
         self.findings.error(path, f"Expected {expected}, found {shown(value)}", step)
         return False
 
-    def get(self, holder: Mapping[str, Any], key: str, kind: type[T], path: str, default: T) -> T:
+    def get(self, holder: JSONObject, key: str, kind: type[T], path: str, default: T) -> T:
         """Return an optional member, `default` when it is absent, null or of another type."""
         value = holder.get(key)
         if value is None or not self.expect(value, kind, at(path, key)):
             return default
-        return value  # type: ignore[no-any-return]  # `expect` has just checked it
+        return value
 
-    def check_keys(self, workflow: Mapping[str, Any]) -> None:
+    def check_keys(self, workflow: JSONObject) -> None:
         for key in workflow:
             if not isinstance(key, str):
                 self.findings.error("$", f"The key {key!r} is not a string", "Put it in quotes")
@@ -129,14 +130,14 @@ class _Reader:
                 hint = did_you_mean(key, _KEYS, "Put your own keys under metadata")
                 self.findings.warning(at("$", key), f"Unknown key {key}", hint)
 
-    def check_members(self, item: Mapping[str, Any], known: frozenset[str], path: str) -> None:
+    def check_members(self, item: JSONObject, known: frozenset[str], path: str) -> None:
         """Warn about unknown keys."""
         for key in item:
             if key not in known:
                 hint = did_you_mean(str(key), known, f"The keys are {listing(sorted(known))}")
                 self.findings.warning(at(path, str(key)), f"Unknown key {key}", hint)
 
-    def check_spelling(self, node: Mapping[str, Any], path: str) -> None:
+    def check_spelling(self, node: JSONObject, path: str) -> None:
         """Warn about misspelt keys of a node; others are the user's own, such as `types` next to `type`."""
         for key in (key for key in node if key not in NODE_KEYS):
             known = [ours for ours in NODE_KEYS if ours not in node or not str(key).startswith(ours)]
@@ -144,7 +145,7 @@ class _Reader:
             if hint:
                 self.findings.warning(at(path, str(key)), f"Unknown key {key}", hint)
 
-    def check_version(self, workflow: Mapping[str, Any]) -> None:
+    def check_version(self, workflow: JSONObject) -> None:
         version = self.get(workflow, "ir_version", str, "$", IR_VERSION)
         major = version.partition(".")[0]
         # Cut to nine digits, as `int` refuses thousands of them.
@@ -152,7 +153,7 @@ class _Reader:
             message = f"ir_version {version} is not supported, {IR_VERSION} is"
             self.findings.error("$.ir_version", message, "Upgrade pflow, or write the workflow for it")
 
-    def permissive(self, workflow: Mapping[str, Any]) -> bool:
+    def permissive(self, workflow: JSONObject) -> bool:
         mode = self.get(workflow, "template_resolution_mode", str, "$", "strict")
         if mode not in ("strict", "permissive"):
             path = "$.template_resolution_mode"
@@ -160,14 +161,14 @@ class _Reader:
             self.findings.error(path, f"Unknown template resolution mode {mode}", hint)
         return mode == "permissive"
 
-    def nodes(self, workflow: Mapping[str, Any]) -> tuple[NodeSpec, ...]:
+    def nodes(self, workflow: JSONObject) -> tuple[NodeSpec, ...]:
         items = self.get(workflow, "nodes", list, "$", [])
         if not items and workflow.get("nodes") in (None, []):
             self.findings.error("$.nodes", "The workflow has no nodes", "Add at least one node")
         read = (self.node(index, item) for index, item in enumerate(items))
         return tuple(node for node in read if node)
 
-    def node(self, index: int, item: Any) -> NodeSpec | None:
+    def node(self, index: int, item: JSON) -> NodeSpec | None:
         path = f"$.nodes[{index}]"
         if not self.expect(item, dict, path):
             return None
@@ -182,7 +183,7 @@ class _Reader:
         self.is_name(named, f"{path}.id", "node id")
         return NodeSpec(index=index, id=named, type=typed, params=params, raw=item, batch=batch, retry=retry)
 
-    def repetition(self, item: Mapping[str, Any], path: str) -> tuple[Batch | None, Retry | None]:
+    def repetition(self, item: JSONObject, path: str) -> tuple[Batch | None, Retry | None]:
         """Return the batch and the retry of a node; a batch has its own retries, for each item."""
         batch = read_batch(item.get("batch"), f"{path}.batch", self.findings)
         retry = read_retry(item.get("retry"), f"{path}.retry", self.findings)
@@ -191,7 +192,7 @@ class _Reader:
             self.findings.error(f"{path}.retry", message, "Set max_retries and retry_wait in batch")
         return batch, retry
 
-    def name_at(self, item: Mapping[str, Any], key: str, path: str) -> str:
+    def name_at(self, item: JSONObject, key: str, path: str) -> str:
         """Return a required member that must be a non-empty string, or ""."""
         if key not in item:
             self.findings.error(path, f"{key} is missing", f"Add {key}")
@@ -213,12 +214,12 @@ class _Reader:
             return True
         return False
 
-    def edges(self, workflow: Mapping[str, Any]) -> tuple[EdgeSpec, ...]:
+    def edges(self, workflow: JSONObject) -> tuple[EdgeSpec, ...]:
         items = self.get(workflow, "edges", list, "$", [])
         read = (self.edge(index, item) for index, item in enumerate(items))
         return tuple(edge for edge in read if edge)
 
-    def edge(self, index: int, item: Any) -> EdgeSpec | None:
+    def edge(self, index: int, item: JSON) -> EdgeSpec | None:
         path = f"$.edges[{index}]"
         if not self.expect(item, dict, path):
             return None
@@ -229,7 +230,7 @@ class _Reader:
             EdgeSpec(index=index, source=source, target=target, action=action) if source and target else None
         )
 
-    def inputs(self, workflow: Mapping[str, Any]) -> dict[str, InputSpec]:
+    def inputs(self, workflow: JSONObject) -> dict[str, InputSpec]:
         items = self.get(workflow, "inputs", dict, "$", {})
         read = (self.input(name, item) for name, item in items.items())
         inputs = {spec.name: spec for spec in read if spec}
@@ -239,7 +240,7 @@ class _Reader:
             self.findings.error(f"{inputs[name].path}.stdin", message, "Remove stdin from one")
         return inputs
 
-    def input(self, name: str, item: Any) -> InputSpec | None:
+    def input(self, name: str, item: JSON) -> InputSpec | None:
         path = at("$.inputs", str(name))
         if not self.is_name(str(name), path, "input name") or not self.expect(item, dict, path):
             return None
@@ -270,12 +271,12 @@ class _Reader:
             message = f"The default of input {spec.name} must be {error.expected}, got {error.given}"
             self.findings.error(f"{spec.path}.default", message, "Write one, or change the type")
 
-    def outputs(self, workflow: Mapping[str, Any]) -> dict[str, OutputSpec]:
+    def outputs(self, workflow: JSONObject) -> dict[str, OutputSpec]:
         items = self.get(workflow, "outputs", dict, "$", {})
         read = (self.output(str(name), item) for name, item in items.items())
         return {spec.name: spec for spec in read if spec}
 
-    def output(self, name: str, item: Any) -> OutputSpec | None:
+    def output(self, name: str, item: JSON) -> OutputSpec | None:
         path = at("$.outputs", name)
         if isinstance(item, str):
             return OutputSpec(name=name, source=item, path=path)
@@ -286,11 +287,11 @@ class _Reader:
         source = self.name_at(item, "source", path)
         return OutputSpec(name=name, source=source, path=f"{path}.source") if source else None
 
-    def mappings(self, workflow: Mapping[str, Any]) -> dict[str, NodeMapping]:
+    def mappings(self, workflow: JSONObject) -> dict[str, NodeMapping]:
         items = self.get(workflow, "mappings", dict, "$", {})
         return {str(node): self.mapping(at("$.mappings", str(node)), item) for node, item in items.items()}
 
-    def mapping(self, path: str, item: Any) -> NodeMapping:
+    def mapping(self, path: str, item: JSON) -> NodeMapping:
         if not self.expect(item, dict, path):
             return NodeMapping()
         self.check_members(item, MAPPING_KEYS, path)
@@ -299,7 +300,7 @@ class _Reader:
             outputs=self.names(item, "output_mappings", path),
         )
 
-    def names(self, item: Mapping[str, Any], key: str, path: str) -> dict[str, str]:
+    def names(self, item: JSONObject, key: str, path: str) -> dict[str, str]:
         pairs = self.get(item, key, dict, path, {})
         where = at(path, key)
         return {own: other for own, other in pairs.items() if self.expect(other, str, at(where, str(own)))}

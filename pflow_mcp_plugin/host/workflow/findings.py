@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Literal
+from typing import Literal
 
 import attrs
 
@@ -57,7 +57,7 @@ def at(path: str, key: str) -> str:
     return f"{path}.{key}" if plain.isalnum() else f'{path}["{key}"]'
 
 
-def shown(value: Any) -> str:
+def shown(value: object) -> str:
     """Return the JSON type of a value in the words of a finding: `a string`, `a list`."""
     if value is None:
         return "null"

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import json
 import math
-from typing import Any, NoReturn
+from typing import NoReturn
+
+from pflow_mcp_plugin.contract.json_types import JSON
 
 _BLANKS = " \t\n\r"
 
@@ -19,7 +21,7 @@ class Lossy(ValueError):
     """A JSON text holds something that a Python value would lose."""
 
 
-def json_in(text: str, *, exact: bool = False) -> list[Any] | dict[str, Any] | None:
+def json_in(text: str, *, exact: bool = False) -> list[JSON] | dict[str, JSON] | None:
     """Return the JSON object or array that a string holds, None if it holds neither.
 
     Args:
@@ -31,7 +33,7 @@ def json_in(text: str, *, exact: bool = False) -> list[Any] | dict[str, Any] | N
     if stripped[:1] + stripped[-1:] not in ("{}", "[]"):
         return None
     try:
-        value: list[Any] | dict[str, Any] = (_LOSSLESS if exact else _READER).decode(stripped)
+        value: list[JSON] | dict[str, JSON] = (_LOSSLESS if exact else _READER).decode(stripped)
     except (ValueError, RecursionError):
         return None
     return value
@@ -75,8 +77,8 @@ def _finite_float(text: str) -> float:
     return number if math.isfinite(number) else _refuse(text)
 
 
-def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    members: dict[str, Any] = {}
+def _distinct(pairs: list[tuple[str, JSON]]) -> dict[str, JSON]:
+    members: dict[str, JSON] = {}
     for key, value in pairs:
         if key in members:
             message = f"duplicate key {key[:40]}"

@@ -71,7 +71,7 @@ def _member(field: Field, step: str | int) -> Field | Misstep | None:
     )
 
 
-def _property(field: Field, schema: Mapping[str, Any], name: str) -> Field | Misstep | None:
+def _property(field: Field, schema: JSONObject, name: str) -> Field | Misstep | None:
     properties, others = schema.get("properties"), schema.get("additionalProperties")
     if not isinstance(properties, Mapping) or not properties or schema.get("patternProperties"):
         return None
@@ -81,7 +81,7 @@ def _property(field: Field, schema: Mapping[str, Any], name: str) -> Field | Mis
     return Misstep(step=name, within=field, known=known, certain=others is False)
 
 
-def _described(key: str, schema: Any, around: Mapping[str, Any]) -> Field | None:
+def _described(key: str, schema: JSON, around: JSONObject) -> Field | None:
     found = _resolved(_carrying(schema, around))
     if not isinstance(found, Mapping):
         return None
@@ -91,7 +91,7 @@ def _described(key: str, schema: Any, around: Mapping[str, Any]) -> Field | None
     return Field(key=key, type=kind, schema=found)
 
 
-def _resolved(schema: Any) -> Any:
+def _resolved(schema: JSON) -> JSON:
     """Follow references to a schema's own definitions, and choices between one schema and null."""
     for _ in range(_HOPS):
         if not isinstance(schema, Mapping):
@@ -110,13 +110,13 @@ def _resolved(schema: Any) -> Any:
     return schema
 
 
-def _definition(schema: Mapping[str, Any], reference: object) -> Any:
+def _definition(schema: JSONObject, reference: object) -> JSON:
     table, _, name = str(reference).removeprefix("#/").partition("/")
     definitions = schema.get(table) if table in _DEFINITIONS else None
     return definitions.get(name) if isinstance(definitions, Mapping) else None
 
 
-def _carrying(schema: Any, around: Mapping[str, Any]) -> Any:
+def _carrying(schema: JSON, around: JSONObject) -> JSON:
     """Return a part of a schema with the definitions of the schema around it."""
     if not isinstance(schema, Mapping):
         return schema

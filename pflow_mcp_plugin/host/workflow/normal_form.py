@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeGuard
 
+from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.host.workflow.workflow_document import IR_VERSION
 
-Upgrade = Callable[[Mapping[str, Any]], Mapping[str, Any] | None]
+Upgrade = Callable[[JSONObject], JSONObject | None]
 """Returns a node in normal form if it has an older shape, else None."""
 
 
-def normalise(workflow: Any, upgrade: Upgrade | None = None) -> Any:
+def normalise(workflow: JSON, upgrade: Upgrade | None = None) -> Any:
     """Return a workflow in normal form; the one given is not changed.
 
     It gets an `ir_version`; a node without a type gets its id as its type; without edges the nodes are
@@ -25,15 +26,16 @@ def normalise(workflow: Any, upgrade: Upgrade | None = None) -> Any:
     normal = {"ir_version": IR_VERSION, **workflow}
     nodes = normal.get("nodes")
     if isinstance(nodes, list):
-        normal["nodes"], upgraded = _normal_nodes(nodes, upgrade)
+        nodes, upgraded = _normal_nodes(nodes, upgrade)
+        normal["nodes"] = nodes
         if upgraded:
             normal.setdefault("enable_namespacing", False)
         if normal.get("edges") in (None, []):
-            normal["edges"] = _chain(normal["nodes"])
+            normal["edges"] = _chain(nodes)
     return normal
 
 
-def _normal_nodes(nodes: list[Any], upgrade: Upgrade | None) -> tuple[list[Any], bool]:
+def _normal_nodes(nodes: list[JSON], upgrade: Upgrade | None) -> tuple[list[JSON], bool]:
     normal = []
     upgraded = False
     for node in nodes:
@@ -43,20 +45,20 @@ def _normal_nodes(nodes: list[Any], upgrade: Upgrade | None) -> tuple[list[Any],
     return normal, upgraded
 
 
-def _is_node(node: Any) -> bool:
+def _is_node(node: JSON) -> TypeGuard[JSONObject]:
     # Sources are asked about well-formed nodes only, so they need not check the shape.
     if not isinstance(node, dict) or not isinstance(node.get("id"), str):
         return False
     return isinstance(node.get("type", ""), str) and isinstance(node.get("params", {}), dict)
 
 
-def _with_type(node: Any) -> Any:
+def _with_type(node: JSON) -> JSON:
     if not isinstance(node, dict) or "type" in node or "id" not in node:
         return node
     return {**node, "type": node["id"]}
 
 
-def _chain(nodes: list[Any]) -> list[dict[str, str]]:
+def _chain(nodes: list[JSON]) -> list[dict[str, str]]:
     ids = [node["id"] for node in nodes if isinstance(node, dict) and isinstance(node.get("id"), str)]
     distinct = list(dict.fromkeys(ids))
     return [{"from": one, "to": other} for one, other in pairwise(distinct)]

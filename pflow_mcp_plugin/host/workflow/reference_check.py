@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container
-from typing import Any, Literal
+from typing import Literal
 
 import attrs
 
@@ -48,7 +48,7 @@ class ReferenceCheck:
     severity: Literal["error", "warning"]
     findings: Findings
 
-    def check(self, value: Any, path: str) -> None:
+    def check(self, value: object, path: str) -> None:
         """Check the reference of every template in the value at `path`."""
         for where, part in references(value, path):
             if isinstance(part, Malformed):

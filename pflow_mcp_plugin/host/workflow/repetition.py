@@ -11,11 +11,12 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeGuard
 
 import attrs
 
 from pflow_mcp_plugin.contract import Field
+from pflow_mcp_plugin.contract.json_types import JSON
 from pflow_mcp_plugin.host.workflow.findings import Findings, at, cut, did_you_mean, shown
 
 MOST_CONCURRENT = 1_000
@@ -54,7 +55,7 @@ class Batch:
         path: The table's JSON path.
     """
 
-    items: Any
+    items: JSON
     name: str = "item"
     parallel: bool = False
     max_concurrent: int = 10
@@ -71,11 +72,11 @@ ITEMS = Field(key="items", type="list")
 class _Rule:
     """The rule for a member's value, and its words for messages."""
 
-    accepts: Callable[[Any], bool]
+    accepts: Callable[[object], bool]
     expected: str
 
 
-def read_batch(value: Any, path: str, findings: Findings) -> Batch | None:
+def read_batch(value: object, path: str, findings: Findings) -> Batch | None:
     """Read a node's table `batch`; return None if it has none. Problems go to `findings`.
 
     An invalid table still returns a batch, so that references to its outputs are not reported too.
@@ -101,7 +102,7 @@ def read_batch(value: Any, path: str, findings: Findings) -> Batch | None:
     )
 
 
-def read_retry(value: Any, path: str, findings: Findings) -> Retry | None:
+def read_retry(value: object, path: str, findings: Findings) -> Retry | None:
     """Read a node's table `retry`; return None if it has none. Problems go to `findings`.
 
     Args:
@@ -121,7 +122,7 @@ def read_retry(value: Any, path: str, findings: Findings) -> Retry | None:
     )
 
 
-def _table(value: Any, rules: Mapping[str, _Rule], path: str, findings: Findings) -> dict[str, Any]:
+def _table(value: object, rules: Mapping[str, _Rule], path: str, findings: Findings) -> dict[str, Any]:
     """Return the valid members of a table."""
     if not isinstance(value, dict):
         findings.error(path, f"Expected an object, found {shown(value)}", "Write {...}")
@@ -143,39 +144,39 @@ def _table(value: Any, rules: Mapping[str, _Rule], path: str, findings: Findings
     return members
 
 
-def _step(key: str, given: Any) -> str:
+def _step(key: str, given: object) -> str:
     if key == "error_handling" and isinstance(given, str):
         return did_you_mean(given.replace("-", "_"), _HANDLING, "Use fail_fast or continue")
     return "Write one" if key in ("items", "max") else f"Write one, or leave {key} out"
 
 
-def _is_list(value: Any) -> bool:
+def _is_list(value: object) -> bool:
     return isinstance(value, list) or (isinstance(value, str) and "${" in value)
 
 
-def _is_name(value: Any) -> bool:
+def _is_name(value: object) -> bool:
     return isinstance(value, str) and bool(_NAME.fullmatch(value)) and not value.startswith("__")
 
 
-def _is_flag(value: Any) -> bool:
+def _is_flag(value: object) -> bool:
     return isinstance(value, bool)
 
 
-def _whole(least: int, most: int) -> Callable[[Any], bool]:
-    def accepts(value: Any) -> bool:
+def _whole(least: int, most: int) -> Callable[[object], bool]:
+    def accepts(value: object) -> bool:
         return _is_number(value) and least <= value <= most and float(value).is_integer()
 
     return accepts
 
 
-def _between(least: float, most: float) -> Callable[[Any], bool]:
-    def accepts(value: Any) -> bool:
+def _between(least: float, most: float) -> Callable[[object], bool]:
+    def accepts(value: object) -> bool:
         return _is_number(value) and least <= value <= most
 
     return accepts
 
 
-def _is_number(value: Any) -> bool:
+def _is_number(value: object) -> TypeGuard[float]:
     return isinstance(value, int | float) and not isinstance(value, bool) and -math.inf < value < math.inf
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from pflow_mcp_plugin.contract import Problem
 from pflow_mcp_plugin.host.workflow.coercion import TypeMismatch, coerce, type_name
@@ -14,7 +13,9 @@ STILL_TO_COME = object()
 """A placeholder for an input that has not been read yet, so it is not checked."""
 
 
-def bind_inputs(document: WorkflowDocument, given: Mapping[str, Any]) -> tuple[dict[str, Any], list[Problem]]:
+def bind_inputs(
+    document: WorkflowDocument, given: Mapping[str, object]
+) -> tuple[dict[str, object], list[Problem]]:
     """Bind the inputs of a run: return the values that it starts with, and the problems of the given ones.
 
     A string for an input of another type is parsed as that type: lists and objects as JSON, booleans
@@ -39,13 +40,15 @@ def bind_inputs(document: WorkflowDocument, given: Mapping[str, Any]) -> tuple[d
     return {**defaults, **_typed(declared, given, findings)}, findings.problems
 
 
-def _is_left_out(value: Any, spec: InputSpec | None) -> bool:
+def _is_left_out(value: object, spec: InputSpec | None) -> bool:
     if value is not None or spec is None or (spec.required and not spec.has_default):
         return False
     return {type_name(part) for part in spec.field.types}.isdisjoint({"None", "any"})
 
 
-def _typed(declared: Mapping[str, InputSpec], given: Mapping[str, Any], findings: Findings) -> dict[str, Any]:
+def _typed(
+    declared: Mapping[str, InputSpec], given: Mapping[str, object], findings: Findings
+) -> dict[str, object]:
     values = dict(given)
     for name, spec in declared.items():
         value = given.get(name, STILL_TO_COME)
@@ -59,7 +62,7 @@ def _typed(declared: Mapping[str, InputSpec], given: Mapping[str, Any], findings
     return values
 
 
-def _parse(text: str, spec: InputSpec) -> Any:
+def _parse(text: str, spec: InputSpec) -> object:
     alternatives = [type_name(part) for part in spec.field.types]
     if "str" in alternatives or "any" in alternatives:
         return text
@@ -84,7 +87,7 @@ _SPELLINGS = {
 }
 
 
-def _default(spec: InputSpec) -> Any:
+def _default(spec: InputSpec) -> object:
     """Return an input's default in its declared type; an invalid one has been reported."""
     try:
         return coerce(spec.default, spec.field)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
 
 import attrs
 
 from pflow_mcp_plugin.contract import Entry, Field
+from pflow_mcp_plugin.contract.json_types import JSON
 from pflow_mcp_plugin.host.workflow.graph import NodeSet
 from pflow_mcp_plugin.host.workflow.nested_declarations import inside
 from pflow_mcp_plugin.host.workflow.templates import TemplateReference
@@ -65,7 +65,7 @@ def effective_entry(node: NodeSpec, entries: Mapping[str, Entry | None]) -> Entr
 def _batch_outputs(entry: Entry) -> tuple[Field, ...]:
     outputs = entry.interface.outputs
     known = {field.key: field.schema or {"type": list(field.types)} for field in outputs}
-    item: dict[str, Any] = {"properties": {"error": {}, **known}}
+    item: dict[str, JSON] = {"properties": {"error": {}, **known}}
     if entry.interface.open_outputs:
         item["additionalProperties"] = True
     return (

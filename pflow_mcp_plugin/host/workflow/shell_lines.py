@@ -15,7 +15,7 @@ comments templates are rejected. How a command interprets its arguments is outsi
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypedDict
+from typing import TypedDict, TypeGuard
 
 from pflow_mcp_plugin.contract import Field, PflowError
 from pflow_mcp_plugin.host.workflow.templates import Lookup, Malformed, as_text, lone, parse, resolve
@@ -31,12 +31,12 @@ class ShellLine(TypedDict):
     variables: dict[str, str]
 
 
-def is_shell_line(value: Any, field: Field | None) -> bool:
+def is_shell_line(value: object, field: Field | None) -> TypeGuard[str]:
     """Return whether a param is a shell line."""
     return isinstance(value, str) and field is not None and field.shell_line
 
 
-def bind_line(text: str, lookup: Lookup, *, keep_missing: bool = False) -> ShellLine | str | list[Any]:
+def bind_line(text: str, lookup: Lookup, *, keep_missing: bool = False) -> ShellLine | str | list[object]:
     """Return a shell line with variables for its values; a line without templates as a plain string.
 
     A line that consists of a template of a list becomes that list: the arguments of a program.

@@ -115,7 +115,7 @@ def parse_path(text: str) -> tuple[str | int, ...] | None:
     return tuple(path)
 
 
-def lone(value: Any) -> TemplateReference | None:
+def lone(value: object) -> TemplateReference | None:
     """Return the template that a value consists of, None if the value is anything else."""
     if not isinstance(value, str) or not value.startswith("${"):
         return None
@@ -125,12 +125,12 @@ def lone(value: Any) -> TemplateReference | None:
     return None
 
 
-def has_template(value: Any) -> bool:
+def has_template(value: object) -> bool:
     """Return whether a value holds templates, well-formed or not, at any depth."""
     return any(True for _ in references(value))
 
 
-def references(value: Any, path: str = "$") -> Iterator[tuple[str, TemplateReference | Malformed]]:
+def references(value: object, path: str = "$") -> Iterator[tuple[str, TemplateReference | Malformed]]:
     """Yield every template in a value with the JSON path of the string that holds it."""
     if isinstance(value, str):
         yield from ((path, part) for part in parse(value) if not isinstance(part, str))
@@ -214,13 +214,13 @@ def follow(value: Any, path: Sequence[str | int], reached: str = "") -> Any:
     return value
 
 
-def _readable(value: Any) -> Any:
+def _readable(value: object) -> object:
     """Return the value that a path continues in: a string that holds JSON is parsed."""
     inside = json_in(value) if isinstance(value, str) else None
     return value if inside is None else inside
 
 
-def _step(value: Any, step: str | int) -> tuple[bool, Any]:
+def _step(value: object, step: str | int) -> tuple[bool, object]:
     """Return whether a step exists, and the value it leads to (or the original value if not)."""
     if isinstance(value, dict):
         return (True, value[step]) if step in value else (False, value)
@@ -230,7 +230,7 @@ def _step(value: Any, step: str | int) -> tuple[bool, Any]:
     return False, value
 
 
-def _steps_of(value: Any) -> list[str]:
+def _steps_of(value: object) -> list[str]:
     if isinstance(value, dict):
         return [str(key) for key in value]
     if isinstance(value, (list, tuple)):
@@ -239,7 +239,7 @@ def _steps_of(value: Any) -> list[str]:
     return []
 
 
-def _leaf(value: Any) -> str:
+def _leaf(value: object) -> str:
     if isinstance(value, dict | list | tuple):
         return ""
     return "a string that is not JSON" if isinstance(value, str) else shown(value)
@@ -251,7 +251,7 @@ def _joined(reached: str, step: str | int) -> str:
     return f"{reached}.{step}" if reached else step
 
 
-def as_text(value: Any) -> str:
+def as_text(value: object) -> str:
     """Return a value as a template puts it into text: strings unchanged, other values as JSON.
 
     Raises:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Protocol
 
 import attrs
 
 from pflow_mcp_plugin.contract import Entry, Field, Problem
+from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.host.workflow.coercion import TypeMismatch, coerce, depends_on_text, may_become
 from pflow_mcp_plugin.host.workflow.document_reader import read_document
 from pflow_mcp_plugin.host.workflow.findings import Findings, at, did_you_mean, listing
@@ -34,7 +35,7 @@ class NodeTypes(Protocol):
         """Return the problem that the check reports for an unknown node type."""
         ...
 
-    def upgrade(self, node: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    def upgrade(self, node: JSONObject) -> JSONObject | None:
         """Return a node of the checked workflow rewritten from an older shape, or None."""
         ...
 
@@ -56,7 +57,7 @@ class Checked:
     problems: tuple[Problem, ...]
 
 
-def check_workflow(workflow: Any, types: NodeTypes, given: frozenset[str] | None = None) -> Checked:
+def check_workflow(workflow: JSON, types: NodeTypes, given: frozenset[str] | None = None) -> Checked:
     """Read and check a whole workflow.
 
     Args:
@@ -207,7 +208,7 @@ class _Check:
                 hint = did_you_mean(str(key), fields, f"It takes {listing(fields)}")
                 self.findings.error(path, f"Node {node.id} ({node.type}) has no parameter {key}", hint)
 
-    def check_constant(self, node: NodeSpec, field: Field, value: Any, path: str) -> None:
+    def check_constant(self, node: NodeSpec, field: Field, value: object, path: str) -> None:
         if has_template(value):
             return
         try:
@@ -217,7 +218,7 @@ class _Check:
             step = f"Write one, or give {field.key} a template whose value is one"
             self.findings.error(path, message, step)
 
-    def check_declared(self, node: NodeSpec, wanted: Field, value: Any, path: str, scope: Scope) -> None:
+    def check_declared(self, node: NodeSpec, wanted: Field, value: object, path: str, scope: Scope) -> None:
         """Check a value that consists of a template against the declaration of what the template names."""
         reference = lone(value)
         given = scope.declared(reference) if reference else None

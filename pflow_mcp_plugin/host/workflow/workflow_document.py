@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import attrs
 
 from pflow_mcp_plugin.contract import Field
+from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.host.workflow.findings import at
 from pflow_mcp_plugin.host.workflow.repetition import Batch, Retry
 
@@ -21,8 +21,8 @@ class NodeSpec:
     index: int
     id: str
     type: str
-    params: Mapping[str, Any]
-    raw: Mapping[str, Any]
+    params: JSONObject
+    raw: JSONObject
     batch: Batch | None = None
     retry: Retry | None = None
 
@@ -54,7 +54,7 @@ class InputSpec:
     name: str
     type: str = "any"
     required: bool = True
-    default: Any = None
+    default: JSON = None
     has_default: bool = False
     description: str = ""
     stdin: bool = False

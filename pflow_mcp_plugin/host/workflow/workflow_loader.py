@@ -6,16 +6,16 @@ import json
 import math
 from collections import Counter
 from collections.abc import Iterator
-from typing import Any
 
 from pflow_mcp_plugin.contract import PflowError
+from pflow_mcp_plugin.contract.json_types import JSON
 from pflow_mcp_plugin.host.workflow.findings import Findings, at, refusal, shown
 
 _LONGEST = 4_000
 """Digits of a whole number that is loaded; Python's own limit is 4,300."""
 
 
-def load_workflow(text: str, origin: str) -> dict[str, Any]:
+def load_workflow(text: str, origin: str) -> dict[str, JSON]:
     """Load the workflow in a JSON text.
 
     Args:
@@ -54,9 +54,9 @@ class _RepeatedKeys:
     """Finds duplicate keys of an object, of which all but one value would be lost."""
 
     def __init__(self) -> None:
-        self._found: list[tuple[dict[str, Any], list[str]]] = []
+        self._found: list[tuple[dict[str, JSON], list[str]]] = []
 
-    def join(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    def join(self, pairs: list[tuple[str, JSON]]) -> dict[str, JSON]:
         """Return an object from its members; used as `object_pairs_hook`."""
         members = dict(pairs)
         if len(members) < len(pairs):
@@ -64,7 +64,7 @@ class _RepeatedKeys:
             self._found.append((members, [key for key, count in counts.items() if count > 1]))
         return members
 
-    def findings(self, value: Any) -> Findings:
+    def findings(self, value: JSON) -> Findings:
         """Return a problem for each, with its JSON path."""
         findings = Findings()
         places = {id(item): path for path, item in _objects(value, "$")} if self._found else {}
@@ -75,7 +75,7 @@ class _RepeatedKeys:
         return findings
 
 
-def _objects(value: Any, path: str) -> Iterator[tuple[str, Any]]:
+def _objects(value: JSON, path: str) -> Iterator[tuple[str, JSON]]:
     if isinstance(value, dict):
         yield path, value
         for key, item in value.items():

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import click
@@ -534,12 +535,12 @@ def test_a_closed_pipe_ends_silently(tmp_path):
         assert done.stderr == b""
 
 
-@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")  # noqa: PTH110
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
 @pytest.mark.parametrize("unbuffered", ["", "1"])
 @pytest.mark.parametrize("words", ["registry list", "--version", "--help", "registry --help", "run --help"])
 def test_output_that_cannot_be_written_is_a_failure(words, unbuffered):
     environment = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
-    with open("/dev/full", "wb") as full:  # noqa: PTH123
+    with Path("/dev/full").open("wb") as full:
         to = {"stdout": full, "stderr": subprocess.PIPE, "env": environment}
         done = subprocess.run([*PROGRAM, *words.split()], timeout=60, check=False, **to)
     assert done.returncode == 1
@@ -549,7 +550,7 @@ def test_output_that_cannot_be_written_is_a_failure(words, unbuffered):
 def test_a_warning_that_cannot_be_written_stops_nothing(home, tmp_path):
     (home / "data").mkdir(parents=True)
     (home / "data" / "registry.json").write_text("{")
-    with open("/dev/full", "wb") as full:  # noqa: PTH123
+    with Path("/dev/full").open("wb") as full:
         to = {"stdout": subprocess.PIPE, "stderr": full}
         done = subprocess.run([*PROGRAM, "registry", "list"], timeout=60, check=False, **to)
     assert done.returncode == 0

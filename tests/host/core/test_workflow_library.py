@@ -281,12 +281,12 @@ def test_an_exported_program_whose_output_nobody_takes_says_so_or_ends(pflow, gr
     program = [sys.executable, str(tmp_path / "greet.py"), 'names=["Ann"]']
     how = {"stderr": subprocess.PIPE, "text": True, "timeout": 60, "check": False}
     with Path("/dev/full").open("wb") as full:
-        done = subprocess.run(program, stdout=full, **how)  # noqa: PLW1510
+        done = subprocess.run(program, stdout=full, **how)  # noqa: PLW1510 - `how` has check
     told = "Error: the output could not be written: No space left on device\n"
     assert (done.returncode, done.stderr) == (1, told)
     reading, writing = os.pipe()
     os.close(reading)
-    done = subprocess.run(program, stdout=writing, **how)  # noqa: PLW1510
+    done = subprocess.run(program, stdout=writing, **how)  # noqa: PLW1510 - `how` has check
     os.close(writing)
     assert (done.returncode, done.stderr) == (0, "")
 
