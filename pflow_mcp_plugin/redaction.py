@@ -54,6 +54,7 @@ class Redactor:
             if wanted <= self._secrets:
                 return
             self._secrets |= wanted
+            # A secret may begin with another one, whose redaction would leave the rest readable.
             longest_first = sorted(self._secrets, key=lambda secret: (-len(secret), secret))
             self._pattern = re.compile("|".join(map(re.escape, longest_first)))
 

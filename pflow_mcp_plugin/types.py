@@ -12,7 +12,12 @@ Transport = Literal["stdio", "http", "sse", "uds", "pipe"]
 
 @attrs.frozen(kw_only=True)
 class ToolFilter:
-    """Globs over raw tool names; an empty `allow` allows all, `deny` wins."""
+    """The type of a filter in a server's config: globs over raw tool names. An empty `allow` allows all.
+
+    Attributes:
+        allow: Tools that match one of these become nodes.
+        deny: Except those that match one of these.
+    """
 
     allow: tuple[str, ...] = ()
     deny: tuple[str, ...] = ()
@@ -20,7 +25,7 @@ class ToolFilter:
 
 @attrs.frozen(kw_only=True)
 class Server:
-    """A configured server, checked, with defaults filled in.
+    """The type of a configured server: checked, with defaults filled in.
 
     Times are in seconds. Values may hold `${VAR}` references until they are expanded.
 
@@ -82,7 +87,7 @@ class Server:
 
 @attrs.frozen(kw_only=True)
 class Tool:
-    """A tool as its server described it.
+    """The type of a tool, as its server described it.
 
     Attributes:
         name: The raw name.
@@ -107,7 +112,7 @@ class Tool:
 
 @attrs.frozen(kw_only=True)
 class ServerInfo:
-    """A connected server's description of itself.
+    """The type of a connected server's description of itself.
 
     Attributes:
         name: Its own name, empty if it sends none.
@@ -128,7 +133,7 @@ class ServerInfo:
 
 @attrs.frozen(kw_only=True)
 class ToolRecord:
-    """A tool of the last sync, with the data needed to call it.
+    """The type of a tool of the last sync, with the data needed to call it.
 
     Attributes:
         server: The server's name.

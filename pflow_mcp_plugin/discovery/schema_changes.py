@@ -41,7 +41,7 @@ _ABSENT = object()
 
 @attrs.frozen
 class Difference:
-    """One place where two schemas differ.
+    """One place where two versions of a schema differ.
 
     Attributes:
         path: The keys that lead to it, joined by dots.
@@ -53,7 +53,7 @@ class Difference:
 
 
 def differences(old: Any, new: Any, path: str = "") -> Iterator[Difference]:
-    """Yield the differences of `new` from `old`, in the order of their keys.
+    """Yield the differences between two versions of a schema, in the order of their keys.
 
     Args:
         old: The older schema.

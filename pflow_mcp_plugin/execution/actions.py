@@ -12,7 +12,7 @@ _CODES: Mapping[object, str] = {-32001: "timeout", -32002: "resource_missing"}
 
 
 def classify(error: PflowError) -> str:
-    """Return the most specific action for a failure.
+    """Return the action of a failed call, as specific as possible.
 
     The error's own action has priority, then an HTTP status, then a JSON-RPC code.
 

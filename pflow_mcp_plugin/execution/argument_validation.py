@@ -27,7 +27,7 @@ _WRONG = "Arguments of tool {tool} on server {server} do not fit its input schem
 
 @attrs.frozen(kw_only=True)
 class Violation:
-    """One argument, or part of one, that is invalid.
+    """One argument, or part of one, that does not fit the input schema.
 
     Attributes:
         path: Path of the value: `title`, `labels[2].name`.
@@ -44,7 +44,7 @@ class Violation:
 
 
 class Validator:
-    """Checks arguments against the schema of one tool; created once for each tool of a run.
+    """Validates arguments against the input schema of one tool; created once for each tool of a run.
 
     References are followed within the schema only. A schema with infinite recursion or excessive
     expansion is an error after about a second (more for very large arguments), never a hang.
@@ -61,7 +61,7 @@ class Validator:
         self._check: Callable[[str], Iterator[Any]] | None = None
 
     def check(self, arguments: Any) -> None:
-        """Check arguments.
+        """Validate the arguments of one call.
 
         Raises:
             McpError: They are invalid; `facts["violations"]` has path, expected and given of each violation.

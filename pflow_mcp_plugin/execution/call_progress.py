@@ -17,7 +17,7 @@ _LONGEST = 60
 
 
 class CallProgress:
-    """Receives the progress of every call of a run; a context manager that removes its line on exit.
+    """Shows the progress of every call of a run; a context manager that removes its line on exit.
 
     Args:
         annotate: Called with a node's id and details of its step.
@@ -44,7 +44,7 @@ class CallProgress:
                 self._status.stop()
 
     def __call__(self, call: ToolCall, done: float, total: float | None, text: str | None) -> None:
-        """Record the progress of a call.
+        """Show the progress of a call, and note it in the trace.
 
         Args:
             call: The call.
@@ -66,7 +66,7 @@ class CallProgress:
 
             self._status = Console(stderr=True).status("")
             self._status.start()
-        self._status.update(escape(words))
+        self._status.update(escape(words))  # the server's message could contain rich's markup
 
 
 def _stderr_is_terminal() -> bool:

@@ -24,7 +24,7 @@ _TYPES: Mapping[str, tuple[type, ...]] = {
 
 
 def plainly_fits(schema: Any, value: Any, depth: int = _DEPTH) -> bool:
-    """Whether `value` is certainly valid. False may also mean that the schema is not understood.
+    """Whether `value` passes the quick check. False may also mean that the schema is not understood.
 
     Args:
         schema: The schema.
@@ -52,6 +52,7 @@ def _fits_type(names: Any, value: Any) -> bool:
 
 
 def _fits_choice(schema: Mapping[str, Any], value: Any, depth: int) -> bool:
+    # Only for strings: in Python, unlike JSON, 1 equals True.
     if "enum" in schema and not (isinstance(value, str) and isinstance(schema["enum"], list | tuple)):
         return False
     if "enum" in schema and value not in schema["enum"]:

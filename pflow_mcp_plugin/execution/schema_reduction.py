@@ -41,21 +41,21 @@ _WORDS = frozenset(
         "writeOnly",
     }
 )
-"""Keywords that do not affect whether a value is valid."""
+"""Keywords that a reduction drops, because they do not affect whether a value is valid."""
 
 
 class SchemaTooLarge(Exception):
-    """The schema is too large or too deep to be checked in reasonable time."""
+    """A schema cannot be reduced: it is too large or too deep to be checked in reasonable time."""
 
 
 class Reduction:
-    """Reduces the parts of one schema document; their total size is bounded."""
+    """Reduces the parts of one schema to what can be checked; their total size is bounded."""
 
     def __init__(self) -> None:
         self._left = _NODES
 
     def reduce(self, schema: Any) -> Any:
-        """Return the part of the schema that can be checked safely; True if there is no such part.
+        """Return the reduced schema: the part that can be checked safely, True if there is no such part.
 
         Raises:
             SchemaTooLarge: It is too large to be checked.

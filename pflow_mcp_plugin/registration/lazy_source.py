@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class LazyToolSource(NodeSource):
-    """A `ToolSource` that is loaded on first use.
+    """A lazy node source: loads the `ToolSource` behind it on first use.
 
     Lists and searches usually need only its fingerprint, since their index exists already; computing
     it takes only a stat of a few files.
@@ -35,27 +35,27 @@ class LazyToolSource(NodeSource):
         self.files = {self._config: "servers", self._folder: "tools of synced servers"}
 
     def fingerprint(self) -> str:
-        """See `NodeSource`."""
+        """Return the fingerprint of the tools without loading the source behind; calls stat only."""
         return stamp(self._config, self._folder)
 
     def get(self, node_type: str) -> Entry | None:
-        """See `NodeSource`."""
+        """Return the entry of a node type or alias; loads the source behind."""
         return self._source.get(node_type)
 
     def entries(self) -> Iterator[Entry]:
-        """See `NodeSource`."""
+        """Return every entry; loads the source behind."""
         return self._source.entries()
 
     def sketches(self) -> Iterator[Sketch]:
-        """See `NodeSource`."""
+        """Return the sketch of every entry; loads the source behind."""
         return self._source.sketches()
 
     def missing(self, node_type: str) -> Problem | None:
-        """See `NodeSource`."""
+        """Explain why a node type does not exist; loads the source behind."""
         return self._source.missing(node_type)
 
     def upgrade(self, node: Mapping[str, Any]) -> Mapping[str, Any] | None:
-        """See `NodeSource`."""
+        """Return a node converted from its older form; loads the source behind."""
         return self._source.upgrade(node)
 
     @cached_property

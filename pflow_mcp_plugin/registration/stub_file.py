@@ -29,7 +29,7 @@ def class_for(node_type: str) -> type[ToolNode]: ...
 
 
 def stub(entries: Iterable[Entry]) -> str:
-    """Return the stub of `pflow_mcp_plugin.nodes` with a class for each entry, by name."""
+    """Return the text of the stub file for `pflow_mcp_plugin.nodes`, with a class for each entry."""
     ordered = sorted(entries, key=lambda entry: entry.node)
     return "\n".join([_HEAD, *("\n".join(_class(entry)) for entry in ordered)])
 

@@ -21,7 +21,7 @@ _WRITES = ToolAnnotations(
 
 
 class Count(TypedDict):
-    """The result of `word_count`."""
+    """The structured result of the demo server's tool `word_count`."""
 
     words: int
     characters: int
@@ -29,7 +29,7 @@ class Count(TypedDict):
 
 
 class Value(TypedDict):
-    """Any JSON value in a structured result, so that it keeps its type."""
+    """Any JSON value in a structured result of the demo server, so that it keeps its type."""
 
     value: Any
 

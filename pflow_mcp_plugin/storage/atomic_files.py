@@ -19,7 +19,7 @@ from pathlib import Path
 from pflow_mcp_plugin.storage.file_errors import StoreError
 
 LOCK_WAIT = 30.0
-"""Seconds that a writer waits for the lock; waiting writers get it in no particular order."""
+"""Seconds that a writer waits for a file's lock; waiting writers acquire it in no particular order."""
 
 _TEMP_NAME = re.compile(r"\..+\.(?P<pid>\d+)-[0-9a-f]+\.tmp")
 _TEMP_AGE = 86_400.0
