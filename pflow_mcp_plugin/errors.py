@@ -90,22 +90,22 @@ class McpError(PflowError):
 
 
 class ConnectionFailed(McpError):
-    """The error if a server could not be started, reached or understood before any call was made."""
+    """The `McpError` if a server could not be started, reached or understood before any call was made."""
 
     def __init__(self, message: str, **given: Any) -> None:
         super().__init__(message, kind="connection", **given)
 
 
 class CallFailed(McpError):
-    """The error if a call returned no result, or could not be made."""
+    """The `McpError` if a call returned no result, or could not be made."""
 
 
 class DeadlineExceeded(CallFailed):
-    """The error if a call was cancelled at its deadline; the message names which one."""
+    """The `McpError` if a call was cancelled at its deadline; the message names which one."""
 
     def __init__(self, message: str, **given: Any) -> None:
         super().__init__(message, action="timeout", **given)
 
 
 class CallRefused(CallFailed):
-    """The error to raise from `pflow_mcp_prepare_call` to veto a call."""
+    """The `McpError` to raise from `pflow_mcp_prepare_call` to veto a call."""

@@ -84,6 +84,7 @@ def rivals(node_type: str, claiming: Callable[[str], Iterable[tuple[str, str]]])
     waiting = {node_type}
     while waiting:
         for name in waiting:
+            # `x-1a2b3c` may be the name of a tool, or that of a tool `x` with its suffix.
             suffixed = _SUFFIXED.fullmatch(name)
             for plain in (name, *(suffixed.groups() if suffixed else ())):
                 plains.update(dict.fromkeys(claiming(plain), plain))

@@ -1,4 +1,4 @@
-"""Every registered tool as a class of its own, for workflows written in Python.
+"""Every registered tool as a separate class, for workflows written in Python.
 
     from pocketflow import Flow
     from pflow_mcp_plugin.nodes import McpFilesystemReadTextFileNode, McpDemoWordCountNode, session
@@ -68,6 +68,11 @@ class ToolNode(MCPNode):
 
     def post(self, shared: MutableMapping[str, Any], prep_res: Job, exec_res: Any) -> str:
         """Write the outputs and return the action; raise a failure that the Python flow does not route.
+
+        Args:
+            shared: The shared store.
+            prep_res: The job.
+            exec_res: A result, or the failure of the call.
 
         Raises:
             PflowError: The call failed, and the flow has no edge for that action.

@@ -34,7 +34,7 @@ class Server:
         transport: How it is reached.
         command: Program of a stdio server (also starts uds and pipe servers).
         args: Its arguments.
-        env: Variables it gets in addition to the few that every server gets.
+        env: Variables passed to it in addition to the few that every server receives.
         cwd: Its working folder; None is the folder pflow runs in.
         path: Socket or pipe path, for uds and pipe.
         url: Endpoint, for http and sse.
@@ -50,7 +50,7 @@ class Server:
         call_timeout_max: A call in total.
         protocol: `auto`, `handshake` or a protocol version.
         tools: Which tools become nodes.
-        rename: Raw tool name to the name its node gets.
+        rename: Raw tool name to the name for its node.
         trust_readonly: Whether `readOnlyHint` is believed.
         trust_idempotent: Whether `idempotentHint` is believed.
         disabled: Kept in the config, not used.

@@ -64,7 +64,7 @@ class Catalog:
 
     Attributes:
         folder: The folder of the files.
-        renames: Returns the renamed tools of a server: raw name to the name that its node gets.
+        renames: Returns the renamed tools of a server: raw name to the name for its node.
     """
 
     folder: Path

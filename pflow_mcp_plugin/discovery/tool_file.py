@@ -1,7 +1,7 @@
 """The content of one server's tool file, and its JSON form.
 
 The file is one JSON object, laid out so that one tool can be read without the others: the first
-line ends where the list of tools begins, and each tool is on a line of its own. `index` maps the last
+line ends where the list of tools begins, and each tool is on a separate line. `index` maps the last
 part of a node type to the offsets of its tools, in bytes after the first line; `size` is the length
 of all these lines. A plain JSON reader can ignore both.
 """

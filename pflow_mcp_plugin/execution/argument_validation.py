@@ -17,7 +17,7 @@ from pflow_mcp_plugin.errors import McpError, Where
 from pflow_mcp_plugin.execution.quick_check import plainly_fits
 from pflow_mcp_plugin.execution.schema_reduction import Reduction, SchemaTooLarge
 
-_MOST = 20
+_MOST = 20  # violations in one error
 _REFERENCES = 20_000
 _SECONDS = 1.0
 _CHARACTERS_A_SECOND = 10_000
@@ -57,7 +57,7 @@ class Validator:
     def __init__(self, schema: Any, where: Where) -> None:
         self._schema = schema
         self._where = where
-        self._lock = threading.Lock()
+        self._lock = threading.Lock()  # the compiled check keeps a budget, which threads must not share
         self._check: Callable[[str], Iterator[Any]] | None = None
 
     def check(self, arguments: Any) -> None:

@@ -39,7 +39,7 @@ class CallProgress:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         with self._lock:
-            self._on_terminal = False
+            self._on_terminal = False  # a late report must not start the line again
             if self._status is not None:
                 self._status.stop()
 

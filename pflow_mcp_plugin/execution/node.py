@@ -24,7 +24,7 @@ from pflow_mcp_plugin.execution.runtime import Runtime, Target, standalone
 from pflow_mcp_plugin.types import ServerInfo
 
 RESOURCE = "mcp"
-"""Key of the `Runtime` in a run: `run.resources["mcp"]`."""
+"""Key under which the MCP node finds the `Runtime` of its run: `run.resources["mcp"]`."""
 
 _KEPT = ("result", "error")
 
@@ -94,7 +94,13 @@ class MCPNode(Node):
         raise exc
 
     def post(self, shared: MutableMapping[str, Any], prep_res: Job, exec_res: Reading | PflowError) -> str:
-        """Write the outputs of the MCP node into the shared store, and return its action."""
+        """Write the outputs of the MCP node into the shared store, and return its action.
+
+        Args:
+            shared: The shared store.
+            prep_res: The job.
+            exec_res: What `exec` returned: a result, or the failure of the call.
+        """
         if isinstance(exec_res, PflowError):
             shared["error"] = str(exec_res)
             shared["__error__"] = exec_res

@@ -169,6 +169,7 @@ class _Reader:
         if not self._fits(text):
             return self._written(_encoded(text), JSON)
         try:
+            # NaN and infinities, which Python reads and writes, are not JSON (RFC 8259, section 6).
             return json.loads(stripped, parse_constant=_refuse, parse_float=_finite)
         except (ValueError, RecursionError):
             return text

@@ -38,7 +38,7 @@ class Caller(Protocol):
     """What a runtime needs to call tools; `client.Pool` provides it."""
 
     def prepare(self, launch: Launch) -> None:
-        """Start a server of the run in the background."""
+        """Start a server for the runtime, in the background."""
         ...
 
     def call(
@@ -60,11 +60,11 @@ class Caller(Protocol):
         ...
 
     def list_tools(self, launch: Launch) -> Listing:
-        """Return the tools that a server of the run has now; blocks."""
+        """Return to the runtime the tools that a server has now; blocks."""
         ...
 
     def changed_lists(self) -> list[Launch]:
-        """Return the servers that announced a change of their tools during the run."""
+        """Return to the runtime the servers that announced a change of their tools."""
         ...
 
 
@@ -102,7 +102,7 @@ class Target:
 
     @property
     def inline_limit(self) -> int:
-        """Bytes above which a result of the target goes to a file."""
+        """The limit for results of the target, in bytes: a larger one goes to a file."""
         return int(self.launch.server.inline_limit_kb * 1024)
 
 
@@ -154,7 +154,7 @@ class Runtime:
         self._warned: set[str] = set()
 
     def prepare(self, server: str) -> None:
-        """Start a server that nodes of the run will need, in the background.
+        """Start a server in the background that nodes of the runtime's run will need.
 
         Raises:
             McpError: The server is not configured.
@@ -163,7 +163,7 @@ class Runtime:
         self._pool.prepare(self._launch(server))
 
     def record(self, server: str, tool: str) -> ToolRecord | None:
-        """Return a tool of the run as of the last sync, by its raw name or as spelled in node types."""
+        """Return what the runtime knows of a tool from the last sync, by its raw name or as in node types."""
         return self._catalog.tool(server, tool)
 
     def target(self, server: str, tool: str) -> Target:
@@ -182,7 +182,7 @@ class Runtime:
     def call(
         self, server: str, tool: str, arguments: Mapping[str, Any], node_id: str = "", run_id: str = ""
     ) -> CallResult:
-        """Check arguments and call a tool for a node of the run, once.
+        """Check the arguments of a node of the run and call its tool, once.
 
         Args:
             server: The server's name.
@@ -211,7 +211,7 @@ class Runtime:
         return self._pool.call(target.launch, call, progress, safe_to_repeat=target.safe_to_repeat)
 
     def warn_of_changed_lists(self) -> None:
-        """Warn about servers whose tools changed during the run, so that a sync is due.
+        """Let the runtime warn, at the end of a run, about servers whose tools changed meanwhile.
 
         Some servers announce this after every start: only real differences from the sync are reported.
         """

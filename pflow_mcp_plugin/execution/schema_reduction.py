@@ -100,7 +100,7 @@ class Reduction:
     def _keyword(self, key: str, value: Any, depth: int) -> tuple[dict[str, Any], bool]:
         if key in _PLAIN:
             return ({key: value}, True) if _PLAIN[key](value) else ({}, False)
-        if key == "$ref":
+        if key == "$ref":  # its target is reduced when it is followed, and may then lose keywords
             return ({key: value} if isinstance(value, str) else {}), False
         if key in _NAMED:
             return self._named(key, value, depth)

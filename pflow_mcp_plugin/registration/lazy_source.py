@@ -35,27 +35,27 @@ class LazyToolSource(NodeSource):
         self.files = {self._config: "servers", self._folder: "tools of synced servers"}
 
     def fingerprint(self) -> str:
-        """Return the fingerprint of the tools without loading the source behind; calls stat only."""
+        """Return the source's fingerprint without loading it; calls stat only."""
         return stamp(self._config, self._folder)
 
     def get(self, node_type: str) -> Entry | None:
-        """Return the entry of a node type or alias; loads the source behind."""
+        """Return the entry of a node type or alias, loading the source on first use."""
         return self._source.get(node_type)
 
     def entries(self) -> Iterator[Entry]:
-        """Return every entry; loads the source behind."""
+        """Return every entry, loading the source on first use."""
         return self._source.entries()
 
     def sketches(self) -> Iterator[Sketch]:
-        """Return the sketch of every entry; loads the source behind."""
+        """Return the sketch of every entry, loading the source on first use."""
         return self._source.sketches()
 
     def missing(self, node_type: str) -> Problem | None:
-        """Explain why a node type does not exist; loads the source behind."""
+        """Explain why a node type does not exist, loading the source on first use."""
         return self._source.missing(node_type)
 
     def upgrade(self, node: Mapping[str, Any]) -> Mapping[str, Any] | None:
-        """Return a node converted from its older form; loads the source behind."""
+        """Return a node converted from its older form, loading the source on first use."""
         return self._source.upgrade(node)
 
     @cached_property

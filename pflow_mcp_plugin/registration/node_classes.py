@@ -20,7 +20,7 @@ _HINTS = {"list": "list[Any]", "dict": "dict[str, Any]", "any": "Any"}
 def class_name(node_type: str) -> str:
     """Return the Python class name of a node type: `McpGithubSearchCodeNode` for `mcp-github-search-code`.
 
-    No two node types share one: a part that begins with a digit gets a leading `_`.
+    No two node types share one: a part that begins with a digit is preceded by `_`.
     """
     parts = (part.capitalize() if part[:1].isalpha() else f"_{part}" for part in node_type.split("-") if part)
     return "".join(parts) + "Node"

@@ -46,6 +46,7 @@ def _class(entry: Entry) -> Iterator[str]:
 
 def _quoted(text: str) -> Iterator[str]:
     """Return the lines of a docstring, with the text escaped."""
+    # A lone surrogate, which a server's JSON may contain, could not be written as UTF-8.
     safe = text.encode("utf-8", "backslashreplace").decode().replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
     first, *lines = safe.splitlines()
     yield f'    """{first}'

@@ -77,7 +77,7 @@ def build_server() -> MCPServer[Any]:
         if key not in memory:
             known = ", ".join(sorted(memory)) or "nothing yet"
             message = f"Nothing is remembered under {key!r}; remembered so far: {known}"
-            raise ToolError(message)
+            raise ToolError(message)  # the SDK hides the message of any other exception
         return Value(value=memory[key])
 
     return server
