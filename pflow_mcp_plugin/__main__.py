@@ -11,16 +11,16 @@ import time
 from pflow_mcp_plugin.host.ctrl_c import EXIT_CODE, CtrlC
 
 _YOUNG_OBJECTS = 50_000
-"""New objects between two garbage collections; Python's default, 700, slows a short command by a tenth."""
+"""New objects between two collections of the program's garbage; Python's 700 slow it by a tenth."""
 _GRACE = 10.0
-"""Seconds that other code's threads and `atexit` functions get once the command is done."""
+"""Seconds that threads and `atexit` functions of other code have before the program ends itself."""
 _GRACE_AFTER_SIGNAL = 1.0
 _SIGNALLED = 128
-"""An exit code above this stands for the signal that ended the command."""
+"""An exit code of the program above this stands for the signal that ended it."""
 
 
 def main() -> int:
-    """Run the command line of this process and return the exit code."""
+    """Run the program's command line and return the exit code."""
     gc.set_threshold(_YOUNG_OBJECTS)
     try:
         from pflow_mcp_plugin.host.cli.main import main as run_command_line
@@ -33,7 +33,7 @@ def main() -> int:
 
 
 def program() -> int:
-    """Run, and return the exit code; the process should then exit like any Python program.
+    """Run the program and return the exit code; the process should then exit like any Python program.
 
     If that takes too long, it is ended: `atexit` functions may hang, and so may non-daemon threads,
     for which Python would wait forever.

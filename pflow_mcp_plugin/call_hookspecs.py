@@ -16,7 +16,7 @@ if TYPE_CHECKING:  # loaded at every start, where the types are rarely needed
 
 @hookspec
 def pflow_mcp_prepare_call(call: ToolCall) -> ToolCall | None:
-    """Change a call before it is made, or veto it.
+    """Hook for plugins of this plugin: change a tool call before it is made, or veto it.
 
     Called once for each call, after its arguments were validated. Implementations are called in
     plugin order; each receives the call as the previous one left it.
@@ -39,7 +39,7 @@ def pflow_mcp_prepare_call(call: ToolCall) -> ToolCall | None:
 
 @hookspec(firstresult=True)
 def pflow_mcp_call_tool(call: ToolCall) -> CallResult | None:
-    """Answer a call in place of its server, or watch it as a wrapper.
+    """Hook for plugins of this plugin: answer a tool call in place of its server, or watch it as a wrapper.
 
     Called once for each call; this plugin's own implementation comes last and calls the server.
 

@@ -19,7 +19,7 @@ Phase = Literal["config", "start", "connect", "handshake", "list", "arguments", 
 
 @attrs.frozen(kw_only=True)
 class Where:
-    """Where an error happened.
+    """Where an error happened: server, tool and phase.
 
     Attributes:
         server: The server's configured name.
@@ -35,14 +35,14 @@ class Where:
 
     @property
     def info_command(self) -> str:
-        """The command that shows the tool's parameters."""
+        """The command that an error suggests to see the tool's parameters."""
         from shlex import quote
 
         return f"pflow mcp info {quote(self.node or f'mcp-{self.server}-{self.tool}')}"
 
 
 class McpError(PflowError):
-    """A failure on the way to a server, in it, or on the way back.
+    """The base of the error tree: a failure on the way to a server, in it, or on the way back.
 
     Args:
         message: What happened. Tests pin its beginning where the specification does.
@@ -91,22 +91,22 @@ class McpError(PflowError):
 
 
 class ConnectionFailed(McpError):
-    """A server could not be started, reached or understood before any call was made."""
+    """The `McpError` if a server could not be started, reached or understood before any call was made."""
 
     def __init__(self, message: str, **given: Any) -> None:
         super().__init__(message, kind="connection", **given)
 
 
 class CallFailed(McpError):
-    """A call returned no result, or could not be made."""
+    """The `McpError` if a call returned no result, or could not be made."""
 
 
 class DeadlineExceeded(CallFailed):
-    """A call was cancelled at its deadline; the message names which one."""
+    """The `McpError` if a call was cancelled at its deadline; the message names which one."""
 
     def __init__(self, message: str, **given: Any) -> None:
         super().__init__(message, action="timeout", **given)
 
 
 class CallRefused(CallFailed):
-    """A plugin vetoed the call; raise it from `pflow_mcp_prepare_call`."""
+    """The `McpError` to raise from `pflow_mcp_prepare_call` to veto a call."""

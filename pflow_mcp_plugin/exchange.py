@@ -18,7 +18,7 @@ from pflow_mcp_plugin.types import Server, ServerInfo, Tool
 
 @attrs.frozen(kw_only=True)
 class Blanks:
-    """Variables that a server gets as empty strings.
+    """The variables that the server of an exchange receives as empty strings.
 
     Attributes:
         unset: Those that are not set.
@@ -30,24 +30,24 @@ class Blanks:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Lines to add to the message when the server fails."""
+        """Lines about empty variables, for the message of an exchange that failed."""
         said = (("Not set and passed as empty", self.unset), ("Set to the empty string", self.empty))
         return tuple(f"{what}: {', '.join(names)}" for what, names in said if names)
 
     @property
     def steps(self) -> tuple[str, ...]:
-        """Next steps for the user."""
+        """Next steps for the user about empty variables, if an exchange failed."""
         return tuple(f"if it needs {name}: {setting(name)}" for name in (*self.unset, *self.empty))
 
 
 def setting(variable: str) -> str:
-    """Return the command that saves a variable's value without writing it to the shell's history."""
+    """Return the command that sets a variable for further exchanges, unseen by the shell's history."""
     return f"pflow settings set {variable} -"
 
 
 @attrs.frozen(kw_only=True)
 class Launch:
-    """A server with every `${VAR}` expanded: ready to be started or reached.
+    """The server of an exchange, every `${VAR}` expanded: ready to be started or reached.
 
     Attributes:
         server: The config with expanded values.
@@ -67,12 +67,12 @@ class Launch:
 
     @property
     def blanks(self) -> Blanks:
-        """The variables of `env` that have no value."""
+        """The variables of `env` that have no value in this exchange."""
         return Blanks(unset=self.unset, empty=self.empty)
 
     @cached_property
     def key(self) -> str:
-        """A hash of the whole expanded config; launches with different keys never share a connection."""
+        """A hash of the whole expanded config: exchanges under different keys never share a connection."""
         import json
         from hashlib import sha256
 
@@ -82,7 +82,7 @@ class Launch:
 
 @attrs.frozen(kw_only=True)
 class Listing:
-    """The answer to one whole tools/list.
+    """The exchange of a tool list: a server's answer to one whole `tools/list`.
 
     Attributes:
         info: The server that answered.
@@ -103,7 +103,7 @@ class Listing:
 
 @attrs.frozen(kw_only=True)
 class ToolCall:
-    """A call about to be made, as the call hooks receive it.
+    """The request of an exchange: a tool call about to be made, as hooks receive it.
 
     Attributes:
         server: The server's name.
@@ -122,7 +122,7 @@ class ToolCall:
 
 @attrs.frozen(kw_only=True)
 class CallResult:
-    """A tool's result.
+    """The answer of an exchange: the result of a tool call, as hooks return it.
 
     Attributes:
         content: Content blocks as in the protocol (`{"type": "text", "text": ...}`), camelCase keys.

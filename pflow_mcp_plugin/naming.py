@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 PREFIX = "mcp-"
 _SERVER = re.compile(r"[a-z0-9-]+")
 _OUTSIDE = re.compile(r"[^a-z0-9]+")
-_SUFFIXES = (6, 12, 64)
+_SUFFIXES = (6, 12, 64)  # hex digits of a sha256; all of them if need be
 _SUFFIXED = re.compile(r"(.+)-(?:[0-9a-f]{6}|[0-9a-f]{12}|[0-9a-f]{64})")
 
 
@@ -28,7 +28,7 @@ def server_name(text: str) -> str:
 
 
 def slug(text: str) -> str:
-    """Return `text` lower-cased, each run outside `[a-z0-9]` one `-`, ends stripped; may be empty."""
+    """Return `text` as a part of a name: lower-cased, each run outside `[a-z0-9]` one `-`; may be empty."""
     return _OUTSIDE.sub("-", text.lower()).strip("-")
 
 
@@ -45,7 +45,7 @@ def tool_part(tool: str) -> str:
 def node_names(
     tools: Iterable[tuple[str, str]], renamed: Mapping[tuple[str, str], str] | None = None
 ) -> dict[tuple[str, str], str]:
-    r"""Name tools so that no two share a node type.
+    r"""Return the names of the nodes of tools, so that no two tools share a node type.
 
     Args:
         tools: `(server, raw tool name)` pairs, over all servers.
@@ -70,7 +70,7 @@ def node_names(
 
 
 def rivals(node_type: str, claiming: Callable[[str], Iterable[tuple[str, str]]]) -> set[tuple[str, str]]:
-    """Return the tools that may have the node type `node_type`, and those their names depend on.
+    """Return the tools whose node may have the name `node_type`, and those their names depend on.
 
     `node_names` returns the same names for this small set as it does for all tools.
 
@@ -84,6 +84,7 @@ def rivals(node_type: str, claiming: Callable[[str], Iterable[tuple[str, str]]])
     waiting = {node_type}
     while waiting:
         for name in waiting:
+            # `x-1a2b3c` may be the name of a tool, or that of a tool `x` with its suffix.
             suffixed = _SUFFIXED.fullmatch(name)
             for plain in (name, *(suffixed.groups() if suffixed else ())):
                 plains.update(dict.fromkeys(claiming(plain), plain))

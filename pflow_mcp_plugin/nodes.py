@@ -1,4 +1,4 @@
-"""Every registered tool as a class of its own, for workflows written in Python.
+"""Every registered tool as a separate class, for workflows written in Python.
 
     from pocketflow import Flow
     from pflow_mcp_plugin.nodes import McpFilesystemReadTextFileNode, McpDemoWordCountNode, session
@@ -41,7 +41,7 @@ _SESSION: ContextVar[Runtime | None] = ContextVar("pflow_mcp_session", default=N
 
 
 class ToolNode(MCPNode):
-    """A node of one tool; the base of the classes that this module creates.
+    """The base of the Python classes of tools, each a node of one tool.
 
     Args:
         params: Arguments of the tool, by name. Missing ones are read from the shared store under the
@@ -63,13 +63,18 @@ class ToolNode(MCPNode):
         self.set_params({})
 
     def set_params(self, params: Mapping[str, Any]) -> None:
-        """Set params; those of the constructor stay, because a `Flow` passes its own to every node."""
+        """Set params of a tool's class; those of the constructor stay, as a `Flow` passes its own to all."""
         config = tool_config(self.entry)
         tool = {"__mcp_server__": config["server_id"], "__mcp_tool__": config["tool_name"]}
         self.params = {**self._given, **params, **tool}
 
     def post(self, shared: MutableMapping[str, Any], prep_res: Job, exec_res: Reading | PflowError) -> str:
-        """Write the outputs and return the action.
+        """Write the outputs and return the action; raise a failure that the Python flow does not route.
+
+        Args:
+            shared: The shared store.
+            prep_res: The job.
+            exec_res: A result, or the failure of the call.
 
         Raises:
             PflowError: The call failed, and the flow has no edge for that action.
@@ -86,7 +91,7 @@ class ToolNode(MCPNode):
 
 @contextmanager
 def session() -> Iterator[None]:
-    """Share connections between the nodes that run inside, in this thread; close them at the end."""
+    """Share connections between the tool classes' nodes that run inside, in this thread."""
     with standalone() as runtime:
         token = _SESSION.set(runtime)
         try:
@@ -96,7 +101,7 @@ def session() -> Iterator[None]:
 
 
 def class_for(node_type: str) -> type[ToolNode]:
-    """Return the class of a node type, such as `mcp-github-search-code`.
+    """Return the Python class of a tool's node by its node type, such as `mcp-github-search-code`.
 
     Raises:
         ImportError: The node does not exist; the message has the reason, similar names and the next step.

@@ -54,6 +54,7 @@ class Redactor:
             if wanted <= self._secrets:
                 return
             self._secrets |= wanted
+            # A secret may begin with another one, whose redaction would leave the rest readable.
             longest_first = sorted(self._secrets, key=lambda secret: (-len(secret), secret))
             self._pattern = re.compile("|".join(map(re.escape, longest_first)))
 
@@ -74,6 +75,7 @@ class Redactor:
             return {self.value(key): self.value(item) for key, item in value.items()}
         if isinstance(value, list | tuple):
             return [self.value(item) for item in value]
+        # A huge integer takes long to write, and Python refuses more than 4,300 digits.
         if not isinstance(value, int | float) or isinstance(value, bool) or not -(2**63) < value < 2**63:
             return value
         return REDACTED if repr(value) in self._secrets else value

@@ -14,7 +14,12 @@ Transport = Literal["stdio", "http", "sse", "uds", "pipe"]
 
 @attrs.frozen(kw_only=True)
 class ToolFilter:
-    """Globs over raw tool names; an empty `allow` allows all, `deny` wins."""
+    """The type of a filter in a server's config: globs over raw tool names. An empty `allow` allows all.
+
+    Attributes:
+        allow: Tools that match one of these become nodes.
+        deny: Except those that match one of these.
+    """
 
     allow: tuple[str, ...] = ()
     deny: tuple[str, ...] = ()
@@ -22,7 +27,7 @@ class ToolFilter:
 
 @attrs.frozen(kw_only=True)
 class Server:
-    """A configured server, checked, with defaults filled in.
+    """The type of a configured server: checked, with defaults filled in.
 
     Times are in seconds. Values may hold `${VAR}` references until they are expanded.
 
@@ -31,7 +36,7 @@ class Server:
         transport: How it is reached.
         command: Program of a stdio server (also starts uds and pipe servers).
         args: Its arguments.
-        env: Variables it gets in addition to the few that every server gets.
+        env: Variables passed to it in addition to the few that every server receives.
         cwd: Its working folder; None is the folder pflow runs in.
         path: Socket or pipe path, for uds and pipe.
         url: Endpoint, for http and sse.
@@ -47,7 +52,7 @@ class Server:
         call_timeout_max: A call in total.
         protocol: `auto`, `handshake` or a protocol version.
         tools: Which tools become nodes.
-        rename: Raw tool name to the name its node gets.
+        rename: Raw tool name to the name for its node.
         trust_readonly: Whether `readOnlyHint` is believed.
         trust_idempotent: Whether `idempotentHint` is believed.
         disabled: Kept in the config, not used.
@@ -84,7 +89,7 @@ class Server:
 
 @attrs.frozen(kw_only=True)
 class Tool:
-    """A tool as its server described it.
+    """The type of a tool, as its server described it.
 
     Attributes:
         name: The raw name.
@@ -109,7 +114,7 @@ class Tool:
 
 @attrs.frozen(kw_only=True)
 class ServerInfo:
-    """A connected server's description of itself.
+    """The type of a connected server's description of itself.
 
     Attributes:
         name: Its own name, empty if it sends none.
@@ -130,7 +135,7 @@ class ServerInfo:
 
 @attrs.frozen(kw_only=True)
 class ToolRecord:
-    """A tool of the last sync, with the data needed to call it.
+    """The type of a tool of the last sync, with the data needed to call it.
 
     Attributes:
         server: The server's name.

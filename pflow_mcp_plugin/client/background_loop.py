@@ -106,7 +106,7 @@ def awaited(future: Future[T], seconds: float = math.inf) -> T:
 def _run(created: Future[AbstractEventLoop], load: Callable[[], None], serving: threading.Event) -> None:
     import asyncio
 
-    with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
+    with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:  # cancels the tasks that are left
         loop = runner.get_loop()
         created.set_result(loop)
         with suppress(Exception):  # the first connection repeats the import and reports its failure

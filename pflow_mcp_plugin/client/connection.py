@@ -198,7 +198,7 @@ class Connection:
                 try:
                     raw = await request(self._live_session())
                 except MCPError as error:
-                    await self._learn_headers(error, bounds)
+                    await self._learn_headers(error, bounds)  # raises it, if the call may have run
                     raw = await request(self._live_session())
         milliseconds = (time.perf_counter() - started) * 1000
         return _call_result(raw, self.info, milliseconds)
@@ -223,7 +223,7 @@ class Connection:
 
     @contextmanager
     def _under_way(self) -> Iterator[None]:
-        """Count a call; a process that exceeded a call's deadline gets no more calls and is ended."""
+        """Count a call; a process that exceeded a call's deadline receives no more calls and is ended."""
         self._calls += 1
         try:
             yield
@@ -394,6 +394,7 @@ class Connection:
                 late, passed=late.deadline, closed=self._over, answered=rounds.answered > 0
             ) from late
         except Exception as error:
+            # A lost session fails every further request: the next one needs a new connection.
             lost = isinstance(error, RequestFailed) and error.exchange.session_lost
             self._retired = self._retired or lost
             raise await explained(error, closed=self._over, answered=rounds.answered > 0) from error
@@ -401,7 +402,7 @@ class Connection:
 
 @attrs.define
 class _Rounds:
-    """How often a server has answered an unfinished call; each round is a request of its own."""
+    """How often a server has answered an unfinished call; each round is a separate request."""
 
     answered: int = 0
 

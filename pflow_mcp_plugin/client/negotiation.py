@@ -22,7 +22,7 @@ from pflow_mcp_plugin.contract.problems import PortableError
 _HANDSHAKE_REFUSED = (UNSUPPORTED_PROTOCOL_VERSION, METHOD_NOT_FOUND, INVALID_PARAMS, INVALID_REQUEST)
 """Error codes with which servers that negotiate by `server/discover` only answer `initialize`."""
 _UNKNOWN_THERE = (HTTPStatus.BAD_REQUEST, HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED)
-"""HTTP statuses with which they answer `initialize`, if not with JSON-RPC."""
+"""HTTP statuses with which such servers answer `initialize`, if not with JSON-RPC."""
 _VERSION_REFUSED = (UNSUPPORTED_PROTOCOL_VERSION, INVALID_PARAMS)
 """Error codes for an unsupported version: that of protocol 2026-07-28, and that of earlier versions."""
 _REFUSES_VERSION = re.compile(

@@ -148,7 +148,7 @@ class Pool:
             self._closed = True
         try:
             for supervisor in self._supervisors.values():
-                supervisor.shut()
+                supervisor.shut()  # all of them first, so that no thread starts a server meanwhile
             if self._loop is not None and background_loop.serving:
                 self._await_end(self._submit_last(self._close_all()))
             else:  # no connection was begun, and none can be any more
@@ -255,7 +255,7 @@ class Pool:
             raise fit_to_show(error, Redactor(launch.secrets)) from error.__cause__
 
     def _marked(self, reaper: Reaper) -> str:
-        """Return the marker of this pool's processes; due to its final dot it is no prefix of another."""
+        """Return the marker of this pool's processes; due to its final dot, no marker is another's prefix."""
         return f"{reaper.marker}.{self._number}."
 
     def _submit(self, work: Coroutine[Any, Any, T], launch: Launch) -> Future[T]:

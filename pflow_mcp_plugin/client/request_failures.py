@@ -37,7 +37,7 @@ class Exchange:
 
 
 class RequestFailed(Exception):
-    """A request over HTTP got no valid MCP answer.
+    """A request over HTTP failed: it got no valid MCP answer.
 
     Attributes:
         exchange: What is known about the request.
@@ -55,11 +55,11 @@ class RequestFailed(Exception):
 
 
 class Undelivered(Exception):
-    """A failed request did not reach the server completely; the cause of the exception that ended it."""
+    """Request failure: the server did not receive it completely; the cause of the exception that ended it."""
 
 
 class MessageTooLarge(Exception):
-    """A request failed because its answer is larger than the cap.
+    """Request failure: the answer is larger than the cap.
 
     Args:
         what: What is too large: `an answer` or `an event`.
@@ -75,24 +75,24 @@ class MessageTooLarge(Exception):
 
 
 class AnswerTooSlow(Exception):
-    """A request failed because its HTTP exchange took longer than the server's `timeout`."""
+    """Request failure: the HTTP exchange took longer than the server's `timeout`."""
 
 
 class ForeignEndpoint(Exception):
-    """A connection failed because the server names another host as the address for messages."""
+    """Request failure: the server names another host as the address for requests."""
 
 
 class BadEndpoint(Exception):
-    """A connection failed because the server names an invalid address; the argument is its beginning."""
+    """Request failure: the server names an invalid address for requests; the argument is its beginning."""
 
 
 class InvalidJson(Exception):
-    """A request failed because its answer is invalid JSON; the arguments are its beginning and the reason."""
+    """Request failure: the answer is invalid JSON; the arguments are its beginning and the reason."""
 
 
 class NotMessage(Exception):
-    """A request failed because its answer is JSON, but not a JSON-RPC message."""
+    """Request failure: the answer is JSON, but not a JSON-RPC message."""
 
 
 class CertificatesUnreadable(Exception):
-    """No request can be sent, because the file or folder with trusted certificates cannot be read."""
+    """Request failure: the file or folder with trusted certificates cannot be read."""

@@ -233,7 +233,7 @@ def open_session(
 
 
 class InputRequired(Exception):
-    """In a session, the server requires input before it continues, and there is none to give.
+    """A session's server requires input before it continues, and no acceptable input is available.
 
     Attributes:
         wanted: What it asks for.

@@ -175,10 +175,10 @@ class Supervisor:
         if isinstance(error, ConnectionFailed) and not self._waiting:
             self._failure = error
         elif error is not None:
-            self._taken = False
+            self._taken = False  # so that the next caller starts the process again
 
     async def _open(self) -> None:
-        if self._failure is not None:
+        if self._failure is not None:  # of `start`, or of an attempt that nobody waited for
             failure, self._failure = self._failure, None
             raise failure
         if self._connection is not None:

@@ -57,14 +57,14 @@ def _no_renames(_server: str) -> Mapping[str, str]:
 
 @attrs.frozen
 class Catalog:
-    """The results of the last sync of each server.
+    """The catalog of the tools of every synced server, one file for each.
 
     A corrupt file is moved aside (`NAME.json.corrupt-1`) and its server counts as not synced;
     `set_aside` returns the path.
 
     Attributes:
         folder: The folder of the files.
-        renames: Returns the renamed tools of a server: raw name to the name that its node gets.
+        renames: Returns the renamed tools of a server: raw name to the name for its node.
     """
 
     folder: Path
@@ -72,7 +72,7 @@ class Catalog:
     _read: dict[str, tuple[_Stamp, StoredFile]] = attrs.field(factory=dict, repr=False, eq=False)
 
     def servers(self) -> tuple[str, ...]:
-        """Return the names of the synced servers, sorted."""
+        """Return the names of the synced servers in the catalog, sorted."""
         try:
             names = [path.name for path in self.folder.iterdir()]
         except FileNotFoundError:
@@ -81,7 +81,7 @@ class Catalog:
         return tuple(sorted(stem for stem in stems if naming.is_server_name(stem)))
 
     def head(self, server: str) -> Head | None:
-        """Return the results of the last sync of a server without the tools, None if it was never synced.
+        """Look up the last sync of a server, without the tools; None if the catalog does not have it.
 
         Raises:
             storage.StoreError: The file cannot be read, or a newer pflow wrote it.
@@ -89,7 +89,7 @@ class Catalog:
         return self._of_stored(server, lambda stored: stored.head)
 
     def file(self, server: str) -> ToolFile | None:
-        """Return the results of the last sync of a server, None if it was never synced.
+        """Look up the last sync of a server, with all its tools; None if the catalog does not have it.
 
         Raises:
             storage.StoreError: The file cannot be read, or a newer pflow wrote it.
@@ -97,12 +97,12 @@ class Catalog:
         return self._of_stored(server, lambda stored: stored.whole)
 
     def set_aside(self, server: str) -> Path | None:
-        """Return the newest corrupt file of a server that was moved aside, None without one."""
+        """Return the newest corrupt file of a server that the catalog moved aside, None without one."""
         found = self.folder.glob(f"{server}.json.corrupt-*")
         return max(found, key=lambda path: (len(path.name), path.name), default=None)
 
     def find(self, node_type: str) -> ToolRecord | None:
-        """Return the tool that a node type, or an alias `mcp-{server}-{raw tool}`, stands for."""
+        """Look up the tool that a node type, or an alias `mcp-{server}-{raw tool}`, stands for."""
         for record in self._rivals(node_type):
             if record.node == node_type:
                 return record
@@ -113,11 +113,11 @@ class Catalog:
         return None
 
     def fitting(self, node_type: str) -> tuple[str, ...]:
-        """Return the synced servers that a node type may belong to, longest name first."""
+        """Return the servers in the catalog that a node type may belong to, longest name first."""
         return tuple(_fitting(node_type, self.servers()))
 
     def tool(self, server: str, raw: str) -> ToolRecord | None:
-        """Return a tool by server and raw name; the spelling used in node types works too."""
+        """Look up a tool by server and raw name; the spelling used in node types works too."""
         fitting = self._claiming(server, raw)
         tool = next((tool for tool in fitting if tool.name == raw), None)
         if tool is None and len(fitting) == 1 and naming.slug(raw) == raw:
@@ -128,7 +128,7 @@ class Catalog:
         return next((it for it in rivals if (it.server, it.tool.name) == (server, tool.name)), None)
 
     def records(self, server: str | None = None) -> Iterator[ToolRecord]:
-        """Yield every tool, or those of one server, with its node type."""
+        """Yield every tool in the catalog, or those of one server, with its node type."""
         contents = [content for name in self.servers() if (content := self.file(name))]
         found = [_Found(content, tool) for content in contents for tool in content.tools]
         for record in self._named(found):
@@ -143,7 +143,7 @@ class Catalog:
         return {claimed: records for claimed, records in claims.items() if len(records) > 1}
 
     def save(self, server: str, listing: Listing, config_fingerprint: str) -> Changes:
-        """Store the results of a sync.
+        """Store the results of a sync in the catalog.
 
         Args:
             server: The server's name.
@@ -167,7 +167,7 @@ class Catalog:
         return compare(before.tools if before else (), content.tools)
 
     def forget(self, server: str) -> None:
-        """Delete the tool file of a server.
+        """Delete a server, with its tool file, from the catalog.
 
         Raises:
             storage.StoreError: The file could not be removed.
@@ -182,13 +182,13 @@ class Catalog:
                 raise storage.StoreError(path, f"could not be removed: {error.strerror}") from error
 
     def era(self, server: str, config_fingerprint: str) -> Literal["modern", "handshake"] | None:
-        """Return the protocol era of a server at its last sync, if its config has not changed."""
+        """Look up the protocol era of a server at its last sync, if its config has not changed since."""
         head = self.head(server)
         same = head is not None and head.config_fingerprint == config_fingerprint
         return head.info.era if head and same else None
 
     def fingerprint_of(self, server: str) -> str:
-        """Return the fingerprint of the config at the last sync of a server, empty if never synced."""
+        """Look up the fingerprint of a server's config at its last sync; empty if never synced."""
         head = self.head(server)
         return head.config_fingerprint if head else ""
 
@@ -275,4 +275,5 @@ def _fitting(node_type: str, servers: Iterable[str]) -> list[str]:
 
 
 def _stamp(status: os.stat_result) -> _Stamp:
+    # Two writes may fall into one tick of the clock; each of them creates a new inode.
     return status.st_mtime_ns, status.st_size, status.st_ino

@@ -42,7 +42,7 @@ _ABSENT = object()
 
 @attrs.frozen
 class Difference:
-    """One place where two schemas differ.
+    """One place where two versions of a schema differ.
 
     Attributes:
         path: The keys that lead to it, joined by dots.
@@ -54,7 +54,7 @@ class Difference:
 
 
 def differences(old: JSON, new: JSON, path: str = "") -> Iterator[Difference]:
-    """Yield the differences of `new` from `old`, in the order of their keys.
+    """Yield the differences between two versions of a schema, in the order of their keys.
 
     Args:
         old: The older schema.

@@ -42,7 +42,7 @@ _OF_ARRAYS = ("items", "prefixItems")
 
 
 class SchemaDocument:
-    """A JSON Schema document, for following the references inside it.
+    """A JSON Schema document: follows the references inside it, and names friendly types.
 
     Args:
         root: The whole schema.
@@ -53,7 +53,7 @@ class SchemaDocument:
         self._steps = _STEPS
 
     def resolve(self, schema: JSON) -> JSON:
-        """Return the schema at the end of a chain of local references; True (anything) if there is no end."""
+        """Return the schema at the end of a chain of references in the document; True if there is no end."""
         for _ in range(_HOPS):
             if not (isinstance(schema, dict) and "$ref" in schema):
                 return schema
@@ -62,11 +62,12 @@ class SchemaDocument:
         return True
 
     def target(self, ref: str) -> JSON:
-        """Return the target of a local pointer (`#/$defs/Name`); True if it is missing or not local."""
+        """Return what a pointer (`#/$defs/Name`) refers to in the document; True if that is missing."""
         target, pointer = self._root, ref.removeprefix("#")
         if pointer == ref or (pointer and not pointer.startswith("/")):
             return True
         for part in pointer.split("/")[1:]:
+            # `~1` before `~0` (RFC 6901, section 4): `~01` stands for `~1`, not for `/`.
             target = _child(target, unquote(part).replace("~1", "/").replace("~0", "~"))
         return target
 

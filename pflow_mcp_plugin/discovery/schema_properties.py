@@ -12,7 +12,7 @@ _VISITS = 200
 
 @attrs.frozen(kw_only=True)
 class Declaration:
-    """The keys that a schema declares for an object.
+    """The properties that an object schema declares.
 
     Keys of the form `__name__` are reserved for the host and are left out.
 
@@ -31,7 +31,7 @@ class Declaration:
 
 
 def declaration(schema: JSON, document: SchemaDocument | None = None) -> Declaration:
-    """Return the declaration of a schema; never raises, whatever the schema is.
+    """Return the properties that an object schema declares; never raises, whatever the schema is.
 
     Args:
         schema: An object schema, possibly composed with `allOf`, `anyOf`, `oneOf` or `$ref`.

@@ -10,7 +10,7 @@ from pflow_mcp_plugin.exchange import Launch
 
 
 def launch(name: str, store: ServerStore, catalog: Catalog, lookup: Lookup) -> Launch:
-    """Return a server ready to be started, with the protocol era of its last sync.
+    """Return the `Launch` of a server by its name, with the protocol era of its last sync.
 
     Args:
         name: The server's name.

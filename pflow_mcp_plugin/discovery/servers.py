@@ -15,7 +15,7 @@ from pflow_mcp_plugin.discovery.catalog import Catalog
 
 @attrs.frozen(kw_only=True)
 class Servers:
-    """The config of the servers and the results of their last syncs.
+    """The configured servers together with the results of their last syncs.
 
     Attributes:
         store: The config.
@@ -27,7 +27,7 @@ class Servers:
 
 
 def servers(paths: Paths) -> Servers:
-    """Return the servers of these folders, the same object each time.
+    """Return the configured servers and their synced tools below these folders, the same object each time.
 
     Both parts cache what they read until a file changes, so that compiling and running a workflow
     read each file once in total.

@@ -21,7 +21,7 @@ _MISSHAPEN = (KeyError, TypeError, ValueError, AttributeError, RecursionError)
 
 
 class StoredFile:
-    """The content of one server's tool file.
+    """A stored tool file, which decodes only the part that is requested.
 
     Args:
         path: Its path; the file is named after the server.
@@ -39,7 +39,7 @@ class StoredFile:
 
     @property
     def head(self) -> Head:
-        """Everything except the tools.
+        """What the stored file contains besides the tools, decoded from its first line if that is valid.
 
         Raises:
             storage.CorruptFile: The file does not contain the tools of this server.
@@ -49,7 +49,7 @@ class StoredFile:
 
     @property
     def whole(self) -> ToolFile:
-        """The whole content; raises the same errors as `head`."""
+        """The whole content of the stored file, decoded once; raises the same errors as `head`."""
         if self._whole is None:
             decoded = tool_file.decode(self._path, self._content)
             if decoded.server != self._path.stem:
@@ -58,7 +58,7 @@ class StoredFile:
         return self._whole
 
     def claiming(self, part: str) -> tuple[Tool, ...]:
-        """Return the tools whose part of a node type is `part`; raises the same errors as `head`."""
+        """Decode only the stored tools whose part of a node type is `part`; raises the errors of `head`."""
         if self._index is not None:
             try:
                 return self._indexed(part, self._index)
@@ -72,6 +72,7 @@ class StoredFile:
             return
         try:
             data = json.loads(first + b"]}")
+            # Another size means that tools were edited by hand, and the offsets may be wrong.
             fits = data["size"] == len(self._content) - self._body
             if (
                 fits

@@ -14,7 +14,7 @@ from pflow_mcp_plugin.types import Tool
 
 @attrs.frozen(kw_only=True)
 class ToolChange:
-    """A tool that changed.
+    """A tool that is in both lists of tools, but changed.
 
     Attributes:
         tool: Its raw name.
@@ -39,13 +39,13 @@ class Changes:
         return bool(self.added or self.removed or self.changed)
 
     def to_dict(self) -> dict[str, JSON]:
-        """Return the JSON form of `sync --json`."""
+        """Return the added, removed and changed tools in the JSON form of `sync --json`."""
         changed = [{"tool": c.tool, "kind": c.kind, "fields": list(c.fields)} for c in self.changed]
         return {"added": list(self.added), "removed": list(self.removed), "changed": changed}
 
 
 def compare(old: Iterable[Tool], new: Iterable[Tool]) -> Changes:
-    """Return the differences of `new` from `old`, in the order of `new`."""
+    """Return which tools were added, removed and changed from `old` to `new`, in the order of `new`."""
     before = {tool.name: tool for tool in old}
     after = {tool.name: tool for tool in new}
     pairs = ((before[name], tool) for name, tool in after.items() if name in before)

@@ -1,7 +1,7 @@
 """The content of one server's tool file, and its JSON form.
 
 The file is one JSON object, laid out so that one tool can be read without the others: the first
-line ends where the list of tools begins, and each tool is on a line of its own. `index` maps the last
+line ends where the list of tools begins, and each tool is on a separate line. `index` maps the last
 part of a node type to the offsets of its tools, in bytes after the first line; `size` is the length
 of all these lines. A plain JSON reader can ignore both.
 """
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 SCHEMA_VERSION = 1
 
 TOOLS = b'"tools": [\n'
-"""The end of the first line of a file; each of the next lines is a tool."""
+"""The end of the first line of a tool file; each of the next lines is a tool."""
 
 _ERAS = ("modern", "handshake")
 
 
 @attrs.frozen(kw_only=True)
 class Head:
-    """The results of the last sync of a server, without the tools.
+    """The content of a server's tool file without its tools: how and when it was synced.
 
     Attributes:
         server: The server's configured name.
@@ -55,7 +55,7 @@ class Head:
 
 @attrs.frozen(kw_only=True)
 class ToolFile(Head):
-    """The results of the last sync of a server.
+    """The content of a server's tool file: the results of its last sync.
 
     Attributes:
         tools: Its tools, in the server's order.
@@ -65,7 +65,7 @@ class ToolFile(Head):
 
 
 def from_listing(server: str, listing: Listing, fingerprint: str, before: ToolFile | None) -> ToolFile:
-    """Return the content of a new file.
+    """Return the content of a new tool file.
 
     Args:
         server: The server's name.
@@ -94,7 +94,8 @@ def from_listing(server: str, listing: Listing, fingerprint: str, before: ToolFi
 
 
 def encode(content: ToolFile) -> bytes:
-    """Return the content of a file as JSON."""
+    """Return the content of a tool file as JSON."""
+    # ASCII without line breaks: each tool is one line, and lengths in characters are lengths in bytes.
     lines = [json.dumps(_tool_to_json(tool)).encode("ascii") for tool in content.tools]
     body = b",\n".join(lines) + b"\n]}\n"
     head = {
@@ -122,7 +123,7 @@ def _index(tools: Iterable[Tool], lines: Iterable[bytes]) -> dict[str, list[int]
 
 
 def decode(path: Path, content: bytes) -> ToolFile:
-    """Return the content of a file.
+    """Return the content of a tool file from its JSON.
 
     Raises:
         storage.CorruptFile: It is not valid JSON, or not a tool file.
@@ -140,7 +141,7 @@ def decode(path: Path, content: bytes) -> ToolFile:
 
 
 def head_from_json(data: Mapping[str, Any]) -> Head:
-    """Return everything except the tools; raises KeyError, TypeError or similar for malformed data."""
+    """Return the content of a tool file except its tools; raises KeyError, TypeError... if malformed."""
     return Head(**_head_fields(data))
 
 
@@ -174,7 +175,7 @@ def _tool_to_json(tool: Tool) -> dict[str, JSON]:
 
 
 def tool_from_json(data: JSONObject) -> Tool:
-    """Return a tool from its line; raises KeyError, TypeError or similar for malformed data."""
+    """Return a tool from its JSON in a tool file; raises KeyError, TypeError... if malformed."""
     output = data.get("outputSchema")
     return Tool(
         name=_string(data["name"]),

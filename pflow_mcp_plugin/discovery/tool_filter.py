@@ -8,6 +8,6 @@ from pflow_mcp_plugin.types import ToolFilter
 
 
 def allows(wanted: ToolFilter, tool: str) -> bool:
-    """Whether a tool, by its raw name, becomes a node."""
+    """Whether the filter lets a tool, by its raw name, become a node."""
     allowed = not wanted.allow or any(fnmatchcase(tool, glob) for glob in wanted.allow)
     return allowed and not any(fnmatchcase(tool, glob) for glob in wanted.deny)

@@ -9,17 +9,17 @@ from pflow_mcp_plugin.types import Tool
 
 
 def tool_hash(tool: Tool) -> str:
-    """Return `sha256:...` of everything a user relies on: name, description and both schemas."""
+    """Return the hash (`sha256:...`) of what users rely on in a tool: name, description, both schemas."""
     return _hash([tool.name, tool.description, tool.input_schema, tool.output_schema])
 
 
 def manifest_hash(tools: Iterable[Tool]) -> str:
-    """Return `sha256:...` of the hashes of all tools; their order does not matter."""
+    """Return the hash (`sha256:...`) of the hashes of all tools; their order does not matter."""
     return _hash(sorted((tool.name, tool.hash or tool_hash(tool)) for tool in tools))
 
 
 def canonical(value: object) -> str:
-    """Return the canonical JSON of a value: keys sorted, no spaces, ASCII only."""
+    """Return the canonical JSON of a value, from which it is hashed: keys sorted, no spaces, ASCII only."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"))
 
 

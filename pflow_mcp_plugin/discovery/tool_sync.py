@@ -25,10 +25,10 @@ _AT_ONCE = 32
 
 
 class Lister(Protocol):
-    """An object that can ask a server for its tools, such as `client.Pool`."""
+    """What a sync needs to ask servers for their tools; `client.Pool` provides it."""
 
     def list_tools(self, launch: Launch) -> Listing:
-        """Return the server's answer; blocks."""
+        """Return the tool list of a server that is synced; blocks."""
         ...
 
 
@@ -57,7 +57,7 @@ class Synced:
     error: PflowError | None = None
 
     def to_dict(self) -> dict[str, object]:
-        """Return the JSON form of `sync --json`."""
+        """Return the result of the sync in the JSON form of `sync --json`."""
         data: dict[str, object] = {
             "server": self.server,
             "tools_discovered": self.tools_discovered,
@@ -81,7 +81,7 @@ def sync(
     *,
     on_done: Callable[[Synced], None] = lambda _: None,
 ) -> list[Synced]:
-    """Ask servers for their tools and store them.
+    """Sync servers: ask them for their tools, concurrently, and store the answers.
 
     A server that fails neither stops the others nor loses the tools of its previous sync.
 

@@ -8,11 +8,12 @@ from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.errors import McpError
 from pflow_mcp_plugin.execution.failure_words import ERROR, STATUS_ACTIONS
 
+# JSON-RPC codes: a request that timed out (in MCP's SDKs), and a resource that does not exist (in MCP).
 _CODES: Mapping[object, str] = {-32001: "timeout", -32002: "resource_missing"}
 
 
 def classify(error: PflowError) -> str:
-    """Return the most specific action for a failure.
+    """Return the action of a failed call, as specific as possible.
 
     The error's own action has priority, then an HTTP status, then a JSON-RPC code.
 

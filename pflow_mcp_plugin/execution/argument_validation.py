@@ -18,7 +18,7 @@ from pflow_mcp_plugin.errors import McpError, Where
 from pflow_mcp_plugin.execution.quick_check import plainly_fits
 from pflow_mcp_plugin.execution.schema_reduction import Reduction, SchemaTooLarge
 
-_MOST = 20
+_MOST = 20  # violations in one error
 _REFERENCES = 20_000
 _SECONDS = 1.0
 _CHARACTERS_A_SECOND = 10_000
@@ -28,7 +28,7 @@ _WRONG = "Arguments of tool {tool} on server {server} do not fit its input schem
 
 @attrs.frozen(kw_only=True)
 class Violation:
-    """One argument, or part of one, that is invalid.
+    """One argument, or part of one, that does not fit the input schema.
 
     Attributes:
         path: Path of the value: `title`, `labels[2].name`.
@@ -45,7 +45,7 @@ class Violation:
 
 
 class Validator:
-    """Checks arguments against the schema of one tool; created once for each tool of a run.
+    """Validates arguments against the input schema of one tool; created once for each tool of a run.
 
     References are followed within the schema only. A schema with infinite recursion or excessive
     expansion is an error after about a second (more for very large arguments), never a hang.
@@ -58,11 +58,11 @@ class Validator:
     def __init__(self, schema: JSON, where: Where) -> None:
         self._schema = schema
         self._where = where
-        self._lock = threading.Lock()
+        self._lock = threading.Lock()  # the compiled check keeps a budget, which threads must not share
         self._check: Callable[[str], Iterator[Any]] | None = None
 
     def check(self, arguments: object) -> None:
-        """Check arguments.
+        """Validate the arguments of one call.
 
         Raises:
             McpError: They are invalid; `facts["violations"]` has path, expected and given of each violation.

@@ -25,7 +25,7 @@ _KNOWN = {
 
 @attrs.frozen
 class Artifacts:
-    """Writes files into one folder, named after their content.
+    """Writes artifacts: files in one folder, named after their content.
 
     Attributes:
         folder: Created (mode 0700) with the first file.
@@ -34,7 +34,7 @@ class Artifacts:
     folder: Path
 
     def write(self, content: bytes, mime_type: str) -> dict[str, JSON]:
-        """Write `content` to a file (mode 0600).
+        """Write content that is too large or not text to an artifact file (mode 0600).
 
         Returns:
             A reference to the file: `path`, `mimeType`, `size` in bytes, `sha256`.

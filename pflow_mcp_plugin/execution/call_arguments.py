@@ -13,7 +13,7 @@ from pflow_mcp_plugin.discovery.schema_properties import Declaration
 def gather(
     declared: Declaration | None, params: Mapping[str, Any], shared: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return the arguments of a call: params first, then the shared store under the same names.
+    """Gather the arguments of a call: params first, then the shared store under the same names.
 
     Only what the tool declares is taken from the store; a None there counts as missing
     unless the tool accepts null. Params are sent unchanged, None included. Params that the tool does

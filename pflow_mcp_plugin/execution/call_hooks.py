@@ -19,7 +19,7 @@ Answer = Callable[[ToolCall], CallResult]
 
 @attrs.frozen
 class CallHooks:
-    """Calls the hooks of other plugins around a tool call.
+    """The hooks of other plugins around a tool call: finds their implementations and calls them.
 
     Attributes:
         relay: The hook relay of the plugin manager; None outside a host.
@@ -28,12 +28,13 @@ class CallHooks:
     relay: pluggy.HookRelay | None = None
 
     def prepare(self, call: ToolCall) -> ToolCall:
-        """Return the call as changed by the plugins in order; each receives the result of the previous one.
+        """Return the call as the hooks of the plugins left it; each receives what the previous one returned.
 
         Raises:
             CallRefused: A plugin vetoes the call.
             CallFailed: A plugin failed, and is named; nothing was sent.
         """
+        # pluggy would begin with the plugin that was registered last, and pass the same call to each.
         for implementation in sorted(self._implementations(PREPARE), key=_turn):
             changed = _asked(implementation, PREPARE, call)
             if changed is not None and not isinstance(changed, ToolCall):
@@ -42,7 +43,7 @@ class CallHooks:
         return call
 
     def answer(self, call: ToolCall, ours: Answer) -> CallResult:
-        """Return the first answer of a plugin, otherwise ours; wrappers can observe or replace it.
+        """Return the first answer that a hook returns, otherwise ours; wrappers can observe or replace it.
 
         Args:
             call: The prepared call.
@@ -82,6 +83,7 @@ def _asked(implementation: pluggy.HookImpl, name: str, call: ToolCall, *, ran: R
     if name == PREPARE and _is_wrapper(implementation):
         raise _broken(implementation, name, call, "is a wrapper, which this hook does not support")
     try:
+        # An implementation need not take the argument; pluggy has refused any that takes others.
         return implementation.function(*[call for _ in implementation.argnames])
     except PflowError:
         raise

@@ -18,7 +18,7 @@ _LONGEST = 60
 
 
 class CallProgress:
-    """Receives the progress of every call of a run; a context manager that removes its line on exit.
+    """Shows the progress of every call of a run; a context manager that removes its line on exit.
 
     Args:
         annotate: Called with a node's id and details of its step.
@@ -40,12 +40,12 @@ class CallProgress:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         with self._lock:
-            self._on_terminal = False
+            self._on_terminal = False  # a late report must not start the line again
             if self._status is not None:
                 self._status.stop()
 
     def __call__(self, call: ToolCall, done: float, total: float | None, text: str | None) -> None:
-        """Record the progress of a call.
+        """Show the progress of a call, and note it in the trace.
 
         Args:
             call: The call.
@@ -67,7 +67,7 @@ class CallProgress:
 
             self._status = Console(stderr=True).status("")
             self._status.start()
-        self._status.update(escape(words))
+        self._status.update(escape(words))  # the server's message could contain rich's markup
 
 
 def _stderr_is_terminal() -> bool:

@@ -32,10 +32,10 @@ class _Opened(NamedTuple):
 
 
 _lock = threading.RLock()
-"""Held while a host is opened. Reentrant: opening a host configures the plugin."""
+"""Held while the current host is opened. Reentrant: opening a host configures the plugin."""
 _configured: list[Host] = []
 _opened: list[_Opened] = []
-"""At most one."""
+"""The current host that was opened here; at most one."""
 
 
 def _replace_lock() -> None:
@@ -49,17 +49,17 @@ if hasattr(os, "register_at_fork"):
 
 
 def keep(host: Host) -> None:
-    """Remember a host that has configured the plugin."""
+    """Make a host that has configured the plugin the current one."""
     _configured.append(host)
 
 
 def forget(host: Host) -> None:
-    """Forget a host that is closing."""
+    """Forget a host that is closing; an earlier one, if any, becomes the current one again."""
     _configured[:] = [kept for kept in _configured if kept is not host]
 
 
 def current_host() -> Host:
-    """Return the host that configured the plugin last; otherwise open an installed one.
+    """Return the current host: the one that configured the plugin last, otherwise an installed one.
 
     Raises:
         McpError: No host has configured the plugin, and none is installed or it cannot be loaded.

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 ERROR = "error"
 
 _READ = 2000
-"""Characters to examine: messages name the failure near the start."""
+"""Characters of a tool's message to examine: messages name the failure near the start."""
 
 STATUS_ACTIONS: Mapping[object, str] = {
     401: "auth_failed",
@@ -36,7 +36,7 @@ _BEFORE_STATUS = (
     r"\w*(?:error|exception)",
 )
 _BEFORE_CLEAR_STATUS = (r"\b(?:returned|received|responded|failed)",)
-"""Words that may precede a status as well as any other number."""
+"""Words in a tool's message that may precede a status as well as any other number."""
 _REASONS = (
     r"client error|unauthori[sz]ed|forbidden|not found|too many requests|gone\b"
     r"|request time-?out|gateway time-?out"
@@ -44,7 +44,7 @@ _REASONS = (
 _COUNTED = (
     r"is|rows|records|entries|items|results|lines|bytes|characters|files|pages|users|issues|orders|times"
 )
-"""Words that may follow a number that is not a status."""
+"""Words in a tool's message that may follow a number that is not a status."""
 _STATUS = re.compile(
     rf"(?:{'|'.join(_BEFORE_STATUS)})[^\w\n]{{0,5}}([45]\d\d)(?![\w.]|,\d|\s+(?:{_COUNTED})\b)"
     rf"|(?:{'|'.join(_BEFORE_CLEAR_STATUS)})[^\w\n]{{0,3}}([45]\d\d)"
@@ -84,7 +84,7 @@ _NOT_SAID = (
     ),
     r"\b(?:command|module|method|function|column|option|parameter|argument) not found",
 )
-"""Phrases that do not report a failure: they are removed before the rest is examined."""
+"""Phrases of a message that do not report a failure: they are removed before the rest is examined."""
 
 _WORDS: Mapping[str, tuple[str, ...]] = {
     "rate_limited": (
@@ -162,7 +162,7 @@ _PATTERNS = {action: re.compile("|".join(words), re.IGNORECASE) for action, word
 
 
 def action_of(text: str) -> str:
-    """Return the action for the message of a tool, `error` if it names no specific failure."""
+    """Return the action for the words of a tool's message, `error` if they name no specific failure."""
     said = _LEFT_OUT.sub(" ", text[:_READ].strip())
     if _PATTERNS["rate_limited"].search(said):  # GitHub sends it with status 403
         return "rate_limited"

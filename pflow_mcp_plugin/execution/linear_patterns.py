@@ -55,7 +55,7 @@ class _NotPlain(Exception):
 
 
 def is_linear(pattern: str) -> bool:
-    """Whether `re.search` takes time in proportion to the text; False if that is not certain."""
+    """Whether `re.search` matches a pattern in linear time; False if that is not certain."""
     if len(pattern) > _LONGEST or not pattern.isprintable():
         return False
     try:

@@ -25,14 +25,14 @@ from pflow_mcp_plugin.execution.runtime import Runtime, Target, standalone
 from pflow_mcp_plugin.types import ServerInfo
 
 RESOURCE = "mcp"
-"""Key of the `Runtime` in a run: `run.resources["mcp"]`."""
+"""Key under which the MCP node finds the `Runtime` of its run: `run.resources["mcp"]`."""
 
 _KEPT = ("result", "error")
 
 
 @attrs.frozen(kw_only=True)
 class Job:
-    """The work of one node run.
+    """The work of one run of an `MCPNode`, from `prep` to `post`.
 
     Attributes:
         server: The server's name.
@@ -50,21 +50,21 @@ class Job:
 
 
 class MCPNode(Node):
-    """Calls a tool: arguments from params, then from the shared store; outputs into the store.
+    """The node that calls a tool: arguments from params, then from the shared store; outputs into it.
 
     The params `__mcp_server__` and `__mcp_tool__` name the tool. The node writes the top-level
     properties of a structured result under their own names, the whole as `result`, and
     `error` (None on success). A call is made exactly once, because its outcome may be unknown.
 
-    Used outside a run, it opens and closes a connection of its own; the settings and the plugins of
+    Used outside a run, it opens and closes its own connection; the settings and the plugins of
     the current host, or of an installed one, apply there too.
     """
 
     def __init__(self) -> None:
-        super().__init__(max_retries=1)
+        super().__init__(max_retries=1)  # a single attempt; with 0, pocketflow never calls `exec`
 
     def prep(self, shared: MutableMapping[str, Any]) -> Job:
-        """Return the job; its arguments are gathered later, when the tool is known."""
+        """Return the job of the MCP node; its arguments are gathered later, when the tool is known."""
         return Job(
             server=self.params.get("__mcp_server__", ""),
             tool=self.params.get("__mcp_tool__", ""),
@@ -74,7 +74,7 @@ class MCPNode(Node):
         )
 
     def exec(self, prep_res: Job) -> Reading:
-        """Call the tool and read its answer.
+        """Call the tool of the MCP node and read its answer.
 
         Raises:
             PflowError: The call failed; `exec_fallback` returns it as the result of `exec`.
@@ -89,17 +89,24 @@ class MCPNode(Node):
             return read(answer, target.where, artifacts, target.inline_limit, target.launch.blanks)
 
     def exec_fallback(self, prep_res: Job, exc: Exception) -> PflowError:
-        """Return a failure that we can report; raise any other."""
+        """Return a failure that the MCP node can report; raise any other."""
         if isinstance(exc, PflowError):
             return exc
         raise exc
 
     def post(self, shared: MutableMapping[str, Any], prep_res: Job, exec_res: Reading | PflowError) -> str:
-        """Write the outputs and return the action."""
+        """Write the outputs of the MCP node into the shared store, and return its action.
+
+        Args:
+            shared: The shared store.
+            prep_res: The job.
+            exec_res: What `exec` returned: a result, or the failure of the call.
+        """
         if isinstance(exec_res, PflowError):
             shared["error"] = str(exec_res)
             shared["__error__"] = exec_res
             return self._routed(classify(exec_res))
+        # Keys in double underscores, such as `__run__`, are the host's: a server must not replace them.
         for key, value in exec_res.natural.items():
             if key not in _KEPT and not (key.startswith("__") and key.endswith("__")):
                 shared[key] = value

@@ -25,7 +25,7 @@ _TYPES: Mapping[str, tuple[type, ...]] = {
 
 
 def plainly_fits(schema: JSON, value: object, depth: int = _DEPTH) -> bool:
-    """Whether `value` is certainly valid. False may also mean that the schema is not understood.
+    """Whether `value` passes the quick check. False may also mean that the schema is not understood.
 
     Args:
         schema: The schema.
@@ -53,6 +53,7 @@ def _fits_type(names: JSON, value: object) -> bool:
 
 
 def _fits_choice(schema: JSONObject, value: object, depth: int) -> bool:
+    # Only for strings: in Python, unlike JSON, 1 equals True.
     if "enum" in schema:
         choices = schema["enum"]
         if not (isinstance(value, str) and isinstance(choices, list | tuple) and value in choices):

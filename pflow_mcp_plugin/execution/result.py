@@ -30,7 +30,7 @@ _NO_REASON = "it gives no reason"
 
 @attrs.frozen(kw_only=True)
 class Reading:
-    """A result as it goes into the shared store.
+    """The result of a tool as it goes into the shared store.
 
     Attributes:
         value: The whole result, stored under `result`.
@@ -44,7 +44,7 @@ class Reading:
 def read(
     result: CallResult, where: Where, artifacts: Artifacts, inline_limit: int, blanks: Blanks = NO_BLANKS
 ) -> Reading:
-    """Return the values of a result.
+    """Read the result of a tool: return the values for the shared store.
 
     Args:
         result: The answer of the tool.
@@ -66,7 +66,7 @@ def read(
 
 
 def failure(result: CallResult, where: Where, blanks: Blanks) -> McpError:
-    """Return the failure that a tool reports.
+    """Return the failure that a tool reports in its result (`isError`).
 
     Args:
         result: The answer of the tool; its text becomes the message.
@@ -97,7 +97,7 @@ def failure(result: CallResult, where: Where, blanks: Blanks) -> McpError:
 
 
 def gone(where: Where, note: str = "", near: str = "") -> McpError:
-    """Return the error about a tool that its server does not have.
+    """Return the error in place of a result if the server does not have the tool.
 
     Args:
         where: Server and tool.
@@ -121,6 +121,7 @@ class _ContentReader:
         self._limit = inline_limit
 
     def structured(self, value: JSON) -> Reading:
+        # Protocol versions before 2026-07-28 require an object: servers wrap other values under this key.
         if isinstance(value, Mapping) and list(value) == ["result"]:
             value = value["result"]
         natural = value if isinstance(value, Mapping) else {}
@@ -169,6 +170,7 @@ class _ContentReader:
         if not self._fits(text):
             return self._written(_encoded(text), JSON_TYPE)
         try:
+            # NaN and infinities, which Python reads and writes, are not JSON (RFC 8259, section 6).
             decoded: JSON = json.loads(stripped, parse_constant=_refuse, parse_float=_finite)
         except (ValueError, RecursionError):
             return text

@@ -33,14 +33,14 @@ from pflow_mcp_plugin.trust.purity import is_safe_to_repeat
 from pflow_mcp_plugin.types import ToolRecord
 
 ProgressCallback = Callable[[float, float | None, str | None], None]
-"""Called with the progress of a call: amount done, total, message."""
+"""Called by the runtime's pool with the progress of a call: amount done, total, message."""
 
 
 class Caller(Protocol):
-    """An object that can call tools, such as `client.Pool`."""
+    """What a runtime needs to call tools; `client.Pool` provides it."""
 
     def prepare(self, launch: Launch) -> None:
-        """Start a server in the background."""
+        """Start a server for the runtime, in the background."""
         ...
 
     def call(
@@ -51,7 +51,7 @@ class Caller(Protocol):
         *,
         safe_to_repeat: bool = False,
     ) -> CallResult:
-        """Call a tool, once; blocks.
+        """Call a tool for the runtime, once; blocks.
 
         Args:
             launch: The server.
@@ -62,17 +62,17 @@ class Caller(Protocol):
         ...
 
     def list_tools(self, launch: Launch) -> Listing:
-        """Ask a server for its tools; blocks."""
+        """Return to the runtime the tools that a server has now; blocks."""
         ...
 
     def changed_lists(self) -> list[Launch]:
-        """Return the servers that announced a change of their tools."""
+        """Return to the runtime the servers that announced a change of their tools."""
         ...
 
 
 @attrs.frozen(kw_only=True)
 class Target:
-    """A tool that is ready to be called.
+    """A tool as the runtime resolved it, ready to be called.
 
     Attributes:
         launch: Its server.
@@ -90,7 +90,7 @@ class Target:
 
     @property
     def where(self) -> Where:
-        """Server and tool, for errors."""
+        """Server, tool and node of the target, for the errors of its calls."""
         server = self.launch.server
         node = self.record.node if self.record else ""
         if self.tool in server.rename or not node:
@@ -99,18 +99,18 @@ class Target:
 
     @property
     def safe_to_repeat(self) -> bool:
-        """Whether the tool claims that a second call is harmless, and the user trusts the claim."""
+        """Whether the target claims that a second call is harmless, and the user trusts the claim."""
         return self.record is not None and is_safe_to_repeat(self.record.tool, self.launch.server)
 
     @property
     def inline_limit(self) -> int:
-        """Bytes above which a result goes to a file."""
+        """The limit for results of the target, in bytes: a larger one goes to a file."""
         return int(self.launch.server.inline_limit_kb * 1024)
 
 
 @attrs.frozen(kw_only=True)
 class Notices:
-    """Callbacks for events during a run.
+    """The callbacks through which a runtime reports what happens during a run.
 
     Attributes:
         warn: Called with each warning to the user, once per line.
@@ -124,7 +124,7 @@ class Notices:
 
 
 class Runtime:
-    """Resolves servers and tools once for a run, and calls them. Any thread may use it.
+    """The runtime of a run: resolves servers and tools once, and calls them from any thread.
 
     Args:
         store: The config of the servers.
@@ -150,13 +150,13 @@ class Runtime:
         self._pool = pool
         self._hooks = CallHooks(hook)
         self._notices = notices or Notices()
-        self._lock = threading.RLock()
+        self._lock = threading.RLock()  # reentrant: resolving a tool resolves its server
         self._launches: dict[str, Launch] = {}
         self._targets: dict[tuple[str, str], Target] = {}
         self._warned: set[str] = set()
 
     def prepare(self, server: str) -> None:
-        """Start a server in the background.
+        """Start a server in the background that nodes of the runtime's run will need.
 
         Raises:
             McpError: The server is not configured.
@@ -165,11 +165,11 @@ class Runtime:
         self._pool.prepare(self._launch(server))
 
     def record(self, server: str, tool: str) -> ToolRecord | None:
-        """Return a tool as of the last sync, by its raw name or as spelled in node types."""
+        """Return what the runtime knows of a tool from the last sync, by its raw name or as in node types."""
         return self._catalog.tool(server, tool)
 
     def target(self, server: str, tool: str) -> Target:
-        """Return a tool ready to be called; the same one each time.
+        """Return the target for a tool, resolved once for each run.
 
         Raises:
             McpError: The server is not configured.
@@ -184,7 +184,7 @@ class Runtime:
     def call(
         self, server: str, tool: str, arguments: JSONObject, node_id: str = "", run_id: str = ""
     ) -> CallResult:
-        """Check arguments and call a tool, once.
+        """Check the arguments of a node of the run and call its tool, once.
 
         Args:
             server: The server's name.
@@ -213,7 +213,7 @@ class Runtime:
         return self._pool.call(target.launch, call, progress, safe_to_repeat=target.safe_to_repeat)
 
     def warn_of_changed_lists(self) -> None:
-        """Warn about servers that announced during the run that their tools changed, so a sync is due.
+        """Let the runtime warn, at the end of a run, about servers whose tools changed meanwhile.
 
         Some servers announce this after every start: only real differences from the sync are reported.
         """
@@ -257,7 +257,7 @@ class Runtime:
         record = self.record(server, tool)
         if record is None:
             self._refuse_gone(server, tool)
-            return Target(launch=ready, tool=tool)
+            return Target(launch=ready, tool=tool)  # never synced: the server itself checks the arguments
         schema = record.tool.input_schema
         target = Target(launch=ready, tool=record.tool.name, record=record, declared=declaration(schema))
         where = attrs.evolve(target.where, phase="arguments")
@@ -293,7 +293,7 @@ class Runtime:
 
 @contextmanager
 def open_runtime(host: Host, notices: Notices) -> Iterator[Runtime]:
-    """Open a runtime with connections of its own, and close them at the end.
+    """Open a runtime with its own connections, and close them at the end.
 
     Args:
         host: Its settings are used to look up variables, its plugins can change calls.
@@ -308,7 +308,7 @@ def open_runtime(host: Host, notices: Notices) -> Iterator[Runtime]:
 
 @contextmanager
 def standalone(run: Run | None = None) -> Iterator[Runtime]:
-    """Open a runtime for nodes without a shared one, and close it after their calls.
+    """Open a runtime for nodes that share none, and close it after their calls.
 
     Args:
         run: The run of the nodes, if they are in one.
@@ -320,7 +320,7 @@ def standalone(run: Run | None = None) -> Iterator[Runtime]:
 
 
 def warner(host: Host) -> Callable[[str], None]:
-    """Return a function that reports a line to the user as a warning."""
+    """Return a function through which a runtime reports a line to the user as a warning."""
 
     def warn(line: str) -> None:
         host.report(Problem(message=line, severity="warning", kind="connection", source="mcp"))

@@ -43,21 +43,21 @@ _WORDS = frozenset(
         "writeOnly",
     }
 )
-"""Keywords that do not affect whether a value is valid."""
+"""Keywords that a reduction drops, because they do not affect whether a value is valid."""
 
 
 class SchemaTooLarge(Exception):
-    """The schema is too large or too deep to be checked in reasonable time."""
+    """A schema cannot be reduced: it is too large or too deep to be checked in reasonable time."""
 
 
 class Reduction:
-    """Reduces the parts of one schema document; their total size is bounded."""
+    """Reduces the parts of one schema to what can be checked; their total size is bounded."""
 
     def __init__(self) -> None:
         self._left = _NODES
 
     def reduce(self, schema: JSON) -> JSON:
-        """Return the part of the schema that can be checked safely; True if there is no such part.
+        """Return the reduced schema: the part that can be checked safely, True if there is no such part.
 
         Raises:
             SchemaTooLarge: It is too large to be checked.
@@ -102,7 +102,7 @@ class Reduction:
     def _keyword(self, key: str, value: JSON, depth: int) -> tuple[dict[str, JSON], bool]:
         if key in _PLAIN:
             return ({key: value}, True) if _PLAIN[key](value) else ({}, False)
-        if key == "$ref":
+        if key == "$ref":  # its target is reduced when it is followed, and may then lose keywords
             return ({key: value} if isinstance(value, str) else {}), False
         if key in _NAMED:
             return self._named(key, value, depth)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class LazyToolSource(NodeSource):
-    """A `ToolSource` that is loaded on first use.
+    """A lazy node source: loads the `ToolSource` behind it on first use.
 
     Lists and searches usually need only its fingerprint, since their index exists already; computing
     it takes only a stat of a few files.
@@ -36,27 +36,27 @@ class LazyToolSource(NodeSource):
         self.files = {self._config: "servers", self._folder: "tools of synced servers"}
 
     def fingerprint(self) -> str:
-        """See `NodeSource`."""
+        """Return the source's fingerprint without loading it; calls stat only."""
         return stamp(self._config, self._folder)
 
     def get(self, node_type: str) -> Entry | None:
-        """See `NodeSource`."""
+        """Return the entry of a node type or alias, loading the source on first use."""
         return self._source.get(node_type)
 
     def entries(self) -> Iterator[Entry]:
-        """See `NodeSource`."""
+        """Return every entry, loading the source on first use."""
         return self._source.entries()
 
     def sketches(self) -> Iterator[Sketch]:
-        """See `NodeSource`."""
+        """Return the sketch of every entry, loading the source on first use."""
         return self._source.sketches()
 
     def missing(self, node_type: str) -> Problem | None:
-        """See `NodeSource`."""
+        """Explain why a node type does not exist, loading the source on first use."""
         return self._source.missing(node_type)
 
     def upgrade(self, node: JSONObject) -> JSONObject | None:
-        """See `NodeSource`."""
+        """Return a node converted from its older form, loading the source on first use."""
         return self._source.upgrade(node)
 
     @cached_property

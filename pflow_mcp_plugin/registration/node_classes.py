@@ -17,16 +17,16 @@ _HINTS = {"list": "list[Any]", "dict": "dict[str, Any]", "any": "Any"}
 
 
 def class_name(node_type: str) -> str:
-    """Return the class name of a node type: `McpGithubSearchCodeNode` for `mcp-github-search-code`.
+    """Return the Python class name of a node type: `McpGithubSearchCodeNode` for `mcp-github-search-code`.
 
-    No two node types share one: a part that begins with a digit gets a leading `_`.
+    No two node types share one: a part that begins with a digit is preceded by `_`.
     """
     parts = (part.capitalize() if part[:1].isalpha() else f"_{part}" for part in node_type.split("-") if part)
     return "".join(parts) + "Node"
 
 
 def node_type(name: str) -> str | None:
-    """Return the node type of a class name, None if the name is not the class name of a node."""
+    """Return the node type of a Python class name, None if the name is not the class name of a node."""
     matched = _CLASS.fullmatch(name)
     parts = [digits or word for digits, word in _PART.findall(matched[1])] if matched else []
     found = "-".join(part.lower() for part in parts)
@@ -35,19 +35,20 @@ def node_type(name: str) -> str | None:
 
 
 def named(field: Field) -> bool:
-    """Whether a parameter can be used in a signature under its own name; Python normalises names."""
+    """Whether the signature of a node's class can name a parameter."""
     key = field.key
+    # Python normalises identifiers (PEP 3131): a keyword argument would arrive under another name.
     spelt = key.isidentifier() and unicodedata.normalize("NFKC", key) == key
     return spelt and not keyword.iskeyword(key) and key != "self"
 
 
 def has_others(entry: Entry) -> bool:
-    """Whether a node accepts arguments that its signature cannot name."""
+    """Whether a node's class accepts arguments that its signature cannot name."""
     return entry.interface.open or not all(named(field) for field in entry.interface.params)
 
 
 def rest(entry: Entry) -> str:
-    """Return the name of the `**` parameter for these arguments, different from every parameter."""
+    """Return the name of the `**` parameter of a node's class, different from every other parameter."""
     keys = {field.key for field in entry.interface.params}
     name = "others"
     while name in keys:
@@ -56,7 +57,7 @@ def rest(entry: Entry) -> str:
 
 
 def hint(field: Field) -> str:
-    """Return the type of a field as a Python type hint."""
+    """Return the type of a field as a Python type hint in the signature of a node's class."""
     choices = field.schema.get("enum") if isinstance(field.schema, Mapping) else None
     if isinstance(choices, list) and choices and all(_is_literal(choice) for choice in choices):
         return f"Literal[{', '.join(map(ascii, choices))}]"
@@ -64,8 +65,8 @@ def hint(field: Field) -> str:
 
 
 def docstring(entry: Entry) -> str:
-    """Return the docstring of the class: description, interface, and tool."""
-    config = tool_config(entry)
+    """Return the docstring of a node's class: description, interface, and tool."""
+    config = entry.extra["mcp_config"]
     version = f" v{config['version']}" if config["version"] else ""
     lines = [
         entry.description or f"The tool {printable(config['tool_name'])}.",

@@ -11,11 +11,11 @@ from pflow_mcp_plugin.discovery.schema_properties import declaration
 from pflow_mcp_plugin.types import Tool
 
 ACTIONS = ("default", "error", "rate_limited", "auth_failed", "resource_missing", "timeout")
-"""Every action that `MCPNode` may return."""
+"""Every action in the interface of a tool's node: those that `MCPNode` may return."""
 
 
 def interface(tool: Tool) -> Interface:
-    """Return the interface of a tool's node; never raises, whatever the schemas are."""
+    """Build the interface of a tool's node: parameters, outputs, actions. Never raises."""
     document, declared = SchemaDocument(tool.input_schema), declaration(tool.input_schema)
     params = tuple(
         _field(document, key, raw, required=key in declared.required)
@@ -32,7 +32,7 @@ def interface(tool: Tool) -> Interface:
 
 
 def described(tool: Tool) -> dict[str, str]:
-    """Return key and description of each of a tool's params: all that a search needs."""
+    """Return name and description of each parameter in a tool's interface: all that a search needs."""
     schema: JSON = tool.input_schema
     plain = schema.get("properties") if isinstance(schema, dict) else None
     properties = plain if isinstance(plain, dict) and plain else declaration(schema).properties

@@ -29,7 +29,7 @@ def class_for(node_type: str) -> type[ToolNode]: ...
 
 
 def stub(entries: Iterable[Entry]) -> str:
-    """Return the stub of `pflow_mcp_plugin.nodes` with a class for each entry, by name."""
+    """Return the text of the stub file for `pflow_mcp_plugin.nodes`, with a class for each entry."""
     ordered = sorted(entries, key=lambda entry: entry.node)
     return "\n".join([_HEAD, *("\n".join(_class(entry)) for entry in ordered)])
 
@@ -46,6 +46,7 @@ def _class(entry: Entry) -> Iterator[str]:
 
 def _quoted(text: str) -> Iterator[str]:
     """Return the lines of a docstring, with the text escaped."""
+    # A lone surrogate, which a server's JSON may contain, could not be written as UTF-8.
     safe = text.encode("utf-8", "backslashreplace").decode().replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
     first, *lines = safe.splitlines()
     yield f'    """{first}'

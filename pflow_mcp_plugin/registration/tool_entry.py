@@ -17,7 +17,7 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 def entry(record: ToolRecord, server: Server) -> Entry:
-    """Return the entry of a tool.
+    """Build the registry entry of a tool.
 
     Args:
         record: The tool as of its last sync.
@@ -55,7 +55,7 @@ def tool_config(entry: Entry) -> Mapping[str, str]:
 
 
 def sketch(record: ToolRecord) -> Sketch:
-    """Return the sketch of a tool's entry."""
+    """Build the sketch of a tool's registry entry."""
     tool = record.tool
     return Sketch(
         node=record.node,
@@ -69,7 +69,7 @@ def sketch(record: ToolRecord) -> Sketch:
 
 
 def printable(text: str) -> str:
-    """Return text from a server without control characters, which could control a terminal."""
+    """Return text from a server as an entry may show it: without codes that control a terminal."""
     return _CONTROL.sub("", text).strip()
 
 

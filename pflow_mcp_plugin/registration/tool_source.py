@@ -23,7 +23,7 @@ _OLD_TYPE = "mcp_wrapper"
 
 
 class ToolSource(NodeSource):
-    """Tools as nodes: the results of the last syncs, filtered by the current config.
+    """The node source of all tools: the results of the last syncs, filtered by the current config.
 
     Args:
         catalog: The results of the syncs.
@@ -38,31 +38,31 @@ class ToolSource(NodeSource):
         self._catalog = attrs.evolve(catalog, renames=self._renames)
 
     def fingerprint(self) -> str:
-        """Return a string that changes when a tool file or the config does; calls stat only."""
+        """Return the source's fingerprint, which changes when a tool file or the config does."""
         return stamp(self._store.path, self._catalog.folder)
 
     def get(self, node_type: str) -> Entry | None:
-        """Return the entry of a node type, or of an alias `mcp-{server}-{raw tool}`."""
+        """Return the source's entry of a node type, or of an alias `mcp-{server}-{raw tool}`."""
         record = self._catalog.find(node_type)
         return None if record is None else self._entry(record)
 
     def entries(self) -> Iterator[Entry]:
-        """Yield the entry of every tool that the config allows."""
+        """Yield the source's entries: one for every synced tool that the config allows."""
         for record, server in self._live():
             yield entry(record, server)
 
     def sketches(self) -> Iterator[Sketch]:
-        """Yield the part of `entries` that lists and searches need."""
+        """Yield the source's sketches: the part of its entries that lists and searches need."""
         for record, _ in self._live():
             yield sketch(record)
 
     def records(self, server: str | None = None) -> Iterator[ToolRecord]:
-        """Yield the synced tools behind `entries`, or only those of the given server."""
+        """Yield the synced tools behind the source's entries, or only those of the given server."""
         for record, _ in self._live(server):
             yield record
 
     def missing(self, node_type: str) -> Problem | None:
-        """Explain why a node does not exist, with the next step."""
+        """Explain why the source has no tool for a node type, with the next step."""
         if not node_type.startswith(naming.PREFIX):
             return None
         found = naming.parse_node_type(node_type, self._store.names())
@@ -72,7 +72,7 @@ class ToolSource(NodeSource):
         return self._unusable(server) or self.unsynced(server) or self._no_node(node_type, server, tool)
 
     def unsynced(self, server: str) -> Problem | None:
-        """Return the problem that a configured server was never synced, None if it has a tool file."""
+        """Return the problem that a source lacks the tools of a server that was never synced, else None."""
         if self._catalog.head(server) is not None:
             return None
         corrupt = self._catalog.set_aside(server)
@@ -80,7 +80,7 @@ class ToolSource(NodeSource):
         return _problem(f"Server {server} is not synced{why}", f"Run: pflow mcp sync {server}")
 
     def clashes(self) -> Iterator[Problem]:
-        """Yield a warning for each node type that several tools claim."""
+        """Yield a warning for each node type that several tools of the source claim."""
         for claimed, records in self._catalog.clashes().items():
             tools = ", ".join(f"{record.tool.name} of {record.server} ({record.node})" for record in records)
             message = f"Several tools claim the name {claimed}, so each got a suffix: {tools}"
@@ -88,7 +88,7 @@ class ToolSource(NodeSource):
             yield _problem(message, step, severity="warning")
 
     def upgrade(self, node: JSONObject) -> JSONObject | None:
-        """Return a node of the older form, `mcp_wrapper` with `mcp_metadata`, with its current node type."""
+        """Return a tool's node of the older form (`mcp_wrapper`, `mcp_metadata`) with its current type."""
         metadata = node.get("mcp_metadata")
         if node.get("type") != _OLD_TYPE or not isinstance(metadata, Mapping):
             return None

@@ -21,7 +21,7 @@ _WRITES = ToolAnnotations(
 
 
 class Count(TypedDict):
-    """The result of `word_count`."""
+    """The structured result of the demo server's tool `word_count`."""
 
     words: int
     characters: int
@@ -29,7 +29,7 @@ class Count(TypedDict):
 
 
 class Value(TypedDict):
-    """Any JSON value in a structured result, so that it keeps its type."""
+    """Any JSON value in a structured result of the demo server, so that it keeps its type."""
 
     value: Any
 
@@ -77,7 +77,7 @@ def build_server() -> MCPServer[Any]:
         if key not in memory:
             known = ", ".join(sorted(memory)) or "nothing yet"
             message = f"Nothing is remembered under {key!r}; remembered so far: {known}"
-            raise ToolError(message)
+            raise ToolError(message)  # the SDK hides the message of any other exception
         return Value(value=memory[key])
 
     return server

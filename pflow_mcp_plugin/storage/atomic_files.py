@@ -19,7 +19,7 @@ from pathlib import Path
 from pflow_mcp_plugin.storage.file_errors import StoreError
 
 LOCK_WAIT = 30.0
-"""Seconds that a writer waits for the lock; waiting writers get it in no particular order."""
+"""Seconds that a writer waits for a file's lock; waiting writers acquire it in no particular order."""
 
 _TEMP_NAME = re.compile(r"\..+\.(?P<pid>\d+)-[0-9a-f]+\.tmp")
 _TEMP_AGE = 86_400.0
@@ -27,7 +27,7 @@ _TEMP_AGE = 86_400.0
 
 
 def read_bytes(path: Path) -> bytes | None:
-    """Return the content of a file, None if it does not exist.
+    """Return the content of a file that writers replace atomically, None if it does not exist.
 
     Raises:
         StoreError: It exists but cannot be read.
@@ -70,7 +70,7 @@ def make_folder(folder: Path) -> None:
 
 
 def write_atomic(path: Path, data: bytes, *, mode: int | None = 0o600) -> None:
-    """Replace the content of a file, or leave it unchanged.
+    """Replace the content of a file atomically, or leave it unchanged.
 
     Missing folders are created with mode 0700, temporary files of dead writers are removed. A symlink
     stays a symlink: its target is written.

@@ -40,7 +40,7 @@ class JsonStore:
         self.report = report
 
     def read(self) -> dict[str, JSON]:
-        """Return the object, `{}` if the file does not exist.
+        """Return the JSON object in the file, `{}` if the file does not exist.
 
         Raises:
             CorruptFile: Its content is invalid, and it cannot be rebuilt.
@@ -53,7 +53,7 @@ class JsonStore:
             return self._load_or_begin()
 
     def update(self, change: Callable[[dict[str, JSON]], None]) -> dict[str, JSON]:
-        """Change the object under the lock; keys that `change` does not touch stay.
+        """Change the JSON object in the file under its lock; keys that `change` does not touch stay.
 
         Args:
             change: Receives the current object on disk and changes it in place. If it raises,
@@ -121,7 +121,7 @@ class JsonStore:
 
 
 def encode_json(path: Path, data: JSONObject) -> bytes:
-    """Return an object as the content of a file: indented UTF-8 JSON with a final newline.
+    """Return a JSON object as the content of a file: indented UTF-8 with a final newline.
 
     Raises:
         StoreError: JSON cannot represent it, such as an infinite number.

@@ -27,7 +27,7 @@ def plain_http_host(url: str) -> str:
 
 
 def advise(server: Server) -> Problem | None:
-    """Return a warning for a server that is being added, None if its URL is safe."""
+    """Return a warning for a server that is being added if its URL uses plain http over a network."""
     host = plain_http_host(server.url)
     if not host or server.insecure:
         return None
@@ -41,7 +41,7 @@ def advise(server: Server) -> Problem | None:
 
 
 def require_safe(server: Server) -> None:
-    """Refuse to connect where `advise` warns. The server's values must be expanded.
+    """Refuse to connect to a URL that uses plain http over a network; it must be expanded.
 
     Raises:
         McpError: Its URL is plain http to another machine, and `insecure` is not set.
@@ -54,9 +54,10 @@ def require_safe(server: Server) -> None:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a host is this machine, judged by its name or address alone."""
+    """Whether a URL's host is this machine, judged by its name or address alone."""
     from ipaddress import ip_address
 
+    # Names below `.localhost` are loopback too (RFC 6761, section 6.3).
     name = host.lower().rstrip(".")
     if name == "localhost" or name.endswith(".localhost"):
         return True

@@ -117,7 +117,7 @@ def failure(
 
 
 def invalid_json(beginning: str, evidence: Evidence, fault: str = "") -> McpError:
-    """Build the error for a message that is not valid JSON, over any transport.
+    """Build the error from the evidence that a message is not valid JSON, over any transport.
 
     Args:
         beginning: The beginning of the message.
@@ -135,7 +135,7 @@ def invalid_json(beginning: str, evidence: Evidence, fault: str = "") -> McpErro
 
 
 def not_message(evidence: Evidence) -> McpError:
-    """Build the error for an answer that is JSON but not a JSON-RPC message, over any transport."""
+    """Build the error from the evidence that an answer is JSON, but not a JSON-RPC message."""
     return failure(
         f"Server {evidence.server.name} answered with JSON that is not a JSON-RPC message",
         evidence,

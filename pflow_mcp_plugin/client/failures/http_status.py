@@ -45,6 +45,7 @@ def _refused(status: int, evidence: Evidence) -> McpError:
     failed = failure(
         f"Server {evidence.server.name}: {text}",
         evidence,
+        # A 5xx may come from a proxy that lost or gave up on a running call.
         ran="unknown" if status >= HTTPStatus.INTERNAL_SERVER_ERROR else "not ran",
         retryable=status == HTTPStatus.TOO_MANY_REQUESTS,
         next_step=step,

@@ -110,13 +110,14 @@ def _not_protocol(error: Any, evidence: Evidence) -> McpError:
     return failure(
         f"Server {evidence.server.name} returned an invalid result: {fault}",
         evidence,
-        ran="ran",
+        ran="ran",  # the tool has returned, whatever the server made of its result
         next_step="report it to the server's author",
     )
 
 
 def _from_rpc(error: Any, evidence: Evidence) -> McpError:
     code, text, name = error.code, evidence.words(error.message) or _NO_WORDS, evidence.server.name
+    # The SDK reports a closed connection by a code that servers may use too (JSON-RPC 2.0, section 5.1).
     if code == _CONNECTION_CLOSED and (evidence.closed or text == _CLOSED):
         step = "look at its log; check what it had done before you run this again"
         unsent = evidence.exchange.unsent

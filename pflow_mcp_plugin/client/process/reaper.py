@@ -13,7 +13,7 @@ from pathlib import Path
 from pflow_mcp_plugin.client.process import reaper_process
 
 _FIRST_FREE = 3
-"""The first file descriptor that is not a standard stream."""
+"""The lowest file descriptor for the reaper's lifeline: the first that is not a standard stream."""
 
 
 class Reaper:

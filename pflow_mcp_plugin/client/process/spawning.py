@@ -19,9 +19,9 @@ from pflow_mcp_plugin.errors import ConnectionFailed, Where
 from pflow_mcp_plugin.types import Server
 
 _PIPE_SIZE = 1 << 20
-"""Bytes; a larger pipe needs fewer reads. Linux allows users no more by default (`fs.pipe-max-size`)."""
+"""Bytes of a spawned server's stdout pipe: Linux's default maximum, as a larger pipe needs fewer reads."""
 _NEEDED = ("waitid", "killpg")
-"""Functions that `os` lacks on Windows; macOS lacks the first before Python 3.13."""
+"""Functions of `os` that spawning needs: Windows has neither, macOS the first since Python 3.13."""
 
 
 class ServerProcess:
@@ -73,7 +73,7 @@ class ServerProcess:
 
 
 def require_processes(server: Server) -> None:
-    """Refuse to start a server on platforms where a process group cannot be watched and ended.
+    """Refuse to spawn a server on platforms where a process group cannot be watched and ended.
 
     Raises:
         ConnectionFailed: On Windows, and on macOS before Python 3.13.

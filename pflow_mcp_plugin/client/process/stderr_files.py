@@ -10,7 +10,7 @@ import attrs
 from pflow_mcp_plugin import naming, storage
 
 _KEPT = 5
-"""Files kept for each server; older ones are removed."""
+"""Stderr files kept for each server; older ones are removed."""
 
 
 @attrs.frozen

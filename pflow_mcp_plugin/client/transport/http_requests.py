@@ -36,9 +36,9 @@ _USUAL_CALL_TIMEOUT: Any = attrs.fields(Server).call_timeout.default
 """A call_timeout above this means slow tools: `timeout` does not bound the HTTP requests of calls then."""
 _MAX_REDIRECTS = 3
 _BODY_KEPT = 2000
-"""Characters of a body that are kept for messages."""
+"""Characters of an HTTP body that are kept to be shown."""
 _BODY_READ = 64 * 1024
-"""Bytes of an error body that are read."""
+"""Bytes of an HTTP body that are read if it is not an MCP answer."""
 _PORTS = {"http": 80, "https": 443}
 
 
@@ -177,7 +177,7 @@ async def read_beginning(response: httpx2.Response) -> bytes:
 
 
 def refusal(response: httpx2.Response, body: bytes) -> RequestFailed:
-    """Return the failure of a request that got an HTTP answer, but no MCP answer."""
+    """Return the exception for an HTTP request that was refused or answered with something else than MCP."""
     # Protocol 2025-11-25, "Session Management": 404 for a request with a session id ends the session.
     lost = response.status_code == HTTPStatus.NOT_FOUND and "mcp-session-id" in response.request.headers
     return RequestFailed(
@@ -259,14 +259,14 @@ class _CountedBytes(httpx2.AsyncByteStream):
 
 def _may_follow(request: httpx2.Request, following: httpx2.Request) -> bool:
     return (
-        following.method == request.method
+        following.method == request.method  # 301 to 303 turn a POST into a GET, without the message
         and following.url.userinfo == request.url.userinfo  # other user info would be sent as credentials
         and is_same_origin(str(request.url), str(following.url))
     )
 
 
 def is_same_origin(one: str, other: str) -> bool:
-    """Whether two URLs have the same origin (RFC 6454), however they are spelled: a redirect may go there.
+    """Whether two URLs of HTTP requests have the same origin (RFC 6454), however they are spelled.
 
     Raises:
         ValueError: One of them is not a valid URL.

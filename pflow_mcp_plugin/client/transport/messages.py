@@ -27,7 +27,7 @@ _READ_AHEAD = 256
 """Messages that may wait in the queue before reading pauses."""
 _MIB = 1 << 20
 _KEPT = 2000
-"""Bytes of an invalid line that are kept."""
+"""Bytes of a line that are kept if it is not a valid message."""
 _ANSWERS = {"result", "error"}
 _NO_MESSAGES = "lines on stdout that are not messages"
 

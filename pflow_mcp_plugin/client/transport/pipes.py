@@ -11,7 +11,7 @@ from typing import IO
 from pflow_mcp_plugin.client.request_failures import Undelivered
 
 _TAIL = 64 * 1024
-"""Bytes of stderr that are kept."""
+"""Bytes that are kept of the tail of a drained pipe."""
 
 
 class TailReader(asyncio.Protocol):

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from mcp_types import JSONRPCMessage
 
 _KEPT = 2000
-"""Characters of an invalid address that are kept."""
+"""Characters of an invalid address in an SSE `endpoint` event that are kept."""
 _NO_ENDPOINT = "the stream ended before it named an endpoint"
 
 
@@ -65,7 +65,7 @@ class SseTransport:
         self._incoming = MessageQueue()
         self._stack = AsyncExitStack()
         self._endpoint = ""
-        self._asked: set[str | int] = set()
+        self._asked: set[str | int] = set()  # every request so far: a late reply is not an unmatched one
         self._waiting: dict[str | int, asyncio.Future[None]] = {}
         self._ended = False
 
@@ -92,7 +92,7 @@ class SseTransport:
         opened: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         reading = asyncio.create_task(self._read(opened), name=f"events of {self._server.name}")
         self._stack.push_async_callback(_ended, reading)
-        await opened
+        await opened  # the deadline of the start limits this
 
     async def _read(self, opened: asyncio.Future[None]) -> None:
         """Read events until the stream ends, then fail every waiting request with the reason."""
@@ -200,7 +200,7 @@ async def _ended(reading: asyncio.Task[None]) -> None:
 
 
 def _endpoint(url: str, place: str) -> str:
-    """Return the address for messages. It gets headers and tokens too, so it must have the same origin.
+    """Return the address for messages; it receives headers and tokens, so it must have the same origin.
 
     Raises:
         RequestFailed: It has another origin, or is invalid.

@@ -18,7 +18,7 @@ from pflow_mcp_plugin.client.transport.messages import MessageQueue, MessageSink
 from pflow_mcp_plugin.client.transport.pipes import ChunkReader, PipeWriter, TailReader, read_pipe
 
 _HUNG_GRACE = 0.1
-"""Seconds to wait before SIGTERM for a server that hung in a call."""
+"""Seconds that a stdio server which hung in a call has to exit before SIGTERM."""
 
 
 class StdioTransport:
@@ -88,7 +88,7 @@ class StdioTransport:
                 await self.exited(LAST_WORDS_SECONDS)
             self._end_of.expect()
             self._messages.incoming.end()
-            installing = self.installing  # before the pipe is closed, which tells what was read from it
+            installing = self.installing  # asked before the pipe is closed: then, it is unknown
             await self._writer.close(0.5)
             await self._end_of.bring_about(
                 _HUNG_GRACE if self.hung or self.seen.broken else EXIT_GRACE,

@@ -54,7 +54,7 @@ _SHORTEST_PAUSE = 100
 _LONGEST_PAUSE = 30_000
 """Milliseconds before a stream is resumed. Without a limit, a server's `retry:` could ask for years."""
 _OWN_WORDS = {HTTPStatus.BAD_REQUEST, HTTPStatus.NOT_FOUND}
-"""Statuses whose body may be a JSON-RPC error, which is then more specific."""
+"""HTTP statuses of a POST whose body may be a JSON-RPC error, which is then more specific."""
 
 
 class StreamableHttp:
@@ -91,8 +91,8 @@ class StreamableHttp:
         """Cancel the requests that still wait, and end the session."""
         self._closed = True
         self._incoming.end()
-        # Cancelling the tasks would look to their callers like a cancellation of their own; a deadline
-        # that passes becomes `ClosedResourceError`.
+        # Not cancelled: the tasks belong to the callers, who would take that for their own cancellation.
+        # A deadline that passes now becomes a `ClosedResourceError`.
         for deadline in self._waiting:
             if not deadline.expired():
                 deadline.reschedule(0)
@@ -264,7 +264,7 @@ class StreamableHttp:
             if request is not None:
                 # The id is null if the server refused before it read the request's id.
                 message.id = request.id if message.id is None else message.id
-                answers = coerce_request_id(message.id) == request.id
+                answers = coerce_request_id(message.id) == request.id  # some servers return 1 as "1"
             self.unmatched += not answers
         self._incoming.put(SessionMessage(message))
         return answers
@@ -277,6 +277,7 @@ class StreamableHttp:
                 await read_beginning(response)
 
     async def _end_session(self) -> None:
+        # Protocol 2025-11-25, "Session Management"; a server may refuse it with 405.
         with suppress(RequestFailed, TimeoutError):
             async with (
                 asyncio.timeout(min(NOTICE_SECONDS, self._server.timeout)),
