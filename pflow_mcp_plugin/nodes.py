@@ -39,7 +39,7 @@ _SESSION: ContextVar[Runtime | None] = ContextVar("pflow_mcp_session", default=N
 
 
 class ToolNode(MCPNode):
-    """A node of one tool; the base of the classes that this module creates.
+    """A tool's node for workflows written in Python; the base of the generated classes.
 
     Args:
         params: Arguments of the tool, by name. Missing ones are read from the shared store under the
@@ -61,13 +61,13 @@ class ToolNode(MCPNode):
         self.set_params({})
 
     def set_params(self, params: Mapping[str, Any]) -> None:
-        """Set params; those of the constructor stay, because a `Flow` passes its own to every node."""
+        """Set the tool's params; those of the constructor stay, as a `Flow` passes its own to every node."""
         config = self.entry.extra["mcp_config"]
         tool = {"__mcp_server__": config["server_id"], "__mcp_tool__": config["tool_name"]}
         self.params = {**self._given, **params, **tool}
 
     def post(self, shared: MutableMapping[str, Any], prep_res: Job, exec_res: Any) -> str:
-        """Write the outputs and return the action.
+        """Write the tool's outputs and return the action; raise a failure that the flow does not route.
 
         Raises:
             PflowError: The call failed, and the flow has no edge for that action.
@@ -84,7 +84,7 @@ class ToolNode(MCPNode):
 
 @contextmanager
 def session() -> Iterator[None]:
-    """Share connections between the nodes that run inside, in this thread; close them at the end."""
+    """Share connections between the tool nodes that run inside, in this thread; close them at the end."""
     with standalone() as runtime:
         token = _SESSION.set(runtime)
         try:
@@ -94,7 +94,7 @@ def session() -> Iterator[None]:
 
 
 def class_for(node_type: str) -> type[ToolNode]:
-    """Return the class of a node type, such as `mcp-github-search-code`.
+    """Return the class for a tool's node type, such as `mcp-github-search-code`.
 
     Raises:
         ImportError: The node does not exist; the message has the reason, similar names and the next step.

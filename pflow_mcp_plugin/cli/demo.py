@@ -32,7 +32,7 @@ WORKFLOW: Mapping[str, Any] = {
     ],
     "outputs": {"count": "${count.result}", "sum": "${sum.result}", "say": "${say.value}"},
 }
-"""Three steps, each using results of those before it; each has an output of its name."""
+"""The workflow of `pflow mcp demo`: three steps that use each other's results, each with an output."""
 
 
 @click.command()
@@ -47,7 +47,7 @@ def demo(host: Host) -> Report:
 
 
 def run_demo(host: Host) -> Report:
-    """Add the demo server, sync it, run `WORKFLOW` on it.
+    """Do the work of `pflow mcp demo`: add the bundled server, sync it, run `WORKFLOW` on it.
 
     Returns:
         The outputs of the steps, or the first failure.

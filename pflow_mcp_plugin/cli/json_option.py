@@ -1,4 +1,4 @@
-"""The option `--json`, which all commands share."""
+"""The option `--json`, which all `pflow mcp` commands share."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Function = TypeVar("Function", bound=Callable[..., object])
 
 
 def json_option(command: Function) -> Function:
-    """Declare `--json` for the help: the host parses it and prints the envelope."""
+    """Declare `--json` for the help of a `pflow mcp` command; the host parses it and prints the envelope."""
     option = click.option(
         "--json", is_flag=True, expose_value=False, help="Print the result as one JSON object."
     )

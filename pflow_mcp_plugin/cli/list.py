@@ -23,7 +23,7 @@ _EMPTY = "No MCP server is configured. Add one: pflow mcp add NAME -- COMMAND AR
 
 @attrs.frozen(kw_only=True)
 class ServerRow:
-    """One server in the list.
+    """One server in the list of `pflow mcp list`.
 
     Attributes:
         name: Its name.
@@ -42,7 +42,7 @@ class ServerRow:
     sync_due: bool = False
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the JSON form."""
+        """Return the listed server in JSON form."""
         data: dict[str, Any] = {"name": self.name}
         if self.server:
             data |= {**display.shown(self.server), "disabled": self.server.disabled}

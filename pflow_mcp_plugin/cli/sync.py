@@ -42,7 +42,7 @@ def sync(host: Host, name: str | None, *, all_servers: bool) -> Report:
 
 
 def sync_servers(host: Host, names: Sequence[str] | None = None) -> Report:
-    """Sync the named servers; by default all that are not disabled.
+    """Sync servers as `pflow mcp sync` does: the named ones, by default all that are not disabled.
 
     Returns:
         A result for each; `error` is set when any failed.

@@ -31,7 +31,7 @@ def test(host: Host, name: str) -> Report:
 
 
 def test_server(host: Host, name: str) -> Report:
-    """Connect to a server and list its tools.
+    """Test a server as `pflow mcp test` does: connect to it and list its tools.
 
     Returns:
         Milliseconds of each phase, the server's name, version and protocol, and whether a sync is due;

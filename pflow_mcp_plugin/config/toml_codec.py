@@ -1,4 +1,4 @@
-"""The text of a TOML file: read with the place of a mistake, and written."""
+"""Decodes the text of a TOML file, with the place of a mistake, and encodes it."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ TOKEN = re.compile(
     r"|[^\"'#\[\]{}\n]+",
     re.DOTALL,
 )
-"""The tokens of a valid TOML text: strings, comments, brackets, line ends, and everything else."""
+"""The tokens of valid TOML: strings, comments, brackets, line ends, and everything else."""
 
 
 def decode(path: Path, content: bytes) -> dict[str, Any]:
-    """Return the document in a file's content.
+    """Decode the TOML content of a file.
 
     Raises:
         storage.CorruptFile: It is not valid UTF-8 or TOML; the error has line and column.
@@ -47,7 +47,7 @@ def decode(path: Path, content: bytes) -> dict[str, Any]:
 
 
 def encode(document: Mapping[str, Any]) -> bytes:
-    """Return a document as TOML.
+    """Encode a document as TOML.
 
     Raises:
         ValueError: It contains a value that TOML, or a string that UTF-8, cannot represent.
@@ -61,7 +61,7 @@ def encode(document: Mapping[str, Any]) -> bytes:
 
 
 def comments(content: bytes) -> Counter[str]:
-    """Return the comments in a valid TOML text, and how often each occurs."""
+    """Return the comments in valid TOML, and how often each occurs."""
     tokens = (found[0] for found in TOKEN.finditer(content.decode("utf-8-sig")))
     return Counter(token.rstrip() for token in tokens if token.startswith("#"))
 

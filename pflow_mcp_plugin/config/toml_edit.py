@@ -33,7 +33,7 @@ class _Line(NamedTuple):
 
 
 class Layout:
-    """The text of a valid TOML document, by statements.
+    """The text of a valid TOML document by statements, for editing.
 
     Parse the result of an edit before you trust it: a table inside an inline table cannot be
     edited here.
@@ -50,12 +50,13 @@ class Layout:
         return "".join(line.text for line in self._lines)
 
     def put(self, path: Keys, table: Mapping[str, Any]) -> None:
-        """Replace a table in place; a new one is inserted after its siblings, or at the end.
+        """Replace a table in the TOML text; a new one is inserted after its siblings, or at the end.
 
         Raises:
             ValueError: The table contains a value that TOML cannot represent.
         """
         spans = list(self._spans(path))
+        # From the end, so that the places of the earlier lines stay valid.
         for span in reversed(spans[1:]):
             self._cut(span)
         if not spans:
@@ -66,7 +67,7 @@ class Layout:
         self._lines[spans[0]] = [line._replace(text=self._with_line_ends(text), path=path)]
 
     def remove(self, path: Keys) -> None:
-        """Remove all statements about a table; comments above and below it stay."""
+        """Remove a table's statements from the TOML text; comments above and below it stay."""
         for span in reversed(list(self._spans(path))):
             self._cut(span)
 

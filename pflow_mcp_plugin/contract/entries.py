@@ -27,12 +27,12 @@ _SHOWN_WHEN_SET = ("labels", "family", "local_name")
 _OWN_KEYS = frozenset({"node", "retryable", *_ALWAYS_SHOWN, *_SHOWN_WHEN_SET})
 
 FAILURES = frozenset({"error", "rate_limited", "auth_failed", "resource_missing", "timeout"})
-"""The actions of failed nodes; a run fails if the workflow does not route the action."""
+"""The actions of an entry's failed nodes; a run fails if the workflow does not route the action."""
 
 
 @attrs.frozen(kw_only=True)
 class Field:
-    """A parameter or an output of a node.
+    """A parameter or an output in an entry's interface.
 
     Attributes:
         key: Its name; also its key in the shared store.
@@ -57,16 +57,16 @@ class Field:
 
     @property
     def types(self) -> tuple[str, ...]:
-        """The alternatives of `type`."""
+        """The alternatives of the field's `type`."""
         return tuple(part.strip() for part in self.type.split("|"))
 
     @property
     def has_default(self) -> bool:
-        """Whether the schema names a default."""
+        """Whether the field's schema names a default."""
         return isinstance(self.schema, Mapping) and "default" in self.schema
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the JSON form: `key`, `type`, and every other field that is set."""
+        """Return the field's JSON form: `key`, `type`, and everything else that is set."""
         data: dict[str, Any] = {"key": self.key, "type": self.type}
         if self.required:
             data["required"] = True
@@ -80,7 +80,7 @@ class Field:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Field:
-        """Build from the JSON form; unknown keys are ignored."""
+        """Build a field of an entry's interface from its JSON form; unknown keys are ignored."""
         return cls(
             key=data["key"],
             type=data.get("type", "any"),
@@ -93,7 +93,7 @@ class Field:
 
 @attrs.frozen(kw_only=True)
 class Interface:
-    """The parameters, outputs and actions of a node.
+    """The interface in an entry: the parameters, outputs and actions of a node.
 
     Attributes:
         params: Every parameter that it takes.
@@ -118,7 +118,7 @@ class Interface:
     open_outputs: bool | None = attrs.field(default=False, validator=is_a(bool, type(None)))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the JSON form of `registry describe`."""
+        """Return the interface as an entry's JSON form contains it."""
         data: dict[str, Any] = {
             "inputs": list(self.inputs),
             "params": [field.to_dict() for field in self.params],
@@ -133,7 +133,7 @@ class Interface:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Interface:
-        """Build from the JSON form."""
+        """Build an entry's interface from its JSON form."""
         return cls(
             inputs=tuple(data.get("inputs", ())),
             params=tuple(Field.from_dict(item) for item in data.get("params", ())),
@@ -146,7 +146,7 @@ class Interface:
 
 @attrs.frozen(kw_only=True)
 class Entry:
-    """One node type in the registry.
+    """An entry, which describes one node type to the registry.
 
     Attributes:
         node: The node type, as workflows name it.
@@ -193,7 +193,7 @@ class Entry:
             raise ValueError(f"Entry.extra may not hold {', '.join(taken)}: set the field of that name")
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the JSON form of `registry describe`: the fields, then the source's own keys."""
+        """Return the entry's JSON form for `registry describe`: its fields, then the source's own keys."""
         data: dict[str, Any] = {"node": self.node}
         data.update({key: getattr(self, key) for key in _ALWAYS_SHOWN})
         data["interface"] = self.interface.to_dict()
@@ -205,7 +205,7 @@ class Entry:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Entry:
-        """Build from the JSON form; other keys go to `extra`."""
+        """Build an entry from its JSON form; other keys go to `extra`."""
         known = {key: value for key, value in data.items() if key in _OWN_KEYS}
         known["interface"] = Interface.from_dict(data.get("interface", {}))
         extra = {key: value for key, value in data.items() if key not in _OWN_KEYS}
@@ -236,7 +236,7 @@ class Sketch:
 
     @classmethod
     def of(cls, entry: Entry) -> Sketch:
-        """Return the sketch of a whole entry."""
+        """Build the sketch of a whole entry."""
         return cls(
             node=entry.node,
             description=entry.description,
@@ -249,7 +249,7 @@ class Sketch:
 
 
 class Node(Protocol):
-    """An instance of an `Entry`'s class, such as a `pocketflow.Node`.
+    """An instance of the class that an entry names, such as a `pocketflow.Node`.
 
     A host instantiates the class without arguments, passes it its params (those of the workflow with
     templates resolved, those that plugins injected, and its own id as `__node_id__`) and runs it
@@ -260,11 +260,11 @@ class Node(Protocol):
     """
 
     def set_params(self, params: Mapping[str, Any]) -> None:
-        """Store the params."""
+        """Store the params of a node of an entry's class."""
         ...
 
     def run(self, shared: MutableMapping[str, Any]) -> str | None:
-        """Do the work.
+        """Do the work of a node of an entry's class.
 
         Args:
             shared: The node's view of the shared store: its own keys, the workflow's inputs and,
@@ -277,7 +277,7 @@ class Node(Protocol):
 
 
 class NodeSource(ABC):
-    """Provides the node types of one plugin; a plugin extends it.
+    """Base class of a plugin's node source, which provides the entries of its node types.
 
     A source is cheap to create: it reads nothing until a method is called, and it starts no server.
 
@@ -293,11 +293,11 @@ class NodeSource(ABC):
 
     @abstractmethod
     def fingerprint(self) -> str:
-        """Return a string that changes when the entries do; takes at most 5 ms, using `stat` only."""
+        """Any plugin's source: return a string that changes with its entries; at most 5 ms, `stat` only."""
 
     @abstractmethod
     def get(self, node_type: str) -> Entry | None:
-        """Return the entry of a node type or alias, None if it does not exist.
+        """Any plugin's source: return the entry of a node type or alias, None if it does not exist.
 
         Raises:
             PflowError: The source cannot be read.
@@ -305,14 +305,14 @@ class NodeSource(ABC):
 
     @abstractmethod
     def entries(self) -> Iterator[Entry]:
-        """Yield every entry; called for lists and to build the search index only.
+        """Any plugin's source: yield every entry; called for lists and to build the search index only.
 
         Raises:
             PflowError: The source cannot be read; lists then leave it out and show the message.
         """
 
     def sketches(self) -> Iterator[Sketch]:
-        """Yield a `Sketch` of every entry; by default derived from the whole entries.
+        """Any plugin's source: yield a `Sketch` of every entry; by default derived from the whole entries.
 
         Raises:
             PflowError: As for `entries`.
@@ -320,9 +320,9 @@ class NodeSource(ABC):
         return map(Sketch.of, self.entries())
 
     def missing(self, node_type: str) -> Problem | None:
-        """Explain why a node type does not exist, with the next step; None by default."""
+        """Any plugin's source: explain why a node type does not exist and the next step; None by default."""
         return None
 
     def upgrade(self, node: Mapping[str, Any]) -> Mapping[str, Any] | None:
-        """Return a workflow node converted from an older form; None, the default, leaves it as is."""
+        """Any plugin's source: convert a node of an older form; None, the default, leaves it as it is."""
         return None
