@@ -28,7 +28,7 @@ def server_name(text: str) -> str:
 
 
 def slug(text: str) -> str:
-    """Return `text` as a name: lower-cased, each run outside `[a-z0-9]` one `-`, ends stripped; may be empty."""
+    """Return `text` as a name: lower case, each run outside `[a-z0-9]` one `-`, ends stripped, or empty."""
     return _OUTSIDE.sub("-", text.lower()).strip("-")
 
 

@@ -39,7 +39,7 @@ WORKFLOW: Mapping[str, Any] = {
 @json_option
 @click.pass_obj
 def demo(host: Host) -> Report:
-    """Add the bundled server, run a workflow of three steps on it, and show what to try next.
+    """Add the bundled demo server, run a workflow of three steps on it, and show what to try next.
 
     It needs nothing but Python and may be run again. `pflow mcp remove demo` removes the server.
     """

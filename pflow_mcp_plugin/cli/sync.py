@@ -31,7 +31,7 @@ _NOTHING = "No MCP server is configured. Add one: pflow mcp add NAME -- COMMAND 
 @json_option
 @click.pass_obj
 def sync(host: Host, name: str | None, *, all_servers: bool) -> Report:
-    """Fetch the tools of servers and register them as nodes.
+    """Sync servers: fetch their tools and register them as nodes.
 
     Shows what changed since the last sync. A server that fails keeps the tools it had.
     """

@@ -26,7 +26,7 @@ PHASES = ("start", "handshake", "list")
 @json_option
 @click.pass_obj
 def test(host: Host, name: str) -> Report:
-    """Connect to a server, list its tools and time each phase; nothing is saved."""
+    """Test a server: connect to it, list its tools and time each phase; nothing is saved."""
     return test_server(host, name)
 
 

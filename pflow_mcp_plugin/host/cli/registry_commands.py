@@ -25,7 +25,7 @@ _PATHS = 100
 @json_option
 @click.pass_obj
 def list_nodes(host: EmbeddedHost, pattern: str) -> Report:
-    """List node types by name."""
+    """List the node types in the registry by name."""
     rows = host.registry.rows(pattern)
     nothing = f"No node type contains {pattern!r}" if pattern else "No node types"
     return Report(data=[row.to_dict() for row in rows], text=lambda: _listing(rows) or nothing)
@@ -39,7 +39,7 @@ def list_nodes(host: EmbeddedHost, pattern: str) -> Report:
 @json_option
 @click.pass_obj
 def search(host: EmbeddedHost, words: tuple[str, ...], limit: int) -> Report:
-    """Search the names, descriptions and parameters of node types for WORDS; best matches first."""
+    """Search the registry's names, descriptions and parameters for WORDS; best matches first."""
     text = " ".join(words)
     rows = host.registry.search_rows(text, limit)
     # A list shorter than the limit is complete, and needs no second query.
@@ -113,7 +113,7 @@ def export(host: EmbeddedHost) -> Report:
 @json_option
 @click.pass_obj
 def validate(host: EmbeddedHost, nodes: tuple[str, ...], *, every: bool) -> Report:
-    """Check, without running anything, that node types can be loaded and declare valid interfaces."""
+    """Check, without running anything, that the registry's node types load and have valid interfaces."""
     if nodes and every:
         raise PflowError("Give node types or --all, not both", kind="usage")
     from pflow_mcp_plugin.host.registry.entry_check import as_errors, check_nodes

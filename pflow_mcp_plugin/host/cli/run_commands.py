@@ -40,7 +40,7 @@ def run(host: EmbeddedHost, workflow: str, inputs: tuple[str, ...], *, trace: bo
 @json_option
 @click.pass_obj
 def validate(host: EmbeddedHost, workflow: str) -> Report:
-    """Check WORKFLOW, a JSON file or the name of a saved workflow, and list every problem."""
+    """Validate WORKFLOW, a JSON file or the name of a saved workflow: list every problem, run nothing."""
     return findings_report(workflow, host.runner.validate(find_workflow(host, workflow)))
 
 

@@ -20,7 +20,7 @@ from pflow_mcp_plugin.redaction import mask
 @json_option
 @click.pass_obj
 def set_value(host: EmbeddedHost, key: str, value: str, *, keyring: bool) -> Report:
-    """Save VALUE under KEY; `-` reads it from standard input, which keeps it out of the shell history.
+    """Save VALUE as the setting KEY; `-` reads it from standard input, which keeps it out of shell history.
 
     A VALUE that begins with a hyphen is given after `--`.
     """
@@ -35,7 +35,7 @@ def set_value(host: EmbeddedHost, key: str, value: str, *, keyring: bool) -> Rep
 @json_option
 @click.pass_obj
 def get(host: EmbeddedHost, key: str, *, show: bool) -> Report:
-    """Show the value of KEY; secrets are masked unless `--show` is given."""
+    """Show the value of the setting KEY; secrets are masked unless `--show` is given."""
     value = host.settings.get(key)
     if value is None:
         raise _not_set(host, key, f"Set it: pflow settings set {key} VALUE")
@@ -47,7 +47,7 @@ def get(host: EmbeddedHost, key: str, *, show: bool) -> Report:
 @json_option
 @click.pass_obj
 def list_keys(host: EmbeddedHost) -> Report:
-    """List saved keys and where each value is stored; values are masked."""
+    """List the saved settings and where each value is stored; values are masked."""
     values = host.settings.values()
     rows = [(key, mask(values.get(key, "****")), place) for key, place in host.settings.names().items()]
     return Report(
@@ -61,7 +61,7 @@ def list_keys(host: EmbeddedHost) -> Report:
 @json_option
 @click.pass_obj
 def unset(host: EmbeddedHost, key: str) -> Report:
-    """Delete the value of KEY."""
+    """Delete the setting KEY."""
     if not host.settings.unset(key):
         raise _not_set(host, key, "See: pflow settings list")
     return Report(data={"key": key}, text=f"{key} is deleted")

@@ -79,7 +79,7 @@ class WorkflowRunner(Runner):
     def run(
         self, workflow: Mapping[str, Any], inputs: Mapping[str, Any], *, name: str = "", trace: bool = True
     ) -> Outcome:
-        """Check and compile a workflow, run it and write its trace.
+        """Compile a workflow with the runner's registry and plugins, run it and write its trace.
 
         Args:
             workflow: The workflow as loaded; it is not changed.
@@ -94,7 +94,7 @@ class WorkflowRunner(Runner):
         return self.run_compiled(compiled, inputs, trace=trace)
 
     def run_compiled(self, compiled: Compiled, inputs: Mapping[str, Any], *, trace: bool = True) -> Outcome:
-        """Run a compiled workflow and write its trace.
+        """Run what the runner has compiled, and write the trace.
 
         Args:
             compiled: The plan, checked against these inputs.

@@ -31,7 +31,7 @@ _MISFIT = object()
 
 
 class TypeMismatch(PortableError, ValueError):
-    """A value does not fit the declared type and cannot be made to without loss.
+    """A value does not fit the declared type and cannot be coerced to it without loss.
 
     Attributes:
         expected: The declared type, or the allowed values.
@@ -45,7 +45,7 @@ class TypeMismatch(PortableError, ValueError):
 
 
 def type_name(name: str) -> str:
-    """Return the friendly name of a declared type; names that are not JSON Schema's stay as they are."""
+    """Return the friendly name that coercion uses for a JSON Schema type; other names stay as they are."""
     return FRIENDLY.get(name, name)
 
 
@@ -104,7 +104,7 @@ def depends_on_text(given: Field, wanted: Field) -> bool:
 
 
 def typed(text: str, field: Field) -> Any:
-    """Return a string that the user typed, parsed as JSON where `field` takes lists or objects.
+    """Coerce a string that the user typed: parse it as JSON where `field` takes lists or objects.
 
     `coerce`, in contrast, leaves a string unchanged where one fits: values from elsewhere are not
     parsed needlessly.
