@@ -119,4 +119,5 @@ def _digest(text: str, digits: int = 6) -> str:
     # Imported late: OpenSSL is slow to load, and few lookups need a digest.
     from hashlib import sha256
 
+    # JSON may hold lone surrogates, and a tool's name comes as JSON.
     return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:digits]

@@ -183,7 +183,7 @@ class _Expansion:
         value = self.own.get(ref.name)
         if value is None:
             value = self.outer(ref.name)
-        return value if ref.default is None else value or ref.default
+        return value if ref.default is None else value or ref.default  # as `:-` in a shell: also if empty
 
     def _culprit(self, name: str) -> str:
         """Return the variable that the user has to set: an `env` entry of the server may refer to another."""
@@ -223,7 +223,7 @@ def _literal_secrets(server: Server) -> Iterator[str]:
     for name, value in (*server.env.items(), *server.headers.items()):
         if variable_references.references(value):
             continue
-        if secret_detection.is_secret(name):
+        if secret_detection.is_secret(name):  # without a scheme too, as in `Bearer SECRET`
             yield from (value, value.rpartition(" ")[2])
     yield from (value for key, value in server.auth.items() if key in ("token", "key", "password"))
 

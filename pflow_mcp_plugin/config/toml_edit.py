@@ -128,6 +128,7 @@ def _lines(text: str) -> Iterator[_Line]:
 def _statements(text: str) -> Iterator[str]:
     start = depth = 0
     for token in toml_codec.TOKEN.finditer(text):
+        # Brackets inside strings and comments are part of those tokens.
         depth += (token[0] in "[{") - (token[0] in "]}")
         if token[0] == "\n" and depth == 0:
             yield text[start : token.end()]

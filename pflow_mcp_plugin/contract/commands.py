@@ -76,6 +76,7 @@ class Report:
 
     @exit_code.validator
     def _check_exit_code(self, attribute: attrs.Attribute[Any], value: object) -> None:
+        # Not `isinstance`: True is an int too.
         if value is not None and not (type(value) is int and 0 <= value <= 255):
             raise ValueError(f"Report.exit_code must be a whole number from 0 to 255 or None, got {value!r}")
 

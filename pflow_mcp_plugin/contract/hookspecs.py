@@ -31,6 +31,7 @@ hookspec = pluggy.HookspecMarker(PROJECT)
 hookimpl = pluggy.HookimplMarker(PROJECT)
 
 
+# Historic: pluggy calls it for plugins that are registered later, too.
 @hookspec(historic=True)
 def pflow_addhooks(manager: pluggy.PluginManager) -> None:
     """Hook for adding further hook specs, so that other plugins can extend this one.

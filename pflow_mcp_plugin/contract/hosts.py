@@ -120,7 +120,7 @@ class Registry(ABC):
         try:
             return self.get(node_type)
         except PflowError as error:
-            if error.kind != "not_found":
+            if error.kind != "not_found":  # for example, a source that cannot be read
                 raise
             return None
 

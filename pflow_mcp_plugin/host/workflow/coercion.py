@@ -91,6 +91,7 @@ def may_become(given: Field, wanted: Field) -> bool:
     """Return whether some value of one declared type can be coerced to another."""
     there = {type_name(name) for name in given.types}
     needed = {type_name(name) for name in wanted.types}
+    # A type of unknown name excludes nothing.
     if not (there | needed) <= _TYPES.keys() or "any" in there | needed or there & needed:
         return True
     return any(needed & _BECOMES.get(name, set()) for name in there)
@@ -152,7 +153,7 @@ def _to_int(value: Any) -> Any:
 
 
 def _is_canonical(text: str) -> bool:
-    return text.removeprefix("-").isdecimal() and text != "-0"
+    return text.removeprefix("-").isdecimal() and text != "-0"  # as an int it would lose its sign
 
 
 def _to_float(value: Any) -> Any:
@@ -183,7 +184,7 @@ def _to_str(value: Any) -> Any:
     if not isinstance(value, (bool, int, float)):
         return _MISFIT
     try:
-        return json.dumps(value, allow_nan=False)
+        return json.dumps(value, allow_nan=False)  # so that True becomes `true`, which converts back
     except ValueError:  # NaN or infinity, or an integer of more digits than Python writes
         return _MISFIT
 

@@ -123,6 +123,7 @@ class _Reader:
 
     def check_keys(self, workflow: Mapping[str, Any]) -> None:
         for key in workflow:
+            # JSON has no such key, but a workflow may also be a Python object.
             if not isinstance(key, str):
                 self.findings.error("$", f"The key {key!r} is not a string", "Put it in quotes")
             elif key not in _KEYS:
@@ -173,6 +174,7 @@ class _Reader:
             return None
         self.check_spelling(item, path)
         named = self.name_at(item, "id", path)
+        # Without an id, the normal form had none to use as the type: one problem is enough.
         typed = self.name_at(item, "type", path) if "id" in item or "type" in item else ""
         params = self.get(item, "params", dict, path, {})
         batch, retry = self.repetition(item, path)

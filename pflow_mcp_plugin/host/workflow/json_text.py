@@ -13,6 +13,7 @@ import math
 from typing import Any, NoReturn
 
 _BLANKS = " \t\n\r"
+"""The whitespace that JSON allows around a value; `str.strip` removes more."""
 
 
 class Lossy(ValueError):
@@ -28,6 +29,7 @@ def json_in(text: str, *, exact: bool = False) -> list[Any] | dict[str, Any] | N
             See `loss`.
     """
     stripped = text.strip(_BLANKS)
+    # Most strings are ruled out here, without parsing.
     if stripped[:1] + stripped[-1:] not in ("{}", "[]"):
         return None
     try:
@@ -89,6 +91,7 @@ def _refuse(number: str) -> NoReturn:
     raise ValueError(number)
 
 
+# Python's decoder accepts NaN and Infinity, which are not JSON.
 _READER = json.JSONDecoder(parse_float=_finite_float, parse_constant=_refuse)
 _LOSSLESS = json.JSONDecoder(object_pairs_hook=_distinct, parse_float=exact_float, parse_constant=_refuse)
 """Rejects what a Python value would lose: duplicate keys, and numbers that are not exact as a float."""

@@ -58,5 +58,6 @@ def _with_type(node: Any) -> Any:
 
 def _chain(nodes: list[Any]) -> list[dict[str, str]]:
     ids = [node["id"] for node in nodes if isinstance(node, dict) and isinstance(node.get("id"), str)]
+    # A repeated id is reported by the check; here it must not chain a node to itself.
     distinct = list(dict.fromkeys(ids))
     return [{"from": one, "to": other} for one, other in pairwise(distinct)]

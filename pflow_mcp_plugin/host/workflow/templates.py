@@ -22,6 +22,7 @@ from pflow_mcp_plugin.host.workflow.json_text import json_in
 # Each "${" reaches at most to the next brace, so the scan is linear in the text.
 _PARTS = re.compile(r"\$\$\{|\$\{([^{}]*)\}|\$\{")
 _HEAD = re.compile(r"[\w-]+")
+# An index has nine digits at most, as `int` refuses thousands of them.
 _STEP = re.compile(r"""\.([\w-]+)|\[(-?\d{1,9})\]|\["([^"]*)"\]|\['([^']*)'\]""")
 
 
@@ -261,6 +262,6 @@ def as_text(value: Any) -> str:
     if isinstance(value, str):
         return value
     try:
-        return json.dumps(value, ensure_ascii=False, default=str)
+        return json.dumps(value, ensure_ascii=False, default=str)  # a node may write any Python object
     except (TypeError, ValueError, RecursionError) as error:
         raise PflowError(f"{type(value).__name__} cannot be written as text: {cut(str(error))}") from error

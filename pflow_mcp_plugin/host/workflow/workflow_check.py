@@ -69,6 +69,7 @@ def check_workflow(workflow: Any, types: NodeTypes, given: frozenset[str] | None
     graph = Graph.of(document)
     entries = {node.type: types.find(node.type) if node.type else None for node in document.nodes}
     _Check(document, graph, entries, types, given, findings).run()
+    # A template that stands twice in a string is one problem, not two.
     problems = tuple(dict.fromkeys(findings.problems))
     return Checked(document=document, entries=entries, graph=graph, problems=problems)
 
@@ -224,6 +225,7 @@ class _Check:
         if reference is None or given is None:
             return
         spec = self.document.inputs.get(reference.root)
+        # None where the template goes inside the input, or a node has overwritten it.
         own = spec if spec and spec.field == given else None
         message = (
             f"{wanted.key} of node {node.id} must be {wanted.type}, but {reference.text} is {given.type}"
@@ -259,6 +261,7 @@ class _Check:
                 f"{node.path}.params",
                 f"Node {node.id} ({node.type}) needs parameter {field.key}",
                 f"Set it in params, or declare an input {field.key}",
+                # The run may be given more than is declared, or an earlier node may write it.
                 severity="warning" if self.lenient or scope.open else "error",
             )
 
@@ -284,6 +287,7 @@ class _Check:
                 hint = did_you_mean(key, known, f"It reads {listing(sorted(known))}")
                 self.findings.warning(where, f"Node {node.id} ({node.type}) reads no {key}", hint)
             if source not in scope.roots:
+                # A mapping names its source as a template does, without `${}`.
                 spelled = TemplateReference(source, parse_path(source) or (source,))
                 checker.check_reference(spelled, where)
 
