@@ -57,16 +57,16 @@ class Field:
 
     @property
     def types(self) -> tuple[str, ...]:
-        """The alternatives of the field's `type`."""
+        """The alternatives of the `type` of an interface's field."""
         return tuple(part.strip() for part in self.type.split("|"))
 
     @property
     def has_default(self) -> bool:
-        """Whether the field's schema names a default."""
+        """Whether the schema of an interface's field names a default."""
         return isinstance(self.schema, Mapping) and "default" in self.schema
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the field's JSON form: `key`, `type`, and everything else that is set."""
+        """Return the JSON form of an interface's field: `key`, `type`, and everything else that is set."""
         data: dict[str, Any] = {"key": self.key, "type": self.type}
         if self.required:
             data["required"] = True

@@ -1,4 +1,4 @@
-"""The sample plugins that the conformance checks give to a host, and their parts."""
+"""The sample plugins that the conformance checks load into a host, and their parts."""
 
 from __future__ import annotations
 

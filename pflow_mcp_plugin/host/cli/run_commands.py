@@ -45,7 +45,7 @@ def validate(host: EmbeddedHost, workflow: str) -> Report:
 
 
 def find_workflow(host: EmbeddedHost, word: str) -> dict[str, Any]:
-    """Return the workflow that a command's argument names: a saved one, or a file.
+    """Return the workflow that the argument of `run` or another command names: a saved one, or a file.
 
     A saved name wins over a file of the same name without suffix; `./NAME` is always the file.
 

@@ -57,7 +57,7 @@ class WorkflowRunner(Runner):
         self._engine = engine
 
     def validate(self, workflow: Mapping[str, Any]) -> Sequence[Problem]:
-        """Return every problem of a workflow, which may be any JSON value; the runner runs nothing."""
+        """Check a workflow, which may be any JSON value, without running it; return every problem."""
         return check_workflow(workflow, self._types).problems
 
     def compile(
@@ -122,7 +122,7 @@ class WorkflowRunner(Runner):
                 # Imported late: pocketflow imports asyncio, and servers that plugins started boot meanwhile.
                 from pflow_mcp_plugin.host.running.flow import build_flow
 
-                # A flow may loop on purpose, so only a number of steps tells an endless one.
+                # A flow may loop on purpose, so only a limit on its steps detects an endless loop.
                 bound = self._max_steps or max(MOST_STEPS, STEPS_PER_NODE * len(compiled.nodes))
                 build_flow(compiled, steps, bound).run(steps.values.root)
                 return collect_outputs(steps), None

@@ -110,7 +110,7 @@ class Recorder:
         return _Excerpt(self._redactor, LARGEST_STEP).of(value)
 
     def write(self, folder: Path, error: PflowError | None) -> Path:
-        """Write the trace into `folder` and return its path.
+        """Write the recorded trace into `folder` and return its path.
 
         Raises:
             StoreError: It cannot be written.

@@ -209,7 +209,7 @@ class _Reader:
             self.findings.error(path, f"The {what} {name} is reserved", "Drop the double underscores")
         elif not _NAME.fullmatch(name):
             self.findings.error(
-                path, f"The {what} {name!r} may hold letters, digits, _ and - only", "Rename it"
+                path, f"The {what} {name!r} may contain only letters, digits, _ and -", "Rename it"
             )
         else:
             return True

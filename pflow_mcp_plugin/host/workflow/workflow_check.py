@@ -57,7 +57,7 @@ class Checked:
 
 
 def check_workflow(workflow: Any, types: NodeTypes, given: frozenset[str] | None = None) -> Checked:
-    """Read and check a whole workflow.
+    """Check a whole workflow: read it and collect every problem.
 
     Args:
         workflow: Any JSON value; it is not changed.
@@ -285,7 +285,7 @@ class _Check:
             where = at(path, key)
             if entry and not entry.interface.open and key not in known:
                 hint = did_you_mean(key, known, f"It reads {listing(sorted(known))}")
-                self.findings.warning(where, f"Node {node.id} ({node.type}) reads no {key}", hint)
+                self.findings.warning(where, f"Node {node.id} ({node.type}) does not read {key}", hint)
             if source not in scope.roots:
                 # A mapping names its source as a template does, without `${}`.
                 spelled = TemplateReference(source, parse_path(source) or (source,))
