@@ -9,7 +9,7 @@ from pflow_mcp_plugin.contract import NodeRef
 
 
 def inject(node: NodeRef, servers: Iterable[str] = ()) -> Mapping[str, object] | None:
-    """Return the special parameters of a node, `__mcp_server__` and `__mcp_tool__`; None if not ours.
+    """Return the parameters to inject: `__mcp_server__` and `__mcp_tool__`; None for others' nodes.
 
     Server and tool come from the entry. An entry written by hand may lack them: then the node type is
     parsed, with the longest matching server name, or else split at its first hyphen.

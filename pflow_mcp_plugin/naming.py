@@ -18,27 +18,27 @@ _SUFFIXED = re.compile(r"(.+)-(?:[0-9a-f]{6}|[0-9a-f]{12}|[0-9a-f]{64})")
 
 
 def is_server_name(name: str) -> bool:
-    """Whether `name` is a valid server name: `[a-z0-9-]+`."""
+    """Whether `name` follows the rule for names of servers: `[a-z0-9-]+`."""
     return _SERVER.fullmatch(name) is not None
 
 
 def server_name(text: str) -> str:
-    """Return the server name closest to `text`: lower case, other characters as `-`."""
+    """Name a server after `text`: lower case, other characters as `-`."""
     return slug(text) or "server-" + _digest(text)
 
 
 def slug(text: str) -> str:
-    """Return `text` as a part of a name: lower-cased, each run outside `[a-z0-9]` one `-`; may be empty."""
+    """Return `text` as a name: lower case, each run outside `[a-z0-9]` one `-`, ends stripped, or empty."""
     return _OUTSIDE.sub("-", text.lower()).strip("-")
 
 
 def node_name(server: str, tool: str) -> str:
-    """Return the node type of a tool, before collisions are resolved."""
+    """Name the node of a tool, before name collisions are resolved."""
     return f"{PREFIX}{server}-{tool_part(tool)}"
 
 
 def tool_part(tool: str) -> str:
-    """Return the part of a node type that stands for the tool, before collisions are resolved."""
+    """Return the part of a node's name that stands for the tool, before collisions are resolved."""
     return slug(tool) or "tool-" + _digest(tool)
 
 
@@ -70,7 +70,7 @@ def node_names(
 
 
 def rivals(node_type: str, claiming: Callable[[str], Iterable[tuple[str, str]]]) -> set[tuple[str, str]]:
-    """Return the tools whose node may have the name `node_type`, and those their names depend on.
+    """Return the tools that may be named `node_type`, and those their names depend on.
 
     `node_names` returns the same names for this small set as it does for all tools.
 
@@ -99,7 +99,7 @@ def _suffixed(plains: Mapping[tuple[str, str], str]) -> Iterator[str]:
 
 
 def parse_node_type(node_type: str, servers: Iterable[str]) -> tuple[str, str] | None:
-    """Split a bare node type into server and tool; the longest configured server name wins.
+    """Split a node's name into those of server and tool; the longest configured server name wins.
 
     Returns:
         `(server, rest)`, or None if it does not begin with `mcp-` and a configured server's name.
@@ -117,6 +117,8 @@ def _suffix(pair: tuple[str, str], digits: int) -> str:
 
 
 def _digest(text: str, digits: int = 6) -> str:
+    # Imported late: OpenSSL is slow to load, and few lookups need a digest.
     from hashlib import sha256
 
+    # JSON may hold lone surrogates, and a tool's name comes as JSON.
     return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:digits]

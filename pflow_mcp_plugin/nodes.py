@@ -41,7 +41,7 @@ _SESSION: ContextVar[Runtime | None] = ContextVar("pflow_mcp_session", default=N
 
 
 class ToolNode(MCPNode):
-    """The base of the Python classes of tools, each a node of one tool.
+    """A tool's node for workflows written in Python; the base of the generated classes.
 
     Args:
         params: Arguments of the tool, by name. Missing ones are read from the shared store under the
@@ -91,7 +91,7 @@ class ToolNode(MCPNode):
 
 @contextmanager
 def session() -> Iterator[None]:
-    """Share connections between the tool classes' nodes that run inside, in this thread."""
+    """Share connections between the tool nodes that run inside, in this thread; close them at the end."""
     with standalone() as runtime:
         token = _SESSION.set(runtime)
         try:
@@ -101,7 +101,7 @@ def session() -> Iterator[None]:
 
 
 def class_for(node_type: str) -> type[ToolNode]:
-    """Return the Python class of a tool's node by its node type, such as `mcp-github-search-code`.
+    """Return the class for a tool's node type, such as `mcp-github-search-code`.
 
     Raises:
         ImportError: The node does not exist; the message has the reason, similar names and the next step.

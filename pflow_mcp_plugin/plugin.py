@@ -10,7 +10,7 @@ import pluggy
 from pflow_mcp_plugin.contract import Command, Host, NodeRef, NodeSource, Paths, Problem, Run, hookimpl
 
 SOURCE = "mcp"
-"""Name of the plugin's node source, and the key of its `Runtime` in `run.resources`."""
+"""The name of the plugin's node source, and the key of its `Runtime` in `run.resources`."""
 
 _GROUP = "Configure MCP servers and use their tools as nodes."
 
@@ -29,7 +29,7 @@ _COMMANDS = {
 
 @hookimpl
 def pflow_addhooks(manager: pluggy.PluginManager) -> None:
-    """Hook implementation: offer the hooks around a tool call to other plugins."""
+    """Register the plugin's own hooks, those around a tool call."""
     from pflow_mcp_plugin import call_hookspecs
 
     manager.add_hookspecs(call_hookspecs)
@@ -37,7 +37,7 @@ def pflow_addhooks(manager: pluggy.PluginManager) -> None:
 
 @hookimpl
 def pflow_configure(host: Host) -> None:
-    """Hook implementation: keep the host for nodes that are used outside a run."""
+    """Keep the host of the plugin, for nodes that are used outside a run."""
     from pflow_mcp_plugin.execution import current_host
 
     current_host.keep(host)
@@ -45,7 +45,7 @@ def pflow_configure(host: Host) -> None:
 
 @hookimpl
 def pflow_unconfigure(host: Host) -> None:
-    """Hook implementation: forget the host that is closing."""
+    """Forget the host of the plugin."""
     from pflow_mcp_plugin.execution import current_host
 
     current_host.forget(host)
@@ -53,7 +53,7 @@ def pflow_unconfigure(host: Host) -> None:
 
 @hookimpl
 def pflow_register_nodes(host: Host) -> Iterable[NodeSource]:
-    """Hook implementation: contribute the tools of all synced servers to the registry."""
+    """Contribute the plugin's node source: the tools of all synced servers."""
     from pflow_mcp_plugin.registration.lazy_source import LazyToolSource
 
     return [LazyToolSource(host.paths)]
@@ -61,7 +61,7 @@ def pflow_register_nodes(host: Host) -> Iterable[NodeSource]:
 
 @hookimpl
 def pflow_inject_params(node: NodeRef) -> Mapping[str, object] | None:
-    """Hook implementation: inject the parameters that name the server and tool of a node."""
+    """Inject the plugin's parameters, which name the server and tool of a node."""
     from pflow_mcp_plugin.injection import inject
 
     return inject(node, _configured(node.host.paths))
@@ -69,7 +69,7 @@ def pflow_inject_params(node: NodeRef) -> Mapping[str, object] | None:
 
 @hookimpl
 def pflow_register_commands(host: Host) -> Iterable[Command]:
-    """Hook implementation: contribute the commands `pflow mcp ...`."""
+    """Contribute the plugin's commands, `pflow mcp ...`."""
     return [
         Command(path=("mcp", name), help=text, load=f"pflow_mcp_plugin.cli.{name}:{name}", group=_GROUP)
         for name, text in _COMMANDS.items()
@@ -78,7 +78,7 @@ def pflow_register_commands(host: Host) -> Iterable[Command]:
 
 @hookimpl
 def pflow_validate_config(host: Host) -> Iterable[Problem]:
-    """Hook implementation: check the config of the servers."""
+    """Check the plugin's config, `mcp-servers.toml`."""
     from pflow_mcp_plugin.cli.dependencies import server_store
 
     return server_store(host).check()
@@ -86,7 +86,7 @@ def pflow_validate_config(host: Host) -> Iterable[Problem]:
 
 @hookimpl
 def pflow_run_context(run: Run) -> AbstractContextManager[object] | None:
-    """Hook implementation: hold the connections of a run that uses tools."""
+    """Offer the plugin's run context, which manages the connections of a run that uses tools."""
     return _connections(run) if any(map(_server, run.workflow.nodes)) else None
 
 

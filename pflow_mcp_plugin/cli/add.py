@@ -81,7 +81,7 @@ def add(host: Host, /, words: tuple[str, ...], *, sync_too: bool, **options: Any
 
 
 def add_servers(host: Host, tables: JSONObject) -> Report:
-    """Store servers and report what would run.
+    """Store servers as `pflow mcp add` does, and report what would run.
 
     Args:
         host: Receives the warnings.
@@ -95,7 +95,7 @@ def add_servers(host: Host, tables: JSONObject) -> Report:
 
 @attrs.frozen(kw_only=True)
 class Added:
-    """Servers that were stored.
+    """The servers that `pflow mcp add` stored.
 
     Attributes:
         file: The config file.
@@ -113,16 +113,16 @@ class Added:
 
     @property
     def next(self) -> str:
-        """The command to run next."""
+        """The command to run after `pflow mcp add`."""
         return f"pflow mcp sync {self.servers[0].name if len(self.servers) == 1 else '--all'}"
 
     def report(self) -> Report:
-        """Return the report of the command."""
+        """Return the report of `pflow mcp add`."""
         text = [*self.lines(), f"Next: {self.next}"]
         return Report(data={**self.to_dict(), "next": self.next}, text="\n".join(text), error=self.error)
 
     def to_dict(self) -> dict[str, JSON]:
-        """Return the JSON form."""
+        """Return the servers that were added in JSON form."""
         return {
             "file": str(self.file),
             "added": [*self.change.added],
@@ -132,7 +132,7 @@ class Added:
         }
 
     def lines(self) -> Iterator[str]:
-        """Yield the lines for people: what was done, and what will run."""
+        """Yield lines for people about the servers that were added: what was done, and what will run."""
         for server in self.servers:
             yield from _server_lines(_verb(self.change, server.name), server)
 

@@ -32,13 +32,13 @@ WORKFLOW: Mapping[str, Any] = {
     ],
     "outputs": {"count": "${count.result}", "sum": "${sum.result}", "say": "${say.value}"},
 }
-"""Three steps, each using results of those before it; each has an output of its name."""
+"""The workflow of `pflow mcp demo`: three steps that use each other's results, each with an output."""
 
 
 @click.command()
 @click.pass_obj
 def demo(host: Host) -> Report:
-    """Add the bundled server, run a workflow of three steps on it, and show what to try next.
+    """Add the bundled demo server, run a workflow of three steps on it, and show what to try next.
 
     It needs nothing but Python and may be run again. `pflow mcp remove demo` removes the server.
     """
@@ -46,7 +46,7 @@ def demo(host: Host) -> Report:
 
 
 def run_demo(host: Host) -> Report:
-    """Add the demo server, sync it, run `WORKFLOW` on it.
+    """Do the work of `pflow mcp demo`: add the bundled server, sync it, run `WORKFLOW` on it.
 
     Returns:
         The outputs of the steps, or the first failure.

@@ -1,4 +1,4 @@
-"""The objects that the commands work with, built from the host."""
+"""The objects that the `pflow mcp` commands work with, built from the host."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ if TYPE_CHECKING:
 
 
 def server_store(host: Host) -> ServerStore:
-    """Return the config of the servers."""
+    """Return the store of the servers' config that a `pflow mcp` command works with."""
     return servers(host.paths).store
 
 
 def catalog(host: Host) -> Catalog:
-    """Return the results of the last sync of each server."""
+    """Return the catalog of synced tools that a `pflow mcp` command works with."""
     return servers(host.paths).catalog
 
 
 def lookup(host: Host) -> Lookup:
-    """Return the lookup of variables; loads the expansion of references."""
+    """Return the lookup of variables that a `pflow mcp` command works with; imports `expansion`."""
     from pflow_mcp_plugin.config.expansion import host_lookup
 
     return host_lookup(host)

@@ -26,7 +26,7 @@ def info(host: Host, node: str) -> Report:
 
 
 def describe(host: Host, node: str) -> Report:
-    """Describe a node of a tool, as of the last sync; starts no server.
+    """Return the report of `pflow mcp info` on a tool's node, as of the last sync; starts no server.
 
     Raises:
         McpError: The node does not exist; the message has the reason and the next step.

@@ -22,7 +22,7 @@ _EMPTY = "No MCP server is configured. Add one: pflow mcp add NAME -- COMMAND AR
 
 @attrs.frozen(kw_only=True)
 class ServerRow:
-    """One server in the list.
+    """One server in the list of `pflow mcp list`.
 
     Attributes:
         name: Its name.
@@ -41,7 +41,7 @@ class ServerRow:
     sync_due: bool = False
 
     def to_dict(self) -> dict[str, JSON]:
-        """Return the JSON form."""
+        """Return the listed server in JSON form."""
         data: dict[str, JSON] = {"name": self.name}
         if self.server:
             data |= {**display.shown(self.server), "disabled": self.server.disabled}

@@ -30,7 +30,7 @@ def stubs(host: Host, output: Path | None) -> Report:
 
 
 def write_stubs(host: Host, output: Path | None) -> Report:
-    """Write the stub to a file, or return its text.
+    """Write the stubs of all tools to a file, or return a report with their text.
 
     Raises:
         StoreError: The file cannot be written.

@@ -29,7 +29,7 @@ _NOTHING = "No MCP server is configured. Add one: pflow mcp add NAME -- COMMAND 
 @click.option("--all", "all_servers", is_flag=True, help="Sync every server (the default without NAME).")
 @click.pass_obj
 def sync(host: Host, name: str | None, *, all_servers: bool) -> Report:
-    """Fetch the tools of servers and register them as nodes.
+    """Sync servers: fetch their tools and register them as nodes.
 
     Shows what changed since the last sync. A server that fails keeps the tools it had.
     """
@@ -40,7 +40,7 @@ def sync(host: Host, name: str | None, *, all_servers: bool) -> Report:
 
 
 def sync_servers(host: Host, names: Sequence[str] | None = None) -> Report:
-    """Sync the named servers; by default all that are not disabled.
+    """Sync servers as `pflow mcp sync` does: the named ones, by default all that are not disabled.
 
     Returns:
         A result for each; `error` is set when any failed.

@@ -24,12 +24,12 @@ PHASES = ("start", "handshake", "list")
 @click.argument("name")
 @click.pass_obj
 def test(host: Host, name: str) -> Report:
-    """Connect to a server, list its tools and time each phase; nothing is saved."""
+    """Test a server: connect to it, list its tools and time each phase; nothing is saved."""
     return test_server(host, name)
 
 
 def test_server(host: Host, name: str) -> Report:
-    """Connect to a server and list its tools.
+    """Test a server as `pflow mcp test` does: connect to it and list its tools.
 
     Returns:
         Milliseconds of each phase, the server's name, version and protocol, and whether a sync is due;

@@ -27,7 +27,7 @@ def tools(host: Host, server: str | None) -> Report:
 
 
 def list_tools(host: Host, server: str | None = None) -> Report:
-    """List tools as of the last syncs; starts no server.
+    """Return the report of `pflow mcp tools`: the tools of the last syncs as nodes; starts no server.
 
     Raises:
         McpError: The named server is not configured.

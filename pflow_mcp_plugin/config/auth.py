@@ -36,10 +36,10 @@ USED: Mapping[str, tuple[str, ...]] = {
     "api_key": ("key", "header"),
     "basic": ("username", "password"),
 }
-"""Which fields each type of auth uses."""
+"""The fields that each type of `auth` uses."""
 
 SECRET = ("token", "key", "username", "password")
-"""Fields whose values are never shown, and may hold references."""
+"""Fields of `auth` whose values are never shown, and may hold references."""
 
 _REQUIRED: Mapping[str, tuple[str, ...]] = {"api_key": ("key",), "basic": ("username", "password")}
 _EXAMPLE = 'auth = { type = "bearer", token = "${API_TOKEN}" }'
@@ -58,7 +58,7 @@ def check(path: str, value: JSON) -> Iterator[Problem]:
 
 
 def kind(value: JSONObject) -> str:
-    """Return the type of auth; `token_env` alone means bearer. Empty when the table does not say."""
+    """Return the type of an `auth` table; `token_env` alone means bearer. Empty when it does not say."""
     return str(value.get("type", "bearer" if "token_env" in value else ""))
 
 

@@ -28,7 +28,7 @@ _TYPES = {
 
 @attrs.frozen(kw_only=True)
 class Fitted:
-    """Server tables adapted to our config, with a note about each change.
+    """Server tables adapted from another client's dialect, with a note about each change.
 
     Attributes:
         tables: The tables by name.
@@ -40,7 +40,7 @@ class Fitted:
 
 
 def fitted(tables: JSONObject) -> Fitted:
-    """Return server tables with valid names and the fields of the config file."""
+    """Adapt another client's server tables: valid names, and the fields of our config file."""
     names = _names(tables)
     servers = [fitted_table(names[given], table) for given, table in tables.items()]
     renamed = [
@@ -55,7 +55,7 @@ def fitted(tables: JSONObject) -> Fitted:
 
 
 def fitted_table(name: str, table: JSON) -> Fitted:
-    """Return one server's table in the fields of the config file; its name is kept."""
+    """Adapt one server's table from another client to the fields of our config file; its name is kept."""
     if not isinstance(table, Mapping):
         return Fitted(tables={name: table})
     notes: list[Problem] = []
@@ -65,6 +65,7 @@ def fitted_table(name: str, table: JSON) -> Fitted:
 
 def _names(given: Iterable[str]) -> dict[str, str]:
     """Return the new name of each server; all are different."""
+    # Valid names first: they are kept, and a renamed server must not take one.
     names = {name: name for name in given if naming.is_server_name(name)}
     for name in given:
         if name not in names:

@@ -15,7 +15,7 @@ _USER_INFO = re.compile(r"(?<=://)[^/?#]*@")
 
 
 def command_line(server: Server) -> str:
-    """Return the shell command that starts a server, an empty string if it has no command.
+    """Return a server's shell command for display, an empty string if it has none.
 
     Possible secrets in its arguments are masked.
     """
@@ -23,20 +23,21 @@ def command_line(server: Server) -> str:
 
 
 def target(server: Server) -> str:
-    """Return the URL, path or command of a server in one line."""
+    """Return a server's URL, path or command for display in one line, its secrets masked."""
     return url(server.url) or server.path or command_line(server)
 
 
 def url(value: str) -> str:
-    """Return a URL with its secrets masked: user info and query parameters such as `?api_key=`."""
+    """Return a URL for display, its secrets masked: user info and parameters such as `?api_key=`."""
     value = _USER_INFO.sub(lambda found: mask(found[0][:-1]) + "@", value)
+    # From the end, so that the earlier positions stay valid.
     for start, end in reversed(list(secret_detection.in_queries(value))):
         value = value[:start] + mask(value[start:end]) + value[end:]
     return value
 
 
 def arguments(args: Sequence[str]) -> list[str]:
-    """Return the arguments of a command with possible secrets masked."""
+    """Return a command's arguments for display, possible secrets masked."""
     shown = list(args)
     for index, start in secret_detection.in_arguments(args):
         shown[index] = args[index][:start] + mask(args[index][start:])
@@ -44,7 +45,7 @@ def arguments(args: Sequence[str]) -> list[str]:
 
 
 def shown(server: Server) -> dict[str, JSON]:
-    """Return the connection fields of a server as JSON values, with possible secrets masked."""
+    """Return a server's connection fields for display as JSON, possible secrets masked."""
     data: dict[str, JSON] = {"name": server.name, "transport": server.transport}
     if server.command:
         data |= {"command": server.command, "args": arguments(server.args), "runs": command_line(server)}
@@ -58,7 +59,7 @@ def shown(server: Server) -> dict[str, JSON]:
 
 
 def masked(values: Mapping[str, str]) -> dict[str, str]:
-    """Return names with their values masked; values that are only references stay readable."""
+    """Return a table for display with its values masked; values that are only references stay readable."""
     return {name: mask(value) for name, value in values.items()}
 
 

@@ -23,23 +23,23 @@ from pflow_mcp_plugin.exchange import Launch, setting
 from pflow_mcp_plugin.types import Server
 
 Lookup = Callable[[str], str | None]
-"""Returns the value of a variable, None when it is not set."""
+"""Returns a variable's value for the expansion of references, None when it is not set."""
 
 _SHORTEST = 4
 _SHORTEST_GUESS = 8
-"""Characters; shorter values, as in `--auth basic`, are not secrets."""
+"""Characters of an expanded argument from which it counts as a secret; `--auth basic` is not one."""
 _PUBLIC = frozenset(
     {
         *("HOME", "USER", "LOGNAME", "USERNAME", "USERPROFILE", "HOSTNAME", "SHELL", "TERM"),
         *("PATH", "PWD", "OLDPWD", "TMPDIR", "TEMP", "TMP", "LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE", "TZ"),
     }
 )
-"""Variables of every session: redacting their values would make every path in a trace unreadable."""
+"""Variables of every session, not secret when expanded: redacting `$HOME` would hide every path."""
 _SENT_EMPTY_NEVER = ("headers", "auth")
 
 
 def environment_lookup(settings: Settings | None = None) -> Lookup:
-    """Return the lookup of variables: the environment, then the user's settings."""
+    """Return the lookup for an expansion: the environment's variables, then the user's settings."""
 
     def lookup(name: str) -> str | None:
         value = os.environ.get(name)
@@ -49,7 +49,7 @@ def environment_lookup(settings: Settings | None = None) -> Lookup:
 
 
 def host_lookup(host: Host) -> Lookup:
-    """Return the lookup of variables: the environment, then the settings if the host has any."""
+    """Return the lookup for an expansion in this host: the environment, then the settings if it has any."""
     return environment_lookup(host.settings)
 
 
@@ -59,7 +59,7 @@ def expand(
     fingerprint: str = "",
     era: Literal["modern", "handshake"] | None = None,
 ) -> Launch:
-    """Return a server with the value of every reference, ready to be started or connected to.
+    """Expand every reference of a server, so that it is ready to be started or connected to.
 
     Args:
         server: The server as configured.
@@ -78,6 +78,7 @@ def expand(
     env = {key: expansion.lenient(value) for key, value in server.env.items()}
     if server.transport in ("http", "sse"):
         expansion.own = {key: env[key] for key in env if not expansion.lacks(server.env[key])}
+        # Nothing is started, so an unset variable matters only where a header or the URL uses it.
         expansion.unset.clear()
         expansion.empty.clear()
     expanded = attrs.evolve(server, env=env, **expansion.reach())
@@ -183,7 +184,7 @@ class _Expansion:
         value = self.own.get(ref.name)
         if value is None:
             value = self.outer(ref.name)
-        return value if ref.default is None else value or ref.default
+        return value if ref.default is None else value or ref.default  # as `:-` in a shell: also if empty
 
     def _culprit(self, name: str) -> str:
         """Return the variable that the user has to set: an `env` entry of the server may refer to another."""
@@ -223,7 +224,7 @@ def _literal_secrets(server: Server) -> Iterator[str]:
     for name, value in (*server.env.items(), *server.headers.items()):
         if variable_references.references(value):
             continue
-        if secret_detection.is_secret(name):
+        if secret_detection.is_secret(name):  # without a scheme too, as in `Bearer SECRET`
             yield from (value, value.rpartition(" ")[2])
     yield from (
         value

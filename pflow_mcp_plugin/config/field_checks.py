@@ -20,6 +20,7 @@ DAY = 86_400
 
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 _BLANK = re.compile(r"\s*")
+# Control characters other than the tab, which HTTP allows in a header's value.
 _CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _PROTOCOL = re.compile(r"auto|handshake|[0-9]{4}-[0-9]{2}-[0-9]{2}")
@@ -28,30 +29,30 @@ _VARIABLE_NAME = re.compile(r"[^=\x00]+")
 
 
 def fault(path: str, message: str, suggestion: str = "") -> Problem:
-    """Return an error of the config."""
+    """Return the error that a field check reports."""
     return Problem(path=path, message=message, suggestion=suggestion, kind="config")
 
 
 def advice(path: str, message: str, suggestion: str = "") -> Problem:
-    """Return a warning about the config."""
+    """Return the warning that a field check reports."""
     return Problem(path=path, message=message, suggestion=suggestion, kind="config", severity="warning")
 
 
 def join(path: str, key: str) -> str:
-    """Return the path of `key` below `path`, quoted where TOML would quote it."""
+    """Return the path that a field check reports for `key` below `path`, quoted where TOML would quote it."""
     quoted = key if _BARE_KEY.fullmatch(key) else '"' + key.replace("\\", "\\\\").replace('"', '\\"') + '"'
     return f"{path}.{quoted}" if path else quoted
 
 
 def nearest(word: str, known: Mapping[str, object] | tuple[str, ...]) -> str:
-    """Return the known word most similar to `word`, an empty string if there is no similar one."""
+    """Return the known word that a field check suggests for `word`, an empty string if none is similar."""
     from difflib import get_close_matches
 
     return next(iter(get_close_matches(word.lower(), tuple(known), n=1, cutoff=0.6)), "")
 
 
 def kind_of(value: object) -> str:
-    """Return the type of a value, as messages name it."""
+    """Return the type of a value in the words of a field check: `a table`, `a list`."""
     names: tuple[tuple[type | tuple[type, ...], str], ...] = (
         (bool, "true or false"),
         (str, "a string"),
@@ -64,7 +65,7 @@ def kind_of(value: object) -> str:
 
 
 def text(path: str, value: JSON) -> Iterator[Problem]:
-    """A string, in which every `${` is well formed."""
+    """Field check: a string, in which every `${` is well formed."""
     if not isinstance(value, str):
         yield from _not_string(path, value)
         return
@@ -76,28 +77,28 @@ def text(path: str, value: JSON) -> Iterator[Problem]:
 
 
 def filled(path: str, value: JSON) -> Iterator[Problem]:
-    """A string that is not blank."""
+    """Field check: a string that is not blank."""
     yield from text(path, value)
     if isinstance(value, str) and _BLANK.fullmatch(value):
         yield fault(path, "Must not be empty", f"Give {path.rpartition('.')[2]} a value, or remove the line")
 
 
 def header_value(path: str, value: JSON) -> Iterator[Problem]:
-    """A string of one line."""
+    """Field check: a string of one line."""
     yield from text(path, value)
     if isinstance(value, str) and _CONTROL.search(value):
         yield fault(path, "Must not contain line breaks or control characters", "Write it on one line")
 
 
 def credential(path: str, value: JSON) -> Iterator[Problem]:
-    """A string of one line that is not blank."""
+    """Field check: a string of one line that is not blank."""
     yield from filled(path, value)
     if isinstance(value, str) and _CONTROL.search(value):
         yield fault(path, "Must not contain line breaks or control characters", "Write it on one line")
 
 
 def header_name(path: str, value: JSON) -> Iterator[Problem]:
-    """The name of an HTTP header."""
+    """Field check: the name of an HTTP header."""
     if not isinstance(value, str):
         yield from _not_string(path, value)
     elif not _HEADER_NAME.fullmatch(value):
@@ -107,7 +108,7 @@ def header_name(path: str, value: JSON) -> Iterator[Problem]:
 
 
 def variable(path: str, value: JSON) -> Iterator[Problem]:
-    """The bare name of a variable."""
+    """Field check: the bare name of a variable."""
     if not isinstance(value, str):
         yield from _not_string(path, value)
     elif not variable_references.is_variable(value):
@@ -117,24 +118,24 @@ def variable(path: str, value: JSON) -> Iterator[Problem]:
 
 
 def url(path: str, value: JSON) -> Iterator[Problem]:
-    """An http or https address, or one that begins with a reference."""
+    """Field check: an http or https address, or one that begins with a reference."""
     yield from text(path, value)
     if isinstance(value, str) and not is_url(value):
         yield fault(path, "Must be an address that begins with http:// or https://", "Give the whole address")
 
 
 def is_url(value: str) -> bool:
-    """Whether `value` is an http or https address, or begins with a reference."""
+    """Whether a field's value is an http or https address, or begins with a reference."""
     return _URL.fullmatch(value) is not None
 
 
 def has_control(value: str) -> bool:
-    """Whether `value` is not allowed in an HTTP header: it contains a line break or control character."""
+    """Whether a field's value contains a line break or control character, which HTTP headers may not."""
     return _CONTROL.search(value) is not None
 
 
 def protocol(path: str, value: JSON) -> Iterator[Problem]:
-    """`auto`, `handshake` or a version of the protocol."""
+    """Field check: `auto`, `handshake` or a version of the protocol."""
     if not isinstance(value, str):
         yield from _not_string(path, value)
     elif not _PROTOCOL.fullmatch(value):
@@ -146,7 +147,7 @@ def protocol(path: str, value: JSON) -> Iterator[Problem]:
 
 
 def flag(path: str, value: JSON) -> Iterator[Problem]:
-    """True or false."""
+    """Field check: true or false."""
     if not isinstance(value, bool):
         yield fault(
             path, f"Must be true or false, not {kind_of(value)}", "Write true or false, without quotes"
@@ -154,11 +155,12 @@ def flag(path: str, value: JSON) -> Iterator[Problem]:
 
 
 def number(*, above: float | None = None, least: float | None = None, most: float) -> Check:
-    """Return a check for numbers: `above` excludes its bound, `least` and `most` include theirs."""
+    """Return a field check for numbers: `above` excludes its bound, `least` and `most` include theirs."""
     of = "" if above is not None else "of "
     low = f"greater than {above:g}" if above is not None else f"at least {least:g}"
 
     def check(path: str, value: JSON) -> Iterator[Problem]:
+        # In Python, True is an int.
         if isinstance(value, bool) or not isinstance(value, int | float):
             yield fault(path, f"Must be a number, not {kind_of(value)}", "Write a number, without quotes")
             return
@@ -171,17 +173,17 @@ def number(*, above: float | None = None, least: float | None = None, most: floa
 
 
 def strings(path: str, value: JSON) -> Iterator[Problem]:
-    """A list of strings."""
+    """Field check: a list of strings."""
     yield from _list_of(text, path, value)
 
 
 def words(path: str, value: JSON) -> Iterator[Problem]:
-    """A list of strings that are not blank."""
+    """Field check: a list of strings that are not blank."""
     yield from _list_of(filled, path, value)
 
 
 def environment(path: str, value: JSON) -> Iterator[Problem]:
-    """A table of variables and their string values."""
+    """Field check: a table of variables and their string values."""
     yield from _table_of(text, path, value)
     for key in _keys(value):
         if not _VARIABLE_NAME.fullmatch(key):
@@ -189,19 +191,19 @@ def environment(path: str, value: JSON) -> Iterator[Problem]:
 
 
 def headers(path: str, value: JSON) -> Iterator[Problem]:
-    """A table of HTTP headers and their values."""
+    """Field check: a table of HTTP headers and their values."""
     yield from _table_of(header_value, path, value)
     for key in _keys(value):
         yield from header_name(join(path, key), key)
 
 
 def names(path: str, value: JSON) -> Iterator[Problem]:
-    """A table whose values are strings that are not blank."""
+    """Field check: a table whose values are strings that are not blank."""
     yield from _table_of(filled, path, value)
 
 
 def tool_filter(path: str, value: JSON) -> Iterator[Problem]:
-    """A table of two lists of globs, `allow` and `deny`."""
+    """Field check: a table of two lists of globs, `allow` and `deny`."""
     if not isinstance(value, Mapping):
         yield fault(
             path, f"Must be a table, not {kind_of(value)}", 'Write tools = { allow = ["get_*"], deny = [] }'
@@ -216,7 +218,7 @@ def tool_filter(path: str, value: JSON) -> Iterator[Problem]:
 
 
 def unknown(path: str, key: str, known: Mapping[str, object]) -> Problem:
-    """Return the warning about an unknown field, which stays in the file."""
+    """Return the warning of a field check about an unknown field, which stays in the file."""
     close = nearest(key, known)
     step = f"Did you mean {close}?" if close else f"Known here: {', '.join(known)}"
     return advice(path, f"Unknown field {key}, kept but not used", step)

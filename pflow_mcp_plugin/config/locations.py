@@ -8,26 +8,26 @@ from pathlib import Path
 from pflow_mcp_plugin.contract import Paths
 
 SCHEMA_FILE = Path(__file__).with_name("mcp-servers.schema.json")
-"""JSON Schema of the server config, for editors."""
+"""The path of the server config's JSON Schema, for editors."""
 
 
 def server_file(paths: Paths) -> Path:
-    """Return the config file of the servers."""
+    """Return the path of the servers' config file."""
     return paths.config / "mcp-servers.toml"
 
 
 def tool_folder(paths: Paths) -> Path:
-    """Return the folder of the tool files: one JSON file for each synced server."""
+    """Return the path of the folder with the tool files: one JSON file for each synced server."""
     return paths.data / "servers"
 
 
 def stderr_folder(paths: Paths) -> Path:
-    """Return the folder with the stderr output of failed servers: a folder for each server."""
+    """Return the path of the folder with failed servers' stderr output: a folder for each server."""
     return paths.state / "stderr"
 
 
 def stamp(config: Path, folder: Path) -> str:
-    """Return a string that changes when the server config or a tool file does; calls stat only."""
+    """Return a stamp of the plugin's files, which changes when the server config or a tool file does."""
     try:
         status = config.stat()
         about_config = f"{status.st_mtime_ns} {status.st_size}"

@@ -9,7 +9,7 @@ from pflow_mcp_plugin.errors import McpError, Where
 
 
 def refusal(subject: str, problems: Sequence[Problem], *, server: str = "") -> McpError:
-    """Return the error about `subject`; its message contains the problem if there is only one.
+    """Return the error that reports problems of `subject`; a single one is part of its message.
 
     Args:
         subject: What the problems are about, e.g. `Server github`.
@@ -30,7 +30,7 @@ def refusal(subject: str, problems: Sequence[Problem], *, server: str = "") -> M
 
 
 def refuse_errors(subject: str, problems: Sequence[Problem], *, server: str = "") -> None:
-    """Raise the `refusal` of the errors among `problems`, if there are any.
+    """Raise an error that reports the errors among `problems`, if there are any.
 
     Args:
         subject: What the problems are about, e.g. `Server github`.

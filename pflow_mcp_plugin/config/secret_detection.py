@@ -21,7 +21,7 @@ _ABOUT_ONE = re.compile(
     r"|(?:count|dir|endpoint|expiry|file|folder|length|limit|mode|path|scheme|scopes?|size|timeout|ttl|type)$",
     re.IGNORECASE,
 )
-"""Names of properties of a secret, such as its file or length, which are not secret themselves."""
+"""Names of properties of a secret, such as its file or length, that are not detected as secret."""
 _NAMED = re.compile(r"-{0,2}(?P<name>[\w.-]+)(?:=|:\s*)(?=.)", re.DOTALL)
 _FLAG = re.compile(r"-{1,2}(?P<name>\w[\w.-]*)")
 _QUERY = re.compile(r"[?&](?P<name>[^=&#\s]+)=(?P<value>[^&#\s]+)")
@@ -29,12 +29,12 @@ _USER_INFO = re.compile(r"://(?P<user>[^/?#\s@:]*):(?P<password>[^/?#\s@]+)@")
 
 
 def is_secret(name: str) -> bool:
-    """Return whether a variable, header, option or query parameter with this name contains a secret."""
+    """Detect by its name whether a variable, header, option or query parameter contains a secret."""
     return _SECRET.search(name) is not None and _ABOUT_ONE.search(name) is None
 
 
 def in_arguments(args: Sequence[str]) -> Iterator[tuple[int, int]]:
-    """Yield `(index, start)` of each argument that contains a secret; `start` is its first secret character.
+    """Detect the arguments that contain a secret: yield `(index, start)`, where the secret begins.
 
     The forms are `--token=SECRET`, `--token SECRET`, `API_KEY=SECRET` and `Authorization: SECRET`.
     """
@@ -47,7 +47,7 @@ def in_arguments(args: Sequence[str]) -> Iterator[tuple[int, int]]:
 
 
 def in_urls(text: str) -> Iterator[str]:
-    """Yield the secrets in the URLs of a string: passwords, and query parameters such as `?api_key=`.
+    """Detect the secrets in the URLs of a string: passwords, and query parameters such as `?api_key=`.
 
     A password equal to the user name does not count: redacting `postgres` in every message hides nothing.
     """
@@ -57,5 +57,5 @@ def in_urls(text: str) -> Iterator[str]:
 
 
 def in_queries(text: str) -> Iterator[tuple[int, int]]:
-    """Yield start and end of each secret value in URL queries."""
+    """Detect the secret values in URL queries: yield start and end of each."""
     yield from (found.span("value") for found in _QUERY.finditer(text) if is_secret(found["name"]))

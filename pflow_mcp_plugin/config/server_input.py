@@ -44,14 +44,14 @@ _HINTS = (
 
 
 _LAUNCHERS = ("npx", "uvx", "bunx", "pipx")
-"""Programs that download and start a server: a package follows them. They are not names of servers."""
+"""Programs that download and start a server, so they are not taken for the NAME given to `add`."""
 
 _DESCRIBING = ("command", "url", "path", *dialects.URLS)
 
 
 @attrs.frozen(kw_only=True)
 class Flags:
-    """The options of `add` that describe a server.
+    """The options of `pflow mcp add` that describe a server.
 
     Attributes:
         env: `NAME=VALUE` each.
@@ -73,7 +73,7 @@ class Flags:
 
 
 def read(words: Sequence[str], flags: Flags) -> Fitted:
-    """Return the server tables that the arguments of `add` describe.
+    """Return the server tables that the arguments of `pflow mcp add` describe.
 
     Args:
         words: JSON, a file, `NAME JSON`, `NAME COMMAND ARGS...` or `NAME URL`.
@@ -100,7 +100,7 @@ def read(words: Sequence[str], flags: Flags) -> Fitted:
 
 
 def nameless(command: Sequence[str]) -> PflowError:
-    """Return the error about a command without a server name before it."""
+    """Return the error about a command given to `pflow mcp add` without a server name before it."""
     package = next((word for word in command[1:] if not word.startswith("-")), "")
     is_known = command[0] in _LAUNCHERS and package
     name = naming.server_name(_short(package)) if is_known else "NAME"
@@ -112,7 +112,7 @@ def nameless(command: Sequence[str]) -> PflowError:
 
 
 def from_file(path: Path) -> Fitted:
-    """Return the server tables in a JSON or TOML file.
+    """Return the server tables in a JSON or TOML file given to `pflow mcp add`.
 
     Raises:
         PflowError: The file does not exist, is not valid JSON, or contains no servers.
@@ -132,7 +132,7 @@ def from_file(path: Path) -> Fitted:
 
 
 def from_json(text: str, origin: str) -> Fitted:
-    """Return the server tables in a JSON string.
+    """Return the server tables in a JSON string given to `pflow mcp add`.
 
     Args:
         text: The JSON.
@@ -145,7 +145,7 @@ def from_json(text: str, origin: str) -> Fitted:
 
 
 def servers_in(document: JSON, origin: str) -> Fitted:
-    """Return the server tables of a document, adapted if another client wrote them.
+    """Return the server tables of a document given to `pflow mcp add`, adapted if another client wrote it.
 
     The document has `mcpServers` or the older `servers`, maps names directly to servers, or is one
     server, or a list of servers, with a `name` field each.
@@ -192,6 +192,7 @@ def _tables(document: JSON, origin: str) -> JSONObject | None:
         return _listed([document], origin)
     for key in (server_schema.SERVERS, "servers"):
         inner = document.get(key)
+        # `{"servers": {"command": ...}}` is a single server of that name.
         if isinstance(inner, list) or (isinstance(inner, Mapping) and not _is_server(inner)):
             return _tables_below(inner, f"{key} of {origin}")
     if server_schema.SERVERS in document or _is_server(document):
@@ -259,6 +260,7 @@ def _without_repeats(pairs: list[tuple[str, JSON]]) -> dict[str, JSON]:
 
 
 def _is_file(word: str) -> bool:
+    # By its name too, so that a missing file is reported as such.
     return word.endswith((".json", ".toml")) or Path(word).is_file()
 
 

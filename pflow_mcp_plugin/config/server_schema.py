@@ -48,7 +48,7 @@ SPELLINGS: Mapping[str, Transport] = {
     "stream-http": "http",
     "streamable-http": "http",
 }
-"""The accepted values of `type`, and the transport of each."""
+"""The spellings that the schema accepts for a server's `type`, and the transport of each."""
 
 _seconds = number(above=0, most=DAY)
 
@@ -66,10 +66,10 @@ COMMON: Mapping[str, Check] = {
     "max_line_mb": number(above=0, most=4096),
     "inline_limit_kb": number(least=0, most=1_048_576),
 }
-"""Fields of every server; `[defaults]` may set them for all servers."""
+"""The schema of fields of every server; `[defaults]` may set them for all servers."""
 
 HTTP: Mapping[str, Check] = {"timeout": number(above=0, most=600), "sse_timeout": _seconds, "insecure": flag}
-"""Fields that only http and sse servers use; elsewhere they have no effect."""
+"""The schema of fields that only http and sse servers use; elsewhere they have no effect."""
 
 REACH: Mapping[str, Check] = {
     "command": filled,
@@ -80,7 +80,7 @@ REACH: Mapping[str, Check] = {
     "headers": headers,
     "auth": auth.check,
 }
-"""Fields that describe how to connect to a server; each transport has its own."""
+"""The schema of fields that describe how to connect to a server; each transport has its own."""
 
 FIELDS: Mapping[str, Check] = {"type": text, **REACH, "env": environment, **COMMON, **HTTP}
 DEFAULTABLE: Mapping[str, Check] = {**COMMON, "timeout": HTTP["timeout"], "sse_timeout": HTTP["sse_timeout"]}
@@ -92,7 +92,7 @@ REACHED_BY: Mapping[Transport, tuple[str, ...]] = {
     "uds": ("path", "command", "args", "cwd"),
     "pipe": ("path", "command", "args", "cwd"),
 }
-"""Which fields of `REACH` a transport has; the first is required."""
+"""The fields of `REACH` in the schema of each transport; the first is required."""
 
 _IDENTITY = ("type", *REACH, "env", "protocol")
 _EXAMPLES = {
@@ -103,12 +103,12 @@ _EXAMPLES = {
 
 
 def server_path(name: str) -> str:
-    """Return the config path of a server."""
+    """Return the config path of a server's table, for problems."""
     return join(SERVERS, name)
 
 
 def clean(table: JSON) -> JSON:
-    """Return a server's table as it is stored: without null keys, `type` in its canonical spelling.
+    """Return a server's table as the schema has it: without null keys, `type` in its canonical spelling.
 
     A value that is not a table is returned unchanged, so that the check reports it.
     """
@@ -124,13 +124,13 @@ def clean(table: JSON) -> JSON:
 
 
 def transport_of(table: JSONObject) -> Transport | None:
-    """Return the transport that a server's table names, stdio if it names none, None if it is unknown."""
+    """Return the transport that a server's table names: stdio by default, None if it is unknown."""
     spelling = table.get("type", "stdio")
     return SPELLINGS.get(spelling) if isinstance(spelling, str) else None
 
 
 def check_document(document: JSONObject) -> list[Problem]:
-    """Return every problem of the whole file."""
+    """Check the whole server config against the schema; return every problem."""
     servers, defaults = document.get(SERVERS, {}), document.get(DEFAULTS, {})
     problems = [*_check_root(document), *check_defaults(defaults)]
     if not isinstance(servers, Mapping):
@@ -142,7 +142,7 @@ def check_document(document: JSONObject) -> list[Problem]:
 
 
 def check_defaults(defaults: JSON) -> list[Problem]:
-    """Return every problem of the `[defaults]` table."""
+    """Check the `[defaults]` table against the schema; return every problem."""
     if not isinstance(defaults, Mapping):
         return [fault(DEFAULTS, f"Must be a table, not {kind_of(defaults)}", f"Write [{DEFAULTS}]")]
     problems: list[Problem] = []
@@ -159,7 +159,7 @@ def check_defaults(defaults: JSON) -> list[Problem]:
 
 
 def check_server(name: str, table: JSON, defaults: JSON = None) -> list[Problem]:
-    """Return every problem of one server.
+    """Check one server's table against the schema; return every problem.
 
     Args:
         name: The server's name.
@@ -178,7 +178,7 @@ def check_server(name: str, table: JSON, defaults: JSON = None) -> list[Problem]
 
 
 def build(name: str, table: JSONObject, defaults: JSONObject) -> Server:
-    """Return the server described by a table that has no errors.
+    """Build the `Server` that a table without errors describes.
 
     Args:
         name: The server's name.
@@ -191,7 +191,7 @@ def build(name: str, table: JSONObject, defaults: JSONObject) -> Server:
 
 
 def fingerprint(table: JSON, defaults: JSON = None) -> str:
-    """Return a hash of the fields that decide which tools a server has.
+    """Return a hash of those fields of a server's table that decide which tools it has.
 
     Deadlines, limits, trust, filters and renames are not part of it: they are read when a tool is
     used, so changing them requires no sync.
@@ -234,6 +234,7 @@ def _check_field(path: str, key: str, value: JSON) -> Iterator[Problem]:
 
 def _check_transport(path: str, table: JSONObject) -> Iterator[Problem]:
     transport = transport_of(table)
+    # A `type` that is not a string has been reported by the check of that field.
     if transport is None:
         if isinstance(table["type"], str):
             yield _unknown_transport(path, table)

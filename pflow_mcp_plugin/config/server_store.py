@@ -23,7 +23,7 @@ from pflow_mcp_plugin.types import Server
 
 @attrs.frozen(kw_only=True)
 class StoreChange:
-    """What a change did to the file.
+    """What a change did to `mcp-servers.toml`.
 
     Attributes:
         added: Names of new servers.
@@ -48,7 +48,7 @@ class _Seen:
 
 
 class ServerStore:
-    """The servers in `mcp-servers.toml`.
+    """The store of the servers in `mcp-servers.toml`.
 
     Reading takes no lock. A change takes a lock and replaces the text of that server's table only:
     comments, order and unknown fields are preserved. Where that is impossible, e.g. for a server
@@ -64,7 +64,7 @@ class ServerStore:
         self._seen: _Seen | None = None
 
     def names(self) -> tuple[str, ...]:
-        """Return the names of all servers, in the order of the file.
+        """Return the names of all servers in the store, in the order of its file.
 
         Raises:
             storage.CorruptFile: The file is not valid TOML.
@@ -72,7 +72,7 @@ class ServerStore:
         return tuple(self._servers())
 
     def raw(self) -> dict[str, Any]:
-        """Return a copy of the file's content, `{}` if there is no file.
+        """Return a copy of the store's whole content, `{}` if there is no file.
 
         Raises:
             storage.CorruptFile: The file is not valid TOML.
@@ -80,7 +80,7 @@ class ServerStore:
         return copy.deepcopy(self._document())
 
     def get(self, name: str) -> Server:
-        """Return a server, with the file's defaults filled in.
+        """Return a server of the store, with the file's defaults filled in.
 
         Only its own table and the defaults are checked, once; the same object is returned until the
         file changes.
@@ -96,7 +96,7 @@ class ServerStore:
         return known[name]
 
     def fingerprint(self, name: str) -> str:
-        """Return the fingerprint of a server's config; see `server_schema.fingerprint`.
+        """Return the fingerprint of a server in the store; see `server_schema.fingerprint`.
 
         Raises:
             McpError: The server is not configured.
@@ -105,7 +105,7 @@ class ServerStore:
         return server_schema.fingerprint(self._table(name), self._defaults())
 
     def check(self) -> list[Problem]:
-        """Return every problem of the file: read errors, its content, its permissions."""
+        """Return every problem of the store's file: read errors, its content, its permissions."""
         try:
             found = server_schema.check_document(self._document())
         except (storage.CorruptFile, storage.StoreError) as error:
@@ -116,7 +116,7 @@ class ServerStore:
         return [attrs.evolve(problem, source=str(self.path)) for problem in found]
 
     def refused(self, tables: JSONObject) -> dict[str, list[Problem]]:
-        """Return the errors that prevent servers from being added, by name; valid servers are left out.
+        """Return by name the servers that the store would refuse to add, with their errors.
 
         Raises:
             storage.CorruptFile: The file is not valid TOML.
@@ -129,7 +129,7 @@ class ServerStore:
         return {name: problems for name, problems in errors.items() if problems}
 
     def add(self, tables: JSONObject) -> StoreChange:
-        """Add servers, or replace those of the same names; all of them or none.
+        """Add servers to the store, or replace those of the same names; all of them or none.
 
         Args:
             tables: The servers' tables by name, as in the file. Null keys are removed.
@@ -160,7 +160,7 @@ class ServerStore:
         )
 
     def remove(self, name: str) -> StoreChange:
-        """Remove a server.
+        """Remove a server from the store.
 
         Raises:
             McpError: The server is not configured.
@@ -195,6 +195,7 @@ class ServerStore:
             edited = _edited(
                 content, _mapping(old.get(server_schema.SERVERS)), _mapping(new[server_schema.SERVERS])
             )
+            # The edited text is used only if it parses to exactly the intended document.
             return edited if self._holds(edited, new) else toml_codec.encode(new)
         except ValueError as error:
             wrong = f"{self.path}: nothing was written, because TOML cannot represent a value: {error}"
@@ -274,7 +275,7 @@ class ServerStore:
 
 
 def not_configured(name: str, known: Iterable[str]) -> McpError:
-    """Return the error about an unknown server, with the most similar names."""
+    """Return the error about a server that the store does not have, with the most similar names."""
     from difflib import get_close_matches
 
     names = sorted(known)

@@ -1,4 +1,4 @@
-"""The text of a TOML file: read with the place of a mistake, and written."""
+"""Decodes the text of a TOML file, with the place of a mistake, and encodes it."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ TOKEN = re.compile(
     r"|[^\"'#\[\]{}\n]+",
     re.DOTALL,
 )
-"""The tokens of a valid TOML text: strings, comments, brackets, line ends, and everything else."""
+"""The tokens of valid TOML: strings, comments, brackets, line ends, and everything else."""
 
 
 def decode(path: Path, content: bytes) -> dict[str, JSON]:
-    """Return the document in a file's content.
+    """Decode the TOML content of a file.
 
     Raises:
         storage.CorruptFile: It is not valid UTF-8 or TOML; the error has line and column.
@@ -46,7 +46,7 @@ def decode(path: Path, content: bytes) -> dict[str, JSON]:
 
 
 def encode(document: JSONObject) -> bytes:
-    """Return a document as TOML.
+    """Encode a document as TOML.
 
     Raises:
         ValueError: It contains a value that TOML, or a string that UTF-8, cannot represent.
@@ -60,7 +60,7 @@ def encode(document: JSONObject) -> bytes:
 
 
 def comments(content: bytes) -> Counter[str]:
-    """Return the comments in a valid TOML text, and how often each occurs."""
+    """Return the comments in valid TOML, and how often each occurs."""
     tokens = (found[0] for found in TOKEN.finditer(content.decode("utf-8-sig")))
     return Counter(token.rstrip() for token in tokens if token.startswith("#"))
 

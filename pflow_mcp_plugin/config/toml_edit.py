@@ -34,7 +34,7 @@ class _Line(NamedTuple):
 
 
 class Layout:
-    """The text of a valid TOML document, by statements.
+    """The text of a valid TOML document by statements, for editing.
 
     Parse the result of an edit before you trust it: a table inside an inline table cannot be
     edited here.
@@ -51,12 +51,13 @@ class Layout:
         return "".join(line.text for line in self._lines)
 
     def put(self, path: Keys, table: JSONObject) -> None:
-        """Replace a table in place; a new one is inserted after its siblings, or at the end.
+        """Replace a table in the TOML text; a new one is inserted after its siblings, or at the end.
 
         Raises:
             ValueError: The table contains a value that TOML cannot represent.
         """
         spans = list(self._spans(path))
+        # From the end, so that the places of the earlier lines stay valid.
         for span in reversed(spans[1:]):
             self._cut(span)
         if not spans:
@@ -67,7 +68,7 @@ class Layout:
         self._lines[spans[0]] = [line._replace(text=self._with_line_ends(text), path=path)]
 
     def remove(self, path: Keys) -> None:
-        """Remove all statements about a table; comments above and below it stay."""
+        """Remove a table's statements from the TOML text; comments above and below it stay."""
         for span in reversed(list(self._spans(path))):
             self._cut(span)
 
@@ -128,6 +129,7 @@ def _lines(text: str) -> Iterator[_Line]:
 def _statements(text: str) -> Iterator[str]:
     start = depth = 0
     for token in toml_codec.TOKEN.finditer(text):
+        # Brackets inside strings and comments are part of those tokens.
         depth += (token[0] in "[{") - (token[0] in "]}")
         if token[0] == "\n" and depth == 0:
             yield text[start : token.end()]

@@ -24,7 +24,7 @@ _PREFIXED = re.compile(rf"\$\{{env:({_NAME})\}}")
 
 @attrs.frozen
 class VariableReference:
-    """One reference.
+    """A reference to a variable in a config value.
 
     Attributes:
         name: The variable's name.
@@ -36,22 +36,22 @@ class VariableReference:
 
 
 def is_variable(name: str) -> bool:
-    """Whether `name` is a valid variable name."""
+    """Whether a reference may name this variable."""
     return _VARIABLE.fullmatch(name) is not None
 
 
 def references(text: str) -> tuple[VariableReference, ...]:
-    """Return the references in a string, in order."""
+    """Return the variable references in a config value, in order."""
     return tuple(_reference(piece) for piece in _PIECE.finditer(text) if piece["name"])
 
 
 def malformed(text: str) -> str:
-    """Return the start of the first malformed reference, an empty string if all are well formed."""
+    """Return the start of a value's first malformed reference, an empty string if all are well formed."""
     return next((piece["malformed"] for piece in _PIECE.finditer(text) if piece["malformed"]), "")
 
 
 def remedy(piece: str) -> str:
-    """Return what to write instead of a malformed piece."""
+    """Return what to write instead of a malformed reference."""
     prefixed = _PREFIXED.fullmatch(piece)
     if prefixed:
         return f"Write ${{{prefixed[1]}}}"
@@ -59,7 +59,7 @@ def remedy(piece: str) -> str:
 
 
 def substitute(text: str, value: Callable[[VariableReference], str]) -> str:
-    """Return the string with each reference replaced by its value, in one pass."""
+    """Substitute a value for each reference in a string, in one pass."""
 
     def replacement(piece: re.Match[str]) -> str:
         if piece["name"]:

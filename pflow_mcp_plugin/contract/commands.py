@@ -17,7 +17,7 @@ _LOAD = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
 
 @attrs.frozen(kw_only=True)
 class Command:
-    """A command, announced without importing the code that runs it.
+    """A command that a plugin announces, without importing the code that runs it.
 
     Attributes:
         path: The words of the command: `("mcp", "add")` is `pflow mcp add`. Each consists of lower-case
@@ -54,7 +54,7 @@ class Command:
 
 @attrs.frozen(kw_only=True)
 class Report:
-    """The result of a command; the host prints it, for people or as the JSON envelope.
+    """The result of a plugin's command; the host prints it, for people or as the JSON envelope.
 
     Attributes:
         data: JSON value for `--json`.
@@ -76,16 +76,17 @@ class Report:
 
     @exit_code.validator
     def _check_exit_code(self, attribute: attrs.Attribute[int | None], value: object) -> None:
+        # Not `isinstance`: True is an int too.
         if value is not None and not (type(value) is int and 0 <= value <= 255):
             raise ValueError(f"Report.exit_code must be a whole number from 0 to 255 or None, got {value!r}")
 
     def render(self) -> str:
-        """Return the lines for people."""
+        """Return the report of a plugin's command as lines for people."""
         return self.text if isinstance(self.text, str) else self.text()
 
 
 class CommandLike(Protocol):
-    """A loaded command, such as a `click.Command`.
+    """A plugin's command once it is loaded, such as a `click.Command`.
 
     The host calls `main(argv, prog_name="pflow mcp add", obj=host, standalone_mode=False)`.
     It returns a `Report` (or None) and raises `PflowError` for a failure; any other exception is its
@@ -95,7 +96,7 @@ class CommandLike(Protocol):
     """
 
     def main(self, args: Sequence[str], prog_name: str, *, standalone_mode: bool, **extra: Any) -> Any:
-        """Parse `args` and run.
+        """Run the plugin's command: parse `args` and do the work.
 
         Args:
             args: The arguments after the command's words.

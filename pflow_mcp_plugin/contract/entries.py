@@ -28,12 +28,12 @@ _SHOWN_WHEN_SET = ("labels", "family", "local_name")
 _OWN_KEYS = frozenset({"node", "retryable", *_ALWAYS_SHOWN, *_SHOWN_WHEN_SET})
 
 FAILURES = frozenset({"error", "rate_limited", "auth_failed", "resource_missing", "timeout"})
-"""The actions of failed nodes; a run fails if the workflow does not route the action."""
+"""The actions of an entry's failed nodes; a run fails if the workflow does not route the action."""
 
 
 @attrs.frozen(kw_only=True)
 class Field:
-    """A parameter or an output of a node.
+    """A parameter or an output in an entry's interface.
 
     Attributes:
         key: Its name; also its key in the shared store.
@@ -58,16 +58,16 @@ class Field:
 
     @property
     def types(self) -> tuple[str, ...]:
-        """The alternatives of `type`."""
+        """The alternatives of the `type` of an interface's field."""
         return tuple(part.strip() for part in self.type.split("|"))
 
     @property
     def has_default(self) -> bool:
-        """Whether the schema names a default."""
+        """Whether the schema of an interface's field names a default."""
         return isinstance(self.schema, Mapping) and "default" in self.schema
 
     def to_dict(self) -> dict[str, JSON]:
-        """Return the JSON form: `key`, `type`, and every other field that is set."""
+        """Return the JSON form of an interface's field: `key`, `type`, and everything else that is set."""
         data: dict[str, JSON] = {"key": self.key, "type": self.type}
         if self.required:
             data["required"] = True
@@ -81,7 +81,7 @@ class Field:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Field:
-        """Build from the JSON form; unknown keys are ignored."""
+        """Build a field of an entry's interface from its JSON form; unknown keys are ignored."""
         return cls(
             key=data["key"],
             type=data.get("type", "any"),
@@ -94,7 +94,7 @@ class Field:
 
 @attrs.frozen(kw_only=True)
 class Interface:
-    """The parameters, outputs and actions of a node.
+    """The interface in an entry: the parameters, outputs and actions of a node.
 
     Attributes:
         params: Every parameter that it takes.
@@ -119,7 +119,7 @@ class Interface:
     open_outputs: bool | None = attrs.field(default=False, validator=is_a(bool, type(None)))
 
     def to_dict(self) -> dict[str, JSON]:
-        """Return the JSON form of `registry describe`."""
+        """Return the interface as an entry's JSON form contains it."""
         data: dict[str, JSON] = {
             "inputs": list(self.inputs),
             "params": [field.to_dict() for field in self.params],
@@ -134,7 +134,7 @@ class Interface:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Interface:
-        """Build from the JSON form."""
+        """Build an entry's interface from its JSON form."""
         return cls(
             inputs=tuple(data.get("inputs", ())),
             params=tuple(Field.from_dict(item) for item in data.get("params", ())),
@@ -147,7 +147,7 @@ class Interface:
 
 @attrs.frozen(kw_only=True)
 class Entry:
-    """One node type in the registry.
+    """An entry, which describes one node type to the registry.
 
     Attributes:
         node: The node type, as workflows name it.
@@ -194,7 +194,7 @@ class Entry:
             raise ValueError(f"Entry.extra may not hold {', '.join(taken)}: set the field of that name")
 
     def to_dict(self) -> dict[str, JSON]:
-        """Return the JSON form of `registry describe`: the fields, then the source's own keys."""
+        """Return the entry's JSON form for `registry describe`: its fields, then the source's own keys."""
         data: dict[str, JSON] = {"node": self.node}
         data.update({key: getattr(self, key) for key in _ALWAYS_SHOWN})
         data["interface"] = self.interface.to_dict()
@@ -206,7 +206,7 @@ class Entry:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Entry:
-        """Build from the JSON form; other keys go to `extra`."""
+        """Build an entry from its JSON form; other keys go to `extra`."""
         known = {key: value for key, value in data.items() if key in _OWN_KEYS}
         known["interface"] = Interface.from_dict(data.get("interface", {}))
         extra = {key: value for key, value in data.items() if key not in _OWN_KEYS}
@@ -237,7 +237,7 @@ class Sketch:
 
     @classmethod
     def of(cls, entry: Entry) -> Sketch:
-        """Return the sketch of a whole entry."""
+        """Build the sketch of a whole entry."""
         return cls(
             node=entry.node,
             description=entry.description,
@@ -250,7 +250,7 @@ class Sketch:
 
 
 class Node(Protocol):
-    """An instance of an `Entry`'s class, such as a `pocketflow.Node`.
+    """An instance of the class that an entry names, such as a `pocketflow.Node`.
 
     A host instantiates the class without arguments, passes it its params (those of the workflow with
     templates resolved, those that plugins injected, and its own id as `__node_id__`) and runs it
@@ -261,11 +261,11 @@ class Node(Protocol):
     """
 
     def set_params(self, params: Mapping[str, Any]) -> None:
-        """Store the params."""
+        """Store the params of a node of an entry's class."""
         ...
 
     def run(self, shared: MutableMapping[str, Any]) -> str | None:
-        """Do the work.
+        """Do the work of a node of an entry's class.
 
         Args:
             shared: The node's view of the shared store: its own keys, the workflow's inputs and,
@@ -278,7 +278,7 @@ class Node(Protocol):
 
 
 class NodeSource(ABC):
-    """Provides the node types of one plugin; a plugin extends it.
+    """Base class of a plugin's node source, which provides the entries of its node types.
 
     A source is cheap to create: it reads nothing until a method is called, and it starts no server.
 
@@ -294,11 +294,11 @@ class NodeSource(ABC):
 
     @abstractmethod
     def fingerprint(self) -> str:
-        """Return a string that changes when the entries do; takes at most 5 ms, using `stat` only."""
+        """Any plugin's source: return a string that changes with its entries; at most 5 ms, `stat` only."""
 
     @abstractmethod
     def get(self, node_type: str) -> Entry | None:
-        """Return the entry of a node type or alias, None if it does not exist.
+        """Any plugin's source: return the entry of a node type or alias, None if it does not exist.
 
         Raises:
             PflowError: The source cannot be read.
@@ -306,14 +306,14 @@ class NodeSource(ABC):
 
     @abstractmethod
     def entries(self) -> Iterator[Entry]:
-        """Yield every entry; called for lists and to build the search index only.
+        """Any plugin's source: yield every entry; called for lists and to build the search index only.
 
         Raises:
             PflowError: The source cannot be read; lists then leave it out and show the message.
         """
 
     def sketches(self) -> Iterator[Sketch]:
-        """Yield a `Sketch` of every entry; by default derived from the whole entries.
+        """Any plugin's source: yield a `Sketch` of every entry; by default derived from the whole entries.
 
         Raises:
             PflowError: As for `entries`.
@@ -321,7 +321,7 @@ class NodeSource(ABC):
         return map(Sketch.of, self.entries())
 
     def missing(self, node_type: str) -> Problem | None:
-        """Explain why a node type does not exist, with the next step; None by default."""
+        """Any plugin's source: explain why a node type does not exist and the next step; None by default."""
         return None
 
     def upgrade(self, node: JSONObject) -> JSONObject | None:

@@ -31,9 +31,10 @@ hookspec = pluggy.HookspecMarker(PROJECT)
 hookimpl = pluggy.HookimplMarker(PROJECT)
 
 
+# Historic: pluggy calls it for plugins that are registered later, too.
 @hookspec(historic=True)
 def pflow_addhooks(manager: pluggy.PluginManager) -> None:
-    """Add further hook specs, so that other plugins can extend this one.
+    """Hook for adding further hook specs, so that other plugins can extend this one.
 
     Called once for each plugin, when it is registered, before any other hook.
 
@@ -53,7 +54,7 @@ def pflow_addhooks(manager: pluggy.PluginManager) -> None:
 
 @hookspec
 def pflow_configure(host: Host) -> None:
-    """Store the handle on the host; do no I/O.
+    """Hook for storing the handle on the host; an implementation does no I/O.
 
     Called once, after every plugin is registered and before any hook below.
 
@@ -70,7 +71,7 @@ def pflow_configure(host: Host) -> None:
 
 @hookspec
 def pflow_unconfigure(host: Host) -> None:
-    """Release what `pflow_configure` acquired.
+    """Hook for releasing what `pflow_configure` acquired.
 
     Called exactly once, when the program ends, if `pflow_configure` returned.
 
@@ -84,7 +85,7 @@ def pflow_unconfigure(host: Host) -> None:
 
 @hookspec
 def pflow_register_nodes(host: Host) -> Iterable[NodeSource]:
-    """Contribute nodes to the registry.
+    """Hook for contributing nodes to the registry.
 
     Called when a node is first looked up or listed. The returned objects are cheap: they read their
     entries when one is needed, never here.
@@ -111,7 +112,7 @@ def pflow_register_nodes(host: Host) -> Iterable[NodeSource]:
 
 @hookspec
 def pflow_inject_params(node: NodeRef) -> Mapping[str, object] | None:
-    """Give a node special parameters when a workflow is compiled.
+    """Hook for giving a node special parameters when a workflow is compiled.
 
     Called exactly once for each node of the workflow; afterwards `NodeRef.injected` contains what all
     plugins returned. The node's host is `node.host`.
@@ -132,7 +133,7 @@ def pflow_inject_params(node: NodeRef) -> Mapping[str, object] | None:
 
 @hookspec
 def pflow_register_commands(host: Host) -> Iterable[Command]:
-    """Contribute commands to the command line.
+    """Hook for contributing commands to the command line.
 
     Called when the command line is built.
 
@@ -150,7 +151,7 @@ def pflow_register_commands(host: Host) -> Iterable[Command]:
 
 @hookspec
 def pflow_validate_config(host: Host) -> Iterable[Problem]:
-    """Check the plugin's own config.
+    """Hook for checking the plugin's own config.
 
     Called by `config check` and before a plugin's config is written; never at start-up.
 
@@ -169,7 +170,7 @@ def pflow_validate_config(host: Host) -> Iterable[Problem]:
 
 @hookspec
 def pflow_run_context(run: Run) -> AbstractContextManager[object] | None:
-    """Hold something open while a workflow runs.
+    """Hook for holding something open while a workflow runs.
 
     Called after the workflow was compiled, before its first node. The context managers are
     entered in the order of their plugins and exited in reverse order, whatever happens.

@@ -26,7 +26,7 @@ API: tuple[int, int] = (1, 0)
 
 @attrs.frozen(kw_only=True)
 class Paths:
-    """The folders of pflow on this machine; each may not exist yet.
+    """The folders that a host hands to its plugins; each may not exist yet.
 
     Attributes:
         config: Files that people edit or `settings` writes.
@@ -43,7 +43,7 @@ class Paths:
 
 @attrs.frozen(kw_only=True, eq=False)
 class NodeRef:
-    """A node of a compiled workflow. It holds its host, so it cannot be pickled.
+    """A compiled workflow's node, as any host hands it to plugins. It holds its host: it cannot be pickled.
 
     Attributes:
         id: The node's id in the workflow.
@@ -64,7 +64,7 @@ class NodeRef:
 
 @attrs.frozen(kw_only=True)
 class Workflow:
-    """A compiled workflow, as plugins see it in a run.
+    """A compiled workflow, as any host shows it to plugins in a run.
 
     Attributes:
         name: Its name or file, for messages.
@@ -79,7 +79,7 @@ class Workflow:
 
 @attrs.frozen(kw_only=True)
 class Outcome:
-    """The outcome of a run.
+    """The outcome of a run, as any host returns it.
 
     Attributes:
         success: Whether it ended without an unrouted failure.
@@ -102,11 +102,11 @@ class Outcome:
 
 
 class Registry(ABC):
-    """Every node type that is known, from all sources."""
+    """Base class of any host's registry: every node type that is known, from all sources."""
 
     @abstractmethod
     def get(self, node_type: str) -> Entry:
-        """Return the entry of a node type or alias.
+        """Any host's registry: return the entry of a node type or alias.
 
         Raises:
             PflowError: Kind `not_found`, with the nearest names and what provides the node.
@@ -114,19 +114,19 @@ class Registry(ABC):
 
     @abstractmethod
     def entries(self, pattern: str = "") -> Iterator[Entry]:
-        """Yield entries sorted by name, only those whose name contains `pattern`."""
+        """Any host's registry: yield entries sorted by name, only those whose name contains `pattern`."""
 
     def find(self, node_type: str) -> Entry | None:
-        """Return the entry of a node type or alias, None if it does not exist."""
+        """Any host's registry: return the entry of a node type or alias, None if it does not exist."""
         try:
             return self.get(node_type)
         except PflowError as error:
-            if error.kind != "not_found":
+            if error.kind != "not_found":  # for example, a source that cannot be read
                 raise
             return None
 
     def search(self, words: str, limit: int = 20) -> Sequence[tuple[Entry, float]]:
-        """Return entries that match, best first, each with its score (higher is better).
+        """Any host's registry: return entries that match, best first, each with its score (higher is better).
 
         By default, the score is the share of the words that occur in the name or the description.
         """
@@ -136,7 +136,7 @@ class Registry(ABC):
         return sorted(found, key=lambda pair: (-pair[1], pair[0].node))[:limit]
 
     def discover(self, task: str, limit: int = 10) -> Sequence[tuple[Entry, float]]:
-        """Return the entries that a task described in words needs, best first, each with its score.
+        """Any host's registry: return the entries that a task in words needs, best first, with scores.
 
         By default, the same as `search`.
         """
@@ -144,7 +144,7 @@ class Registry(ABC):
 
 
 class Runner(ABC):
-    """Checks and runs workflows."""
+    """Base class of any host's runner, which checks and runs workflows."""
 
     @abstractmethod
     def validate(self, workflow: JSONObject) -> Sequence[Problem]:
@@ -154,7 +154,7 @@ class Runner(ABC):
     def run(
         self, workflow: JSONObject, inputs: Mapping[str, object], *, name: str = "", trace: bool = True
     ) -> Outcome:
-        """Run a workflow to its end.
+        """Any host's runner: run a workflow to its end.
 
         Args:
             workflow: The workflow as loaded; the host normalises it.
@@ -168,21 +168,21 @@ class Runner(ABC):
 
 
 class Settings(ABC):
-    """The user's saved keys and values, e.g. tokens."""
+    """Base class of any host's settings: the user's saved keys and values, e.g. tokens."""
 
     @abstractmethod
     def get(self, key: str) -> str | None:
-        """Return a value, or None if it is not set."""
+        """Any host's settings: return a value, or None if it is not set."""
 
     def names(self) -> Mapping[str, str]:
-        """Return every key that is set, with a word for where its value is stored, such as `file`.
+        """Any host's settings: return every key, with a word for where its value is stored, such as `file`.
 
         Empty by default: the host does not list its settings.
         """
         return {}
 
     def set(self, key: str, value: str) -> None:
-        """Save a value.
+        """Any host's settings: save a value.
 
         Raises:
             PflowError: Kind `usage` if `key` is invalid; or the value cannot be saved. Always raised by
@@ -191,13 +191,13 @@ class Settings(ABC):
         raise PflowError(f"{key} cannot be set: this pflow does not save settings", kind="usage")
 
     def unset(self, key: str) -> bool:
-        """Delete a value; return whether it was set. By default, False."""
+        """Any host's settings: delete a value; return whether it was set. By default, False."""
         return False
 
 
 @attrs.frozen(kw_only=True)
 class SavedWorkflow:
-    """A saved workflow in a list of them.
+    """A saved workflow, as any host's library describes it.
 
     Attributes:
         name: Its name in the library.
@@ -214,16 +214,16 @@ class SavedWorkflow:
     saved: str = attrs.field(default="", validator=text)
 
     def to_dict(self) -> dict[str, JSON]:
-        """Return the JSON form."""
+        """Return the JSON form of a saved workflow's description, for any host's lists."""
         return {**attrs.asdict(self), "path": str(self.path)}
 
 
 class Library(ABC):
-    """Saved workflows."""
+    """Base class of any host's library of saved workflows."""
 
     @abstractmethod
     def names(self) -> Sequence[str]:
-        """Return the names, sorted."""
+        """Any host's library: return the names of the saved workflows, sorted."""
 
     @abstractmethod
     def get(self, name: str, version: int | None = None) -> JSONObject:
@@ -235,7 +235,7 @@ class Library(ABC):
 
     @abstractmethod
     def describe(self, name: str) -> SavedWorkflow:
-        """Return a saved workflow's name, description, version, file and time.
+        """Any host's library: return a saved workflow's name, description, version, file and time.
 
         Raises:
             PflowError: As for `get`.
@@ -256,7 +256,7 @@ class Library(ABC):
 
     @abstractmethod
     def delete(self, name: str) -> None:
-        """Delete a workflow with all its versions.
+        """Any host's library: delete a workflow with all its versions.
 
         Raises:
             PflowError: Kind `not_found`.
@@ -264,15 +264,15 @@ class Library(ABC):
 
 
 class Traces(ABC):
-    """The traces of earlier runs."""
+    """Base class of any host's traces of earlier runs."""
 
     @abstractmethod
     def paths(self) -> Sequence[Path]:
-        """Return the trace files, newest first."""
+        """Any host's traces: return the trace files, newest first."""
 
     @abstractmethod
     def find(self, run: str = "latest") -> Path:
-        """Return the trace of a run: by its id, the beginning of one, or `latest`.
+        """Any host's traces: return the trace of a run, by its id, the beginning of one, or `latest`.
 
         Raises:
             PflowError: Kind `not_found`: no run matches, or several do.
@@ -288,7 +288,7 @@ class Traces(ABC):
 
 
 class Run(ABC):
-    """One run of a workflow; a node reaches it as `shared["__run__"]`.
+    """Base class of any host's run of a workflow; a node reaches it as `shared["__run__"]`.
 
     Attributes:
         run_id: Unique; names the trace.
@@ -307,10 +307,10 @@ class Run(ABC):
 
     @abstractmethod
     def add_secrets(self, values: Iterable[str]) -> None:
-        """Redact these values from trace, logs and errors of this run."""
+        """Any host's run: redact these values from the run's trace, logs and errors."""
 
     def cancelled(self) -> bool:
-        """Return whether the user has stopped the run; by default, False."""
+        """Any host's run: return whether the user has stopped it; by default, False."""
         return False
 
     def annotate(self, node_id: str, details: JSONObject) -> None:
@@ -319,7 +319,7 @@ class Run(ABC):
 
 
 class Host(ABC):
-    """The handle on pflow core that every hook receives.
+    """Base class of any host, the handle on pflow core that every hook receives.
 
     Attributes:
         api: The version of the contract that the host was written for, such as `(1, 0)`. A plugin
@@ -333,39 +333,39 @@ class Host(ABC):
     @property
     @abstractmethod
     def hook(self) -> pluggy.HookRelay:
-        """The plugin manager's hooks, for plugins that specify hooks of their own."""
+        """Any host's hooks, for plugins that specify hooks of their own."""
 
     @property
     @abstractmethod
     def registry(self) -> Registry:
-        """Every node type."""
+        """Any host's registry."""
 
     @property
     def runner(self) -> Runner | None:
-        """Checks and runs workflows; None if the host cannot."""
+        """Any host's runner; None if the host cannot run workflows."""
         return None
 
     @property
     def settings(self) -> Settings | None:
-        """The user's saved keys and values; None if the host saves none."""
+        """Any host's settings; None if the host saves none."""
         return None
 
     @property
     def library(self) -> Library | None:
-        """Saved workflows; None if the host saves none."""
+        """Any host's library; None if the host saves no workflows."""
         return None
 
     @property
     def traces(self) -> Traces | None:
-        """The traces of earlier runs; None if the host writes none."""
+        """Any host's traces; None if the host writes none."""
         return None
 
     @abstractmethod
     def report(self, problem: Problem) -> None:
-        """Show a warning to the user, once for each message."""
+        """Any host: show a warning to the user, once for each message."""
 
     def refresh(self, source: str) -> None:
-        """Rebuild what is derived from a node source, such as an index, after its entries changed.
+        """Any host: rebuild what is derived from a node source, such as an index, after its entries changed.
 
         Does nothing by default.
         """

@@ -13,7 +13,7 @@ Kind = Literal["usage", "config", "validation", "not_found", "connection", "exec
 """The `error.type` of the JSON envelope."""
 
 Ran = Literal["ran", "not ran", "unknown"]
-"""Whether the failed work was done: work of unknown outcome is never repeated."""
+"""Whether the work of a failure was done: work of unknown outcome is never repeated."""
 
 EXIT_CODES: Mapping[Kind, int] = {
     "usage": 2,
@@ -50,7 +50,7 @@ class Problem:
     source: str = attrs.field(default="", validator=text)
 
     def to_dict(self) -> dict[str, str]:
-        """Return the fields that are not empty, for `--json`."""
+        """Return the problem's fields that are not empty, for `--json`."""
         return {name: value for name, value in attrs.asdict(self).items() if value}
 
     def __str__(self) -> str:
@@ -131,11 +131,11 @@ class PflowError(PortableError):
 
     @property
     def exit_code(self) -> int:
-        """The process exit code, see `EXIT_CODES`."""
+        """The process exit code of the failure, see `EXIT_CODES`."""
         return EXIT_CODES[self.kind]
 
     def to_dict(self) -> dict[str, object]:
-        """Return the envelope's `error` object; its details include the outcome, if known."""
+        """Return the failure as the envelope's `error` object; its details include the outcome, if known."""
         details = dict(self.details)
         if self.ran is not None:
             details |= {"ran": self.ran, "retryable": self.retryable}

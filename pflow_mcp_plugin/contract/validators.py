@@ -11,7 +11,7 @@ Validator = Callable[[Any, "attrs.Attribute[Any]", Any], None]
 
 
 def text(instance: object, attribute: attrs.Attribute[Any], value: object) -> None:
-    """Accept a string.
+    """Validator that accepts a string.
 
     Args:
         instance: The object that is being created.
@@ -26,7 +26,7 @@ def text(instance: object, attribute: attrs.Attribute[Any], value: object) -> No
 
 
 def valid_name(instance: object, attribute: attrs.Attribute[Any], value: object) -> None:
-    """Accept a string that is not empty.
+    """Validator that accepts a string that is not empty.
 
     Args:
         instance: The object that is being created.
@@ -41,7 +41,7 @@ def valid_name(instance: object, attribute: attrs.Attribute[Any], value: object)
 
 
 def flag(instance: object, attribute: attrs.Attribute[Any], value: object) -> None:
-    """Accept true or false.
+    """Validator that accepts true or false.
 
     Args:
         instance: The object that is being created.
@@ -88,7 +88,7 @@ def each(kind: type) -> Validator:
 
 
 def items(value: Iterable[Any]) -> tuple[Any, ...]:
-    """Convert an iterable to a tuple; a string is rejected, since it would become its letters.
+    """Converter of an iterable to a tuple; it rejects a string, which would become its letters.
 
     Raises:
         TypeError: It is a string, or not iterable.

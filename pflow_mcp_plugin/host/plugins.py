@@ -66,7 +66,7 @@ class Plugin:
 
     @property
     def label(self) -> str:
-        """The plugin's name, distribution and version, for messages."""
+        """The name, distribution and version of one of the host's plugins, for messages."""
         return f"{self.name} ({self.distribution} {self.version})" if self.distribution else self.name
 
     def _read_metadata(self) -> Distribution | None:

@@ -66,7 +66,7 @@ def hint(field: Field) -> str:
 
 def docstring(entry: Entry) -> str:
     """Return the docstring of a node's class: description, interface, and tool."""
-    config = entry.extra["mcp_config"]
+    config = tool_config(entry)
     version = f" v{config['version']}" if config["version"] else ""
     lines = [
         entry.description or f"The tool {printable(config['tool_name'])}.",

@@ -1,4 +1,4 @@
-"""What several checks do and look at."""
+"""Steps and assertions that several conformance checks share."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from pflow_mcp_plugin.contract.problems import PflowError
 
 
 def node(node_id: str = "one", node_type: str = "poem-recite", **params: JSON) -> dict[str, JSON]:
-    """Return a node of a workflow."""
+    """Return a workflow's node for a conformance check."""
     return {"id": node_id, "type": node_type, "params": params}
 
 
 def run_nodes(subject: Subject, *nodes: JSONObject, **inputs: object) -> Outcome:
-    """Run a workflow of these nodes with these inputs, of any type."""
+    """Run a workflow of these nodes for a conformance check, with inputs of any type."""
     assert subject.host.runner is not None
     declared = {name: {"type": "any"} for name in inputs}
     return subject.host.runner.run({"nodes": list(nodes), "inputs": declared}, inputs, name="conformance")
 
 
 def refusal(subject: Subject, *nodes: JSONObject) -> PflowError:
-    """Return the error with which a host refuses a workflow before anything has run."""
+    """Assert that the host refuses a workflow before anything has run; return the error."""
     try:
         outcome = run_nodes(subject, *nodes)
     except PflowError as error:
@@ -30,7 +30,7 @@ def refusal(subject: Subject, *nodes: JSONObject) -> PflowError:
 
 
 def not_found(registry: Registry, node_type: str) -> PflowError:
-    """Return the error with which a registry says that there is no such node."""
+    """Assert that a registry does not find a node; return the error that says so."""
     try:
         found = registry.get(node_type)
     except PflowError as error:
@@ -39,6 +39,6 @@ def not_found(registry: Registry, node_type: str) -> PflowError:
 
 
 def assert_named(text: str, *names: str) -> None:
-    """Fail unless each of these names occurs in a text."""
+    """Assert that each of these names occurs in a string."""
     for name in names:
         assert name in text, f"{name!r} is not named in {text!r}"

@@ -13,7 +13,7 @@ from pflow_mcp_plugin.contract.problems import Problem
 
 
 def a_plugin_is_configured_once_and_unconfigured_at_the_end(trial: Trial) -> None:
-    """`pflow_configure` first, with the host; `pflow_unconfigure` last; each exactly once."""
+    """Plugin check: `pflow_configure` first, with the host; `pflow_unconfigure` last; each exactly once."""
     events: list[tuple[str, object]] = []
 
     def register(host: Host) -> list[NodeSource]:
@@ -34,7 +34,7 @@ def a_plugin_is_configured_once_and_unconfigured_at_the_end(trial: Trial) -> Non
 
 
 def a_plugin_that_fails_to_configure_is_named_and_left_out(trial: Trial) -> None:
-    """Its nodes are missing, its `pflow_unconfigure` is not called, the others stay."""
+    """Plugin check: one that fails to configure is left out, is not unconfigured, and the others stay."""
     events = []
 
     def fail(host: Host) -> None:
@@ -53,7 +53,7 @@ def a_plugin_that_fails_to_configure_is_named_and_left_out(trial: Trial) -> None
 
 
 def a_plugin_that_fails_to_register_nodes_is_named_and_the_others_stay(trial: Trial) -> None:
-    """One bad plugin never brings down the host."""
+    """Plugin check: one bad plugin never brings down the host."""
 
     def fail(host: Host) -> list[NodeSource]:
         raise ValueError("no ink")
@@ -64,14 +64,14 @@ def a_plugin_that_fails_to_register_nodes_is_named_and_the_others_stay(trial: Tr
 
 
 def an_object_that_is_not_a_node_source_is_named_and_left_out(trial: Trial) -> None:
-    """A source extends `NodeSource`."""
+    """Plugin check: a source extends `NodeSource`."""
     with trial.open(broken=poetry(7), sound=poetry()) as subject:
         assert subject.host.registry.find("poem-recite")
         assert_named(subject.warnings(), "broken")
 
 
 def the_version_and_the_parts_are_those_of_the_contract(trial: Trial) -> None:
-    """`api` is a pair of numbers; a part is None or extends its class."""
+    """Plugin check: `api` is a pair of numbers; a part is None or extends its class."""
     with trial.open() as subject:
         host = subject.host
         assert isinstance(host, Host)
@@ -91,7 +91,7 @@ def the_version_and_the_parts_are_those_of_the_contract(trial: Trial) -> None:
 
 
 def a_node_is_looked_up_without_listing_every_entry(trial: Trial) -> None:
-    """`get` asks the sources with a matching prefix only, and does not list them."""
+    """Plugin check: `get` asks the sources with a matching prefix only, and does not list them."""
     poems, other = Poems(), Poems("tales", "tale-")
     with trial.open(poetry=poetry(poems, other)) as subject:
         assert subject.host.registry.get("poem-recite").description == "Recite a poem"
@@ -101,13 +101,13 @@ def a_node_is_looked_up_without_listing_every_entry(trial: Trial) -> None:
 
 
 def an_alias_finds_its_entry(trial: Trial) -> None:
-    """A source may accept another name; the entry keeps its own."""
+    """Plugin check: a source may accept another name; the entry keeps its own."""
     with trial.open(poetry=poetry()) as subject:
         assert subject.host.registry.get("poem-RECITE").node == "poem-recite"
 
 
 def a_missing_node_is_explained_by_its_source(trial: Trial) -> None:
-    """`get` raises kind `not_found` in the source's words, `find` returns None."""
+    """Plugin check: `get` raises kind `not_found` in the source's words, `find` returns None."""
     with trial.open(poetry=poetry()) as subject:
         error = not_found(subject.host.registry, "poem-lost")
         assert error.kind == "not_found"
@@ -117,7 +117,7 @@ def a_missing_node_is_explained_by_its_source(trial: Trial) -> None:
 
 
 def entries_are_listed_and_found_by_words(trial: Trial) -> None:
-    """`entries`, `search` and `discover` return what sources list."""
+    """Plugin check: `entries`, `search` and `discover` return what sources list."""
     with trial.open(poetry=poetry()) as subject:
         registry = subject.host.registry
         assert "poem-recite" in [entry.node for entry in registry.entries("poem-")]
@@ -127,7 +127,7 @@ def entries_are_listed_and_found_by_words(trial: Trial) -> None:
 
 
 def a_changed_source_is_seen_after_a_refresh(trial: Trial) -> None:
-    """`refresh` rebuilds what was derived from a source."""
+    """Plugin check: `refresh` rebuilds what was derived from a source."""
     poems = Poems()
     with trial.open(poetry=poetry(poems)) as subject:
         registry = subject.host.registry
@@ -140,7 +140,7 @@ def a_changed_source_is_seen_after_a_refresh(trial: Trial) -> None:
 
 
 def a_command_gets_its_arguments_and_the_host(trial: Trial) -> None:
-    """Its report or failure is in the envelope, with the exit code of its kind."""
+    """Plugin check: a command's report or failure is in the envelope, with the exit code of its kind."""
     announced = Command(path=("verse", "orate"), help="Speak.", load=f"{sample_plugins.__name__}:orate")
     with trial.open(verse=plugin(pflow_register_commands=lambda host: [announced])) as subject:
         code, envelope = subject.command(["verse", "orate", "a", "b"])
@@ -155,7 +155,7 @@ def a_command_gets_its_arguments_and_the_host(trial: Trial) -> None:
 
 
 def an_announced_command_is_imported_only_when_it_runs(trial: Trial) -> None:
-    """A command that cannot be imported does not harm the others; calling it names the plugin."""
+    """Plugin check: a command that cannot be imported harms no other; calling it names the plugin."""
     absent = Command(path=("verse", "lost"), help="Nothing.", load="no_such_module_at_all:lost")
     announced = Command(path=("verse", "orate"), help="Speak.", load=f"{sample_plugins.__name__}:orate")
     with trial.open(verse=plugin(pflow_register_commands=lambda host: [absent, announced])) as subject:
@@ -166,7 +166,7 @@ def an_announced_command_is_imported_only_when_it_runs(trial: Trial) -> None:
 
 
 def config_is_checked_only_when_asked(trial: Trial) -> None:
-    """`pflow_validate_config` is never called at start-up or for a run."""
+    """Plugin check: `pflow_validate_config` is never called at start-up or for a run."""
     asked: list[Host] = []
 
     def check(host: Host) -> list[Problem]:

@@ -14,7 +14,7 @@ from pflow_mcp_plugin.contract.problems import PflowError
 
 
 def each_node_is_injected_once_and_knows_its_host(trial: Trial) -> None:
-    """`pflow_inject_params` is asked once per node; its result is in the params and in `NodeRef.injected`."""
+    """Run check: `pflow_inject_params` is called once per node; its result is in params and `injected`."""
     asked: list[NodeRef] = []
 
     def inject(node: NodeRef) -> Mapping[str, object]:
@@ -45,7 +45,7 @@ def _injecting(given: Mapping[str, object]) -> SimpleNamespace:
 
 
 def a_parameter_that_is_not_special_is_refused(trial: Trial) -> None:
-    """Only `__dunder__` names may be injected; otherwise nothing runs."""
+    """Run check: only `__dunder__` names may be injected; otherwise nothing runs."""
     events: list[object] = []
     with trial.open(poetry=poetry(), pushy=_injecting({"text": "mine"}), a=Listening("a", events)) as subject:
         if subject.host.runner is not None:
@@ -54,7 +54,7 @@ def a_parameter_that_is_not_special_is_refused(trial: Trial) -> None:
 
 
 def two_plugins_that_inject_one_parameter_are_both_named(trial: Trial) -> None:
-    """No plugin silently overwrites what another injected."""
+    """Run check: no plugin silently overwrites what another injected."""
     with trial.open(
         poetry=poetry(), loud=_injecting({"__volume__": 1}), quiet=_injecting({"__volume__": 2})
     ) as subject:
@@ -63,7 +63,7 @@ def two_plugins_that_inject_one_parameter_are_both_named(trial: Trial) -> None:
 
 
 def a_plugin_that_fails_to_inject_stops_the_compilation(trial: Trial) -> None:
-    """A node never runs without the parameters that it should get."""
+    """Run check: a node never runs without the parameters that it should get."""
     events: list[object] = []
 
     def fail(node: NodeRef) -> None:
@@ -78,7 +78,7 @@ def a_plugin_that_fails_to_inject_stops_the_compilation(trial: Trial) -> None:
 
 
 def values_keep_their_types_from_node_to_node(trial: Trial) -> None:
-    """A template alone in a param keeps the value's type; an input is found at the root of the store."""
+    """Run check: a template alone in a param keeps the value's type; inputs are at the root of the store."""
     listening = Listening("a", [])
     with trial.open(poetry=poetry(), a=listening) as subject:
         if subject.host.runner is None:
@@ -92,7 +92,7 @@ def values_keep_their_types_from_node_to_node(trial: Trial) -> None:
 
 
 def contexts_are_entered_in_order_and_left_in_reverse(trial: Trial) -> None:
-    """They are entered in the order of the plugins, around the nodes."""
+    """Run check: contexts are entered in the order of the plugins, around the nodes."""
     events: list[object] = []
     with trial.open(poetry=poetry(), a=Listening("a", events), b=Listening("b", events)) as subject:
         if subject.host.runner is None:
@@ -102,7 +102,7 @@ def contexts_are_entered_in_order_and_left_in_reverse(trial: Trial) -> None:
 
 
 def a_failure_reaches_every_context_and_none_can_undo_it(trial: Trial) -> None:
-    """`__exit__` receives the failure as a `PflowError`; returning true changes nothing."""
+    """Run check: `__exit__` receives the failure as a `PflowError`; returning true changes nothing."""
     events: list[object] = []
     with trial.open(
         poetry=poetry(), a=Listening("a", events), b=Listening("b", events, swallow=True)
@@ -118,7 +118,7 @@ def a_failure_reaches_every_context_and_none_can_undo_it(trial: Trial) -> None:
 
 
 def a_context_that_cannot_be_entered_fails_the_run(trial: Trial) -> None:
-    """Those entered before it are exited, and no node runs."""
+    """Run check: contexts entered before one that fails are exited, and no node runs."""
     events: list[object] = []
 
     @contextmanager
@@ -141,7 +141,7 @@ def a_context_that_cannot_be_entered_fails_the_run(trial: Trial) -> None:
 
 
 def a_context_that_fails_to_close_is_reported_and_changes_nothing(trial: Trial) -> None:
-    """The run has succeeded by then; the contexts around it are exited nevertheless."""
+    """Run check: a context that fails to close does not undo the run; the others are exited nevertheless."""
     events: list[object] = []
 
     @contextmanager
@@ -160,7 +160,7 @@ def a_context_that_fails_to_close_is_reported_and_changes_nothing(trial: Trial) 
 
 
 def a_failing_node_fails_the_run_with_its_own_fields(trial: Trial) -> None:
-    """An unrouted failure: `success` is false and the error keeps kind, details, `ran` and `retryable`."""
+    """Run check: after an unrouted failure the error keeps its kind, details, `ran` and `retryable`."""
     with trial.open(poetry=poetry()) as subject:
         if subject.host.runner is None:
             return
@@ -175,7 +175,7 @@ def a_failing_node_fails_the_run_with_its_own_fields(trial: Trial) -> None:
 
 
 def a_node_runs_exactly_once(trial: Trial) -> None:
-    """Even a retryable failure is not retried unless the workflow says so."""
+    """Run check: even a retryable failure is not retried unless the workflow says so."""
     listening = Listening("a", [])
     with trial.open(poetry=poetry(), a=listening) as subject:
         if subject.host.runner is None:
@@ -186,7 +186,7 @@ def a_node_runs_exactly_once(trial: Trial) -> None:
 
 
 def secrets_of_a_run_are_redacted(trial: Trial) -> None:
-    """Values passed to `add_secrets` do not appear in any error of the run."""
+    """Run check: values passed to `add_secrets` do not appear in any error of the run."""
     with trial.open(poetry=poetry()) as subject:
         if subject.host.runner is None:
             return

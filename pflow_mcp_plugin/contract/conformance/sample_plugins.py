@@ -1,4 +1,4 @@
-"""What the plugins of the checks are made of."""
+"""The sample plugins that the conformance checks load into a host, and their parts."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from pflow_mcp_plugin.contract.hosts import Host, Run
 from pflow_mcp_plugin.contract.problems import PflowError, Problem
 
 SECRET = "sw0rdfish-sw0rdfish"  # noqa: S105 - not a real secret
-"""The secret that the checks tell a run to redact."""
+"""The secret that the sample node tells a run to redact."""
 
 
 class Recite:
-    """A node that records its params and behaves as they say."""
+    """A sample node that records its params and behaves as they say."""
 
     def set_params(self, params: Mapping[str, Any]) -> None:
-        """Store the params."""
+        """Store the params of the sample node."""
         self._params = dict(params)
 
     def run(self, shared: MutableMapping[str, Any]) -> str | None:
-        """Write `said`; fail, or read the store, if a param says so."""
+        """Write `said`, the sample node's output; fail, or read the store, if a param says so."""
         run: Run = shared["__run__"]
         run.resources.setdefault("recited", []).append(self._params)
         run.annotate(self._params["__node_id__"], {"recited": True})
@@ -41,7 +41,7 @@ class Recite:
 
 
 class Poems(NodeSource):
-    """A source of one node, `poem-recite`, with the alias `poem-RECITE`.
+    """A sample source of one node, `poem-recite`, with the alias `poem-RECITE`.
 
     Args:
         name: The name of the source.
@@ -63,21 +63,21 @@ class Poems(NodeSource):
         self.asked: list[str] = []
 
     def fingerprint(self) -> str:
-        """Return a string that changes with the description."""
+        """Return the sample source's description, the only part of its entry that changes."""
         return self.description
 
     def get(self, node_type: str) -> Entry | None:
-        """Return the entry, by its name or its alias."""
+        """Return the sample entry, by its name or its alias."""
         self.asked.append(node_type)
         return self._entry() if node_type.lower() == f"{self.prefixes[0]}recite" else None
 
     def entries(self) -> Iterator[Entry]:
-        """Yield the one entry."""
+        """Yield the one sample entry."""
         self.listed += 1
         yield self._entry()
 
     def missing(self, node_type: str) -> Problem | None:
-        """Explain that the poem was never written."""
+        """Explain that the sample poem was never written."""
         return Problem(message=f"{node_type} was never written", suggestion="Write it", kind="not_found")
 
     def _entry(self) -> Entry:
@@ -110,18 +110,18 @@ orate = _Orate()
 
 
 def plugin(**hooks: Callable[..., Any]) -> SimpleNamespace:
-    """Return a plugin that implements these hooks."""
+    """Return a sample plugin that implements these hooks."""
     return SimpleNamespace(**{name: hookimpl(function) for name, function in hooks.items()})
 
 
 def poetry(*sources: object) -> SimpleNamespace:
-    """Return a plugin that registers these sources, `Poems` if none is given."""
+    """Return a sample plugin that registers these sources, `Poems` if none is given."""
     found = list(sources) or [Poems()]
     return plugin(pflow_register_nodes=lambda host: found)
 
 
 class Listening:
-    """A plugin whose contexts record how they are entered and left, and keep the run."""
+    """A sample plugin whose contexts record how they are entered and left, and keep the run."""
 
     def __init__(self, name: str, events: list[object], *, swallow: bool = False) -> None:
         self.name = name
@@ -131,7 +131,7 @@ class Listening:
 
     @hookimpl
     def pflow_run_context(self, run: Run) -> Listening:
-        """Offer itself."""
+        """Offer the sample plugin itself as the context."""
         self.run = run
         return self
 

@@ -1,4 +1,4 @@
-"""A host as the checks see it."""
+"""The host on trial, as the conformance checks see it."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from pflow_mcp_plugin.contract.hosts import Host
 
 
 class Subject(Protocol):
-    """An open host, as the checks use it."""
+    """An open host on trial, as the conformance checks use it."""
 
     host: Host
 
     def warnings(self) -> str:
-        """Return all warnings that the host has shown to the user so far."""
+        """Return all warnings that the host on trial has shown to the user so far."""
         ...
 
     def command(self, words: Sequence[str]) -> tuple[int, Mapping[str, Any]]:
-        """Run a command line with `--json`; return the exit code and the envelope."""
+        """Run a command line of the host on trial with `--json`; return the exit code and the envelope."""
         ...
 
 
 Open = Callable[[Mapping[str, object], Path], AbstractContextManager[Subject]]
-"""Opens a host with these plugins, by name and in this order, and with folders below the given one."""
+"""Opens the host on trial with these plugins, by name and in this order, and folders below the given one."""
 
 
 @attrs.frozen
 class Trial:
-    """The host and the folder that a check works with.
+    """The trial of a host in one conformance check: how to open it, and in which folder.
 
     Attributes:
         opener: Opens the host.
@@ -44,7 +44,7 @@ class Trial:
 
     @contextmanager
     def open(self, **plugins: object) -> Iterator[Subject]:
-        """Open the host with these plugins, in this order."""
+        """Open the host on trial with these plugins, in this order."""
         with self.opener(plugins, self.home) as subject:
             yield subject
 

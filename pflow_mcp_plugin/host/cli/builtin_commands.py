@@ -65,7 +65,7 @@ def pflow_register_commands() -> Iterable[Command]:
 
 @hookimpl
 def pflow_validate_config(host: EmbeddedHost) -> Iterable[Problem]:
-    """Check the config of the host itself, as any plugin checks its own."""
+    """Check the host's own config, the built-in part of `config check`."""
     from pflow_mcp_plugin.host.config_checks import check_own_config
 
     return check_own_config(host)

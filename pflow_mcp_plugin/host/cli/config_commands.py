@@ -25,7 +25,7 @@ def check(host: EmbeddedHost) -> Report:
 @click.command()
 @click.pass_obj
 def path(host: EmbeddedHost) -> Report:
-    """List the files and folders that pflow uses and what each one is for."""
+    """List the config and other files and folders that pflow uses, and what each one is for."""
     rows = list(files(host.paths, files_of_sources(host)))
     data = [{"path": str(place), "role": role, "exists": place.exists()} for place, role in rows]
     cells = [(role, str(place), "" if place.exists() else "not there") for place, role in rows]

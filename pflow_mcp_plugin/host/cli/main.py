@@ -18,7 +18,7 @@ from pflow_mcp_plugin.host.standard_streams import is_of_output, lost, prepare_s
 
 
 def main(argv: Sequence[str] | None = None, manager: pluggy.PluginManager | None = None) -> int:
-    """Run the program `pflow` on a command line and return the exit code.
+    """Run a command line: open the host, run the command, print its report, return the exit code.
 
     Args:
         argv: The arguments; by default those of the process.
@@ -47,7 +47,7 @@ def main(argv: Sequence[str] | None = None, manager: pluggy.PluginManager | None
 
 
 def report_interruption() -> int:
-    """Report a Ctrl-C that came before the program `pflow` could handle it, and return the exit code."""
+    """Report a Ctrl-C that came before the command line was run, and return the exit code."""
     prepare_streams()
     return Output(as_json=wants_json(sys.argv[1:])).fail(PflowError("interrupted", kind="interrupted"))
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from pflow_mcp_plugin.contract import Entry, Field, PflowError, Problem
+from pflow_mcp_plugin.contract.json_types import JSON
 from pflow_mcp_plugin.host.workflow.coercion import TypeMismatch, coerce, typed
 from pflow_mcp_plugin.host.workflow.findings import did_you_mean, listing
 from pflow_mcp_plugin.host.workflow.templates import literal
 
 
-def read_params(entry: Entry, given: Mapping[str, str]) -> dict[str, object]:
+def read_params(entry: Entry, given: Mapping[str, str]) -> dict[str, JSON]:
     """Convert a node's typed params to their declared types, with `${` escaped: they are not templates.
 
     Args:

@@ -21,13 +21,13 @@ _LARGEST = 10**4_000
 
 
 def wants_json(arguments: list[str]) -> bool:
-    """Return whether `--json` is among the arguments, before any `--`."""
+    """Return whether the output shall be JSON: `--json` is among the arguments, before any `--`."""
     end = arguments.index("--") if "--" in arguments else len(arguments)
     return "--json" in arguments[:end]
 
 
 class Output:
-    """Prints the reports and failures of commands.
+    """The output of a command: prints its report or failure.
 
     Args:
         as_json: Whether to write the JSON envelope, and nothing else, to standard output.

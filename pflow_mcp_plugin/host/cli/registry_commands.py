@@ -24,7 +24,7 @@ _PATHS = 100
 )
 @click.pass_obj
 def list_nodes(host: EmbeddedHost, pattern: str) -> Report:
-    """List node types by name."""
+    """List the node types in the registry by name."""
     rows = host.registry.rows(pattern)
     nothing = f"No node type contains {pattern!r}" if pattern else "No node types"
     return Report(data=[row.to_dict() for row in rows], text=lambda: _listing(rows) or nothing)
@@ -37,7 +37,7 @@ def list_nodes(host: EmbeddedHost, pattern: str) -> Report:
 )
 @click.pass_obj
 def search(host: EmbeddedHost, words: tuple[str, ...], limit: int) -> Report:
-    """Search the names, descriptions and parameters of node types for WORDS; best matches first."""
+    """Search the registry's names, descriptions and parameters for WORDS; best matches first."""
     text = " ".join(words)
     rows = host.registry.search_rows(text, limit)
     # A list shorter than the limit is complete, and needs no second query.
@@ -106,7 +106,7 @@ def export(host: EmbeddedHost) -> Report:
 @click.option("--all", "every", is_flag=True, help="Check every node type (the default without NODE).")
 @click.pass_obj
 def validate(host: EmbeddedHost, nodes: tuple[str, ...], *, every: bool) -> Report:
-    """Check, without running anything, that node types can be loaded and declare valid interfaces."""
+    """Check, without running anything, that the registry's node types load and have valid interfaces."""
     if nodes and every:
         raise PflowError("Give node types or --all, not both", kind="usage")
     from pflow_mcp_plugin.host.registry.entry_check import as_errors, check_nodes

@@ -37,12 +37,12 @@ def run(host: EmbeddedHost, workflow: str, inputs: tuple[str, ...], *, trace: bo
 @click.argument("workflow")
 @click.pass_obj
 def validate(host: EmbeddedHost, workflow: str) -> Report:
-    """Check WORKFLOW, a JSON file or the name of a saved workflow, and list every problem."""
+    """Validate WORKFLOW, a JSON file or the name of a saved workflow: list every problem, run nothing."""
     return findings_report(workflow, host.runner.validate(find_workflow(host, workflow)))
 
 
 def find_workflow(host: EmbeddedHost, word: str) -> dict[str, JSON]:
-    """Return the workflow that a command's argument names: a saved one, or a file.
+    """Return the workflow that the argument of `run` or another command names: a saved one, or a file.
 
     A saved name wins over a file of the same name without suffix; `./NAME` is always the file.
 

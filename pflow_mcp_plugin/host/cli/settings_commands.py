@@ -18,7 +18,7 @@ from pflow_mcp_plugin.redaction import mask
 @click.option("--keyring", is_flag=True, help="Store the value in the keyring of the operating system.")
 @click.pass_obj
 def set_value(host: EmbeddedHost, key: str, value: str, *, keyring: bool) -> Report:
-    """Save VALUE under KEY; `-` reads it from standard input, which keeps it out of the shell history.
+    """Save VALUE as the setting KEY; `-` reads it from standard input, which keeps it out of shell history.
 
     A VALUE that begins with a hyphen is given after `--`.
     """
@@ -32,7 +32,7 @@ def set_value(host: EmbeddedHost, key: str, value: str, *, keyring: bool) -> Rep
 @click.option("--show", is_flag=True, help="Show a secret in full.")
 @click.pass_obj
 def get(host: EmbeddedHost, key: str, *, show: bool) -> Report:
-    """Show the value of KEY; secrets are masked unless `--show` is given."""
+    """Show the value of the setting KEY; secrets are masked unless `--show` is given."""
     value = host.settings.get(key)
     if value is None:
         raise _not_set(host, key, f"Set it: pflow settings set {key} VALUE")
@@ -43,7 +43,7 @@ def get(host: EmbeddedHost, key: str, *, show: bool) -> Report:
 @click.command()
 @click.pass_obj
 def list_keys(host: EmbeddedHost) -> Report:
-    """List saved keys and where each value is stored; values are masked."""
+    """List the saved settings and where each value is stored; values are masked."""
     values = host.settings.values()
     rows = [(key, mask(values.get(key, "****")), place) for key, place in host.settings.names().items()]
     return Report(
@@ -56,7 +56,7 @@ def list_keys(host: EmbeddedHost) -> Report:
 @click.argument("key")
 @click.pass_obj
 def unset(host: EmbeddedHost, key: str) -> Report:
-    """Delete the value of KEY."""
+    """Delete the setting KEY."""
     if not host.settings.unset(key):
         raise _not_set(host, key, "See: pflow settings list")
     return Report(data={"key": key}, text=f"{key} is deleted")

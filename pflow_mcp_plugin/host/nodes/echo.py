@@ -13,7 +13,7 @@ from pflow_mcp_plugin.host.nodes.node_arguments import argument
 class Echo(pocketflow.Node):
     """The node `echo` passes its message on: a constant, or several values combined in one string."""
 
-    def prep(self, shared: MutableMapping[str, Any]) -> Any:
+    def prep(self, shared: MutableMapping[str, Any]) -> object:
         """Return the message that `echo` gets, from the params or else from the shared store."""
         return argument(self.params, shared, "message")
 
@@ -21,7 +21,7 @@ class Echo(pocketflow.Node):
         """Return the message that `echo` gets, unchanged."""
         return prep_res
 
-    def post(self, shared: MutableMapping[str, Any], prep_res: Any, exec_res: Any) -> str:
+    def post(self, shared: MutableMapping[str, Any], prep_res: object, exec_res: object) -> str:
         """Write the `message` of `echo` and return the action."""
         shared["message"] = exec_res
         return "default"

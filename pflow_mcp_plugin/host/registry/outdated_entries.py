@@ -77,7 +77,7 @@ def _warning(path: str, message: str, suggestion: str, kind: type[Problem] = Pro
 
 
 def is_installed(module: str) -> bool:
-    """Return whether the module of an entry can be found, without importing anything."""
+    """Return whether the module that an entry names is still installed, without importing anything."""
     # Not `importlib.util.find_spec`: it imports the parent packages.
     name, places = "", None
     for part in module.split("."):

@@ -127,7 +127,7 @@ class Attempts:
             return _coerced(self.resolve(value, user), field)
         return bind_line(value, self._lookup(user), keep_missing=self.values.document.permissive)
 
-    def resolve(self, value: Any, user: str) -> Any:
+    def resolve(self, value: object, user: str) -> Any:
         """Return a value with its templates resolved for an attempt; errors call what needs them `user`."""
         return resolve(value, self._lookup(user), keep_missing=self.values.document.permissive)
 

@@ -58,7 +58,7 @@ class WorkflowRunner(Runner):
         self._engine = engine
 
     def validate(self, workflow: JSONObject) -> Sequence[Problem]:
-        """Return every problem of a workflow, which may be any JSON value; the runner runs nothing."""
+        """Check a workflow, which may be any JSON value, without running it; return every problem."""
         return check_workflow(workflow, self._types).problems
 
     def compile(
@@ -80,7 +80,7 @@ class WorkflowRunner(Runner):
     def run(
         self, workflow: JSONObject, inputs: Mapping[str, object], *, name: str = "", trace: bool = True
     ) -> Outcome:
-        """Check and compile a workflow, run it and write its trace.
+        """Compile a workflow with the runner's registry and plugins, run it and write its trace.
 
         Args:
             workflow: The workflow as loaded; it is not changed.
@@ -97,7 +97,7 @@ class WorkflowRunner(Runner):
     def run_compiled(
         self, compiled: Compiled, inputs: Mapping[str, object], *, trace: bool = True
     ) -> Outcome:
-        """Run a compiled workflow and write its trace.
+        """Run what the runner has compiled, and write the trace.
 
         Args:
             compiled: The plan, checked against these inputs.
@@ -125,7 +125,7 @@ class WorkflowRunner(Runner):
                 # Imported late: pocketflow imports asyncio, and servers that plugins started boot meanwhile.
                 from pflow_mcp_plugin.host.running.flow import build_flow
 
-                # A flow may loop on purpose, so only a number of steps tells an endless one.
+                # A flow may loop on purpose, so only a limit on its steps detects an endless loop.
                 bound = self._max_steps or max(MOST_STEPS, STEPS_PER_NODE * len(compiled.nodes))
                 build_flow(compiled, steps, bound).run(steps.values.root)
                 return collect_outputs(steps), None

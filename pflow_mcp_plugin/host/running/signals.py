@@ -12,10 +12,10 @@ _ENDING = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasat
 
 
 class EndingSignals:
-    """While entered, turns the first SIGTERM or SIGHUP into KeyboardInterrupt and ignores later ones.
+    """While entered, handles the ending signals: the first SIGTERM or SIGHUP raises KeyboardInterrupt.
 
-    Only in the main thread, and only for a signal that would end the program: one that is ignored, as
-    SIGHUP is under `nohup`, or that the program handles itself, is left alone.
+    Later ones are ignored. Only in the main thread, and only for a signal that would end the program:
+    one that is ignored, as SIGHUP is under `nohup`, or that the program handles itself, is left alone.
 
     Attributes:
         exit_code: The exit code of a program ended by the signal received; None if none was received.

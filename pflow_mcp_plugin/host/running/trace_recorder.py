@@ -106,12 +106,12 @@ class Recorder:
                 step.details.update(self.excerpt(dict(details)))
                 return
 
-    def excerpt(self, value: Any) -> Any:
+    def excerpt(self, value: object) -> Any:
         """Return `value` as the trace shows it: JSON of bounded size, secrets redacted."""
         return _Excerpt(self._redactor, LARGEST_STEP).of(value)
 
     def write(self, folder: Path, error: PflowError | None) -> Path:
-        """Write the trace into `folder` and return its path.
+        """Write the recorded trace into `folder` and return its path.
 
         Raises:
             StoreError: It cannot be written.

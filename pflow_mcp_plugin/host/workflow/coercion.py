@@ -32,7 +32,7 @@ _MISFIT = object()
 
 
 class TypeMismatch(PortableError, ValueError):
-    """A value does not fit the declared type and cannot be made to without loss.
+    """A value does not fit the declared type and cannot be coerced to it without loss.
 
     Attributes:
         expected: The declared type, or the allowed values.
@@ -46,7 +46,7 @@ class TypeMismatch(PortableError, ValueError):
 
 
 def type_name(name: str) -> str:
-    """Return the friendly name of a declared type; names that are not JSON Schema's stay as they are."""
+    """Return the friendly name that coercion uses for a JSON Schema type; other names stay as they are."""
     return FRIENDLY.get(name, name)
 
 
@@ -64,7 +64,7 @@ def described(value: object) -> str:
     return f"{type(value).__name__} {cut(text)}"
 
 
-def coerce(value: Any, field: Field) -> Any:
+def coerce(value: object, field: Field) -> Any:
     """Return `value` coerced to the type that `field` declares.
 
     A value that fits one of the alternatives is returned unchanged. Otherwise it is converted to the
@@ -92,6 +92,7 @@ def may_become(given: Field, wanted: Field) -> bool:
     """Return whether some value of one declared type can be coerced to another."""
     there = {type_name(name) for name in given.types}
     needed = {type_name(name) for name in wanted.types}
+    # A type of unknown name excludes nothing.
     if not (there | needed) <= _TYPES.keys() or "any" in there | needed or there & needed:
         return True
     return any(needed & _BECOMES.get(name, set()) for name in there)
@@ -105,7 +106,7 @@ def depends_on_text(given: Field, wanted: Field) -> bool:
 
 
 def typed(text: str, field: Field) -> object:
-    """Return a string that the user typed, parsed as JSON where `field` takes lists or objects.
+    """Coerce a string that the user typed: parse it as JSON where `field` takes lists or objects.
 
     `coerce`, in contrast, leaves a string unchanged where one fits: values from elsewhere are not
     parsed needlessly.
@@ -153,7 +154,7 @@ def _to_int(value: object) -> object:
 
 
 def _is_canonical(text: str) -> bool:
-    return text.removeprefix("-").isdecimal() and text != "-0"
+    return text.removeprefix("-").isdecimal() and text != "-0"  # as an int it would lose its sign
 
 
 def _to_float(value: object) -> object:
@@ -184,7 +185,7 @@ def _to_str(value: object) -> object:
     if not isinstance(value, (bool, int, float)):
         return _MISFIT
     try:
-        return json.dumps(value, allow_nan=False)
+        return json.dumps(value, allow_nan=False)  # so that True becomes `true`, which converts back
     except ValueError:  # NaN or infinity, or an integer of more digits than Python writes
         return _MISFIT
 

@@ -20,7 +20,7 @@ from pflow_mcp_plugin.host.workflow.workflow_document import NodeMapping, NodeSp
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class PlannedNode:
-    """A node as the plan of a run has it.
+    """A compiled node, as the plan of a run has it.
 
     Attributes:
         ref: Id, type, entry, params as written and what plugins injected.
@@ -113,7 +113,7 @@ def _plan(node: NodeSpec, entry: Entry, checked: Checked, host: Host, plugins: P
 
 
 def inject_params(node: NodeRef, plugins: Plugins) -> dict[str, object]:
-    """Return the special parameters that plugins inject into a node of the plan.
+    """Return the special parameters that plugins inject into a node as it is compiled.
 
     Raises:
         PflowError: A plugin raises, returns anything but `__dunder__` names, or sets one that

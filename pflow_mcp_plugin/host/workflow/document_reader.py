@@ -124,6 +124,7 @@ class _Reader:
 
     def check_keys(self, workflow: JSONObject) -> None:
         for key in workflow:
+            # JSON has no such key, but a workflow may also be a Python object.
             if not isinstance(key, str):
                 self.findings.error("$", f"The key {key!r} is not a string", "Put it in quotes")
             elif key not in _KEYS:
@@ -174,6 +175,7 @@ class _Reader:
             return None
         self.check_spelling(item, path)
         named = self.name_at(item, "id", path)
+        # Without an id, the normal form had none to use as the type: one problem is enough.
         typed = self.name_at(item, "type", path) if "id" in item or "type" in item else ""
         params = self.get(item, "params", dict, path, {})
         batch, retry = self.repetition(item, path)
@@ -208,7 +210,7 @@ class _Reader:
             self.findings.error(path, f"The {what} {name} is reserved", "Drop the double underscores")
         elif not _NAME.fullmatch(name):
             self.findings.error(
-                path, f"The {what} {name!r} may hold letters, digits, _ and - only", "Rename it"
+                path, f"The {what} {name!r} may contain only letters, digits, _ and -", "Rename it"
             )
         else:
             return True

@@ -136,7 +136,7 @@ class Graph:
             else:
                 seen.add(fresh)
                 ways.append((fresh, iter(self.successors[fresh].values())))
-        return done[::-1]
+        return done[::-1]  # a node is done after every node that it leads to
 
     @cached_property
     def _before(self) -> dict[str, int]:

@@ -15,6 +15,7 @@ from typing import NoReturn
 from pflow_mcp_plugin.contract.json_types import JSON
 
 _BLANKS = " \t\n\r"
+"""The whitespace that JSON allows around a value; `str.strip` removes more."""
 
 
 class Lossy(ValueError):
@@ -30,6 +31,7 @@ def json_in(text: str, *, exact: bool = False) -> list[JSON] | dict[str, JSON] |
             See `loss`.
     """
     stripped = text.strip(_BLANKS)
+    # Most strings are ruled out here, without parsing.
     if stripped[:1] + stripped[-1:] not in ("{}", "[]"):
         return None
     try:
@@ -91,6 +93,7 @@ def _refuse(number: str) -> NoReturn:
     raise ValueError(number)
 
 
+# Python's decoder accepts NaN and Infinity, which are not JSON.
 _READER = json.JSONDecoder(parse_float=_finite_float, parse_constant=_refuse)
 _LOSSLESS = json.JSONDecoder(object_pairs_hook=_distinct, parse_float=exact_float, parse_constant=_refuse)
 """Rejects what a Python value would lose: duplicate keys, and numbers that are not exact as a float."""

@@ -78,6 +78,7 @@ def _property(field: Field, schema: JSONObject, name: str) -> Field | Misstep | 
     if name in properties or others:
         return _described(name, properties.get(name, others), schema)
     known = tuple(str(key) for key in properties)
+    # A schema allows further properties unless it says otherwise.
     return Misstep(step=name, within=field, known=known, certain=others is False)
 
 

@@ -60,5 +60,6 @@ def _with_type(node: JSON) -> JSON:
 
 def _chain(nodes: list[JSON]) -> list[dict[str, str]]:
     ids = [node["id"] for node in nodes if isinstance(node, dict) and isinstance(node.get("id"), str)]
+    # A repeated id is reported by the check; here it must not chain a node to itself.
     distinct = list(dict.fromkeys(ids))
     return [{"from": one, "to": other} for one, other in pairwise(distinct)]

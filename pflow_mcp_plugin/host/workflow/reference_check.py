@@ -67,7 +67,7 @@ class ReferenceCheck:
         elif root in self.node_ids:
             message = f"{reference.text} names node {root}, which does not run before {self.user}"
             self._add(path, message, "Refer to an earlier node, or add an edge")
-        elif not self.scope.uncertain:
+        elif not self.scope.uncertain:  # else an unknown node type may have written it
             message = f"{reference.text} in {self.user} names an unknown value"
             known = (*self.scope.roots, *self.scope.earlier)
             self._add_unnamed(_Unnamed(root, known, self.scope.open), path, message, self._nearest(root))
@@ -81,7 +81,7 @@ class ReferenceCheck:
         return did_you_mean(root, known, f"{step}; write $${{ for a literal ${{")
 
     def _check_output(self, reference: TemplateReference, entry: Entry | None, path: str) -> None:
-        if entry is None or len(reference.path) == 1:
+        if entry is None or len(reference.path) == 1:  # `${node}` is the object of all its outputs
             return
         key = str(reference.path[1])
         field = output_field(entry, key)

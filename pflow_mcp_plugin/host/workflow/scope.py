@@ -158,6 +158,7 @@ class Scopes:
         self._given = {name: Field(key=name) for name in given}
         self._given |= {name: spec.field for name, spec in document.inputs.items()}
         self._writers = _writers(document, self._entries)
+        # With namespacing, a node writes to the root only what is mapped there, which is known.
         exposed = () if document.namespaced else tuple(self._entries.values())
         self._uncertain = _places(entry is None for entry in exposed)
         said = [entry.interface.open_outputs if entry else False for entry in exposed]

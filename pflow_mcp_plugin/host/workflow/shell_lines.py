@@ -86,6 +86,7 @@ class _Scanner:
         """Copy a piece of the line."""
         for char in text:
             self._step(char)
+            # After a backslash a character is plain: a second backslash does not escape the next one.
             self._before = "" if self._before == "\\" and self._open[-1] != "'" else char
         self.line.append(text)
 
@@ -119,10 +120,10 @@ class _Scanner:
             self._toggle("`")
         elif char == '"':
             self._toggle('"')
-        elif char == "(" and before == "$":
+        elif char == "(" and before == "$":  # parsed on its own by a shell, even inside double quotes
             self._open.append("(")
         elif before + char in _REFUSED:
-            self._refused = f"after {before}{char}"
+            self._refused = f"after {before}{char}"  # for the rest of the line: its end is not tracked
         elif inside != '"':
             self._plain(char)
 

@@ -22,6 +22,7 @@ from pflow_mcp_plugin.host.workflow.json_text import json_in
 # Each "${" reaches at most to the next brace, so the scan is linear in the text.
 _PARTS = re.compile(r"\$\$\{|\$\{([^{}]*)\}|\$\{")
 _HEAD = re.compile(r"[\w-]+")
+# An index has nine digits at most, as `int` refuses thousands of them.
 _STEP = re.compile(r"""\.([\w-]+)|\[(-?\d{1,9})\]|\["([^"]*)"\]|\['([^']*)'\]""")
 
 
@@ -142,7 +143,7 @@ def references(value: object, path: str = "$") -> Iterator[tuple[str, TemplateRe
             yield from references(item, f"{path}[{index}]")
 
 
-def resolve(value: Any, lookup: Lookup, *, keep_missing: bool = False) -> Any:
+def resolve(value: object, lookup: Lookup, *, keep_missing: bool = False) -> Any:
     """Return a value with its templates replaced by values, at any depth; the original is not changed.
 
     Args:
@@ -195,7 +196,7 @@ def _resolve_part(part: str | TemplateReference | Malformed, lookup: Lookup, *, 
         raise
 
 
-def follow(value: Any, path: Sequence[str | int], reached: str = "") -> Any:
+def follow(value: object, path: Sequence[str | int], reached: str = "") -> Any:
     """Follow a template's path into a value; strings along the path are parsed if they are JSON.
 
     Args:
@@ -261,6 +262,6 @@ def as_text(value: object) -> str:
     if isinstance(value, str):
         return value
     try:
-        return json.dumps(value, ensure_ascii=False, default=str)
+        return json.dumps(value, ensure_ascii=False, default=str)  # a node may write any Python object
     except (TypeError, ValueError, RecursionError) as error:
         raise PflowError(f"{type(value).__name__} cannot be written as text: {cut(str(error))}") from error

@@ -58,7 +58,7 @@ class Checked:
 
 
 def check_workflow(workflow: JSON, types: NodeTypes, given: frozenset[str] | None = None) -> Checked:
-    """Read and check a whole workflow.
+    """Check a whole workflow: read it and collect every problem.
 
     Args:
         workflow: Any JSON value; it is not changed.
@@ -70,6 +70,7 @@ def check_workflow(workflow: JSON, types: NodeTypes, given: frozenset[str] | Non
     graph = Graph.of(document)
     entries = {node.type: types.find(node.type) if node.type else None for node in document.nodes}
     _Check(document, graph, entries, types, given, findings).run()
+    # A template that stands twice in a string is one problem, not two.
     problems = tuple(dict.fromkeys(findings.problems))
     return Checked(document=document, entries=entries, graph=graph, problems=problems)
 
@@ -225,6 +226,7 @@ class _Check:
         if reference is None or given is None:
             return
         spec = self.document.inputs.get(reference.root)
+        # None where the template goes inside the input, or a node has overwritten it.
         own = spec if spec and spec.field == given else None
         message = (
             f"{wanted.key} of node {node.id} must be {wanted.type}, but {reference.text} is {given.type}"
@@ -260,6 +262,7 @@ class _Check:
                 f"{node.path}.params",
                 f"Node {node.id} ({node.type}) needs parameter {field.key}",
                 f"Set it in params, or declare an input {field.key}",
+                # The run may be given more than is declared, or an earlier node may write it.
                 severity="warning" if self.lenient or scope.open else "error",
             )
 
@@ -283,8 +286,9 @@ class _Check:
             where = at(path, key)
             if entry and not entry.interface.open and key not in known:
                 hint = did_you_mean(key, known, f"It reads {listing(sorted(known))}")
-                self.findings.warning(where, f"Node {node.id} ({node.type}) reads no {key}", hint)
+                self.findings.warning(where, f"Node {node.id} ({node.type}) does not read {key}", hint)
             if source not in scope.roots:
+                # A mapping names its source as a template does, without `${}`.
                 spelled = TemplateReference(source, parse_path(source) or (source,))
                 checker.check_reference(spelled, where)
 

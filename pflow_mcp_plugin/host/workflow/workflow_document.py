@@ -66,7 +66,7 @@ class InputSpec:
 
     @property
     def field(self) -> Field:
-        """The input spec as a field, for coercion."""
+        """The document's declaration of the input as a field, for coercion."""
         return Field(key=self.name, type=self.type, required=self.required, description=self.description)
 
 

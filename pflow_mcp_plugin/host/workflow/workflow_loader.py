@@ -30,7 +30,7 @@ def load_workflow(text: str, origin: str) -> dict[str, JSON]:
     try:
         value = json.loads(
             text.removeprefix("\ufeff"),
-            parse_constant=_number,
+            parse_constant=_number,  # NaN and Infinity, which Python's decoder accepts
             parse_float=_number,
             parse_int=_whole,
             object_pairs_hook=repeated.join,
@@ -67,6 +67,7 @@ class _RepeatedKeys:
     def findings(self, value: JSON) -> Findings:
         """Return a problem for each, with its JSON path."""
         findings = Findings()
+        # By identity, as the decoder does not say where in the text an object is.
         places = {id(item): path for path, item in _objects(value, "$")} if self._found else {}
         for members, keys in self._found:
             path = places.get(id(members), "")  # empty if the object itself was replaced by a duplicate

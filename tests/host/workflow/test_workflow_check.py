@@ -144,7 +144,7 @@ def test_a_good_workflow_has_no_problems():
         ({"nodes": [{"id": "", "type": "any"}]}, ("$.nodes[0].id", "id is empty")),
         (
             {"nodes": [{"id": "a.b", "type": "any"}]},
-            ("$.nodes[0].id", "The node id 'a.b' may hold letters, digits, _ and - only"),
+            ("$.nodes[0].id", "The node id 'a.b' may contain only letters, digits, _ and -"),
         ),
         ({"nodes": [{"id": "__a__", "type": "any"}]}, ("$.nodes[0].id", "The node id __a__ is reserved")),
         (
@@ -163,7 +163,7 @@ def test_a_good_workflow_has_no_problems():
         ),
         (
             {"nodes": [{"id": "any"}], "inputs": {"x y": {}}},
-            ('$.inputs["x y"]', "The input name 'x y' may hold letters"),
+            ('$.inputs["x y"]', "The input name 'x y' may contain only letters"),
         ),
         (
             {"nodes": [{"id": "any"}], "inputs": {"x": "str"}},
