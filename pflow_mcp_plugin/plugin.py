@@ -26,6 +26,14 @@ _COMMANDS = {
     "demo": "Add the bundled server and run a workflow on it.",
 }
 
+_REGISTRY_SPELLINGS = {
+    "add-mcp": "Add a server; see pflow mcp add.",
+    "refresh": "Fetch the tools of servers again; see pflow mcp sync.",
+    "migrate-mcp": "Configure the servers of an older pflow here.",
+    "test-mcp-connections": "Connect to every server; see pflow mcp test.",
+}
+"""The commands of an older pflow, hidden from the help."""
+
 
 @hookimpl
 def pflow_addhooks(manager: pluggy.PluginManager) -> None:
@@ -69,19 +77,26 @@ def pflow_inject_params(node: NodeRef) -> Mapping[str, object] | None:
 
 @hookimpl
 def pflow_register_commands(host: Host) -> Iterable[Command]:
-    """Contribute the plugin's commands, `pflow mcp ...`."""
-    return [
-        Command(path=("mcp", name), help=text, load=f"pflow_mcp_plugin.cli.{name}:{name}", group=_GROUP)
-        for name, text in _COMMANDS.items()
-    ]
+    """Contribute `pflow mcp ...`, and its older spellings below `pflow registry`."""
+    for name, text in _COMMANDS.items():
+        yield Command(path=("mcp", name), help=text, load=f"pflow_mcp_plugin.cli.{name}:{name}", group=_GROUP)
+    for name, text in _REGISTRY_SPELLINGS.items():
+        attribute = name.replace("-", "_")
+        load = f"pflow_mcp_plugin.cli.registry_spellings:{attribute}"
+        yield Command(path=("registry", name), help=text, load=load, hidden=True)
 
 
 @hookimpl
 def pflow_validate_config(host: Host) -> Iterable[Problem]:
-    """Check the plugin's config, `mcp-servers.toml`."""
-    from pflow_mcp_plugin.cli.dependencies import server_store
+    """Check the server config."""
+    from pathlib import Path
 
-    return server_store(host).check()
+    from pflow_mcp_plugin.cli.dependencies import server_store
+    from pflow_mcp_plugin.config.older_files import default_files, unmigrated
+
+    store = server_store(host)
+    yield from store.check()
+    yield from unmigrated(default_files(Path.home()), store.names())
 
 
 @hookimpl

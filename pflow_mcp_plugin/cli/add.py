@@ -17,7 +17,7 @@ from pflow_mcp_plugin.config.server_schema import server_path
 from pflow_mcp_plugin.config.server_store import StoreChange
 from pflow_mcp_plugin.config.variable_references import references
 from pflow_mcp_plugin.contract import Host, Problem, Report
-from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
+from pflow_mcp_plugin.contract.json_types import JSON
 from pflow_mcp_plugin.errors import McpError
 from pflow_mcp_plugin.trust import egress
 from pflow_mcp_plugin.types import Server
@@ -76,21 +76,22 @@ def add(host: Host, /, words: tuple[str, ...], *, sync_too: bool, **options: Any
     Values may refer to variables: ${NAME} or ${NAME:-default}; put them in
     single quotes, or the shell expands them and the secret ends up in the file.
     """
-    added = _store(host, server_input.read(words, server_input.Flags(**options)), starting=sync_too)
-    return _synced(host, added) if sync_too else _reported(host, added)
+    return add_servers(host, server_input.read(words, server_input.Flags(**options)), sync_too=sync_too)
 
 
-def add_servers(host: Host, tables: JSONObject) -> Report:
+def add_servers(host: Host, given: Fitted, *, sync_too: bool = False) -> Report:
     """Store servers as `pflow mcp add` does, and report what would run.
 
     Args:
         host: Receives the warnings.
-        tables: The servers' tables by name.
+        given: The servers' tables, and notes about them.
+        sync_too: Whether to start them and sync their tools now.
 
     Raises:
-        McpError: A table has mistakes; nothing was stored.
+        McpError: No table is valid; nothing was stored.
     """
-    return _reported(host, _store(host, Fitted(tables=dict(tables))))
+    added = _store(host, given, starting=sync_too)
+    return _synced(host, added) if sync_too else _reported(host, added)
 
 
 @attrs.frozen(kw_only=True)

@@ -12,6 +12,7 @@ import click
 from pflow_mcp_plugin.cli.add import add_servers
 from pflow_mcp_plugin.cli.dependencies import server_store
 from pflow_mcp_plugin.cli.sync import sync_servers
+from pflow_mcp_plugin.config.dialects import Fitted
 from pflow_mcp_plugin.contract import Host, Outcome, PflowError, Report
 from pflow_mcp_plugin.contract.json_types import JSON
 from pflow_mcp_plugin.errors import McpError, Where
@@ -57,7 +58,7 @@ def run_demo(host: Host) -> Report:
     if host.runner is None:
         raise PflowError("This pflow cannot run workflows: it has no runner", kind="usage")
     _refuse_another(host)
-    added = add_servers(host, {SERVER: _table()})
+    added = add_servers(host, Fitted(tables={SERVER: _table()}))
     synced = sync_servers(host, [SERVER])
     if synced.error:
         return synced

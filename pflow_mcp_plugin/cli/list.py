@@ -54,7 +54,18 @@ class ServerRow:
 def list(host: Host) -> Report:  # noqa: A001 - each command function has the name of its command
     """List the configured servers with their number of tools, last sync, and whether a sync is due."""
     rows = [*_rows(host)]
+    if not rows:
+        _report_older_files(host)
     return Report(data=[row.to_dict() for row in rows], text=lambda: _table(rows) if rows else _EMPTY)
+
+
+def _report_older_files(host: Host) -> None:
+    from pathlib import Path
+
+    from pflow_mcp_plugin.config.older_files import default_files, unmigrated
+
+    for problem in unmigrated(default_files(Path.home()), ()):
+        host.report(problem)
 
 
 def _rows(host: Host) -> Iterator[ServerRow]:

@@ -56,7 +56,7 @@ def sync_servers(host: Host, names: Sequence[str] | None = None) -> Report:
             found = sync_all(wanted, store, known, pool, lookup(host), on_done=on_done)
         return {each.server: each for each in found}
 
-    asked = synced(_checked(store, names) if names else _enabled(store))
+    asked = synced(_checked(store, names) if names else enabled(store))
     retyped = [each.server for each in asked.values() if _retyped(each, store)]
     results = [*(asked | synced(retyped)).values()]
     host.refresh("mcp")
@@ -85,7 +85,8 @@ def _checked(store: ServerStore, names: Sequence[str]) -> list[str]:
     return list(names)
 
 
-def _enabled(store: ServerStore) -> list[str]:
+def enabled(store: ServerStore) -> list[str]:
+    """Return the names of the servers that a sync includes by default."""
     names = []
     for name in store.names():
         try:

@@ -119,16 +119,27 @@ def from_file(path: Path) -> Fitted:
         storage.CorruptFile: The file is not valid TOML.
         storage.StoreError: The file cannot be read.
     """
+    return servers_in(document(path), str(path))
+
+
+def document(path: Path) -> JSON:
+    """Return the content of a JSON or TOML file.
+
+    Raises:
+        PflowError: The file does not exist, or is not valid JSON (the message names line and column).
+        storage.CorruptFile: The file is not valid TOML.
+        storage.StoreError: The file cannot be read.
+    """
     content = storage.read_bytes(path)
     if content is None:
         raise PflowError(f"File not found: {path}", suggestions=FORMS, kind="usage")
     if path.suffix == ".toml":
-        return servers_in(toml_codec.decode(path, content), str(path))
+        return toml_codec.decode(path, content)
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise PflowError(f"{path} is not UTF-8", suggestions=("Save it as UTF-8",), kind="usage") from error
-    return from_json(text, str(path))
+    return _decoded(text, str(path))
 
 
 def from_json(text: str, origin: str) -> Fitted:

@@ -176,6 +176,15 @@ class ServerStore:
 
         return StoreChange(removed=(name,), warnings=self._change(change))
 
+    def back_up(self) -> Path | None:
+        """Copy the file to a `.bak` beside it; return the copy, None if there is no file.
+
+        Raises:
+            storage.StoreError: The file could not be read, or the copy not written.
+        """
+        content = storage.read_bytes(self.path)
+        return None if content is None else self._backed_up(content)
+
     def _change(self, change: Callable[[dict[str, Any]], None]) -> tuple[Problem, ...]:
         with storage.locked(self.path):
             content = storage.read_bytes(self.path)
@@ -211,17 +220,17 @@ class ServerStore:
     def _keep_comments(self, content: bytes | None, written: bytes) -> tuple[Problem, ...]:
         if content is None or toml_codec.comments(content) <= toml_codec.comments(written):
             return ()
-        backup = self._free_backup(content)
-        storage.write_atomic(backup, content)
+        backup = self._backed_up(content)
         message = f"{self.path.name} lost comments in this change; the previous file is kept as {backup}"
         return (Problem(message=message, severity="warning", kind="config", source=str(self.path)),)
 
-    def _free_backup(self, content: bytes) -> Path:
-        """Return a path for a backup of `content`; a different older backup is not overwritten."""
+    def _backed_up(self, content: bytes) -> Path:
+        """Write a backup of `content` and return its path; a different older backup is not overwritten."""
         for number in count(1):
             backup = self.path.with_name(f"{self.path.name}.bak" + (f"-{number}" if number > 1 else ""))
             if storage.read_bytes(backup) in (None, content):
                 break
+        storage.write_atomic(backup, content)
         return backup
 
     def _document(self) -> dict[str, JSON]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import click
@@ -14,6 +15,7 @@ from pflow_mcp_plugin.host.cli.tables import table
 from pflow_mcp_plugin.host.embedded_host import EmbeddedHost
 from pflow_mcp_plugin.host.registry.node_index import NodeRow
 
+_OLDER_OPTION = re.compile(r"--([a-z0-9-]+)-wrappers")
 _PATHS = 100
 """The number of paths that `registry run` shows to people."""
 
@@ -101,18 +103,27 @@ def export(host: EmbeddedHost) -> Report:
     return Report(data=data, text=lambda: to_json(data))
 
 
-@click.command()
+class _ValidateCommand(click.Command):
+    """Accepts the older option `--NAME-wrappers` for `--source NAME`."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse; see `click.Command`."""
+        return super().parse_args(ctx, [_OLDER_OPTION.sub(r"--source=\1", word) for word in args])
+
+
+@click.command(cls=_ValidateCommand)
 @click.argument("nodes", nargs=-1, metavar="[NODE]...")
+@click.option("--source", default="", metavar="NAME", help="Check the node types of this source only.")
 @click.option("--all", "every", is_flag=True, help="Check every node type (the default without NODE).")
 @click.pass_obj
-def validate(host: EmbeddedHost, nodes: tuple[str, ...], *, every: bool) -> Report:
+def validate(host: EmbeddedHost, nodes: tuple[str, ...], *, source: str, every: bool) -> Report:
     """Check, without running anything, that the registry's node types load and have valid interfaces."""
-    if nodes and every:
-        raise PflowError("Give node types or --all, not both", kind="usage")
+    if sum(map(bool, (nodes, source, every))) > 1:
+        raise PflowError("Give node types, --source or --all, not several of them", kind="usage")
     from pflow_mcp_plugin.host.registry.entry_check import as_errors, check_nodes
 
     with host.gathering() as reported:
-        count, found = check_nodes(host, host.registry, nodes)
+        count, found = check_nodes(host, host.registry, nodes, source)
     problems = [*as_errors(reported), *found]
     if any(problem.severity == "error" for problem in problems):
         message = f"The registry has {counted(problems)}"

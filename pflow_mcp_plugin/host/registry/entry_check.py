@@ -13,13 +13,19 @@ from pflow_mcp_plugin.host.workflow.coercion import is_type
 from pflow_mcp_plugin.host.workflow.node_class import load_node
 
 
-def check_nodes(host: Host, registry: NodeRegistry, names: Iterable[str] = ()) -> tuple[int, list[Problem]]:
+def check_nodes(
+    host: Host, registry: NodeRegistry, names: Iterable[str] = (), source: str = ""
+) -> tuple[int, list[Problem]]:
     """Check registry entries: that their class can be loaded, and that their interface makes sense.
 
     Args:
         host: The handle that nodes get.
         registry: The registry to check.
         names: The node types to check; all of them by default.
+        source: Without names, check the node types of this source only.
+
+    Raises:
+        PflowError: No node type is of this source.
 
     Returns:
         The number of entries checked, and every problem.
@@ -27,8 +33,19 @@ def check_nodes(host: Host, registry: NodeRegistry, names: Iterable[str] = ()) -
     wanted = list(dict.fromkeys(names))
     found = [(name, registry.find(name)) for name in wanted]
     missing = [registry.missing(name) for name, entry in found if entry is None]
-    entries = [entry for _, entry in found if entry] if wanted else list(registry.entries())
+    entries = [entry for _, entry in found if entry] if wanted else _of_source(registry, source)
     return len(entries), [*missing, *(problem for entry in entries for problem in _problems(entry, host))]
+
+
+def _of_source(registry: NodeRegistry, source: str) -> list[Entry]:
+    entries = list(registry.entries())
+    of_source = [entry for entry in entries if source in ("", entry.source)]
+    if not of_source:
+        known = ", ".join(sorted({entry.source for entry in entries}))
+        raise PflowError(
+            f"No node type is of the source {source}", suggestions=(f"Sources: {known}",), kind="not_found"
+        )
+    return of_source
 
 
 def as_errors(reported: Iterable[Problem]) -> Iterator[Problem]:

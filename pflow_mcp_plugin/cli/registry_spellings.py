@@ -1,0 +1,181 @@
+"""`pflow registry add-mcp | refresh | migrate-mcp | test-mcp-connections`: older forms of `pflow mcp ...`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import click
+
+from pflow_mcp_plugin.cli.add import add_servers
+from pflow_mcp_plugin.cli.dependencies import server_store
+from pflow_mcp_plugin.cli.sync import enabled, sync_servers
+from pflow_mcp_plugin.cli.test import test_server
+from pflow_mcp_plugin.config import dialects, older_files
+from pflow_mcp_plugin.config.older_files import OlderFile
+from pflow_mcp_plugin.config.server_schema import SERVERS
+from pflow_mcp_plugin.contract import Host, PflowError, Report
+from pflow_mcp_plugin.contract.json_types import JSON
+
+_AT_ONCE = 8
+
+
+@click.command()
+@click.option("--server", required=True, help="Name of the server.")
+@click.option("--tool", "tools", multiple=True, help="Allow this tool only; may be repeated.")
+@click.option("--command", default="", help="Its command line, for stdio.")
+@click.option("--url", default="", help="Its URL, for http and sse.")
+@click.option("--transport", default="stdio", show_default=True, help="Its transport.")
+@click.pass_obj
+def add_mcp(
+    host: Host, *, server: str, tools: Sequence[str], command: str, url: str, transport: str
+) -> Report:
+    """Add a server, as `pflow mcp add` does; nothing is started."""
+    if bool(command) == bool(url):
+        raise PflowError("Give either --command or --url", kind="usage")
+    table: dict[str, JSON] = {"type": transport}
+    table |= {"url": url} if url else older_files.command_line(command)
+    if tools:
+        table["tools"] = {"allow": [*tools]}
+    fitted = dialects.fitted_table(server, table)
+    return add_servers(host, fitted)
+
+
+@click.command()
+@click.option("--mcp-server", "server", default=None, help="Sync this server only.")
+@click.pass_obj
+def refresh(host: Host, server: str | None) -> Report:
+    """Fetch the tools of servers again, as `pflow mcp sync` does."""
+    return sync_servers(host, [server] if server else None)
+
+
+@click.command()
+@click.option(
+    "--from",
+    "path",
+    required=True,
+    type=click.Path(path_type=Path),
+    metavar="FILE|FOLDER",
+    help="A server config or registry of an older pflow, or the folder with both.",
+)
+@click.option("--backup", is_flag=True, help="Copy the server config to a .bak file before it is changed.")
+@click.option("--dry-run", is_flag=True, help="Show what would be done, and change nothing.")
+@click.pass_obj
+def migrate_mcp(host: Host, path: Path, *, backup: bool, dry_run: bool) -> Report:
+    """Configure the servers of an older pflow here; its files are read only, and no server is started.
+
+    A server that is already configured stays as it is.
+    """
+    return migrate(host, _older(path), backup=backup, dry_run=dry_run)
+
+
+@click.command()
+@click.pass_obj
+def test_mcp_connections(host: Host) -> Report:
+    """Connect to every server that is not disabled, as `pflow mcp test` does."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    names = enabled(server_store(host))
+    with ThreadPoolExecutor(_AT_ONCE) as threads:
+        reports = dict(zip(names, threads.map(lambda name: _tested(host, name), names), strict=True))
+    failed = [name for name, report in reports.items() if report.error]
+    return Report(
+        data=[_result(name, report) for name, report in reports.items()],
+        text="\n".join(_line(name, report) for name, report in reports.items()) or "No server is configured",
+        error=_failure(failed, len(names)) if failed else None,
+    )
+
+
+def migrate(host: Host, older: Sequence[OlderFile], *, backup: bool, dry_run: bool) -> Report:
+    """Add the servers of older files that are not configured yet.
+
+    Args:
+        host: Receives the warnings.
+        older: The older files; the first one that has a server wins.
+        backup: Whether to copy the server config first.
+        dry_run: Whether to change nothing.
+
+    Returns:
+        `added`, `kept` (already configured), `differing` (configured in another way), `tools` (node types
+        that a sync brings back), `others` (entries that have nothing to do with servers), `backup`.
+    """
+    store = server_store(host)
+    configured = store.raw().get(SERVERS, {})
+    found = {name: table for file in reversed(older) for name, table in file.tables.items()}
+    new = {name: table for name, table in found.items() if name not in configured}
+    differing = [name for name, table in found.items() if name in configured and configured[name] != table]
+    data: dict[str, JSON] = {
+        "from": [str(file.path) for file in older],
+        "added": [*new],
+        "kept": [name for name in found if name in configured],
+        "differing": [*differing],
+        "tools": [name for file in older for name in file.tools],
+        "others": [name for file in older for name in file.others],
+        "dry_run": dry_run,
+    }
+    for note in (note for file in older for note in file.notes):
+        host.report(note)
+    if dry_run or not new:
+        return Report(data=data, text=lambda: "\n".join(_migrated(data)))
+    if backup and (copy := store.back_up()):
+        data["backup"] = str(copy)
+    added = add_servers(host, dialects.Fitted(tables=new))
+    return Report(
+        data={**data, **(added.data if isinstance(added.data, Mapping) else {})},
+        text=lambda: "\n".join([*_migrated(data), added.render()]),
+        error=added.error,
+    )
+
+
+def _older(path: Path) -> list[OlderFile]:
+    if not path.is_dir():
+        return [older_files.read_older(path)]
+    files = [older_files.read_older(file) for file in older_files.files_in(path)]
+    if not files:
+        step = "Name the file: --from FILE"
+        raise PflowError(f"No server config or registry in {path}", suggestions=(step,), kind="usage")
+    return files
+
+
+def _migrated(data: Mapping[str, JSON]) -> Iterator[str]:
+    def names(key: str) -> str:
+        value = data[key]
+        return ", ".join(map(str, value)) if isinstance(value, Sequence) else ""
+
+    verb = "Would add" if data["dry_run"] else "Added"
+    yield f"{verb}: {names('added') or 'no server'}"
+    if names("kept"):
+        yield f"Already configured: {names('kept')}"
+    if names("differing"):
+        yield f"Configured in another way, and left as they are: {names('differing')}"
+    if names("tools"):
+        yield f"Their nodes come back with a sync: {names('tools')}"
+    if names("others"):
+        yield f"Not of a server, and not migrated: {names('others')}"
+    if data.get("backup"):
+        yield f"The config before is kept as {data['backup']}"
+
+
+def _tested(host: Host, name: str) -> Report:
+    try:
+        return test_server(host, name)
+    except PflowError as error:
+        return Report(error=error)
+
+
+def _result(name: str, report: Report) -> dict[str, object]:
+    if report.error:
+        return {"server": name, "success": False, "error": report.error.to_dict()}
+    return {"server": name, "success": True, **(report.data if isinstance(report.data, Mapping) else {})}
+
+
+def _line(name: str, report: Report) -> str:
+    return f"{name}: failed: {report.error}" if report.error else report.render()
+
+
+def _failure(failed: Sequence[str], count: int) -> PflowError:
+    return PflowError(
+        f"{len(failed)} of {count} servers failed: {', '.join(failed)}",
+        suggestions=tuple(f"Run: pflow mcp test {name}" for name in failed),
+        kind="connection",
+    )

@@ -1,0 +1,98 @@
+"""The older spellings below `pflow registry`, run as a host runs them."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import pytest
+
+from pflow_mcp_plugin.cli import registry_spellings
+from pflow_mcp_plugin.contract import PflowError
+
+SERVER = {"command": sys.executable, "args": ["-P", "-m", "pflow_mcp_plugin.server.demo_server"]}
+DEMO = f"[mcpServers.demo]\ncommand = {json.dumps(sys.executable)}\nargs = {json.dumps(SERVER['args'])}\n"
+
+pytestmark = pytest.mark.usefixtures("no_leftovers")
+
+
+def test_a_server_is_added_with_its_command_line_and_the_allowed_tool(desk):
+    command = ("--server", "github", "--tool", "search_code", "--command", "mcp-github --x 'a b'")
+    report = desk.run(registry_spellings.add_mcp, *command, "--transport", "stdio")
+    assert report.error is None
+    assert desk.raw()["mcpServers"]["github"] == {
+        "command": "mcp-github",
+        "args": ["--x", "a b"],
+        "tools": {"allow": ["search_code"]},
+    }
+
+
+@pytest.mark.parametrize("options", [(), ("--command", "a", "--url", "https://example.com")])
+def test_a_server_has_either_a_command_or_a_url(desk, options):
+    with pytest.raises(PflowError, match="either --command or --url"):
+        desk.run(registry_spellings.add_mcp, "--server", "github", *options)
+
+
+@pytest.fixture
+def older(tmp_path):
+    folder = tmp_path / "older"
+    folder.mkdir()
+    servers = {"demo": {"transport": "stdio", **SERVER}, "My Server": {"transport": "stdio", "command": "x"}}
+    (folder / "mcp-servers.json").write_text(json.dumps({"servers": servers}), encoding="utf-8")
+    node = {"class_name": "MCPNode", "module": "pflow.nodes.mcp.node"}
+    (folder / "registry.json").write_text(json.dumps({"mcp-demo-add": node}), encoding="utf-8")
+    return folder
+
+
+def test_a_folder_is_migrated_with_a_backup_and_its_files_stay(desk, older):
+    config = desk.write('[mcpServers.kept]\ncommand = "k"\n')
+    before = {path: path.read_bytes() for path in older.iterdir()}
+    report = desk.run(registry_spellings.migrate_mcp, "--from", str(older), "--backup")
+    assert report.error is None
+    assert list(desk.raw()["mcpServers"]) == ["kept", "demo", "my-server"]
+    assert config.with_name("mcp-servers.toml.bak").read_text() == '[mcpServers.kept]\ncommand = "k"\n'
+    assert report.data["added"] == ["demo", "my-server"]
+    assert report.data["tools"] == ["mcp-demo-add"]
+    assert "'My Server' is renamed to my-server" in desk.warnings()
+    assert "Their nodes come back with a sync: mcp-demo-add" in report.render()
+    assert before == {path: path.read_bytes() for path in older.iterdir()}
+
+
+def test_a_dry_run_changes_nothing(desk, older):
+    config = desk.write('[mcpServers.kept]\ncommand = "k"\n')
+    report = desk.run(registry_spellings.migrate_mcp, "--from", str(older), "--backup", "--dry-run")
+    assert "Would add: demo, my-server" in report.render()
+    assert config.read_text() == '[mcpServers.kept]\ncommand = "k"\n'
+    assert [path.name for path in config.parent.iterdir() if path.suffix == ".bak"] == []
+
+
+def test_a_server_that_is_configured_in_another_way_stays(desk, older):
+    desk.write('[mcpServers.demo]\ncommand = "mine"\n')
+    report = desk.run(registry_spellings.migrate_mcp, "--from", str(older / "mcp-servers.json"))
+    assert desk.raw()["mcpServers"]["demo"] == {"command": "mine"}
+    assert (report.data["kept"], report.data["differing"]) == (["demo"], ["demo"])
+    assert "left as they are: demo" in report.render()
+
+
+def test_a_folder_without_older_files_is_refused(desk, tmp_path):
+    with pytest.raises(PflowError, match="No server config or registry in"):
+        desk.run(registry_spellings.migrate_mcp, "--from", str(tmp_path))
+
+
+def test_refresh_syncs_one_server(desk):
+    desk.write(DEMO + '[mcpServers.other]\ncommand = "no-such-program"\n')
+    report = desk.run(registry_spellings.refresh, "--mcp-server", "demo")
+    assert [each["server"] for each in report.data] == ["demo"]
+    assert report.data[0]["tools_registered"] > 0
+
+
+def test_all_connections_are_tested_and_the_broken_one_is_named(desk):
+    desk.write(
+        DEMO + '[mcpServers.off]\ncommand = "x"\ndisabled = true\n[mcpServers.other]\ncommand = "no-such"\n'
+    )
+    report = desk.run(registry_spellings.test_mcp_connections)
+    assert [(each["server"], each["success"]) for each in report.data] == [("demo", True), ("other", False)]
+    assert report.error.exit_code == 3
+    assert report.error.message == "1 of 2 servers failed: other"
+    assert "demo: works" in report.render()
+    assert "other: failed: " in report.render()
