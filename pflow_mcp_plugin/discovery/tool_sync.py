@@ -25,7 +25,7 @@ _AT_ONCE = 32
 
 
 class Lister(Protocol):
-    """What a sync needs to ask servers for their tools; `client.Pool` provides it."""
+    """The interface that a sync needs to ask servers for their tools; `client.Pool` implements it."""
 
     def list_tools(self, launch: Launch) -> Listing:
         """Return the tool list of a server that is synced; blocks."""
