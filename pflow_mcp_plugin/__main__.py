@@ -20,7 +20,7 @@ _SIGNALLED = 128
 
 
 def main() -> int:
-    """Run the program's command line and return the exit code."""
+    """Run the program's command line with fewer garbage collections, and return the exit code."""
     gc.set_threshold(_YOUNG_OBJECTS)
     try:
         from pflow_mcp_plugin.host.cli.main import main as run_command_line

@@ -57,7 +57,7 @@ class Synced:
     error: PflowError | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the result of the sync in the JSON form of `sync --json`."""
+        """Return what the sync discovered, in the JSON form of `sync --json`."""
         data: dict[str, Any] = {
             "server": self.server,
             "tools_discovered": self.tools_discovered,
