@@ -11,7 +11,7 @@ import time
 from pflow_mcp_plugin.host.ctrl_c import EXIT_CODE, CtrlC
 
 _YOUNG_OBJECTS = 50_000
-"""New objects between two collections of the program's garbage; Python's 700 slow it by a tenth."""
+"""New objects between two garbage collections of the program; the default of 700 slows it by a tenth."""
 _GRACE = 10.0
 """Seconds that threads and `atexit` functions of other code have before the program ends itself."""
 _GRACE_AFTER_SIGNAL = 1.0
@@ -20,7 +20,7 @@ _SIGNALLED = 128
 
 
 def main() -> int:
-    """Run the program's command line and return the exit code."""
+    """Run the program's command line with fewer garbage collections, and return the exit code."""
     gc.set_threshold(_YOUNG_OBJECTS)
     try:
         from pflow_mcp_plugin.host.cli.main import main as run_command_line

@@ -91,18 +91,18 @@ class McpError(PflowError):
 
 
 class ConnectionFailed(McpError):
-    """The `McpError` if a server could not be started, reached or understood before any call was made."""
+    """The `McpError` for a server that could not be started, reached or understood before any call."""
 
     def __init__(self, message: str, **given: Any) -> None:
         super().__init__(message, kind="connection", **given)
 
 
 class CallFailed(McpError):
-    """The `McpError` if a call returned no result, or could not be made."""
+    """The `McpError` for a call that returned no result, or could not be made."""
 
 
 class DeadlineExceeded(CallFailed):
-    """The `McpError` if a call was cancelled at its deadline; the message names which one."""
+    """The `McpError` for a call that was cancelled at its deadline; the message names which one."""
 
     def __init__(self, message: str, **given: Any) -> None:
         super().__init__(message, action="timeout", **given)

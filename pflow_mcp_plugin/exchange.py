@@ -41,7 +41,7 @@ class Blanks:
 
 
 def setting(variable: str) -> str:
-    """Return the command that sets a variable for further exchanges, unseen by the shell's history."""
+    """Return the command that sets a variable for later exchanges and keeps it out of the shell's history."""
     return f"pflow settings set {variable} -"
 
 

@@ -91,7 +91,7 @@ class ToolNode(MCPNode):
 
 @contextmanager
 def session() -> Iterator[None]:
-    """Share connections between the tool nodes that run inside, in this thread; close them at the end."""
+    """Share connections between nodes of these classes that run inside, in this thread; then close them."""
     with standalone() as runtime:
         token = _SESSION.set(runtime)
         try:

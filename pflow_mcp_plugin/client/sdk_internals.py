@@ -14,7 +14,7 @@ from mcp_types import ClientCapabilities, Implementation, JSONRPCNotification, L
 
 
 class OpenSession(ClientSession):
-    """The SDK's session with those private members opened that a subclass needs."""
+    """The SDK's session, with access to the private members that a subclass needs."""
 
     @property
     def client_info(self) -> Implementation:

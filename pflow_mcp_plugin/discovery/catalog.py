@@ -120,7 +120,7 @@ class Catalog:
         """Look up a tool by server and raw name; the spelling used in node types works too."""
         fitting = self._claiming(server, raw)
         tool = next((tool for tool in fitting if tool.name == raw), None)
-        if tool is None and len(fitting) == 1 and naming.slug(raw) == raw:
+        if tool is None and len(fitting) == 1 and naming.slug(raw) == raw:  # spelled as in node types
             tool = fitting[0]
         if tool is None:
             return None

@@ -97,7 +97,7 @@ def _gather(document: SchemaDocument, schema: JSON) -> _Gathered:
         if isinstance(member, dict):
             waiting += [(part, binding) for part in _list(member.get("allOf"))]
             waiting += [(part, False) for key in ("anyOf", "oneOf") for part in _list(member.get(key))]
-    found.opened = True
+    found.opened = True  # not everything was seen, so other keys cannot be excluded
     return found
 
 

@@ -39,7 +39,7 @@ class StoredFile:
 
     @property
     def head(self) -> Head:
-        """What the stored file contains besides the tools, decoded from its first line if that is valid.
+        """The content of the stored file without the tools, decoded from its first line if that is valid.
 
         Raises:
             storage.CorruptFile: The file does not contain the tools of this server.

@@ -70,6 +70,7 @@ def compare_tools(old: Tool, new: Tool) -> ToolChange:
 def _differences(old: Tool, new: Tool) -> Iterator[tuple[str, bool]]:
     if old.description != new.description:
         yield "description", False
+    # A workflow breaks if a tool accepts less than before, or returns more than before.
     for item in schema_changes.differences(old.input_schema, new.input_schema, "inputSchema"):
         yield item.path, item.direction in ("narrower", "unknown")
     if old.output_schema is None or new.output_schema is None:

@@ -25,7 +25,7 @@ _AT_ONCE = 32
 
 
 class Lister(Protocol):
-    """What a sync needs to ask servers for their tools; `client.Pool` provides it."""
+    """The interface that a sync needs to ask servers for their tools; `client.Pool` implements it."""
 
     def list_tools(self, launch: Launch) -> Listing:
         """Return the tool list of a server that is synced; blocks."""
@@ -57,7 +57,7 @@ class Synced:
     error: PflowError | None = None
 
     def to_dict(self) -> dict[str, object]:
-        """Return the result of the sync in the JSON form of `sync --json`."""
+        """Return what the sync discovered, in the JSON form of `sync --json`."""
         data: dict[str, object] = {
             "server": self.server,
             "tools_discovered": self.tools_discovered,

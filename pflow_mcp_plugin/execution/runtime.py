@@ -37,7 +37,7 @@ ProgressCallback = Callable[[float, float | None, str | None], None]
 
 
 class Caller(Protocol):
-    """What a runtime needs to call tools; `client.Pool` provides it."""
+    """The interface that a runtime needs to call tools; `client.Pool` implements it."""
 
     def prepare(self, launch: Launch) -> None:
         """Start a server for the runtime, in the background."""

@@ -30,6 +30,7 @@ def node_type(name: str) -> str | None:
     matched = _CLASS.fullmatch(name)
     parts = [digits or word for digits, word in _PART.findall(matched[1])] if matched else []
     found = "-".join(part.lower() for part in parts)
+    # Several spellings lead to one node type; only the one that `class_name` returns is its class.
     fits = found.startswith(naming.PREFIX) and class_name(found) == name
     return found if fits else None
 

@@ -46,7 +46,7 @@ def _outputs(schema: JSON) -> Iterator[Field]:
     document = SchemaDocument(schema)
     whole = _unwrapped(document, schema)
     for key, raw in declaration(whole, document).properties.items():
-        if key not in ("result", "error"):
+        if key not in ("result", "error"):  # the node itself writes these
             yield _field(document, key, _with_definitions(raw, schema))
     described = _with_definitions(whole, schema)
     kind = document.friendly(whole)

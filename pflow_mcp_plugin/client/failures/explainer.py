@@ -28,7 +28,7 @@ _LAST_WORDS_SECONDS = 0.5
 
 
 class Explainer:
-    """The explainer of one connection: gathers evidence when it fails, and makes our error of it.
+    """The explainer of one connection: gathers the evidence when it fails, and returns our error.
 
     Args:
         launch: The server.

@@ -22,7 +22,7 @@ from pflow_mcp_plugin.client.request_failures import (
 from pflow_mcp_plugin.errors import DeadlineExceeded, McpError
 
 _SHOWN = 200
-"""Characters of an address that a server names which go into the message of a network failure."""
+"""Characters of an address named by a server that the message of a network failure shows."""
 _CERTIFICATE_FAULTS = {
     9: ("is not valid yet", "check this machine's clock, or have the server's certificate fixed"),
     10: ("has expired", "have the server's certificate renewed"),

@@ -177,7 +177,7 @@ async def read_beginning(response: httpx2.Response) -> bytes:
 
 
 def refusal(response: httpx2.Response, body: bytes) -> RequestFailed:
-    """Return the exception for an HTTP request that was refused or answered with something else than MCP."""
+    """Return the exception for an HTTP request that was refused or answered with something other than MCP."""
     # Protocol 2025-11-25, "Session Management": 404 for a request with a session id ends the session.
     lost = response.status_code == HTTPStatus.NOT_FOUND and "mcp-session-id" in response.request.headers
     return RequestFailed(
