@@ -69,6 +69,11 @@ class ToolNode(MCPNode):
     def post(self, shared: MutableMapping[str, Any], prep_res: Job, exec_res: Any) -> str:
         """Write the tool's outputs and return the action; raise a failure that the flow does not route.
 
+        Args:
+            shared: The shared store of the flow.
+            prep_res: What `prep` returned.
+            exec_res: What `exec` returned.
+
         Raises:
             PflowError: The call failed, and the flow has no edge for that action.
         """
