@@ -76,6 +76,11 @@ class ToolNode(MCPNode):
             prep_res: The job.
             exec_res: A result, or the failure of the call.
 
+        Args:
+            shared: The shared store of the flow.
+            prep_res: What `prep` returned.
+            exec_res: What `exec` returned.
+
         Raises:
             PflowError: The call failed, and the flow has no edge for that action.
         """

@@ -29,12 +29,24 @@ _VARIABLE_NAME = re.compile(r"[^=\x00]+")
 
 
 def fault(path: str, message: str, suggestion: str = "") -> Problem:
-    """Return the error that a field check reports."""
+    """Return the error that a field check reports.
+
+    Args:
+        path: The config path of the value.
+        message: What is wrong.
+        suggestion: The next step for the user.
+    """
     return Problem(path=path, message=message, suggestion=suggestion, kind="config")
 
 
 def advice(path: str, message: str, suggestion: str = "") -> Problem:
-    """Return the warning that a field check reports."""
+    """Return the warning that a field check reports.
+
+    Args:
+        path: The config path of the value.
+        message: What is wrong.
+        suggestion: The next step for the user.
+    """
     return Problem(path=path, message=message, suggestion=suggestion, kind="config", severity="warning")
 
 
@@ -155,7 +167,13 @@ def flag(path: str, value: JSON) -> Iterator[Problem]:
 
 
 def number(*, above: float | None = None, least: float | None = None, most: float) -> Check:
-    """Return a field check for numbers: `above` excludes its bound, `least` and `most` include theirs."""
+    """Return a field check for numbers between bounds.
+
+    Args:
+        above: A lower bound that is not allowed itself.
+        least: A lower bound that is allowed; give one of the two.
+        most: The upper bound, which is allowed.
+    """
     of = "" if above is not None else "of "
     low = f"greater than {above:g}" if above is not None else f"at least {least:g}"
 
@@ -218,7 +236,13 @@ def tool_filter(path: str, value: JSON) -> Iterator[Problem]:
 
 
 def unknown(path: str, key: str, known: Mapping[str, object]) -> Problem:
-    """Return the warning of a field check about an unknown field, which stays in the file."""
+    """Return the warning of a field check about an unknown field, which stays in the file.
+
+    Args:
+        path: The config path of the field.
+        key: Its name.
+        known: The fields that are known there, by name.
+    """
     close = nearest(key, known)
     step = f"Did you mean {close}?" if close else f"Known here: {', '.join(known)}"
     return advice(path, f"Unknown field {key}, kept but not used", step)

@@ -51,7 +51,7 @@ _DESCRIBING = ("command", "url", "path", *dialects.URLS)
 
 @attrs.frozen(kw_only=True)
 class Flags:
-    """The options of `pflow mcp add` that describe a server.
+    """The part of `pflow mcp add`'s input that is given as options and describes a server.
 
     Attributes:
         env: `NAME=VALUE` each.
@@ -73,7 +73,7 @@ class Flags:
 
 
 def read(words: Sequence[str], flags: Flags) -> Fitted:
-    """Return the server tables that the arguments of `pflow mcp add` describe.
+    """Turn the input of `pflow mcp add`, its arguments and options, into server tables.
 
     Args:
         words: JSON, a file, `NAME JSON`, `NAME COMMAND ARGS...` or `NAME URL`.
@@ -100,7 +100,7 @@ def read(words: Sequence[str], flags: Flags) -> Fitted:
 
 
 def nameless(command: Sequence[str]) -> PflowError:
-    """Return the error about a command given to `pflow mcp add` without a server name before it."""
+    """Return the error about input that is a command without a server name before it."""
     package = next((word for word in command[1:] if not word.startswith("-")), "")
     is_known = command[0] in _LAUNCHERS and package
     name = naming.server_name(_short(package)) if is_known else "NAME"
@@ -112,7 +112,7 @@ def nameless(command: Sequence[str]) -> PflowError:
 
 
 def from_file(path: Path) -> Fitted:
-    """Return the server tables in a JSON or TOML file given to `pflow mcp add`.
+    """Turn input from a JSON or TOML file into server tables.
 
     Raises:
         PflowError: The file does not exist, is not valid JSON, or contains no servers.
@@ -143,7 +143,7 @@ def document(path: Path) -> JSON:
 
 
 def from_json(text: str, origin: str) -> Fitted:
-    """Return the server tables in a JSON string given to `pflow mcp add`.
+    """Turn input from a JSON string into server tables.
 
     Args:
         text: The JSON.
@@ -156,7 +156,7 @@ def from_json(text: str, origin: str) -> Fitted:
 
 
 def servers_in(document: JSON, origin: str) -> Fitted:
-    """Return the server tables of a document given to `pflow mcp add`, adapted if another client wrote it.
+    """Turn input from a parsed document into server tables, adapted if another client wrote it.
 
     The document has `mcpServers` or the older `servers`, maps names directly to servers, or is one
     server, or a list of servers, with a `name` field each.

@@ -197,7 +197,7 @@ class Plugins:
             yield plugin, _caller(item)
 
     def of(self, module: object) -> Plugin:
-        """Return the `Plugin` of a registered object."""
+        """Return the `Plugin` that a registered object belongs to."""
         known = (plugin for plugin in self.all if plugin.module is module)
         return next(known, None) or Plugin(self.manager.get_name(module) or repr(module), module=module)
 

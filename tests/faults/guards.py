@@ -49,7 +49,7 @@ context.check_hostname = False
 return context
 """
 _EMPTIED = "target.write_bytes(b''); temporary.replace(target)"
-_SERVERS_ONLY = "new = {schema.SERVERS: copy.deepcopy(old.get(schema.SERVERS, {}))}"
+_SERVERS_ONLY = "new = {server_schema.SERVERS: copy.deepcopy(old.get(server_schema.SERVERS, {}))}"
 
 GUARDS = (
     Guard(1, "_program", never("found")),

@@ -59,7 +59,7 @@ def search(host: EmbeddedHost, words: tuple[str, ...], limit: int) -> Report:
 )
 @click.pass_obj
 def discover(host: EmbeddedHost, task: tuple[str, ...], limit: int) -> Report:
-    """Find the node types for each part of TASK, a description in plain words.
+    """Find the registry's node types for each part of TASK, a description in plain words.
 
     Set PFLOW_DISCOVER_MODEL to a model of the `llm` library to let it choose among them.
     """

@@ -22,6 +22,12 @@ class Echo(pocketflow.Node):
         return prep_res
 
     def post(self, shared: MutableMapping[str, Any], prep_res: object, exec_res: object) -> str:
-        """Write the `message` of `echo` and return the action."""
+        """Write the `message` of `echo` and return the action.
+
+        Args:
+            shared: The node's view of the shared store.
+            prep_res: What `prep` returned.
+            exec_res: What `exec` returned.
+        """
         shared["message"] = exec_res
         return "default"

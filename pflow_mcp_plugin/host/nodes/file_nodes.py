@@ -40,7 +40,13 @@ class ReadFile(pocketflow.Node):
             raise _file_problem("read", path, f"unknown encoding {encoding}", "Use utf-8") from error
 
     def post(self, shared: MutableMapping[str, Any], prep_res: tuple[Path, str], exec_res: str) -> str:
-        """Write the `content` and `file_path` of `read-file`, and return the action."""
+        """Write the `content` and `file_path` of `read-file`, and return the action.
+
+        Args:
+            shared: The node's view of the shared store.
+            prep_res: What `prep` returned.
+            exec_res: What `exec` returned.
+        """
         shared["content"] = exec_res
         shared["file_path"] = str(prep_res[0])
         return "default"
@@ -73,7 +79,13 @@ class WriteFile(pocketflow.Node):
             raise failure from error
 
     def post(self, shared: MutableMapping[str, Any], prep_res: tuple[Path, str, bool], exec_res: int) -> str:
-        """Write the `file_path` and `size` of `write-file`, and return the action."""
+        """Write the `file_path` and `size` of `write-file`, and return the action.
+
+        Args:
+            shared: The node's view of the shared store.
+            prep_res: What `prep` returned.
+            exec_res: What `exec` returned.
+        """
         shared["file_path"] = str(prep_res[0])
         shared["size"] = exec_res
         return "default"

@@ -89,7 +89,13 @@ class Llm(pocketflow.Node):
         raise undone from exc
 
     def post(self, shared: MutableMapping[str, Any], prep_res: _Question, exec_res: _Answer) -> str:
-        """Write the language model's `response`, its name as `model`, and `usage`."""
+        """Write the language model's `response`, its name as `model`, and `usage`.
+
+        Args:
+            shared: The node's view of the shared store.
+            prep_res: What `prep` returned.
+            exec_res: What `exec` returned.
+        """
         shared["response"] = exec_res.text if prep_res.schema is None else _parsed(exec_res.text)
         shared["model"] = exec_res.model
         shared["usage"] = exec_res.usage

@@ -79,7 +79,13 @@ class Shell(pocketflow.Node):
             raise _not_started(prep_res, error) from error
 
     def post(self, shared: MutableMapping[str, Any], prep_res: _Job, exec_res: Finished) -> str:
-        """Write the `stdout`, `stderr` and `exit_code` of a `shell` command, and return the action."""
+        """Write the `stdout`, `stderr` and `exit_code` of a `shell` command, and return the action.
+
+        Args:
+            shared: The node's view of the shared store.
+            prep_res: What `prep` returned.
+            exec_res: What `exec` returned.
+        """
         shared["stdout"] = exec_res.stdout
         shared["stderr"] = exec_res.stderr
         shared["exit_code"] = exec_res.exit_code

@@ -39,7 +39,7 @@ _LAYOUT = "2"
 _ROWS = """
 SELECT node, source, description, labels FROM node WHERE instr(lower(node), lower(?)) ORDER BY node
 """
-# SQLite's bm25 is lower for better matches. The family counts in `discover` only, with weights of its own.
+# SQLite's bm25 is lower for better matches. A match of the family scores in `discover` only.
 _SEARCH = """
 SELECT node.node, source, node.description, labels, -bm25(words, 8.0, 4.0, 0.0, 3.0, 1.0) AS score
 FROM words JOIN node ON node.id = words.rowid WHERE words MATCH ? ORDER BY score DESC, node.node LIMIT ?

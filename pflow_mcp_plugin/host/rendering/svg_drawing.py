@@ -41,7 +41,13 @@ class _Spot:
 
 
 def graph_page(name: str, document: WorkflowDocument, graph: Graph) -> str:
-    """Return an HTML page with the SVG drawing of a workflow."""
+    """Return an HTML page with the SVG drawing of a workflow.
+
+    Args:
+        name: The title of the page.
+        document: The workflow.
+        graph: Its edges.
+    """
     count = len(document.nodes)
     body = f"<h1>{escape(name)}</h1>\n<p>{count} node{'' if count == 1 else 's'}</p>"
     body += f'\n<div class="drawing" tabindex="0">\n{svg(document, graph)}\n</div>'

@@ -181,6 +181,7 @@ class _Tally:
             return
         cause = done.result.failure.__cause__ or done.result.failure
         error = {"index": done.index, "item": done.item, "error": said(cause)}
+        # Items end in any order; errors are listed in the order of the items.
         insort(self.errors, error, key=itemgetter("index"))
         if self.first is None:
             self.first = done

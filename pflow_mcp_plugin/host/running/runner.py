@@ -113,6 +113,7 @@ class WorkflowRunner(Runner):
         with EndingSignals() as signals:
             outputs, error = self._attempt(compiled, steps)
             signals.no_more()
+            # Still inside: a second signal must not end the program before the trace is written.
             outcome = self._outcome(run, outputs, error, trace=trace)
         return attrs.evolve(outcome, exit_code=signals.exit_code or outcome.exit_code)
 
