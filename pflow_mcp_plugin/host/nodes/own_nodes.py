@@ -71,7 +71,8 @@ _ENTRIES = (
         module="pflow_mcp_plugin.host.nodes.shell",
         file_path="pflow_mcp_plugin/host/nodes/shell.py",
         source="pflow",
-        description="Run a command: a program with a list of arguments, or a line for the shell",
+        description="Run a command: a program with a list of arguments, or a line for the shell; what it "
+        "leaves running in the background ends with it",
         retryable=False,
         interface=Interface(
             inputs=("stdin",),
@@ -93,10 +94,25 @@ _ENTRIES = (
                     type="bool",
                     description="Whether exit codes other than 0 fail; true by default",
                 ),
+                Field(
+                    key="max_output_mb",
+                    type="float",
+                    description="MiB of stdout, and of stderr, at which it is ended; 256 by default",
+                ),
             ),
             outputs=(
-                Field(key="stdout", type="str", description="What it wrote"),
-                Field(key="stderr", type="str", description="What it wrote to standard error"),
+                Field(key="stdout", type="str", description="What it wrote; above 8 MiB its two ends"),
+                Field(key="stderr", type="str", description="What it wrote to standard error, likewise"),
+                Field(
+                    key="stdout_file",
+                    type="str",
+                    description="Only when stdout is longer than 8 MiB: the file with all of it",
+                ),
+                Field(
+                    key="stderr_file",
+                    type="str",
+                    description="Only when stderr is longer than 8 MiB: the file with all of it",
+                ),
                 Field(key="exit_code", type="int", description="Its exit code; negative for a signal"),
             ),
             actions=("default", "error", "timeout"),

@@ -2,33 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, MutableMapping, Sequence
+import os
+from collections.abc import Mapping, MutableMapping
 from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
 from typing import Any
 
 import attrs
 import pocketflow
 
 from pflow_mcp_plugin.contract import PflowError
-from pflow_mcp_plugin.host.nodes.child_processes import RESOURCE, Finished, Processes
+from pflow_mcp_plugin.host.nodes.child_processes import RESOURCE, Command, Finished, Processes
+from pflow_mcp_plugin.host.nodes.command_output import CommandOutput
 from pflow_mcp_plugin.host.nodes.node_arguments import argument
+from pflow_mcp_plugin.host.running.current_run import new_run_id
 from pflow_mcp_plugin.host.workflow.templates import as_text
+from pflow_mcp_plugin.storage import default_paths
 
 TIMEOUT = 300.0
 """Seconds, if the workflow does not set a timeout."""
-_LONGEST = 2_000_000.0
-"""Seconds; the operating system does not wait longer than 24 days."""
+_LARGEST = 2_000_000.0
+"""Of a number of seconds or MiB; the operating system does not wait longer than 24 days."""
+MOST_OUTPUT = 256.0
+"""MiB of each output stream, if the workflow does not set `max_output_mb`."""
 _SHELL = "/bin/sh"
 _TAIL = 2_000
 
 
 @attrs.frozen(kw_only=True)
 class _Job:
-    arguments: Sequence[str]
-    env: Mapping[str, str]
-    cwd: str | None
-    stdin: str
-    timeout: float
+    command: Command
     check: bool
     processes: AbstractContextManager[Processes]
 
@@ -37,25 +40,33 @@ class Shell(pocketflow.Node):
     """Runs a command: a list of arguments, without a shell, or a shell line.
 
     `command` is read from the params only: a value that happens to be in the shared store is never
-    run.
+    run. What the command leaves running in the background ends with it. Of an output that is longer
+    than `command_output.INLINE`, the store gets the two ends and the path of a file.
     """
 
     def prep(self, shared: MutableMapping[str, Any]) -> _Job:
         """Return the command and how to run it.
 
         Raises:
-            PflowError: The command is empty, or the timeout is not positive.
+            PflowError: The command is empty, or the timeout or `max_output_mb` is not positive.
         """
         arguments, variables = _command(self.params.get("command"))
         env = {str(key): as_text(value) for key, value in self.params.get("env", {}).items()}
         run = shared.get("__run__")
         kept = run.resources.get(RESOURCE) if run else None
-        return _Job(
+        file = (run.artifacts_dir if run else _folder_without_run()) / f"shell-{os.urandom(6).hex()}"
+        most = int(_positive(self.params, "max_output_mb", MOST_OUTPUT, "MiB") * (1 << 20))
+        command = Command(
             arguments=arguments,
             env={**env, **variables},
             cwd=self.params.get("cwd"),
             stdin=as_text(argument(self.params, shared, "stdin", default="")),
-            timeout=_seconds(self.params.get("timeout", TIMEOUT)),
+            timeout=_positive(self.params, "timeout", TIMEOUT, "seconds"),
+            stdout=CommandOutput("stdout", file.with_suffix(".stdout"), most),
+            stderr=CommandOutput("stderr", file.with_suffix(".stderr"), most),
+        )
+        return _Job(
+            command=command,
             check=self.params.get("check", True),
             processes=Processes() if kept is None else nullcontext(kept),
         )
@@ -64,31 +75,35 @@ class Shell(pocketflow.Node):
         """Run the command.
 
         Raises:
-            PflowError: It cannot be started.
+            PflowError: It cannot be started, or its output cannot be written to a file.
         """
         try:
             with prep_res.processes as processes:
-                return processes.run(
-                    prep_res.arguments,
-                    cwd=prep_res.cwd,
-                    env=prep_res.env,
-                    stdin=prep_res.stdin,
-                    timeout=prep_res.timeout,
-                )
+                return processes.run(prep_res.command)
         except (OSError, ValueError) as error:
             raise _not_started(prep_res, error) from error
 
     def post(self, shared: MutableMapping[str, Any], prep_res: _Job, exec_res: Finished) -> str:
-        """Write `stdout`, `stderr` and `exit_code`, and return the action."""
-        shared["stdout"] = exec_res.stdout
-        shared["stderr"] = exec_res.stderr
+        """Write `stdout`, `stderr` and `exit_code`, the files of long outputs, and return the action."""
+        run = shared.get("__run__")
+        redact = run.redactor.text if run else str
+        texts = {output.name: output.text(redact) for output in prep_res.command.outputs}
+        for output in prep_res.command.outputs:
+            shared[output.name] = texts[output.name]
+            if output.path is not None:
+                shared[f"{output.name}_file"] = str(output.path)
         shared["exit_code"] = exec_res.exit_code
-        shared["error"] = None
-        if exec_res.timed_out:
-            return _fail(shared, exec_res, f"it was ended after {prep_res.timeout:g} s", "timeout")
-        if exec_res.exit_code and prep_res.check:
-            return _fail(shared, exec_res, _ended(exec_res.exit_code), "error")
-        return "default"
+        failure = _failure(prep_res, exec_res, redact(texts["stderr"]).strip()[-_TAIL:])
+        shared["error"] = None if failure is None else failure.message
+        if failure is None:
+            return "default"
+        shared["__error__"] = failure
+        return failure.action
+
+
+def _folder_without_run() -> Path:
+    """Return the folder for the files of a node that is used in a plain program."""
+    return default_paths().state / "artifacts" / new_run_id()
 
 
 def _command(command: Any) -> tuple[list[str], Mapping[str, str]]:
@@ -101,20 +116,31 @@ def _command(command: Any) -> tuple[list[str], Mapping[str, str]]:
     raise PflowError("parameter command is empty", suggestions=("Give a line or a list of arguments",))
 
 
-def _seconds(timeout: float) -> float:
-    if timeout <= 0:
-        message = f"parameter timeout must be more than 0 seconds, got {timeout:g}"
+def _positive(params: Mapping[str, Any], name: str, default: float, unit: str) -> float:
+    value: float = params.get(name, default)
+    if not value > 0:
+        message = f"parameter {name} must be more than 0 {unit}, got {value:g}"
         raise PflowError(message, ran="not ran")
-    return min(timeout, _LONGEST)
+    return min(value, _LARGEST)
 
 
-def _fail(shared: MutableMapping[str, Any], finished: Finished, reason: str, action: str) -> str:
-    tail = finished.stderr.strip()[-_TAIL:]
+def _failure(job: _Job, finished: Finished, tail: str) -> PflowError | None:
+    """Return the error of a command, None if it succeeded; `tail` is the end of its stderr."""
+    action = "error"
+    suggestions: tuple[str, ...] = ()
+    flooded = next((output for output in job.command.outputs if output.exceeded), None)
+    if flooded:
+        reason = f"it was ended, as its {flooded.name} is longer than {flooded.most / (1 << 20):g} MiB"
+        suggestions = ("Let it write to a file of its own (> FILE), or raise max_output_mb",)
+    elif finished.timed_out:
+        reason, action = f"it was ended after {job.command.timeout:g} s", "timeout"
+    elif finished.exit_code and job.check:
+        reason = _ended(finished.exit_code)
+    else:
+        return None
     message = f"{reason}: {tail}" if tail else reason
     details = {"exit_code": finished.exit_code, "stderr": tail}
-    shared["error"] = message
-    shared["__error__"] = PflowError(message, details=details, ran="ran")
-    return action
+    return PflowError(message, details=details, suggestions=suggestions, action=action, ran="ran")
 
 
 def _ended(code: int) -> str:
@@ -124,7 +150,7 @@ def _ended(code: int) -> str:
 
 
 def _not_started(job: _Job, error: OSError | ValueError) -> PflowError:
-    program = job.arguments[0]
+    program = job.command.arguments[0]
     if isinstance(error, FileNotFoundError) and error.filename == program:
         message = f"Command not found: {program}"
     elif isinstance(error, OSError):
