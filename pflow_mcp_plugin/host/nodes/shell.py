@@ -14,15 +14,13 @@ import pocketflow
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.host.nodes.child_processes import RESOURCE, Command, Finished, Processes
 from pflow_mcp_plugin.host.nodes.command_output import CommandOutput
-from pflow_mcp_plugin.host.nodes.node_arguments import argument
+from pflow_mcp_plugin.host.nodes.node_arguments import argument, positive
 from pflow_mcp_plugin.host.running.current_run import new_run_id
 from pflow_mcp_plugin.host.workflow.templates import as_text
 from pflow_mcp_plugin.storage import default_paths
 
 TIMEOUT = 300.0
 """Seconds, if the workflow does not set a timeout."""
-_LARGEST = 2_000_000.0
-"""Of a number of seconds or MiB; the operating system does not wait longer than 24 days."""
 MOST_OUTPUT = 256.0
 """MiB of each output stream, if the workflow does not set `max_output_mb`."""
 _SHELL = "/bin/sh"
@@ -55,13 +53,13 @@ class Shell(pocketflow.Node):
         run = shared.get("__run__")
         kept = run.resources.get(RESOURCE) if run else None
         file = (run.artifacts_dir if run else _folder_without_run()) / f"shell-{os.urandom(6).hex()}"
-        most = int(_positive(self.params, "max_output_mb", MOST_OUTPUT, "MiB") * (1 << 20))
+        most = int(positive(self.params, "max_output_mb", MOST_OUTPUT, "MiB") * (1 << 20))
         command = Command(
             arguments=arguments,
             env={**env, **variables},
             cwd=self.params.get("cwd"),
             stdin=as_text(argument(self.params, shared, "stdin", default="")),
-            timeout=_positive(self.params, "timeout", TIMEOUT, "seconds"),
+            timeout=positive(self.params, "timeout", TIMEOUT, "seconds"),
             stdout=CommandOutput("stdout", file.with_suffix(".stdout"), most),
             stderr=CommandOutput("stderr", file.with_suffix(".stderr"), most),
         )
@@ -114,14 +112,6 @@ def _command(command: Any) -> tuple[list[str], Mapping[str, str]]:
     if isinstance(command, (list, tuple)) and command:
         return [as_text(word) for word in command], {}
     raise PflowError("parameter command is empty", suggestions=("Give a line or a list of arguments",))
-
-
-def _positive(params: Mapping[str, Any], name: str, default: float, unit: str) -> float:
-    value: float = params.get(name, default)
-    if not value > 0:
-        message = f"parameter {name} must be more than 0 {unit}, got {value:g}"
-        raise PflowError(message, ran="not ran")
-    return min(value, _LARGEST)
 
 
 def _failure(job: _Job, finished: Finished, tail: str) -> PflowError | None:
