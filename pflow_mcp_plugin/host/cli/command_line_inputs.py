@@ -67,7 +67,7 @@ def piped_text() -> str:
         PflowError: It is larger than `LIMIT`.
     """
     content = bytearray()
-    while sys.stdin is not None and len(content) <= LIMIT and (chunk := sys.stdin.buffer.read1(_CHUNK)):
+    while sys.stdin is not None and len(content) <= LIMIT and (chunk := sys.stdin.buffer.read(_CHUNK)):
         content += chunk
     if len(content) > LIMIT:
         message = f"Standard input is larger than {LIMIT >> 20} MiB"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Mapping, MutableMapping
 from contextlib import AbstractContextManager, nullcontext
@@ -11,11 +12,14 @@ from typing import Any
 import attrs
 import pocketflow
 
-from pflow_mcp_plugin.contract import PflowError
+from pflow_mcp_plugin.argument_sizes import too_long
+from pflow_mcp_plugin.contract import PflowError, Run
 from pflow_mcp_plugin.host.nodes.child_processes import RESOURCE, Command, Finished, Processes
 from pflow_mcp_plugin.host.nodes.command_output import CommandOutput
+from pflow_mcp_plugin.host.nodes.command_strings import command_strings
 from pflow_mcp_plugin.host.nodes.node_arguments import argument, positive
 from pflow_mcp_plugin.host.running.current_run import new_run_id
+from pflow_mcp_plugin.host.workflow.findings import cut
 from pflow_mcp_plugin.host.workflow.templates import as_text
 from pflow_mcp_plugin.storage import default_paths
 
@@ -31,6 +35,7 @@ _TAIL = 2_000
 class _Job:
     command: Command
     check: bool
+    written: Mapping[str, Any]
     processes: AbstractContextManager[Processes]
 
 
@@ -66,6 +71,7 @@ class Shell(pocketflow.Node):
         return _Job(
             command=command,
             check=self.params.get("check", True),
+            written=_as_written(run, self.params.get("__node_id__")),
             processes=Processes() if kept is None else nullcontext(kept),
         )
 
@@ -79,6 +85,8 @@ class Shell(pocketflow.Node):
             with prep_res.processes as processes:
                 return processes.run(prep_res.command)
         except (OSError, ValueError) as error:
+            if isinstance(error, OSError) and error.errno == errno.E2BIG:
+                raise _too_long(command_strings(self.params, prep_res.written)) from error
             raise _not_started(prep_res, error) from error
 
     def post(self, shared: MutableMapping[str, Any], prep_res: _Job, exec_res: Finished) -> str:
@@ -97,6 +105,11 @@ class Shell(pocketflow.Node):
             return "default"
         shared["__error__"] = failure
         return failure.action
+
+
+def _as_written(run: Run | None, node_id: object) -> Mapping[str, Any]:
+    nodes = run.workflow.nodes if run else ()
+    return next((node.params for node in nodes if node.id == node_id), {})
 
 
 def _folder_without_run() -> Path:
@@ -139,13 +152,21 @@ def _ended(code: int) -> str:
     )
 
 
+def _too_long(strings: Mapping[str, Mapping[str, str]]) -> PflowError:
+    return PflowError(
+        f"the command cannot be started: {too_long(strings)}",
+        suggestions=("Write the value to a file and pass the path, or pass the value as stdin",),
+        ran="not ran",
+    )
+
+
 def _not_started(job: _Job, error: OSError | ValueError) -> PflowError:
-    program = job.command.arguments[0]
-    if isinstance(error, FileNotFoundError) and error.filename == program:
+    program = cut(job.command.arguments[0])
+    if isinstance(error, FileNotFoundError) and error.filename == job.command.arguments[0]:
         message = f"Command not found: {program}"
     elif isinstance(error, OSError):
         message = f"{program} cannot be started: {error.strerror or error}" + (
-            f" ({error.filename})" if error.filename else ""
+            f" ({cut(str(error.filename))})" if error.filename else ""
         )
     else:
         message = f"{program} cannot be started: {error}"

@@ -120,6 +120,43 @@ def test_what_cannot_be_started_says_why(bench, params, message):
     assert message in bench.run(shell(**params)).error.message
 
 
+TOO_MUCH = "x" * 200_000
+
+
+@pytest.mark.parametrize(
+    ("params", "named"),
+    [
+        ({"command": "true", "env": {"BIG": "${text}"}}, "parameter env.BIG (${text}) is 200,004 bytes"),
+        ({"command": "true", "env": {"BIG": TOO_MUCH}}, "parameter env.BIG is 200,004 bytes"),
+        ({"command": ["true", "-v", "${text}"]}, "parameter command[2] (${text}) is 200,000 bytes"),
+        ({"command": ["true", TOO_MUCH]}, "parameter command[1] is 200,000 bytes"),
+        ({"command": "${words}"}, "parameter command[1] (${words}) is 200,000 bytes"),
+        ({"command": f"true {TOO_MUCH}"}, "parameter command is 200,005 bytes"),
+        ({"command": "true ${a} ${text}"}, "the value of ${text} in parameter command is 200,008 bytes"),
+        ({"command": ["true", *["y" * 10] * 400_000]}, "parameter command is 7,600,013 bytes"),
+    ],
+    ids=range(8),
+)
+def test_what_is_too_long_for_the_system_is_named(bench, params, named):
+    workflow = {**shell(**params), "inputs": {"a": {}, "text": {}, "words": {}}}
+    error = bench.run(workflow, a="a", text=TOO_MUCH, words=["true", TOO_MUCH]).error
+    assert f"the command cannot be started: {named} long; the system takes" in error.message
+    assert "pass the value as stdin" in error.suggestions[0]
+    assert error.ran == "not ran"
+    assert len(error.message) < 300
+
+
+def test_a_long_value_passes_as_standard_input(bench):
+    assert bench.run(shell("wc -c", stdin=TOO_MUCH)).outputs["stdout"] == "200000\n"
+
+
+def test_names_that_are_too_long_are_cut_in_the_message(bench):
+    for params in ({"command": [TOO_MUCH[:50_000]]}, {"command": "true", "cwd": TOO_MUCH}):
+        message = bench.run(shell(**params)).error.message
+        assert "File name too long" in message
+        assert len(message) < 1_000
+
+
 def test_a_command_that_takes_too_long_is_ended_with_all_it_started(bench, tmp_path):
     line = f"sleep 600 & echo $! > {tmp_path / 'pid'}; echo begun; wait"
     outcome = bench.run(shell(line, timeout=1))
