@@ -2,6 +2,8 @@
 
 - `folders`: the folders that pflow uses
 - `atomic_files`: reading, locking, and atomic writing
+- `regular_files`: reading regular files only, up to a limit
+- `special_files`: reading and writing pipes, terminals and devices
 - `json_files`: JSON objects in files, changed under a lock
 - `file_errors`: the exceptions, each with the path of its file
 """
@@ -19,10 +21,14 @@ from pflow_mcp_plugin.storage.atomic_files import (
 from pflow_mcp_plugin.storage.file_errors import CorruptFile, StoreError
 from pflow_mcp_plugin.storage.folders import default_paths
 from pflow_mcp_plugin.storage.json_files import JsonStore, decode_json, encode_json
+from pflow_mcp_plugin.storage.regular_files import LIMIT, NotRegular, open_regular, read_regular
+from pflow_mcp_plugin.storage.special_files import read_special, write_special
 
 __all__ = [
+    "LIMIT",
     "CorruptFile",
     "JsonStore",
+    "NotRegular",
     "StoreError",
     "decode_json",
     "default_paths",
@@ -30,9 +36,13 @@ __all__ = [
     "files_in",
     "locked",
     "make_folder",
+    "open_regular",
     "read_bytes",
+    "read_regular",
+    "read_special",
     "set_aside",
     "sweep",
     "write_atomic",
     "write_output",
+    "write_special",
 ]

@@ -17,6 +17,8 @@ from itertools import count
 from pathlib import Path
 
 from pflow_mcp_plugin.storage.file_errors import StoreError
+from pflow_mcp_plugin.storage.regular_files import read_regular
+from pflow_mcp_plugin.storage.special_files import write_special
 
 LOCK_WAIT = 30.0
 """Seconds that a writer waits for a file's lock; waiting writers acquire it in no particular order."""
@@ -27,13 +29,13 @@ _TEMP_AGE = 86_400.0
 
 
 def read_bytes(path: Path) -> bytes | None:
-    """Return the content of a file that writers replace atomically, None if it does not exist.
+    """Return the content of a regular file of at most `LIMIT` bytes, None if it does not exist.
 
     Raises:
         StoreError: It exists but cannot be read.
     """
     try:
-        return path.read_bytes()
+        return read_regular(path)
     except FileNotFoundError:
         return None
     except OSError as error:
@@ -113,7 +115,7 @@ def write_output(path: Path, data: bytes, *, private: bool = False) -> None:
     try:
         there = path.stat().st_mode if path.exists() else None
         if there is not None and not stat.S_ISREG(there):
-            path.write_bytes(data)
+            write_special(path, data)
             return
     except OSError as error:
         raise StoreError(path, f"could not be written: {_reason(error)}") from error
@@ -231,4 +233,5 @@ def _is_alive(pid: int) -> bool:
 
 
 def _reason(error: OSError) -> str:
-    return (error.strerror or str(error)).lower()
+    reason = error.strerror or str(error)
+    return reason[:1].lower() + reason[1:]

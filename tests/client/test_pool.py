@@ -169,6 +169,33 @@ def test_so_is_one_that_the_system_refuses_to_start(pool: Pool, tmp_path: Path) 
     assert "p4ssw0rd!" not in str(caught.value.to_dict())
 
 
+@pytest.mark.parametrize(
+    ("fields", "named"),
+    [
+        ({"env": {"BIG": "s3cr" * 50_000}}, "env.BIG is 200,004 bytes"),
+        ({"args": ("-c", "pass", "s3cr" * 50_000)}, "args[2] is 200,000 bytes"),
+        ({"args": ("-c", "pass", *["s3cr"] * 400_000)}, "args is 5,200,024 bytes"),
+    ],
+    ids=["variable", "argument", "arguments"],
+)
+def test_what_is_too_long_for_the_system_is_named(pool: Pool, fields: dict[str, Any], named: str) -> None:
+    server = Server(name="e", command=sys.executable, **fields)
+    with pytest.raises(ConnectionFailed) as caught:
+        pool.list_tools(Launch(server=server))
+    assert str(caught.value).startswith(f"Server e could not be started: {named} long; the system takes")
+    assert "s3cr" not in str(caught.value.to_dict())
+    assert caught.value.ran == "not ran"
+    assert marked_processes(f"{os.getpid()}-") == []
+
+
+@pytest.mark.parametrize("command", ["x" * 5_000, "/" + "x" * 5_000], ids=["name", "path"])
+def test_a_command_too_long_for_a_file_name_is_not_found(pool: Pool, command: str) -> None:
+    with pytest.raises(ConnectionFailed, match=r"^Command not found: "):
+        pool.list_tools(Launch(server=Server(name="e", command=command)))
+    with pytest.raises(ConnectionFailed, match=r"^The working folder of server f does not exist"):
+        pool.list_tools(Launch(server=Server(name="f", command="true", cwd=command)))
+
+
 def test_a_server_that_ended_is_started_again_for_the_next_call(
     pool: Pool, scripted: Scripted, warnings_seen: list[str]
 ) -> None:

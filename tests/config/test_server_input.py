@@ -258,6 +258,7 @@ def test_a_url_takes_its_flags():
         (["web", "https://e.com"], Flags(headers=("Bearer x",)), "--header takes 'NAME: VALUE'"),
         (["https://e.com"], Flags(), "needs a name"),
         (["github"], Flags(), "github is neither JSON nor a file"),
+        (["x" * 5_000], Flags(), "x is neither JSON nor a file"),
         ([], Flags(), "Nothing to add"),
         (["npx", "some-package"], Flags(), "needs a name, which"),
     ],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import errno
 import os
 import shutil
 import signal
@@ -12,6 +13,7 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
+from pflow_mcp_plugin.argument_sizes import too_long
 from pflow_mcp_plugin.client.process.environment import child_environment
 from pflow_mcp_plugin.client.process.reaper import Reaper
 from pflow_mcp_plugin.config.display import command_line
@@ -114,6 +116,8 @@ def spawn(server: Server, marker: str, reaper: Reaper) -> ServerProcess:
             start_new_session=True,  # one group to signal, and Ctrl-C in the terminal reaches pflow only
         )
     except (OSError, ValueError) as error:
+        if isinstance(error, OSError) and error.errno == errno.E2BIG:
+            raise _too_long(server, environment) from error
         raise _not_started(server, error) from error
     _widen(popen)
     return ServerProcess(popen, reaper)
@@ -121,8 +125,8 @@ def spawn(server: Server, marker: str, reaper: Reaper) -> ServerProcess:
 
 def _program(server: Server, environment: dict[str, str]) -> str:
     where = Where(server=server.name, phase="start")
-    if server.cwd is not None and not Path(server.cwd).is_dir():
-        wrong = "is not a folder" if Path(server.cwd).exists() else "does not exist"
+    if server.cwd is not None and not _is_dir(server.cwd):
+        wrong = "is not a folder" if _exists(server.cwd) else "does not exist"
         message = f"The working folder of server {server.name} {wrong}: {server.cwd}"
         raise ConnectionFailed(message, where=where, next_step=f"correct cwd of server {server.name}")
     if os.sep in server.command:
@@ -140,6 +144,14 @@ def _program(server: Server, environment: dict[str, str]) -> str:
     return found
 
 
+def _exists(path: str | Path) -> bool:
+    return os.path.exists(path)  # noqa: PTH110  # False, too, for a name that is too long or cannot be reached
+
+
+def _is_dir(path: str | Path) -> bool:
+    return os.path.isdir(path)  # noqa: PTH112  # likewise
+
+
 def _refuse_not_executable(server: Server, environment: dict[str, str], where: Where) -> None:
     """Raise if the program is on PATH but not executable; return if it is not there at all."""
     there = shutil.which(server.command, mode=os.F_OK, path=environment.get("PATH"))
@@ -154,12 +166,31 @@ def _denied(path: str, server: Server, where: Where) -> ConnectionFailed:
 
 def _named_file(server: Server, where: Where) -> str:
     path = Path(server.cwd or ".", server.command)
-    if not path.exists():
+    if not _exists(path):
         message = f"Command not found: {server.command} (server {server.name})"
         raise ConnectionFailed(message, where=where, next_step="correct the path in command")
-    if path.is_dir() or not os.access(path, os.X_OK):
+    if _is_dir(path) or not os.access(path, os.X_OK):
         raise _denied(server.command, server, where)
     return str(path.absolute())
+
+
+def _too_long(server: Server, environment: dict[str, str]) -> ConnectionFailed:
+    inherited = {name: value for name, value in environment.items() if name not in server.env}
+    what = too_long(
+        {
+            "command": {"command": server.command},
+            "args": {f"args[{index}]": text for index, text in enumerate(server.args)},
+            "env": {f"env.{name}": f"{name}={value}" for name, value in server.env.items()},
+            "the environment of pflow": {
+                f"{name} in the environment of pflow": f"{name}={value}" for name, value in inherited.items()
+            },
+        }
+    )
+    return ConnectionFailed(
+        f"Server {server.name} could not be started: {what}",
+        where=Where(server=server.name, phase="start"),
+        next_step="shorten it, or write the value to a file that the server can read",
+    )
 
 
 def _not_started(server: Server, error: Exception) -> ConnectionFailed:

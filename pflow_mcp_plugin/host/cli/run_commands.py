@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -15,6 +16,10 @@ from pflow_mcp_plugin.host.cli.output import counted, problem_lines, to_json
 from pflow_mcp_plugin.host.embedded_host import EmbeddedHost
 from pflow_mcp_plugin.host.workflow import load_workflow
 from pflow_mcp_plugin.host.workflow_library import is_name
+from pflow_mcp_plugin.storage import NotRegular, read_regular, read_special
+
+_DESCRIPTOR = re.compile(r"/dev/stdin|/(dev|proc/self)/fd/\d+")
+"""What the user has opened for pflow: `pflow run /dev/stdin`, `pflow run <(command)`."""
 
 
 @click.command()
@@ -62,20 +67,22 @@ def find_workflow(host: EmbeddedHost, word: str) -> dict[str, JSON]:
 
 
 def read_workflow(path: Path) -> dict[str, JSON]:
-    """Return the workflow in the file that `run` or `validate` names.
+    """Return the workflow in a regular file, or on standard input: `/dev/stdin`, or another `/dev/fd/N`.
 
     Raises:
         PflowError: The file does not exist, cannot be read, or is not JSON.
     """
     try:
-        text = path.read_text(encoding="utf-8")
+        content = read_special(path) if _DESCRIPTOR.fullmatch(str(path)) else read_regular(path)
+        text = content.decode()
     except FileNotFoundError as error:
         raise PflowError(
             f"No such file: {path}", suggestions=_similar_files(path), kind="not_found"
         ) from error
     except OSError as error:
         message = f"{path} cannot be read: {error.strerror}"
-        raise PflowError(message, kind="not_found") from error
+        steps = (f"Pass it as standard input: /dev/stdin < {path}",) if isinstance(error, NotRegular) else ()
+        raise PflowError(message, suggestions=steps, kind="not_found") from error
     except UnicodeDecodeError as error:
         message = f"{path} is not UTF-8 (byte {error.start})"
         raise PflowError(message, suggestions=("Save it as UTF-8",), kind="validation") from error

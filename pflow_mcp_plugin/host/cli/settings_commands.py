@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import sys
-
 import click
 
 from pflow_mcp_plugin.contract import PflowError, Report
+from pflow_mcp_plugin.host.cli.command_line_inputs import piped_text
 from pflow_mcp_plugin.host.cli.tables import table
 from pflow_mcp_plugin.host.embedded_host import EmbeddedHost
 from pflow_mcp_plugin.redaction import mask
@@ -63,8 +62,7 @@ def unset(host: EmbeddedHost, key: str) -> Report:
 
 
 def _piped() -> str:
-    text = "" if sys.stdin is None else sys.stdin.buffer.read().decode("utf-8", "replace")
-    value = text.removesuffix("\n").removesuffix("\r")
+    value = piped_text().removesuffix("\n").removesuffix("\r")
     if not value:
         message = "Standard input holds no value"
         raise PflowError(message, suggestions=("Pipe it in: ... | pflow settings set KEY -",), kind="usage")

@@ -3,34 +3,69 @@
 from __future__ import annotations
 
 import os
+import selectors
 import signal
 import subprocess
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import wait
-from contextlib import suppress
+from contextlib import closing, suppress
 from types import TracebackType
-from typing import Self
+from typing import IO, Self
 
 import attrs
 
+from pflow_mcp_plugin.host.nodes.command_output import CommandOutput
 from pflow_mcp_plugin.host.running.daemon_threads import Threads
 
 RESOURCE = "shell"
-"""The key of a run's child processes: `run.resources["shell"]`."""
+"""The key of a run's `Processes`: `run.resources["shell"]`."""
+DRAIN = 0.5
+"""Seconds for which output is still read after a process has exited."""
 _GRACE = 2.0
-"""Seconds that child processes get between SIGTERM and SIGKILL."""
-_NAP = 0.25
-"""Seconds of one wait: a Ctrl-C just before a wait does not interrupt it."""
+"""Seconds between SIGTERM and SIGKILL."""
+_NAP = 0.1
+"""Seconds of one wait: a Ctrl-C just before a wait does not interrupt it, nor does the end of a process
+whose pipes another one keeps open."""
+_POLL = 0.002
+"""Seconds between the first two looks at a process group that is ending; it doubles up to `_NAP`."""
+_CHUNK = 1 << 16
+
+
+@attrs.frozen(kw_only=True)
+class Command:
+    """A program to run.
+
+    Attributes:
+        arguments: The program and its arguments; not interpreted by a shell.
+        env: Variables it gets in addition to those of this process.
+        cwd: Its working folder.
+        stdin: The text on its standard input.
+        timeout: Seconds after which it is ended.
+        stdout: Collects its standard output; the program is ended when this is exceeded.
+        stderr: The same for its standard error.
+    """
+
+    arguments: Sequence[str]
+    env: Mapping[str, str]
+    cwd: str | None
+    stdin: str
+    timeout: float
+    stdout: CommandOutput
+    stderr: CommandOutput
+
+    @property
+    def outputs(self) -> tuple[CommandOutput, CommandOutput]:
+        """Both of its output streams."""
+        return self.stdout, self.stderr
 
 
 @attrs.frozen(kw_only=True)
 class Finished:
-    """The output of a child process and how it ended."""
+    """How a process ended."""
 
     exit_code: int
-    stdout: str
-    stderr: str
     timed_out: bool = False
 
 
@@ -38,7 +73,7 @@ class Processes:
     """Starts child processes; on exit ends those that still run, with all that they started."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._changed = threading.Condition()
         self._running: set[subprocess.Popen[bytes]] = set()
         self._closed = False
 
@@ -48,68 +83,49 @@ class Processes:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        with self._lock:
+        with self._changed:
             self._closed = True
             running = list(self._running)
-        for process in running:
-            end_group(process)
+        end_groups(running)
+        with self._changed:  # their threads close pipes and files
+            self._changed.wait_for(lambda: not self._running, 2 * DRAIN)
 
-    def run(
-        self,
-        arguments: Sequence[str],
-        *,
-        cwd: str | None = None,
-        env: Mapping[str, str] | None = None,
-        stdin: str = "",
-        timeout: float | None = None,
-    ) -> Finished:
-        """Run a program as a child process until it exits.
-
-        Args:
-            arguments: The program and its arguments; not interpreted by a shell.
-            cwd: Its working folder.
-            env: Variables it gets in addition to those of this process.
-            stdin: The text on its standard input.
-            timeout: Seconds after which it is ended.
+    def run(self, command: Command) -> Finished:
+        """Run a program until it exits, and end what it leaves running.
 
         Raises:
             OSError: It cannot be started.
+            PflowError: Its output cannot be kept; it was ended.
         """
-        variables = {**os.environ, **(env or {})}
         # On a thread of its own: Ctrl-C is raised in the main thread, where it could otherwise come
         # between the start of a process and its registration in `_running`.
         with Threads(1) as threads:
-            work = threads.submit(self._run, arguments, cwd, variables, stdin, timeout)
+            work = threads.submit(self._run, command)
             while not work.done():
                 wait([work], _NAP)
             return work.result()
 
-    def _run(
-        self,
-        arguments: Sequence[str],
-        cwd: str | None,
-        env: Mapping[str, str],
-        stdin: str,
-        timeout: float | None,
-    ) -> Finished:
-        process = self._start(arguments, cwd, env)
+    def _run(self, command: Command) -> Finished:
+        process = self._start(command)
         try:
-            return _communicate(process, stdin.encode("utf-8", "replace"), timeout)
+            with closing(_Pipes(process, command)) as pipes:
+                in_time = pipes.serve(command.timeout)
+                end_groups([process])  # also the processes that it left running
+                if not in_time:
+                    pipes.drain()
+            return Finished(exit_code=process.returncode, timed_out=not in_time)
         finally:
-            end_group(process)  # also the processes that it left running
-            with self._lock:
-                self._running.discard(process)
+            end_groups([process])
+            self._forget(process, command)
 
-    def _start(
-        self, arguments: Sequence[str], cwd: str | None, env: Mapping[str, str]
-    ) -> subprocess.Popen[bytes]:
-        with self._lock:
+    def _start(self, command: Command) -> subprocess.Popen[bytes]:
+        with self._changed:
             if self._closed:
                 raise OSError("the run has ended")
             process = subprocess.Popen(  # noqa: S603  # what the workflow's author wrote
-                list(arguments),
-                cwd=cwd,
-                env=dict(env),
+                list(command.arguments),
+                cwd=command.cwd,
+                env={**os.environ, **command.env},
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
@@ -118,39 +134,124 @@ class Processes:
             self._running.add(process)
             return process
 
+    def _forget(self, process: subprocess.Popen[bytes], command: Command) -> None:
+        for output in command.outputs:
+            output.close()
+            if self._closed:  # nobody gets to know the path
+                output.discard()
+        with self._changed:
+            self._running.discard(process)
+            self._changed.notify_all()
 
-def _communicate(process: subprocess.Popen[bytes], stdin: bytes, timeout: float | None) -> Finished:
-    timed_out = False
+
+class _Pipes:
+    """The pipes of a process: feeds its stdin and reads its output until it exits.
+
+    It does not wait for the end of the output, as a process in the background may keep the pipes open.
+    """
+
+    def __init__(self, process: subprocess.Popen[bytes], command: Command) -> None:
+        assert process.stdin is not None and process.stdout is not None and process.stderr is not None  # noqa: PT018, S101  # started with pipes
+        self._process = process
+        self._stdin = process.stdin
+        self._unsent = memoryview(command.stdin.encode("utf-8", "replace"))
+        self._outputs = {process.stdout: command.stdout, process.stderr: command.stderr}
+        self._selector = selectors.DefaultSelector()
+        for pipe in (self._stdin, *self._outputs):
+            os.set_blocking(pipe.fileno(), False)
+            event = selectors.EVENT_WRITE if pipe is self._stdin else selectors.EVENT_READ
+            self._selector.register(pipe, event, pipe)
+
+    def serve(self, timeout: float) -> bool:
+        """Return when the process has exited or has written too much; False if the time is over."""
+        end = time.monotonic() + timeout
+        while self._process.poll() is None:
+            left = end - time.monotonic()
+            if left <= 0:
+                return False
+            self._step(min(left, _NAP))
+            if self._exceeded:
+                return True
+        self.drain()
+        return True
+
+    def drain(self) -> None:
+        """Read what is left to read: for a short time, as the pipes may stay open."""
+        self._done(self._stdin)
+        end = time.monotonic() + DRAIN
+        while self._selector.get_map() and not self._exceeded and (left := end - time.monotonic()) > 0:
+            self._step(left)
+
+    def close(self) -> None:
+        """Close the pipes."""
+        for pipe in (self._stdin, *self._outputs):
+            self._done(pipe)
+        self._selector.close()
+
+    @property
+    def _exceeded(self) -> bool:
+        return any(output.exceeded for output in self._outputs.values())
+
+    def _step(self, seconds: float) -> None:
+        if not self._selector.get_map():  # all are closed; the process may do something else first
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(seconds)
+            return
+        for key, _ in self._selector.select(seconds):
+            if key.data is self._stdin:
+                self._feed()
+            elif data := os.read(key.fd, _CHUNK):
+                self._outputs[key.data].add(data)
+            else:
+                self._done(key.data)
+
+    def _feed(self) -> None:
+        try:
+            self._unsent = self._unsent[os.write(self._stdin.fileno(), self._unsent) :]
+        except BrokenPipeError:  # it does not read all of it
+            self._unsent = self._unsent[:0]
+        if not self._unsent:
+            self._done(self._stdin)
+
+    def _done(self, pipe: IO[bytes]) -> None:
+        if not pipe.closed:
+            self._selector.unregister(pipe)
+            pipe.close()
+
+
+def end_groups(processes: Sequence[subprocess.Popen[bytes]]) -> None:
+    """End processes and all that they started: SIGTERM, and SIGKILL after a grace period."""
+    ending = [process for process in processes if _signal_group(process, signal.SIGTERM)]
+    end = time.monotonic() + _GRACE
+    pause = _POLL
+    while time.monotonic() < end and any(map(_goes_on, ending)):
+        time.sleep(pause)
+        pause = min(2 * pause, _NAP)
+    for process in ending:
+        _signal_group(process, signal.SIGKILL)
+    for process in processes:
+        process.wait()
+
+
+def _goes_on(process: subprocess.Popen[bytes]) -> bool:
+    """Return whether a process, or another one of its group, still runs."""
+    if process.poll() is None:
+        return True
+    return _signal_group(process, 0) and _has_members(process.pid)
+
+
+def _has_members(group: int) -> bool:
+    """Return whether a group has more than zombies, which nobody may be there to reap; needs /proc."""
     try:
-        stdout, stderr = process.communicate(stdin, timeout)
-    except subprocess.TimeoutExpired:
-        timed_out = True
-        end_group(process)
-        stdout, stderr = _rest(process)
-    return Finished(
-        exit_code=process.returncode,
-        stdout=stdout.decode("utf-8", "replace"),
-        stderr=stderr.decode("utf-8", "replace"),
-        timed_out=timed_out,
-    )
-
-
-def _rest(process: subprocess.Popen[bytes]) -> tuple[bytes, bytes]:
-    """Return the output of an ended process; a process that left its group may keep the pipes open."""
-    try:
-        return process.communicate(timeout=_GRACE)
-    except subprocess.TimeoutExpired as error:
-        return error.output or b"", error.stderr or b""
-
-
-def end_group(process: subprocess.Popen[bytes]) -> None:
-    """End a child process and all that it started: SIGTERM, and SIGKILL after a grace period."""
-    if not _signal_group(process, signal.SIGTERM):
-        return
-    with suppress(subprocess.TimeoutExpired):
-        process.wait(_GRACE)
-    _signal_group(process, signal.SIGKILL)
-    process.wait()
+        pids = [name for name in os.listdir("/proc") if name.isdecimal()]  # noqa: PTH208  # much faster
+    except OSError:
+        return True
+    for pid in pids:
+        with suppress(OSError, ValueError), open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123  # much faster
+            state, _, found = file.read().rpartition(b")")[2].split()[:3]
+            if int(found) == group and state != b"Z":
+                return True
+    return False
 
 
 def _signal_group(process: subprocess.Popen[bytes], number: int) -> bool:

@@ -2,93 +2,157 @@
 
 from __future__ import annotations
 
+import errno
 import json
-from collections.abc import MutableMapping
+from collections.abc import Callable, Mapping, MutableMapping
+from io import BytesIO, TextIOWrapper
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pocketflow
 
 from pflow_mcp_plugin.contract import PflowError
-from pflow_mcp_plugin.host.nodes.node_arguments import argument
+from pflow_mcp_plugin.host.nodes.node_arguments import argument, positive
+from pflow_mcp_plugin.storage import (
+    LIMIT,
+    NotRegular,
+    open_regular,
+    read_regular,
+    read_special,
+    write_special,
+)
+
+TIMEOUT = 60.0
+"""Seconds for a special file, if the workflow does not set a timeout."""
+_MIB = 1 << 20
+
+
+@attrs.frozen(kw_only=True)
+class _File:
+    """The file of a node.
+
+    Attributes:
+        path: Where it is.
+        special: Whether it may be a pipe, a terminal or another device.
+        seconds: How long reading or writing such a file may take.
+        stopped: Whether the user has stopped the run.
+    """
+
+    path: Path
+    special: bool
+    seconds: float
+    stopped: Callable[[], bool]
+
+    def read(self, most: int) -> bytes:
+        """Return its content, at most `most` bytes."""
+        try:
+            return read_regular(self.path, most)
+        except NotRegular:
+            if not self.special:
+                raise
+        return read_special(self.path, most=most, seconds=self.seconds, stopped=self.stopped)
+
+    def write(self, data: bytes, *, append: bool) -> int:
+        """Write it and return its length in bytes; of a special file, that of the data."""
+        try:
+            with open(self.path, "ab" if append else "wb", opener=open_regular) as file:
+                file.write(data)
+            return self.path.stat().st_size
+        except NotRegular:
+            if not self.special:
+                raise
+        write_special(self.path, data, seconds=self.seconds, stopped=self.stopped)
+        return len(data)
 
 
 class ReadFile(pocketflow.Node):
-    """The node `read-file` reads a text file."""
+    """Reads a text file: a regular one, unless `special_files` is true."""
 
-    def prep(self, shared: MutableMapping[str, Any]) -> tuple[Path, str]:
-        """Return the path and the encoding that `read-file` gets."""
-        path = argument(self.params, shared, "file_path")
-        return Path(path).expanduser(), argument(self.params, shared, "encoding", "utf-8")
-
-    def exec(self, prep_res: tuple[Path, str]) -> str:
-        """Read the file for `read-file` and return its text, line endings unchanged.
+    def prep(self, shared: MutableMapping[str, Any]) -> tuple[_File, str, int]:
+        """Return the file, the encoding, and the bytes that it may have.
 
         Raises:
-            PflowError: The file does not exist, cannot be read, or is not text in that encoding.
+            PflowError: `max_mb` or `timeout` is not positive.
         """
-        path, encoding = prep_res
+        encoding = argument(self.params, shared, "encoding", "utf-8")
+        most = int(positive(self.params, "max_mb", LIMIT / _MIB, "MiB") * _MIB)
+        return _file(self.params, shared), encoding, most
+
+    def exec(self, prep_res: tuple[_File, str, int]) -> str:
+        """Return the text, line endings unchanged.
+
+        Raises:
+            PflowError: The file does not exist, cannot be read, is too large, or is not text in that
+                encoding.
+        """
+        file, encoding, most = prep_res
         try:
-            # `newline=""` keeps `\r\n` as it is.
-            with path.open(encoding=encoding, newline="") as file:
-                return file.read()
+            content = BytesIO(file.read(most))
+            return TextIOWrapper(content, encoding=encoding, newline="").read()
         except OSError as error:
-            raise _file_problem("read", path, error.strerror or str(error)) from error
+            raise _file_problem("read", file.path, error.strerror or str(error), *_hints(error)) from error
         except UnicodeError as error:
-            raise _file_problem("read", path, f"it is not {encoding} text", "Set encoding") from error
+            raise _file_problem("read", file.path, f"it is not {encoding} text", "Set encoding") from error
         except LookupError as error:
-            raise _file_problem("read", path, f"unknown encoding {encoding}", "Use utf-8") from error
+            raise _file_problem("read", file.path, f"unknown encoding {encoding}", "Use utf-8") from error
 
-    def post(self, shared: MutableMapping[str, Any], prep_res: tuple[Path, str], exec_res: str) -> str:
-        """Write the `content` and `file_path` of `read-file`, and return the action.
-
-        Args:
-            shared: The node's view of the shared store.
-            prep_res: What `prep` returned.
-            exec_res: What `exec` returned.
-        """
+    def post(self, shared: MutableMapping[str, Any], prep_res: tuple[_File, str, int], exec_res: str) -> str:
+        """Write `content` and `file_path`, and return the action."""
         shared["content"] = exec_res
-        shared["file_path"] = str(prep_res[0])
+        shared["file_path"] = str(prep_res[0].path)
         return "default"
 
 
 class WriteFile(pocketflow.Node):
     """The node `write-file` writes a text file; any value other than a string is written as JSON."""
 
-    def prep(self, shared: MutableMapping[str, Any]) -> tuple[Path, str, bool]:
-        """Return the path and the text that `write-file` gets, and whether to append it."""
-        path = Path(argument(self.params, shared, "file_path")).expanduser()
-        content = argument(self.params, shared, "content")
-        return path, _as_text(content), argument(self.params, shared, "append", default=False)
+    def prep(self, shared: MutableMapping[str, Any]) -> tuple[_File, str, bool]:
+        """Return the file, the text and whether to append it.
 
-    def exec(self, prep_res: tuple[Path, str, bool]) -> int:
-        """Write the file of `write-file`, create its folder if necessary, and return its new length in bytes.
+        Raises:
+            PflowError: `timeout` is not positive.
+        """
+        content = argument(self.params, shared, "content")
+        append = argument(self.params, shared, "append", default=False)
+        return _file(self.params, shared), _as_text(content), append
+
+    def exec(self, prep_res: tuple[_File, str, bool]) -> int:
+        """Write the file, create its folder if necessary, and return its new length in bytes.
 
         Raises:
             PflowError: It cannot be written.
         """
-        path, text, append = prep_res
+        file, text, append = prep_res
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with path.open("a" if append else "w", encoding="utf-8", newline="") as file:
-                file.write(text)
-            return path.stat().st_size
+            file.path.parent.mkdir(parents=True, exist_ok=True)
+            return file.write(text.encode(), append=append)
         except OSError as error:
-            failure = _file_problem("write", path, error.strerror or str(error))
-            failure.retryable = not append  # a part may have been appended
+            failure = _file_problem("write", file.path, error.strerror or str(error), *_hints(error))
+            failure.retryable = not (append or file.special)  # a part may have been written
             raise failure from error
 
-    def post(self, shared: MutableMapping[str, Any], prep_res: tuple[Path, str, bool], exec_res: int) -> str:
-        """Write the `file_path` and `size` of `write-file`, and return the action.
-
-        Args:
-            shared: The node's view of the shared store.
-            prep_res: What `prep` returned.
-            exec_res: What `exec` returned.
-        """
-        shared["file_path"] = str(prep_res[0])
+    def post(self, shared: MutableMapping[str, Any], prep_res: tuple[_File, str, bool], exec_res: int) -> str:
+        """Write `file_path` and `size`, and return the action."""
+        shared["file_path"] = str(prep_res[0].path)
         shared["size"] = exec_res
         return "default"
+
+
+def _file(params: Mapping[str, Any], shared: Mapping[str, Any]) -> _File:
+    run = shared.get("__run__")
+    return _File(
+        path=Path(argument(params, shared, "file_path")).expanduser(),
+        special=params.get("special_files", False),
+        seconds=positive(params, "timeout", TIMEOUT, "seconds"),
+        stopped=run.cancelled if run else lambda: False,
+    )
+
+
+def _hints(error: OSError) -> tuple[str, ...]:
+    if isinstance(error, NotRegular):
+        return ("Set special_files to true if it is meant",)
+    return ("Raise max_mb if it is meant",) if error.errno == errno.EFBIG else ()
 
 
 def _file_problem(doing: str, path: Path, reason: str, *suggestions: str) -> PflowError:

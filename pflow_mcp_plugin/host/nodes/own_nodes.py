@@ -9,6 +9,12 @@ from pflow_mcp_plugin.contract import Entry, Field, Interface, NodeSource
 _FILE_PATH = Field(
     key="file_path", type="str", required=True, description="The file; `~` and relative paths are fine"
 )
+_SPECIAL = Field(
+    key="special_files", type="bool", description="Whether it may be a pipe, a terminal or another device"
+)
+_SPECIAL_TIMEOUT = Field(
+    key="timeout", type="float", description="Seconds that such a file may take, 60 by default"
+)
 _ENTRIES = (
     Entry(
         node="echo",
@@ -38,6 +44,9 @@ _ENTRIES = (
             params=(
                 _FILE_PATH,
                 Field(key="encoding", type="str", description="The encoding of its text, utf-8 by default"),
+                Field(key="max_mb", type="float", description="MiB that it may have, 256 by default"),
+                _SPECIAL,
+                _SPECIAL_TIMEOUT,
             ),
             outputs=(
                 Field(key="content", type="str", description="The whole text"),
@@ -58,6 +67,8 @@ _ENTRIES = (
                 _FILE_PATH,
                 Field(key="content", required=True, description="Text, or any value to be written as JSON"),
                 Field(key="append", type="bool", description="Add to the end instead of replacing the file"),
+                _SPECIAL,
+                _SPECIAL_TIMEOUT,
             ),
             outputs=(
                 Field(key="file_path", type="str", description="The file that was written"),
@@ -71,7 +82,8 @@ _ENTRIES = (
         module="pflow_mcp_plugin.host.nodes.shell",
         file_path="pflow_mcp_plugin/host/nodes/shell.py",
         source="pflow",
-        description="Run a command: a program with a list of arguments, or a line for the shell",
+        description="Run a command: a program with a list of arguments, or a line for the shell; what it "
+        "leaves running in the background ends with it",
         retryable=False,
         interface=Interface(
             inputs=("stdin",),
@@ -93,10 +105,25 @@ _ENTRIES = (
                     type="bool",
                     description="Whether exit codes other than 0 fail; true by default",
                 ),
+                Field(
+                    key="max_output_mb",
+                    type="float",
+                    description="MiB of stdout, and of stderr, at which it is ended; 256 by default",
+                ),
             ),
             outputs=(
-                Field(key="stdout", type="str", description="What it wrote"),
-                Field(key="stderr", type="str", description="What it wrote to standard error"),
+                Field(key="stdout", type="str", description="What it wrote; above 8 MiB its two ends"),
+                Field(key="stderr", type="str", description="What it wrote to standard error, likewise"),
+                Field(
+                    key="stdout_file",
+                    type="str",
+                    description="Only when stdout is longer than 8 MiB: the file with all of it",
+                ),
+                Field(
+                    key="stderr_file",
+                    type="str",
+                    description="Only when stderr is longer than 8 MiB: the file with all of it",
+                ),
                 Field(key="exit_code", type="int", description="Its exit code; negative for a signal"),
             ),
             actions=("default", "error", "timeout"),

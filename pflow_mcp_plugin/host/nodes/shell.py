@@ -2,34 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, MutableMapping, Sequence
+import errno
+import os
+from collections.abc import Mapping, MutableMapping
 from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
 from typing import Any
 
 import attrs
 import pocketflow
 
-from pflow_mcp_plugin.contract import PflowError
-from pflow_mcp_plugin.host.nodes.child_processes import RESOURCE, Finished, Processes
-from pflow_mcp_plugin.host.nodes.node_arguments import argument
+from pflow_mcp_plugin.argument_sizes import too_long
+from pflow_mcp_plugin.contract import PflowError, Run
+from pflow_mcp_plugin.host.nodes.child_processes import RESOURCE, Command, Finished, Processes
+from pflow_mcp_plugin.host.nodes.command_output import CommandOutput
+from pflow_mcp_plugin.host.nodes.command_strings import command_strings
+from pflow_mcp_plugin.host.nodes.node_arguments import argument, positive
+from pflow_mcp_plugin.host.running.current_run import new_run_id
+from pflow_mcp_plugin.host.workflow.findings import cut
 from pflow_mcp_plugin.host.workflow.templates import as_text
+from pflow_mcp_plugin.storage import default_paths
 
 TIMEOUT = 300.0
-"""Seconds that a `shell` command may take, if the workflow does not set a timeout."""
-_LONGEST = 2_000_000.0
-"""Seconds; the operating system does not wait longer than 24 days."""
+"""Seconds, if the workflow does not set a timeout."""
+MOST_OUTPUT = 256.0
+"""MiB of each output stream, if the workflow does not set `max_output_mb`."""
 _SHELL = "/bin/sh"
 _TAIL = 2_000
 
 
 @attrs.frozen(kw_only=True)
 class _Job:
-    arguments: Sequence[str]
-    env: Mapping[str, str]
-    cwd: str | None
-    stdin: str
-    timeout: float
+    command: Command
     check: bool
+    written: Mapping[str, Any]
     processes: AbstractContextManager[Processes]
 
 
@@ -37,26 +43,35 @@ class Shell(pocketflow.Node):
     """The node `shell` runs a command: a list of arguments, without a shell, or a shell line.
 
     `command` is read from the params only: a value that happens to be in the shared store is never
-    run.
+    run. What the command leaves running in the background ends with it. Of an output that is longer
+    than `command_output.INLINE`, the store gets the two ends and the path of a file.
     """
 
     def prep(self, shared: MutableMapping[str, Any]) -> _Job:
         """Return the command of a `shell` node and how to run it.
 
         Raises:
-            PflowError: The command is empty, or the timeout is not positive.
+            PflowError: The command is empty, or the timeout or `max_output_mb` is not positive.
         """
         arguments, variables = _command(self.params.get("command"))
         env = {str(key): as_text(value) for key, value in self.params.get("env", {}).items()}
         run = shared.get("__run__")
         kept = run.resources.get(RESOURCE) if run else None
-        return _Job(
+        file = (run.artifacts_dir if run else _folder_without_run()) / f"shell-{os.urandom(6).hex()}"
+        most = int(positive(self.params, "max_output_mb", MOST_OUTPUT, "MiB") * (1 << 20))
+        command = Command(
             arguments=arguments,
             env={**env, **variables},
             cwd=self.params.get("cwd"),
             stdin=as_text(argument(self.params, shared, "stdin", default="")),
-            timeout=_seconds(self.params.get("timeout", TIMEOUT)),
+            timeout=positive(self.params, "timeout", TIMEOUT, "seconds"),
+            stdout=CommandOutput("stdout", file.with_suffix(".stdout"), most),
+            stderr=CommandOutput("stderr", file.with_suffix(".stderr"), most),
+        )
+        return _Job(
+            command=command,
             check=self.params.get("check", True),
+            written=_as_written(run, self.params.get("__node_id__")),
             processes=Processes() if kept is None else nullcontext(kept),
         )
 
@@ -64,37 +79,42 @@ class Shell(pocketflow.Node):
         """Run the command of a `shell` node.
 
         Raises:
-            PflowError: It cannot be started.
+            PflowError: It cannot be started, or its output cannot be written to a file.
         """
         try:
             with prep_res.processes as processes:
-                return processes.run(
-                    prep_res.arguments,
-                    cwd=prep_res.cwd,
-                    env=prep_res.env,
-                    stdin=prep_res.stdin,
-                    timeout=prep_res.timeout,
-                )
+                return processes.run(prep_res.command)
         except (OSError, ValueError) as error:
+            if isinstance(error, OSError) and error.errno == errno.E2BIG:
+                raise _too_long(command_strings(self.params, prep_res.written)) from error
             raise _not_started(prep_res, error) from error
 
     def post(self, shared: MutableMapping[str, Any], prep_res: _Job, exec_res: Finished) -> str:
-        """Write the `stdout`, `stderr` and `exit_code` of a `shell` command, and return the action.
-
-        Args:
-            shared: The node's view of the shared store.
-            prep_res: What `prep` returned.
-            exec_res: What `exec` returned.
-        """
-        shared["stdout"] = exec_res.stdout
-        shared["stderr"] = exec_res.stderr
+        """Write `stdout`, `stderr` and `exit_code`, the files of long outputs, and return the action."""
+        run = shared.get("__run__")
+        redact = run.redactor.text if run else str
+        texts = {output.name: output.text(redact) for output in prep_res.command.outputs}
+        for output in prep_res.command.outputs:
+            shared[output.name] = texts[output.name]
+            if output.path is not None:
+                shared[f"{output.name}_file"] = str(output.path)
         shared["exit_code"] = exec_res.exit_code
-        shared["error"] = None
-        if exec_res.timed_out:
-            return _fail(shared, exec_res, f"it was ended after {prep_res.timeout:g} s", "timeout")
-        if exec_res.exit_code and prep_res.check:
-            return _fail(shared, exec_res, _ended(exec_res.exit_code), "error")
-        return "default"
+        failure = _failure(prep_res, exec_res, redact(texts["stderr"]).strip()[-_TAIL:])
+        shared["error"] = None if failure is None else failure.message
+        if failure is None:
+            return "default"
+        shared["__error__"] = failure
+        return failure.action
+
+
+def _as_written(run: Run | None, node_id: object) -> Mapping[str, Any]:
+    nodes = run.workflow.nodes if run else ()
+    return next((node.params for node in nodes if node.id == node_id), {})
+
+
+def _folder_without_run() -> Path:
+    """Return the folder for the files of a node that is used in a plain program."""
+    return default_paths().state / "artifacts" / new_run_id()
 
 
 def _command(command: object) -> tuple[list[str], Mapping[str, str]]:
@@ -107,20 +127,23 @@ def _command(command: object) -> tuple[list[str], Mapping[str, str]]:
     raise PflowError("parameter command is empty", suggestions=("Give a line or a list of arguments",))
 
 
-def _seconds(timeout: float) -> float:
-    if timeout <= 0:
-        message = f"parameter timeout must be more than 0 seconds, got {timeout:g}"
-        raise PflowError(message, ran="not ran")
-    return min(timeout, _LONGEST)
-
-
-def _fail(shared: MutableMapping[str, Any], finished: Finished, reason: str, action: str) -> str:
-    tail = finished.stderr.strip()[-_TAIL:]
+def _failure(job: _Job, finished: Finished, tail: str) -> PflowError | None:
+    """Return the error of a command, None if it succeeded; `tail` is the end of its stderr."""
+    action = "error"
+    suggestions: tuple[str, ...] = ()
+    flooded = next((output for output in job.command.outputs if output.exceeded), None)
+    if flooded:
+        reason = f"it was ended, as its {flooded.name} is longer than {flooded.most / (1 << 20):g} MiB"
+        suggestions = ("Let it write to a file of its own (> FILE), or raise max_output_mb",)
+    elif finished.timed_out:
+        reason, action = f"it was ended after {job.command.timeout:g} s", "timeout"
+    elif finished.exit_code and job.check:
+        reason = _ended(finished.exit_code)
+    else:
+        return None
     message = f"{reason}: {tail}" if tail else reason
     details = {"exit_code": finished.exit_code, "stderr": tail}
-    shared["error"] = message
-    shared["__error__"] = PflowError(message, details=details, ran="ran")
-    return action
+    return PflowError(message, details=details, suggestions=suggestions, action=action, ran="ran")
 
 
 def _ended(code: int) -> str:
@@ -129,13 +152,21 @@ def _ended(code: int) -> str:
     )
 
 
+def _too_long(strings: Mapping[str, Mapping[str, str]]) -> PflowError:
+    return PflowError(
+        f"the command cannot be started: {too_long(strings)}",
+        suggestions=("Write the value to a file and pass the path, or pass the value as stdin",),
+        ran="not ran",
+    )
+
+
 def _not_started(job: _Job, error: OSError | ValueError) -> PflowError:
-    program = job.arguments[0]
-    if isinstance(error, FileNotFoundError) and error.filename == program:
+    program = cut(job.command.arguments[0])
+    if isinstance(error, FileNotFoundError) and error.filename == job.command.arguments[0]:
         message = f"Command not found: {program}"
     elif isinstance(error, OSError):
         message = f"{program} cannot be started: {error.strerror or error}" + (
-            f" ({error.filename})" if error.filename else ""
+            f" ({cut(str(error.filename))})" if error.filename else ""
         )
     else:
         message = f"{program} cannot be started: {error}"

@@ -1,10 +1,13 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
+import threading
 
 import pytest
+from special_paths import KINDS, special_path
 
 from pflow_mcp_plugin.contract import NodeSource
 from pflow_mcp_plugin.host.nodes.own_nodes import OwnNodes
@@ -67,6 +70,51 @@ def test_a_file_that_cannot_be_written_is_named_with_the_reason(bench, tmp_path)
     (tmp_path / "file").write_text("")
     outcome = bench.run(one("write-file", file_path=str(tmp_path / "file" / "below"), content="x"))
     assert "Cannot write" in outcome.error.message
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("node", "params"), [("read-file", {}), ("write-file", {"content": "x"})])
+def test_what_is_no_regular_file_is_refused_unless_asked_for(bench, tmp_path, node, params, kind):
+    with special_path(kind, tmp_path / "file") as path:
+        refused = bench.run(one(node, file_path=str(path), **params)).error
+    assert "file: it is a " in refused.message
+    assert "not a regular file" in refused.message
+    assert refused.suggestions == ("Set special_files to true if it is meant",)
+
+
+@pytest.mark.parametrize("kind", ["pipe", "pipe with a writer", "terminal"])
+def test_a_special_file_is_read_for_as_long_as_the_timeout(bench, tmp_path, kind):
+    with special_path(kind, tmp_path / "file") as path:
+        failed = bench.run(one("read-file", file_path=str(path), special_files=True, timeout=0.1)).error
+    assert "it took longer than 0.1 seconds" in failed.message
+
+
+def test_an_endless_device_is_read_up_to_the_limit(bench):
+    workflow = one("read-file", file_path="/dev/zero", special_files=True, max_mb=2)
+    failed = bench.run(workflow).error
+    assert "Cannot read /dev/zero: it is larger than 2 MiB" in failed.message
+    assert failed.suggestions == ("Raise max_mb if it is meant",)
+
+
+@pytest.mark.parametrize("params", [{"max_mb": 0}, {"timeout": -1}])
+def test_a_limit_of_nothing_is_refused(bench, tmp_path, params):
+    message = bench.run(one("read-file", file_path=str(tmp_path), **params)).error.message
+    assert f"parameter {next(iter(params))} must be more than 0" in message
+
+
+def test_pipes_are_read_and_written_where_asked_for(bench, tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writing = threading.Thread(target=pipe.write_text, args=("text",))
+    writing.start()
+    workflow = one("read-file", file_path=str(pipe), special_files=True)
+    assert bench.run(workflow).outputs["content"] == "text"
+    writing.join(10)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    workflow = one("write-file", file_path=str(pipe), content="more", special_files=True)
+    assert bench.run(workflow).outputs["size"] == 4
+    assert os.read(reader, 10) == b"more"
+    os.close(reader)
 
 
 @pytest.mark.parametrize(("append", "retries"), [(False, 2), (True, None)])

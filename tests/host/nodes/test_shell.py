@@ -5,10 +5,13 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
 import pytest
+
+from pflow_mcp_plugin.host.nodes.command_output import INLINE
 
 PFLOW = [sys.executable, "-m", "pflow_mcp_plugin"]
 
@@ -117,6 +120,43 @@ def test_what_cannot_be_started_says_why(bench, params, message):
     assert message in bench.run(shell(**params)).error.message
 
 
+TOO_MUCH = "x" * 200_000
+
+
+@pytest.mark.parametrize(
+    ("params", "named"),
+    [
+        ({"command": "true", "env": {"BIG": "${text}"}}, "parameter env.BIG (${text}) is 200,004 bytes"),
+        ({"command": "true", "env": {"BIG": TOO_MUCH}}, "parameter env.BIG is 200,004 bytes"),
+        ({"command": ["true", "-v", "${text}"]}, "parameter command[2] (${text}) is 200,000 bytes"),
+        ({"command": ["true", TOO_MUCH]}, "parameter command[1] is 200,000 bytes"),
+        ({"command": "${words}"}, "parameter command[1] (${words}) is 200,000 bytes"),
+        ({"command": f"true {TOO_MUCH}"}, "parameter command is 200,005 bytes"),
+        ({"command": "true ${a} ${text}"}, "the value of ${text} in parameter command is 200,008 bytes"),
+        ({"command": ["true", *["y" * 10] * 400_000]}, "parameter command is 7,600,013 bytes"),
+    ],
+    ids=range(8),
+)
+def test_what_is_too_long_for_the_system_is_named(bench, params, named):
+    workflow = {**shell(**params), "inputs": {"a": {}, "text": {}, "words": {}}}
+    error = bench.run(workflow, a="a", text=TOO_MUCH, words=["true", TOO_MUCH]).error
+    assert f"the command cannot be started: {named} long; the system takes" in error.message
+    assert "pass the value as stdin" in error.suggestions[0]
+    assert error.ran == "not ran"
+    assert len(error.message) < 300
+
+
+def test_a_long_value_passes_as_standard_input(bench):
+    assert bench.run(shell("wc -c", stdin=TOO_MUCH)).outputs["stdout"] == "200000\n"
+
+
+def test_names_that_are_too_long_are_cut_in_the_message(bench):
+    for params in ({"command": [TOO_MUCH[:50_000]]}, {"command": "true", "cwd": TOO_MUCH}):
+        message = bench.run(shell(**params)).error.message
+        assert "File name too long" in message
+        assert len(message) < 1_000
+
+
 def test_a_command_that_takes_too_long_is_ended_with_all_it_started(bench, tmp_path):
     line = f"sleep 600 & echo $! > {tmp_path / 'pid'}; echo begun; wait"
     outcome = bench.run(shell(line, timeout=1))
@@ -130,6 +170,137 @@ def test_what_a_command_leaves_running_is_ended_with_it(bench, tmp_path):
     line = f"sleep 600 >/dev/null 2>&1 & echo $! > {tmp_path / 'pid'}"
     assert bench.run(shell(line)).success
     assert all_gone(tmp_path / "pid")
+
+
+@pytest.mark.parametrize("stubborn", ["", "trap '' TERM; "])
+def test_a_background_process_that_keeps_stdout_open_ends_with_the_command(bench, tmp_path, stubborn):
+    line = f"{stubborn}sleep 600 & echo $! > {tmp_path / 'pid'}; echo hi"
+    assert bench.run(shell(line, timeout=60)).outputs == {"stdout": "hi\n", "stderr": "", "exit_code": 0}
+    assert all_gone(tmp_path / "pid")
+
+
+def test_the_exit_code_is_that_of_the_shell_not_of_its_background(bench, tmp_path):
+    line = f"sleep 600 & echo $! > {tmp_path / 'pid'}; echo why >&2; exit 3"
+    assert "exit code 3: why" in bench.run(shell(line, timeout=60)).error.message
+    assert all_gone(tmp_path / "pid")
+
+
+def test_what_a_shell_wrote_last_is_read_although_its_pipes_stay_open(bench):
+    line = "sleep 600 & head -c 60000 /dev/zero | tr '\\0' x; exec echo end"
+    assert bench.run(shell(line, timeout=60)).outputs["stdout"] == "x" * 60_000 + "end\n"
+
+
+def test_background_processes_of_a_parallel_batch_end_too(bench, tmp_path):
+    workflow = shell(f"sleep 600 & echo $! >> {tmp_path / 'pid'}; echo ${{item}}", timeout=60)
+    workflow["nodes"][0]["batch"] = {"items": [1, 2, 3], "parallel": True}
+    outcome = bench.run(workflow)
+    assert [result["stdout"] for result in outcome.outputs["results"]] == ["1\n", "2\n", "3\n"]
+    assert all_gone(tmp_path / "pid")
+
+
+def test_input_that_nobody_reads_does_not_hold_a_command_up(bench):
+    outputs = bench.run(shell("exec 0<&-; echo done", stdin="x" * 1_000_000, timeout=60)).outputs
+    assert outputs["stdout"] == "done\n"
+
+
+def test_input_and_output_larger_than_a_pipe_pass_at_the_same_time(bench):
+    text = "line\n" * 400_000
+    assert bench.run(shell("cat", stdin=text, timeout=60)).outputs["stdout"] == text
+
+
+def test_a_command_leaves_no_descriptor_thread_or_file(bench, pflow_home):
+    bench.run(shell("true"))
+    before = sorted(os.listdir("/proc/self/fd"))  # noqa: PTH208  # the folder itself is open meanwhile
+    assert bench.run(shell("sleep 600 & yes | head -c 3000000; echo err >&2", timeout=60)).success
+    assert sorted(os.listdir("/proc/self/fd")) == before  # noqa: PTH208
+    end = time.monotonic() + 20
+    while any(thread.name.startswith("batch-") for thread in threading.enumerate()):
+        assert time.monotonic() < end
+    assert not (pflow_home / "state" / "artifacts").exists()
+
+
+@pytest.mark.parametrize(("stream", "into"), [("stdout", ""), ("stderr", " >&2")])
+def test_a_long_output_goes_to_a_private_file_and_its_ends_are_passed_on(bench, stream, into):
+    line = f"(echo first; yes middle | head -c {INLINE}; echo last){into}"
+    outputs = bench.run(shell(line, timeout=60)).outputs
+    file = Path(outputs.pop(f"{stream}_file"))
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert file.parent.stat().st_mode & 0o777 == 0o700
+    whole = file.read_text()
+    assert (len(whole), whole[:6], whole[-5:]) == (INLINE + 11, "first\n", "last\n")
+    shown = outputs[stream]
+    assert (shown[:6], shown[-5:], len(shown) < INLINE // 100) == ("first\n", "last\n", True)
+    assert f"({len(whole):,} bytes, all of them in {file})" in shown
+    assert sorted(outputs) == ["exit_code", "stderr", "stdout"]
+
+
+def test_output_up_to_the_limit_is_passed_on_whole(bench, pflow_home):
+    outputs = bench.run(shell(f"yes | head -c {INLINE}", timeout=60)).outputs
+    assert (len(outputs["stdout"]), sorted(outputs)) == (INLINE, ["exit_code", "stderr", "stdout"])
+    assert not (pflow_home / "state" / "artifacts").exists()
+
+
+def test_the_items_of_a_batch_have_a_file_each(bench):
+    workflow = shell(f"yes ${{item}} | head -c {INLINE + 2}", timeout=60)
+    workflow["nodes"][0]["batch"] = {"items": ["a", "b"], "parallel": True}
+    results = bench.run(workflow).outputs["results"]
+    assert [Path(result["stdout_file"]).read_text()[:2] for result in results] == ["a\n", "b\n"]
+
+
+@pytest.mark.parametrize(("stream", "into"), [("stdout", ""), ("stderr", " >&2")])
+@pytest.mark.parametrize("limit", [1, 9])
+def test_a_command_that_writes_too_much_is_ended(bench, tmp_path, stream, into, limit):
+    line = f"echo $$ > {tmp_path / 'pid'}; exec yes{into}"
+    outcome = bench.run(shell(line, timeout=60, max_output_mb=limit))
+    assert f"it was ended, as its {stream} is longer than {limit} MiB" in outcome.error.message
+    assert "raise max_output_mb" in outcome.error.suggestions[0]
+    assert all_gone(tmp_path / "pid")
+    [step] = json.loads(outcome.trace_path.read_text())["steps"]
+    file = step["outputs"].get(f"{stream}_file")
+    assert (file and Path(file).stat().st_size) == (limit << 20 if limit << 20 > INLINE else None)
+
+
+def test_without_a_limit_in_the_workflow_a_flood_ends_in_bounded_memory(pflow_home, tmp_path):
+    (tmp_path / "wf.json").write_text(json.dumps(shell("exec yes")))
+    command = [*PFLOW, "run", str(tmp_path / "wf.json"), "--json"]
+    with (tmp_path / "out").open("w") as out:
+        program = subprocess.Popen(command, stdout=out, stderr=subprocess.DEVNULL)
+        _, status, usage = os.wait4(program.pid, 0)
+        program.returncode = os.waitstatus_to_exitcode(status)
+    assert program.returncode == 1
+    message = json.loads((tmp_path / "out").read_text())["error"]["message"]
+    assert "it was ended, as its stdout is longer than 256 MiB" in message
+    assert usage.ru_maxrss < 200_000  # KiB
+
+
+@pytest.mark.parametrize("limit", [0, -1])
+def test_a_limit_of_nothing_is_refused(bench, limit):
+    message = bench.run(shell("true", max_output_mb=limit)).error.message
+    assert f"parameter max_output_mb must be more than 0 MiB, got {limit}" in message
+
+
+def test_a_command_whose_output_cannot_be_kept_is_ended(bench, pflow_home, tmp_path):
+    (pflow_home / "state").mkdir()
+    (pflow_home / "state" / "artifacts").write_text("in the way")
+    outcome = bench.run(shell(f"echo $$ > {tmp_path / 'pid'}; exec yes", timeout=60))
+    assert "its stdout is too long for memory and cannot be written to a file" in outcome.error.message
+    assert outcome.error.ran == "ran"
+    assert all_gone(tmp_path / "pid")
+
+
+def test_ctrl_c_leaves_no_file_of_a_long_output(pflow_home, tmp_path, signalled):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    line = f"echo $$ > {tmp_path}/pid; head -c {2 * INLINE} /dev/zero; echo > {pipe}; exec yes >/dev/null"
+    (tmp_path / "wf.json").write_text(json.dumps(shell(line)))
+    command = [*PFLOW, "run", str(tmp_path / "wf.json")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as program:
+        pipe.read_text()
+        assert len(list(pflow_home.glob("state/artifacts/*/*"))) == 1
+        signalled(program, signal.SIGINT)
+    assert program.returncode == 130
+    assert all_gone(tmp_path / "pid")
+    assert list(pflow_home.glob("state/artifacts/*/*")) == []
 
 
 def sleeping(tmp_path, batch=None):

@@ -1,0 +1,33 @@
+"""Names the argument or variable that is too long for the system to start a program with (E2BIG)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+
+LONGEST = 131_071
+"""Bytes of one argument, or of one variable with its name, that Linux takes (`MAX_ARG_STRLEN`)."""
+_OVERHEAD = 9
+"""Bytes that each takes in addition: its end, and a pointer."""
+
+
+def too_long(groups: Mapping[str, Mapping[str, str]]) -> str:
+    """Return which string is too long or, if none is by itself, which group has the most bytes.
+
+    Args:
+        groups: The strings that were passed to the system, by the name that a message gives to each,
+            such as `env.TOKEN`; and these by the name of their group, such as `env`.
+    """
+    name, size = max(_sizes(strings for strings in groups.values()), key=lambda item: item[1])
+    if size > LONGEST:
+        return f"{name} is {size:,} bytes long; the system takes {LONGEST:,} for an argument or variable"
+    totals = {group: sum(size + _OVERHEAD for _, size in _sizes([groups[group]])) for group in groups}
+    group = max(totals, key=lambda group: totals[group])
+    return (
+        f"{group} is {totals[group]:,} bytes long; "
+        f"the system takes {os.sysconf('SC_ARG_MAX'):,} for all arguments and variables"
+    )
+
+
+def _sizes(groups: Iterable[Mapping[str, str]]) -> Iterable[tuple[str, int]]:
+    return ((name, len(os.fsencode(text))) for strings in groups for name, text in strings.items())
