@@ -17,7 +17,7 @@ import click
 
 from pflow_mcp_plugin.contract import Command, PflowError, Problem, Report
 from pflow_mcp_plugin.host.embedded_host import EmbeddedHost
-from pflow_mcp_plugin.host.plugins import Plugin, PluginFailed, Plugins, door, own_distribution
+from pflow_mcp_plugin.host.plugins import Plugin, PluginFailed, Plugins, own_distribution, plugin_code
 from pflow_mcp_plugin.host.standard_streams import is_of_output
 
 PROGRAM = "pflow"
@@ -115,7 +115,7 @@ class Leaf(click.Command):
             PflowError: The command failed, crashed, or cannot be imported.
         """
         path = ctx.command_path
-        with door(self.plugin, f"could not load the command `{path}`"):
+        with plugin_code(self.plugin, f"could not load the command `{path}`"):
             module, _, attribute = self.announced.load.partition(":")
             command = getattr(import_module(module), attribute)
         with self._guard(path):
@@ -132,7 +132,7 @@ class Leaf(click.Command):
     def _guard(self, path: str) -> Iterator[None]:
         """Report any other exception than a command may raise as a crash of its plugin."""
         try:
-            with door(self.plugin, "crashed", passing=_PASSING):
+            with plugin_code(self.plugin, "crashed", passing=_PASSING):
                 yield
         except PluginFailed as failed:
             cause = failed.__cause__
