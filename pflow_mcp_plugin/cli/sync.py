@@ -113,7 +113,7 @@ def _retyped(synced: Synced, store: ServerStore) -> bool:
 def _on_terminal() -> bool:
     """Whether the user can be asked: not if any standard stream is redirected."""
     streams = (sys.stdin, sys.stdout, sys.stderr)
-    return all(stream is not None and stream.isatty() for stream in streams)
+    return all(stream is not None and not stream.closed and stream.isatty() for stream in streams)
 
 
 def _failure(failed: Sequence[Synced], count: int) -> PflowError:

@@ -81,18 +81,27 @@ class Report:
             raise ValueError(f"Report.exit_code must be a whole number from 0 to 255 or None, got {value!r}")
 
     def render(self) -> str:
-        """Return the report of a plugin's command as lines for people."""
-        return self.text if isinstance(self.text, str) else self.text()
+        """Return the lines for people.
+
+        Raises:
+            TypeError: The function `text` returns anything but a string.
+        """
+        lines = self.text if isinstance(self.text, str) else self.text()
+        if not isinstance(lines, str):
+            raise TypeError(f"Report.text must return a string, it returned a {type(lines).__name__}")
+        return lines
 
 
 class CommandLike(Protocol):
     """A plugin's command once it is loaded, such as a `click.Command`.
 
     The host calls `main(argv, prog_name="pflow mcp add", obj=host, standalone_mode=False)`.
-    It returns a `Report` (or None) and raises `PflowError` for a failure; any other exception is its
-    parser's own error about the arguments. `--json` belongs to the host, which looks for it in the
-    arguments itself and adds the option to a click command that does not declare it; any other command
-    must accept it.
+    It returns a `Report` (or None) and raises `PflowError` for a failure, or click's own exceptions about
+    the arguments. Anything else that it returns or raises is a failure of its plugin, and so is a report
+    that cannot be printed. If it exits with a code (`sys.exit(7)`, `return 7`), 0 stands for success, 2 for
+    wrong usage and any other for a failure, whose exit code is 1. `--json` belongs to the host, which looks
+    for it in the arguments itself and adds the option to a click command that does not declare it; any
+    other command must accept it.
     """
 
     def main(self, args: Sequence[str], prog_name: str, *, standalone_mode: bool, **extra: Any) -> Any:

@@ -70,6 +70,39 @@ class PortableError(Exception):
         return _blank, (type(self), self.args), self.__dict__
 
 
+def described(error: BaseException) -> str:
+    """Return the class of an exception and its message, without a message if that cannot be formatted.
+
+    Raises:
+        KeyboardInterrupt: The user interrupted the formatting.
+    """
+    name = type(error).__name__
+    try:
+        message = str(error)
+    except BaseException as raised:  # the class may be a plugin's own: its `__str__` may raise anything
+        if is_interruption(raised):
+            raise
+        return name
+    return f"{name}: {message}" if message else name
+
+
+def is_interruption(error: BaseException) -> bool:
+    """Return whether an exception is a KeyboardInterrupt, or was caused by one, or groups one."""
+    seen: set[int] = set()
+    pending: list[BaseException | None] = [error]
+    while pending:
+        current = pending.pop()
+        if current is None or id(current) in seen:
+            continue
+        if isinstance(current, KeyboardInterrupt):
+            return True
+        seen.add(id(current))
+        pending += (current.__context__, current.__cause__)
+        if isinstance(current, BaseExceptionGroup):
+            pending += current.exceptions
+    return False
+
+
 def _blank(kind: type[PortableError], args: tuple[object, ...]) -> PortableError:
     """Return an exception without its fields."""
     return kind.__new__(kind, *args)

@@ -8,6 +8,7 @@ import attrs
 import pluggy
 
 from pflow_mcp_plugin.contract import PflowError, Ran
+from pflow_mcp_plugin.contract.problems import described, is_interruption
 from pflow_mcp_plugin.errors import CallFailed, Where
 from pflow_mcp_plugin.exchange import CallResult, ToolCall
 
@@ -69,10 +70,10 @@ class CallHooks:
     def _through(self, call: ToolCall, last: Answer) -> object:
         try:
             return getattr(self.relay, ANSWER).call_extra([last], {"call": call})
-        except PflowError:
-            raise
-        except Exception as error:  # code of other plugins may raise anything
-            raise _broken(None, ANSWER, call, f"raised {error!r}", ran="unknown") from error
+        except BaseException as error:  # code of other plugins may raise anything
+            if isinstance(error, PflowError) or is_interruption(error):
+                raise
+            raise _broken(None, ANSWER, call, f"raised {described(error)}", ran="unknown") from error
 
     def _implementations(self, name: str) -> list[pluggy.HookImpl]:
         caller = getattr(self.relay, name, None)
@@ -85,10 +86,10 @@ def _asked(implementation: pluggy.HookImpl, name: str, call: ToolCall, *, ran: R
     try:
         # An implementation need not take the argument; pluggy has refused any that takes others.
         return implementation.function(*[call for _ in implementation.argnames])
-    except PflowError:
-        raise
-    except Exception as error:  # code of other plugins may raise anything
-        raise _broken(implementation, name, call, f"raised {error!r}", ran=ran) from error
+    except BaseException as error:  # code of other plugins may raise anything
+        if isinstance(error, PflowError) or is_interruption(error):
+            raise
+        raise _broken(implementation, name, call, f"raised {described(error)}", ran=ran) from error
 
 
 def _checked(answer: object, implementation: pluggy.HookImpl | None, call: ToolCall) -> CallResult:

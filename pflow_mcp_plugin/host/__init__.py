@@ -5,6 +5,7 @@ Where to start reading:
 - `embedded_host`: `open_host`, and `EmbeddedHost`, the handle that plugins receive
 - `plugins`, `entrypoints`, `hook_matching`: how plugins are found, loaded and called; one bad plugin
   never brings down the rest
+- `foreign_code`: the one way in which the code of plugins and nodes is called
 - `registry`: which node types there are
 - `workflow`: a workflow's JSON, normalised, checked and compiled
 - `running`: runs a compiled workflow and traces it

@@ -134,8 +134,13 @@ def open_host(
 
 
 def print_warning(problem: Problem) -> None:
-    """Write a warning of the embedded host to standard error."""
+    """Write a warning to standard error."""
+    write(sys.stderr, warning_lines(problem))
+
+
+def warning_lines(problem: Problem) -> str:
+    """Return a warning as lines for people."""
     lines = [f"Warning: {problem.path + ': ' if problem.path else ''}{problem.message}"]
     if problem.suggestion:
         lines.append(f"  -> {problem.suggestion}")
-    write(sys.stderr, "\n".join(lines))
+    return "\n".join(lines)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import cache, partial
 from importlib import import_module
 from typing import Any, Literal
@@ -17,9 +17,10 @@ from typing import Any, Literal
 import pluggy
 
 from pflow_mcp_plugin.contract import ENTRY_POINT_GROUP, Host, PflowError, Problem
+from pflow_mcp_plugin.contract.problems import described
 from pflow_mcp_plugin.host.entrypoints import Distribution, EntryPoint, entry_points
+from pflow_mcp_plugin.host.foreign_code import foreign_code
 from pflow_mcp_plugin.host.hook_matching import create_manager, uncalled_hooks
-from pflow_mcp_plugin.host.interruption import end_if_interrupted
 
 DISABLE_VARIABLE = "PFLOW_DISABLE_PLUGINS"
 _PACKAGE = __name__.partition(".")[0]
@@ -83,7 +84,7 @@ class PluginFailed(PflowError):
     """
 
     def __init__(self, plugin: Plugin, doing: str, error: BaseException) -> None:
-        self.reason = f"{doing}: {type(error).__name__}: {error}"
+        self.reason = f"{doing}: {described(error)}"
         step = f"Upgrade or uninstall {plugin.distribution}, or " if plugin.distribution else ""
         super().__init__(
             f"Plugin {plugin.label} {self.reason}",
@@ -104,8 +105,9 @@ class PluginFailed(PflowError):
         )
 
 
-@contextmanager
-def door(plugin: Plugin, doing: str, *, passing: tuple[type[BaseException], ...] = ()) -> Iterator[None]:
+def plugin_code(
+    plugin: Plugin, doing: str, *, passing: tuple[type[BaseException], ...] = ()
+) -> AbstractContextManager[None]:
     """Call into a plugin; whatever it raises becomes `PluginFailed`, except `passing`.
 
     Args:
@@ -113,13 +115,7 @@ def door(plugin: Plugin, doing: str, *, passing: tuple[type[BaseException], ...]
         doing: What failed if it raises, as in "could not be loaded".
         passing: The exceptions that the contract allows here.
     """
-    try:
-        yield
-    except passing:
-        raise
-    except (Exception, SystemExit) as error:  # a plugin is anyone's code: it may raise anything
-        end_if_interrupted(error)
-        raise PluginFailed(plugin, doing, error) from error
+    return foreign_code(partial(PluginFailed, plugin, doing), passing=passing)
 
 
 class Plugins:
@@ -162,7 +158,7 @@ class Plugins:
         self._host = host
         for plugin, call in self.implementations("pflow_configure"):
             try:
-                with door(plugin, "could not be configured"):
+                with plugin_code(plugin, "could not be configured"):
                     call(host)
             except PluginFailed as failed:
                 self._skip(plugin, failed)
@@ -205,7 +201,7 @@ class Plugins:
     def reporting(self, plugin: Plugin, doing: str) -> Iterator[None]:
         """Call into a plugin; what it raises is reported, and the host continues."""
         try:
-            with door(plugin, doing):
+            with plugin_code(plugin, doing):
                 yield
         except PluginFailed as failed:
             self.report(failed.as_warning())
@@ -230,7 +226,7 @@ class Plugins:
     def _add(self, plugin: Plugin, load: Callable[[], object]) -> None:
         self.all.append(plugin)
         try:
-            with door(plugin, "could not be loaded"):
+            with plugin_code(plugin, "could not be loaded"):
                 plugin.module = load()
                 self.manager.register(plugin.module, plugin.name)
         except PluginFailed as failed:
@@ -245,7 +241,10 @@ class Plugins:
         self.report(failed.as_warning())
 
     def _check_names(self, plugin: Plugin) -> None:
-        for message, fix in uncalled_hooks(self.manager, plugin.module):
+        found: list[tuple[str, str]] = []
+        with self.reporting(plugin, "could not be checked for misspelt hooks"):
+            found += uncalled_hooks(self.manager, plugin.module)
+        for message, fix in found:
             self.report(
                 Problem(
                     message=f"Plugin {plugin.label}: {message}",

@@ -97,20 +97,20 @@ class Script:
         from pflow_mcp_plugin.host.cli.command_line_inputs import parse_inputs, piped_inputs
         from pflow_mcp_plugin.host.cli.output import Output, to_json
         from pflow_mcp_plugin.host.cli.run_commands import outcome_report
-        from pflow_mcp_plugin.host.standard_streams import prepare_streams
+        from pflow_mcp_plugin.host.standard_streams import Streams
 
-        prepare_streams()
-        output = Output(as_json=False)
-        try:
-            inputs = parse_inputs(sys.argv[1:] if arguments is None else arguments)
-            inputs |= piped_inputs(self._settings, inputs, partial(self._check, start))
-            outcome = self.run(start, **inputs)
-        except PflowError as error:
-            return output.fail(error)
-        except KeyboardInterrupt:
-            return output.fail(PflowError("interrupted", kind="interrupted"))
-        text = to_json(dict(outcome.outputs)) if outcome.success else ""
-        return output.report(attrs.evolve(outcome_report(outcome), text=text))
+        with Streams() as streams:
+            output = Output(streams, as_json=False)
+            try:
+                inputs = parse_inputs(sys.argv[1:] if arguments is None else arguments)
+                inputs |= piped_inputs(self._settings, inputs, partial(self._check, start))
+                outcome = self.run(start, **inputs)
+            except PflowError as error:
+                return output.fail(error)
+            except KeyboardInterrupt:
+                return output.fail(PflowError("interrupted", kind="interrupted"))
+            text = to_json(dict(outcome.outputs)) if outcome.success else ""
+            return output.report(attrs.evolve(outcome_report(outcome), text=text))
 
     def _check(self, start: ScriptNode, inputs: Mapping[str, object]) -> None:
         with open_host() as host:

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import sys
-from typing import IO
+from contextlib import ExitStack, redirect_stdout, suppress
+from io import UnsupportedOperation
+from types import TracebackType
+from typing import IO, TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import Self
 
 _STEERING = (
     r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?"
@@ -26,46 +33,149 @@ def plain(text: str) -> str:
     return text if text.isprintable() else re.sub(_STEERING, "", text)
 
 
-def write(stream: IO[str] | None, text: str) -> int:
-    """Write a line to a stream; return the exit code: 1 if that failed, 0 also if the reader is gone."""
-    if not text or stream is None:  # None: the process was started with the stream closed
+class Streams:
+    """The standard output and error that the program itself writes to.
+
+    They are duplicates, made when the program starts: plugins and nodes may close or replace `sys.stdout` and
+    its file descriptor without taking the program's answer away.
+
+    Args:
+        reserve: Whether standard output is for the answer only: what plugins and nodes print to
+            `sys.stdout` inside the `with` block then goes to standard error.
+    """
+
+    def __init__(self, *, reserve: bool = False) -> None:
+        prepare_streams()
+        self._reserve = reserve
+        self._end = ExitStack()
+        self._out = self._duplicate(sys.stdout)
+        self._err = self._duplicate(sys.stderr)
+
+    def __enter__(self) -> Self:
+        if self._reserve:
+            self._end.enter_context(redirect_stdout(self._duplicate(sys.stderr)))
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._end.close()
+
+    def answer(self, text: str) -> int:
+        """Write the answer; return the exit code: 1 if that failed, 0 also if the reader is gone."""
+        try:
+            _write_line(sys.stdout, self._out, text)
+        except OSError as error:
+            return self.lost(error)
+        except ValueError:  # a plugin closed a stream that has no file descriptor
+            return 1
         return 0
-    if stream is sys.stderr:  # it is for people, and messages quote untrusted output and files
-        text = plain(text)
+
+    def tell(self, text: str) -> None:
+        """Write lines for people to standard error, without what could control a terminal."""
+        try:
+            # Such lines quote untrusted output and files.
+            _write_line(sys.stderr, self._err, plain(text))
+        except OSError:
+            silence(self._err)
+        except ValueError:  # closed
+            return
+
+    def lost(self, error: OSError) -> int:
+        """Report that standard output failed, unless its reader is gone; return the exit code."""
+        for stream in (sys.stdout, self._out):
+            silence(stream)
+        if isinstance(error, BrokenPipeError):
+            return 0
+        self.tell(f"Error: the output could not be written: {error.strerror}")
+        return 1
+
+    def restore(self) -> None:
+        """Reopen `sys.stdout` and `sys.stderr` where a plugin has closed them, for others that print."""
+        for name, own in (("stdout", self._out), ("stderr", self._err)):
+            if own is not None and _is_closed(getattr(sys, name)):
+                setattr(sys, name, _duplicate(own))
+
+    def _duplicate(self, stream: IO[str] | None) -> IO[str] | None:
+        own = _duplicate(stream)
+        if own is not None and own is not stream:
+            self._end.callback(_close, own)
+        return own
+
+
+def write(stream: IO[str] | None, text: str) -> None:
+    """Write lines for people to standard error, without what could control a terminal."""
     try:
-        stream.write(text if text.endswith("\n") else text + "\n")
-        stream.flush()
-    except OSError as error:
-        return lost(stream, error)
-    return 0
-
-
-def lost(stream: IO[str], error: OSError) -> int:
-    """Stop writing to a failed stream, report the failure unless the reader is gone; return the exit code."""
-    silence(stream)
-    if isinstance(error, BrokenPipeError):
-        return 0
-    if stream is sys.stdout:
-        write(sys.stderr, f"Error: the output could not be written: {error.strerror}")
-    return 1
+        _write_line(None, stream, plain(text))
+    except OSError:
+        silence(stream)
+    except ValueError:  # closed
+        return
 
 
 def is_of_output(error: OSError) -> bool:
     """Return whether an error comes from writing standard output, not from a file of the command."""
-    if sys.stdout is None:
+    stream = getattr(sys.stdout, "wrapped", sys.stdout)  # click wraps it when the reader is gone
+    if stream is None or error.errno == errno.EBADF:  # closed by the command itself
         return False
     try:
-        sys.stdout.flush()  # unwritten data is still in the buffer
+        stream.flush()  # unwritten data is still in the buffer
     except OSError:
         return True
-    # With `write_through` nothing is ever buffered; an error about a file has its name.
-    return bool(getattr(sys.stdout, "write_through", False)) and error.filename is None
+    except ValueError:  # closed
+        return False
+    return bool(getattr(stream, "write_through", False)) and error.filename is None
 
 
-def silence(stream: IO[str]) -> None:
+def is_terminal(stream: IO[str] | None) -> bool:
+    """Return whether a stream is a terminal; False for one that is closed."""
+    return stream is not None and not stream.closed and stream.isatty()
+
+
+def silence(stream: IO[str] | None) -> None:
     """Redirect a stream to the null device, so that the interpreter's last flush does not fail."""
+    if stream is None or _is_closed(stream):
+        return
     nowhere = os.open(os.devnull, os.O_WRONLY)
     try:
         os.dup2(nowhere, stream.fileno())
     finally:
         os.close(nowhere)
+
+
+def _write_line(shared: IO[str] | None, own: IO[str] | None, text: str) -> None:
+    if not text or own is None:  # None: the process was started with the stream closed
+        return
+    with suppress(Exception):  # what was printed before comes first; a plugin may have replaced the stream
+        shared and shared.flush()
+    own.write(text if text.endswith("\n") else text + "\n")
+    own.flush()
+
+
+def _duplicate(stream: IO[str] | None) -> IO[str] | None:
+    """Return a stream of its own to the same file; the stream itself if it has no file descriptor."""
+    try:
+        descriptor = os.dup(stream.fileno()) if stream else None
+    except (OSError, ValueError):
+        return stream
+    if descriptor is None:
+        return None
+    return open(descriptor, "w", encoding="utf-8", errors="backslashreplace")  # noqa: PTH123
+
+
+def _close(stream: IO[str]) -> None:
+    with suppress(OSError):  # what is left in the buffer cannot be written
+        stream.close()
+
+
+def _is_closed(stream: IO[str] | None) -> bool:
+    """Return whether a stream has lost its file; False if it never had one."""
+    if stream is None:
+        return False
+    try:
+        os.fstat(stream.fileno())
+    except UnsupportedOperation:
+        return stream.closed
+    except (OSError, ValueError):
+        return True
+    return False

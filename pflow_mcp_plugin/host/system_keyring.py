@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pflow_mcp_plugin.contract import PflowError
-from pflow_mcp_plugin.host.plugins import Plugin, PluginFailed, door, own_distribution
+from pflow_mcp_plugin.host.plugins import Plugin, PluginFailed, own_distribution, plugin_code
 
 _SERVICE = "pflow"
 
@@ -54,7 +54,7 @@ def _ask(question: str, key: str, *more: str) -> Any:
         package = f"'{mine.name}[keyring]'" if mine else "keyring"
         raise PflowError(message, suggestions=(f"pip install {package}",), kind="config") from error
     try:
-        with door(Plugin("keyring"), "could not be used", passing=(KeyringError,)):
+        with plugin_code(Plugin("keyring"), "could not be used", passing=(KeyringError,)):
             return getattr(keyring, question)(_SERVICE, key, *more)
     except (KeyringError, PluginFailed) as error:
         reason = error.reason if isinstance(error, PluginFailed) else str(error) or type(error).__name__

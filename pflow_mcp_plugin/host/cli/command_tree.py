@@ -6,17 +6,17 @@ is imported when it is called.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from importlib import import_module
 
 import attrs
 import click
 
-from pflow_mcp_plugin.contract import Command, PflowError, Problem, Report
+from pflow_mcp_plugin.contract import Command, CommandLike, Kind, PflowError, Problem, Report
 from pflow_mcp_plugin.host.embedded_host import EmbeddedHost
-from pflow_mcp_plugin.host.plugins import Plugin, PluginFailed, Plugins, door, own_distribution
+from pflow_mcp_plugin.host.plugins import Plugin, PluginFailed, Plugins, own_distribution, plugin_code
 from pflow_mcp_plugin.host.standard_streams import is_of_output
 
 PROGRAM = "pflow"
@@ -24,8 +24,22 @@ _ROOT_HELP = "Run workflows, and manage the nodes that they are made of."
 _ROOT_EPILOG = """\b
 pflow GROUP           lists the commands of a group
 pflow COMMAND --help  shows the options of a command"""
-_PASSING = (PflowError, click.ClickException, click.Abort, click.exceptions.Exit, SystemExit)
-"""Exceptions by which a leaf's command reports its outcome; click raises SystemExit for a closed pipe."""
+
+
+@attrs.frozen
+class Answer:
+    """What a command returned.
+
+    Attributes:
+        report: Its report.
+        guard: Turns what its plugin's code raises while the report is read into a failure of the plugin.
+        strict: Whether a value that cannot be read is a failure; the values in the host's own reports may
+            be those of any plugin or node.
+    """
+
+    report: Report
+    guard: Callable[[], AbstractContextManager[None]]
+    strict: bool
 
 
 class Branch(click.Group):
@@ -107,39 +121,74 @@ class Leaf(click.Command):
         ctx.args = args
         return args
 
-    def invoke(self, ctx: click.Context) -> object:
-        """Import the command of a leaf and run it.
+    def invoke(self, ctx: click.Context) -> Answer:
+        """Import the command and run it.
 
         Raises:
             PflowError: The command failed, crashed, or cannot be imported.
         """
         path = ctx.command_path
-        with door(self.plugin, f"could not load the command `{path}`"):
+        with plugin_code(self.plugin, f"could not load the command `{path}`"):
             module, _, attribute = self.announced.load.partition(":")
             command = getattr(import_module(module), attribute)
         if isinstance(command, click.Command):
             _offer_json(command)
         with self._guard(path):
-            result = command.main(ctx.args, prog_name=path, obj=ctx.obj, standalone_mode=False)
-        if isinstance(result, Report) and callable(result.text):
-            return attrs.evolve(result, text=partial(self._render, path, result))
-        return result
+            report = self._run(command, ctx)
+        return Answer(report, partial(self._guard, path), not self.plugin.own)
 
-    def _render(self, path: str, report: Report) -> str:
-        with self._guard(path):
-            return report.render()
+    def _run(self, command: CommandLike, ctx: click.Context) -> Report:
+        """Run the command and return its report; translate click's own exceptions."""
+        path = ctx.command_path
+        try:
+            result = command.main(ctx.args, prog_name=path, obj=ctx.obj, standalone_mode=False)
+        except click.ClickException as error:
+            raise wrong_usage(error) from error
+        except click.Abort as abort:
+            if isinstance(abort.__cause__, EOFError):  # click takes any for the end of a dialogue
+                raise abort.__cause__ from None
+            raise
+        except (click.exceptions.Exit, SystemExit) as end:
+            if isinstance(end.__context__, BrokenPipeError):  # click exits, whichever pipe it was
+                raise end.__context__ from None
+            return self._ended(path, end.code if isinstance(end, SystemExit) else end.exit_code)
+        if isinstance(result, Report):
+            return result
+        if result is not None and type(result) is not int:
+            raise TypeError(f"it returned a {type(result).__name__}, not a Report")
+        return self._ended(path, result)  # click returns the code of its own exit, after the help for example
+
+    def _ended(self, path: str, code: object) -> Report:
+        """Return the report of a command that ended with an exit code of its own.
+
+        Raises:
+            PflowError: The code stands for a failure, or for wrong usage, as parsers such as argparse use it.
+        """
+        if code is None or (isinstance(code, int) and code == 0):
+            return Report()
+        how = f"ended with exit code {code}" if isinstance(code, int) else f"ended: {code}"
+        raise _failed(path, self.plugin, how, "usage" if code == 2 else "execution")
 
     @contextmanager
     def _guard(self, path: str) -> Iterator[None]:
         """Report any other exception than a command may raise as a crash of its plugin."""
         try:
-            with door(self.plugin, "crashed", passing=_PASSING):
+            with plugin_code(self.plugin, "crashed", passing=(PflowError, click.Abort)):
                 yield
         except PluginFailed as failed:
             cause = failed.__cause__
             if isinstance(cause, OSError) and is_of_output(cause):
                 raise cause from None
-            raise _crash(path, self.plugin, failed) from cause
+            crash = _failed(path, self.plugin, failed.reason, "execution")
+            crash.suggestions = ("This is a bug in the plugin; PFLOW_DEBUG=1 shows the traceback",)
+            raise crash from cause
+
+
+def wrong_usage(error: click.ClickException) -> PflowError:
+    """Return click's complaint about the arguments as one of ours."""
+    context = getattr(error, "ctx", None)
+    suggestions = (f"See: {context.command_path} --help",) if context else ()
+    return PflowError(error.format_message(), suggestions=suggestions, kind="usage")
 
 
 def build_cli(host: EmbeddedHost) -> click.Group:
@@ -156,7 +205,9 @@ def build_cli(host: EmbeddedHost) -> click.Group:
     root.epilog = _ROOT_EPILOG
     for plugin, commands in host.plugins.collect("pflow_register_commands"):
         for command in commands:
-            problem = _graft(root, command, plugin, host.plugins)
+            problem = ""
+            with host.plugins.reporting(plugin, "announced an invalid command"):
+                problem = _graft(root, command, plugin, host.plugins)
             if problem:
                 message = f"Plugin {plugin.label}: {problem}"
                 host.report(Problem(message=message, severity="warning", kind="config", source=plugin.name))
@@ -229,9 +280,6 @@ def _show_version(ctx: click.Context, _parameter: click.Parameter, wanted: objec
         ctx.exit()
 
 
-def _crash(path: str, plugin: Plugin, failed: PluginFailed) -> PflowError:
-    return PflowError(
-        f"`{path}` of the plugin {plugin.label} {failed.reason}",
-        details=failed.details,
-        suggestions=("This is a bug in the plugin; PFLOW_DEBUG=1 shows the traceback",),
-    )
+def _failed(path: str, plugin: Plugin, reason: str, kind: Kind) -> PflowError:
+    details = {"plugin": plugin.name, "distribution": plugin.distribution, "version": plugin.version}
+    return PflowError(f"`{path}` of the plugin {plugin.label} {reason}", details=details, kind=kind)

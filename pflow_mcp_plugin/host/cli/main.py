@@ -10,11 +10,11 @@ import click
 import pluggy
 
 from pflow_mcp_plugin.contract import PflowError, Report
-from pflow_mcp_plugin.host.cli.command_tree import PROGRAM, build_cli
+from pflow_mcp_plugin.host.cli.command_tree import PROGRAM, Answer, build_cli, wrong_usage
 from pflow_mcp_plugin.host.cli.output import Output, wants_json
-from pflow_mcp_plugin.host.embedded_host import open_host
+from pflow_mcp_plugin.host.embedded_host import open_host, warning_lines
 from pflow_mcp_plugin.host.interruption import interrupts_kept
-from pflow_mcp_plugin.host.standard_streams import is_of_output, lost, prepare_streams
+from pflow_mcp_plugin.host.standard_streams import Streams, is_of_output
 
 
 def main(argv: Sequence[str] | None = None, manager: pluggy.PluginManager | None = None) -> int:
@@ -24,38 +24,41 @@ def main(argv: Sequence[str] | None = None, manager: pluggy.PluginManager | None
         argv: The arguments; by default those of the process.
         manager: Plugins to use instead of the installed ones.
     """
-    prepare_streams()
     arguments = list(sys.argv[1:] if argv is None else argv)
-    output = Output(as_json=wants_json(arguments))
+    as_json = wants_json(arguments)
+    with Streams(reserve=as_json) as streams:
+        return _run(arguments, manager, streams, Output(streams, as_json=as_json))
+
+
+def _run(
+    arguments: Sequence[str], manager: pluggy.PluginManager | None, streams: Streams, output: Output
+) -> int:
     try:
-        with interrupts_kept(), open_host(manager) as host:
-            result = build_cli(host).main(arguments, prog_name=PROGRAM, obj=host, standalone_mode=False)
-            if isinstance(result, int):  # the help or the version was shown
-                return result
-            return output.report(result if isinstance(result, Report) else Report())
+        with interrupts_kept(), open_host(manager, show=lambda it: streams.tell(warning_lines(it))) as host:
+            command_line = build_cli(host)
+            streams.restore()
+            answer = command_line.main(arguments, prog_name=PROGRAM, obj=host, standalone_mode=False)
+            if isinstance(answer, Answer):
+                return output.report(answer.report, guard=answer.guard(), strict=answer.strict)
+            return output.report(answer if isinstance(answer, Report) else Report())
     except PflowError as error:
         _debug(error)
         return output.fail(error)
     except click.ClickException as error:
-        return output.fail(_misused(error))
+        return output.fail(wrong_usage(error))
     except (KeyboardInterrupt, click.Abort):
         return output.fail(PflowError("interrupted", kind="interrupted"))
     except OSError as error:
         if not is_of_output(error):
             raise
-        return lost(sys.stdout, error)
+        return streams.lost(error)
 
 
 def report_interruption() -> int:
-    """Report a Ctrl-C that came before the command line was run, and return the exit code."""
-    prepare_streams()
-    return Output(as_json=wants_json(sys.argv[1:])).fail(PflowError("interrupted", kind="interrupted"))
-
-
-def _misused(error: click.ClickException) -> PflowError:
-    context = getattr(error, "ctx", None)
-    suggestions = (f"See: {context.command_path} --help",) if context else ()
-    return PflowError(error.format_message(), suggestions=suggestions, kind="usage")
+    """Report a Ctrl-C that came before the command began, and return the exit code."""
+    with Streams() as streams:
+        output = Output(streams, as_json=wants_json(sys.argv[1:]))
+        return output.fail(PflowError("interrupted", kind="interrupted"))
 
 
 def _debug(error: PflowError) -> None:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 import math
-import sys
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 
 from pflow_mcp_plugin.contract import PflowError, Problem, Report
 from pflow_mcp_plugin.contract.json_types import JSON
-from pflow_mcp_plugin.host.standard_streams import write
+from pflow_mcp_plugin.contract.problems import described
+from pflow_mcp_plugin.host.foreign_code import foreign_code
+from pflow_mcp_plugin.host.interruption import end_if_interrupted
+from pflow_mcp_plugin.host.standard_streams import Streams
 
 SCHEMA = 1
 """Version of the JSON envelope that is printed."""
@@ -30,47 +34,66 @@ class Output:
     """The output of a command: prints its report or failure.
 
     Args:
+        streams: Where to print.
         as_json: Whether to write the JSON envelope, and nothing else, to standard output.
     """
 
-    def __init__(self, *, as_json: bool) -> None:
-        self.as_json = as_json
+    def __init__(self, streams: Streams, *, as_json: bool) -> None:
+        self._streams = streams
+        self._as_json = as_json
+        self._answered = False
 
-    def report(self, report: Report) -> int:
-        """Print the report of a command and return the exit code."""
-        code = report.exit_code
-        if report.error is None:
-            text = self._success(report) if self.as_json else report.render()
-            return write(sys.stdout, text) or code or 0
-        if self.as_json:
-            write(sys.stdout, self._failure(report.error, report))
-        else:
-            write(sys.stdout, report.render())
-        self._explain(report.error, report.beside)
-        return report.error.exit_code if code is None else code
+    def report(
+        self, report: Report, *, guard: AbstractContextManager[None] | None = None, strict: bool = False
+    ) -> int:
+        """Print a report and return the exit code.
+
+        Args:
+            report: What to print.
+            guard: Entered while the report is turned into text, before anything is printed.
+            strict: Raise what a value raises that is turned into JSON; otherwise its class is printed.
+        """
+        error = report.error
+        with guard or nullcontext():
+            text = self._envelope(report, strict=strict) if self._as_json else report.render()
+            explanation = self._explanation(error, report.beside) if error else ""
+            code = report.exit_code or 0 if error is None else error.exit_code
+        written = 0 if self._answered and self._as_json else self._streams.answer(text)
+        self._answered = True
+        self._streams.tell(explanation)
+        if error is None:
+            return written or code
+        return code if report.exit_code is None else report.exit_code
 
     def fail(self, error: PflowError) -> int:
-        """Print the failure of a command and return the exit code."""
-        return self.report(Report(error=error))
+        """Print a failure and return the exit code; after an answer, only for people."""
+        try:
+            return self.report(Report(error=error), guard=foreign_code(partial(_without_details, error)))
+        except PflowError as plain:
+            return self.report(Report(error=plain))
 
-    def _success(self, report: Report) -> str:
-        return to_json({"schema": SCHEMA, "success": True, "data": report.data, **report.beside})
-
-    def _failure(self, error: PflowError, report: Report) -> str:
-        data = error.to_dict()
+    def _envelope(self, report: Report, *, strict: bool) -> str:
+        if report.error is None:
+            content: dict[str, object] = {"schema": SCHEMA, "success": True, "data": report.data}
+            return to_json({**content, **report.beside}, strict=strict)
+        data = report.error.to_dict()
         if report.data is not None:
             details = data["details"]
             data["details"] = {**(details if isinstance(details, Mapping) else {}), "data": report.data}
-        return to_json({"schema": SCHEMA, "success": False, "error": data, **report.beside})
+        return to_json({"schema": SCHEMA, "success": False, "error": data, **report.beside}, strict=strict)
 
-    def _explain(self, error: PflowError, beside: Mapping[str, object]) -> None:
+    def _explanation(self, error: PflowError, beside: Mapping[str, object]) -> str:
         lines = [f"Error: {error.message}"]
-        if not self.as_json:
+        if not self._as_json:
             said = len(error.problems) == 1 and error.problems[0].message in error.message
             lines += () if said else problem_lines(error.problems)
             lines += [f"  -> {suggestion}" for suggestion in error.suggestions]
             lines += [f"  {name.replace('_', ' ')}: {value}" for name, value in beside.items() if value]
-        write(sys.stderr, "\n".join(lines))
+        return "\n".join(lines)
+
+
+def _without_details(error: PflowError, raised: BaseException) -> PflowError:
+    return PflowError(f"{error.message}\nIts details cannot be shown: {described(raised)}", kind=error.kind)
 
 
 def problem_lines(problems: tuple[Problem, ...]) -> list[str]:
@@ -85,26 +108,43 @@ def counted(problems: Sequence[Problem]) -> str:
     return " and ".join(f"{count} {word}{'' if count == 1 else 's'}" for count, word in counts if count)
 
 
-def to_json(value: object) -> str:
-    """Return a value as the JSON that is printed; values that JSON cannot represent become strings.
+def to_json(value: object, *, strict: bool = False) -> str:
+    """Return a value as JSON; values that JSON cannot represent are written as strings.
 
     Circular references, and values nested deeper than 200 levels, are written as `...`.
+
+    Args:
+        value: Any value; it may hold objects of plugins and nodes.
+        strict: Raise what an object raises that cannot be read; otherwise its class is written.
     """
     try:
         return json.dumps(value, ensure_ascii=False, indent=2, allow_nan=False)
-    except (TypeError, ValueError, RecursionError):
-        return json.dumps(_jsonable(value, ()), ensure_ascii=False, indent=2)
+    except BaseException as error:
+        end_if_interrupted(error)
+        if strict and not isinstance(error, TypeError | ValueError | RecursionError):
+            raise
+        return json.dumps(_jsonable(value, (), strict=strict), ensure_ascii=False, indent=2)
 
 
-def _jsonable(value: object, above: tuple[int, ...]) -> JSON:
+def _jsonable(value: object, above: tuple[int, ...], *, strict: bool) -> JSON:
     """Return a value as JSON can represent it; `above` holds the ids of the values that enclose it."""
+    try:
+        return _represented(value, above, strict=strict)
+    except BaseException as error:
+        end_if_interrupted(error)
+        if strict:
+            raise
+        return f"<{type(value).__name__}>"
+
+
+def _represented(value: object, above: tuple[int, ...], *, strict: bool) -> JSON:
     if isinstance(value, Mapping | list | tuple | set | frozenset):
         if id(value) in above or len(above) == _DEEPEST:
             return "..."
         within = (*above, id(value))
         if isinstance(value, Mapping):
-            return {_text(key): _jsonable(item, within) for key, item in value.items()}
-        return [_jsonable(item, within) for item in value]
+            return {_text(key): _jsonable(item, within, strict=strict) for key, item in value.items()}
+        return [_jsonable(item, within, strict=strict) for item in value]
     if isinstance(value, float):
         return value if math.isfinite(value) else str(value)
     if isinstance(value, int) and abs(value) < _LARGEST:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from pflow_mcp_plugin.host.standard_streams import plain
+from pflow_mcp_plugin.host.standard_streams import is_terminal, plain
 
 
 def table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -16,7 +16,7 @@ def table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     cells = [list(headers), *([plain(" ".join(cell.split())) for cell in row] for row in rows)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     lines = ("  ".join(map(str.ljust, row, widths)).rstrip() for row in cells)
-    if sys.stdout is not None and sys.stdout.isatty():
+    if is_terminal(sys.stdout):
         import shutil  # not needed when the output is piped
 
         room = shutil.get_terminal_size().columns

@@ -8,7 +8,7 @@ from typing import Any
 
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.host.model_keys import kept_key
-from pflow_mcp_plugin.host.plugins import Plugin, door
+from pflow_mcp_plugin.host.plugins import Plugin, plugin_code
 from pflow_mcp_plugin.host.registry.node_index import NodeRow
 
 SETTING = "PFLOW_DISCOVER_MODEL"
@@ -46,7 +46,7 @@ def rerank(
     Raises:
         PflowError: The model cannot be asked, for any reason, or names none of the nodes.
     """
-    with door(Plugin("llm"), f"could not ask {model}", passing=(PflowError,)):
+    with plugin_code(Plugin("llm"), f"could not ask {model}", passing=(PflowError,)):
         answer = _ask(model, _prompt(task, rows), settings)
     named = _named(answer, rows)
     if rows and not named:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TypeVar
@@ -11,7 +11,7 @@ import attrs
 
 from pflow_mcp_plugin.contract import Entry, NodeSource, PflowError, Problem, Sketch
 from pflow_mcp_plugin.contract.json_types import JSONObject
-from pflow_mcp_plugin.host.plugins import Plugin, PluginFailed, Plugins, door
+from pflow_mcp_plugin.host.plugins import Plugin, PluginFailed, Plugins, plugin_code
 
 T = TypeVar("T")
 
@@ -42,7 +42,7 @@ class Origin:
         Raises:
             PflowError: The source says why it cannot answer, or is broken.
         """
-        with self._door("look up a node", passing=(PflowError,)):
+        with self._asking("look up a node", passing=(PflowError,)):
             entry = self.source.get(node_type)
             return None if entry is None else self._signed(entry)
 
@@ -52,7 +52,7 @@ class Origin:
         Raises:
             PflowError: The source says why it cannot answer, or is broken.
         """
-        with self._door("list its nodes", passing=(PflowError,)):
+        with self._asking("list its nodes", passing=(PflowError,)):
             return [self._signed(entry) for entry in self.source.entries()]
 
     def sketches(self) -> list[Sketch]:
@@ -61,7 +61,7 @@ class Origin:
         Raises:
             PflowError: The source says why it cannot answer, or is broken.
         """
-        with self._door("list its nodes", passing=(PflowError,)):
+        with self._asking("list its nodes", passing=(PflowError,)):
             return [self._checked(sketch) for sketch in self.source.sketches()]
 
     def fingerprint(self) -> str:
@@ -70,7 +70,7 @@ class Origin:
         Raises:
             PluginFailed: The source is broken.
         """
-        with self._door("return its fingerprint"):
+        with self._asking("return its fingerprint"):
             return str(self.source.fingerprint())
 
     def missing(self, node_type: str) -> Problem | None:
@@ -79,8 +79,9 @@ class Origin:
         Raises:
             PluginFailed: The source is broken.
         """
-        with self._door("explain a missing node"):
-            return self.source.missing(node_type)
+        with self._asking("explain a missing node"):
+            problem = self.source.missing(node_type)
+            return _checked(problem, isinstance(problem, Problem))
 
     def upgrade(self, node: JSONObject) -> JSONObject | None:
         """Ask the origin's source for a node rewritten from an older shape, or None.
@@ -88,8 +89,9 @@ class Origin:
         Raises:
             PluginFailed: The source is broken.
         """
-        with self._door("upgrade a node"):
-            return self.source.upgrade(node)
+        with self._asking("upgrade a node"):
+            rewritten = self.source.upgrade(node)
+            return _checked(rewritten, isinstance(rewritten, Mapping))
 
     def files(self) -> dict[Path, str]:
         """Ask the origin's source for the files and folders that it reads, each with its role.
@@ -97,7 +99,7 @@ class Origin:
         Raises:
             PluginFailed: The source is broken.
         """
-        with self._door("list its files"):
+        with self._asking("list its files"):
             return {Path(path): str(role) for path, role in self.source.files.items()}
 
     def _signed(self, entry: Entry) -> Entry:
@@ -111,10 +113,10 @@ class Origin:
                 raise TypeError(message)
         return sketch if sketch.source else attrs.evolve(sketch, source=self.name)
 
-    def _door(
+    def _asking(
         self, doing: str, passing: tuple[type[BaseException], ...] = ()
     ) -> AbstractContextManager[None]:
-        return door(self.plugin, f"(node source {self.name}) failed to {doing}", passing=passing)
+        return plugin_code(self.plugin, f"(node source {self.name}) failed to {doing}", passing=passing)
 
 
 def collect_sources(plugins: Plugins, saved: Origin) -> list[Origin]:
@@ -142,6 +144,12 @@ def asked(attempt: Callable[[], T], report: Callable[[Problem], None]) -> T | No
     except PluginFailed as failed:
         report(failed.as_warning())
         return None
+
+
+def _checked(answer: T | None, fits: bool) -> T | None:  # noqa: FBT001 - a verdict
+    if answer is not None and not fits:
+        raise TypeError(f"it returned a {type(answer).__name__}")
+    return answer
 
 
 def _origin(source: object, plugin: Plugin, plugins: Plugins) -> Origin | None:

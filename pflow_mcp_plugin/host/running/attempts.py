@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import attrs
 
 from pflow_mcp_plugin.contract import Entry, Field, NodeRef, PflowError
-from pflow_mcp_plugin.host.interruption import end_if_interrupted
+from pflow_mcp_plugin.host.foreign_code import foreign_code
 from pflow_mcp_plugin.host.running.current_run import CurrentRun
 from pflow_mcp_plugin.host.running.retry_rules import asked_wait, is_safe_to_repeat, waits
 from pflow_mcp_plugin.host.running.run_errors import input_not_given, node_failure, value_unavailable
@@ -69,10 +70,12 @@ class Attempts:
             retry: How often to retry, and how long to wait.
             note: Called with the params once they are resolved.
         """
+        failing = partial(node_failure, planned.ref)
         try:
-            params = self._params(planned.ref, store)
-        except PflowError as error:
-            return _failed(planned, error, store)
+            with foreign_code(failing):  # the values may be objects of other nodes
+                params = self._params(planned.ref, store)
+        except PflowError as failure:
+            return failed(planned, failure, store)
         note(params)
         given = {**params, **planned.ref.injected, "__node_id__": planned.ref.id}
         pauses, retries = waits(retry), 0
@@ -80,11 +83,10 @@ class Attempts:
             # The exception of an earlier failure must not be reported as the cause of this attempt's.
             self.values.root.pop("__error__", None)
             try:
-                result = self._returned(planned, _checked_action(prepare(given)(store)), store)
-            # SystemExit too: a node that calls `sys.exit` fails, it does not end the program.
-            except (Exception, SystemExit) as error:  # noqa: BLE001  # a node is third-party code and may raise anything
-                end_if_interrupted(error)
-                result = _failed(planned, error, store)
+                with foreign_code(failing):
+                    result = self._returned(planned, _checked_action(prepare(given)(store)), store)
+            except PflowError as failure:
+                result = failed(planned, failure, store)
             pause = next(pauses, None)
             if (
                 result.failure is None
@@ -177,9 +179,15 @@ def routed(planned: PlannedNode, action: str) -> str:
     return "error"
 
 
-def _failed(planned: PlannedNode, error: BaseException, store: NodeAwareSharedStore) -> Result:
-    store["error"] = said(error)
-    failure = node_failure(planned.ref, error)
+def failed(planned: PlannedNode, failure: PflowError, store: NodeAwareSharedStore) -> Result:
+    """Return the result of a node that failed; its output `error` tells the cause.
+
+    Args:
+        planned: The node.
+        failure: The failure, as from `node_failure`.
+        store: The node's view of the shared store.
+    """
+    store["error"] = said(failure.__cause__ or failure)
     return Result(routed(planned, failure.action), failure)
 
 

@@ -19,7 +19,8 @@ from typing import Any
 import attrs
 
 from pflow_mcp_plugin.contract import PflowError
-from pflow_mcp_plugin.host.running.attempts import Attempts, Prepare, Result, argument_types, routed
+from pflow_mcp_plugin.host.foreign_code import foreign_code
+from pflow_mcp_plugin.host.running.attempts import Attempts, Prepare, Result, argument_types, failed
 from pflow_mcp_plugin.host.running.progress_bar import progress
 from pflow_mcp_plugin.host.running.run_errors import node_failure
 from pflow_mcp_plugin.host.running.shared_store import Fit, NodeAwareSharedStore
@@ -67,11 +68,10 @@ def run_batch(
         engine: Opens the executor that runs parallel items.
     """
     try:
-        items = _items(attempts, batch)
-    except PflowError as error:
-        store["error"] = said(error)
-        failure = node_failure(planned.ref, error)
-        return Result(routed(planned, failure.action), failure)
+        with foreign_code(partial(node_failure, planned.ref)):  # the list may be an object of another node
+            items = _items(attempts, batch)
+    except PflowError as failure:
+        return failed(planned, failure, store)
     fit = argument_types(planned.ref.entry)
     one = partial(_run_item, attempts, planned, batch, prepare, fit)
     tally = _Tally(len(items))
@@ -90,10 +90,9 @@ def run_batch(
 def _items(attempts: Attempts, batch: Batch) -> Sequence[object]:
     items = attempts.resolve(batch.items, "batch.items")
     try:
-        listed: Sequence[object] = coerce(items, ITEMS)
+        return list(coerce(items, ITEMS))
     except TypeMismatch:
         raise PflowError(f"batch.items must be a list, got {described(items)}") from None
-    return listed
 
 
 def _run_item(
@@ -207,9 +206,9 @@ class _Tally:
         return self._failure(self.first, planned, store)
 
     def _failure(self, first: _Done, planned: PlannedNode, store: NodeAwareSharedStore) -> Result:
-        failed = first.result.failure
-        assert failed is not None  # noqa: S101 - `add` notes the first that failed
-        cause = failed.__cause__ or failed
+        noted = first.result.failure
+        assert noted is not None  # noqa: S101 - `add` notes the first that failed
+        cause = noted.__cause__ or noted
         where = f" at item {first.index + 1} of {self.count}"
         store["error"] = f"item {first.index + 1} of {self.count}: {said(cause)}"
         failure = node_failure(planned.ref, cause, where)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack
+from functools import partial
 from types import TracebackType
 
 from pflow_mcp_plugin.contract import PflowError, Problem
-from pflow_mcp_plugin.host.interruption import end_if_interrupted
+from pflow_mcp_plugin.host.foreign_code import foreign_code
 from pflow_mcp_plugin.host.plugins import Plugin, Plugins
 from pflow_mcp_plugin.host.running.current_run import CurrentRun
 from pflow_mcp_plugin.host.workflow.findings import said
@@ -74,27 +75,19 @@ def _offers(run: CurrentRun, plugins: Plugins) -> Iterator[tuple[Plugin, _Contex
 
 
 def _enter(plugin: Plugin, context: _Context) -> None:
-    try:
+    with foreign_code(partial(_failed, plugin, "could not prepare the run"), passing=(PflowError,)):
         context.__enter__()
-    except PflowError:
-        raise
-    except Exception as error:
-        message = f"Plugin {plugin.label} could not prepare the run: {said(error)}"
-        raise PflowError(message, details={"plugin": plugin.name}) from error
 
 
 def _leave(run: CurrentRun, plugin: Plugin, context: _Context, failure: PflowError | None) -> None:
     try:
-        context.__exit__(type(failure) if failure else None, failure, None)
-    except Exception as error:  # noqa: BLE001  # the outcome of the run is decided by now
-        # A generator's context raises the error it was given again; that one is reported already.
-        if error is failure:
-            return
-        end_if_interrupted(error)
-        message = f"Plugin {plugin.label} failed to clean up after the run: {said(error)}"
-        _report(run, message, plugin.name)
+        with foreign_code(partial(_failed, plugin, "failed to clean up after the run")):
+            context.__exit__(type(failure) if failure else None, failure, None)
+    except PflowError as error:  # the outcome of the run is decided by now
+        if error.__cause__ is not failure:
+            text = run.redactor.text(error.message)
+            run.host.report(Problem(message=text, severity="warning", kind="execution", source=plugin.name))
 
 
-def _report(run: CurrentRun, message: str, plugin: str) -> None:
-    text = run.redactor.text(message)
-    run.host.report(Problem(message=text, severity="warning", kind="execution", source=plugin))
+def _failed(plugin: Plugin, doing: str, error: BaseException) -> PflowError:
+    return PflowError(f"Plugin {plugin.label} {doing}: {said(error)}", details={"plugin": plugin.name})

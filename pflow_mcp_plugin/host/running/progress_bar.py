@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
+from pflow_mcp_plugin.host.standard_streams import is_terminal
+
 if TYPE_CHECKING:
     from rich.progress import Progress
 
@@ -17,8 +19,8 @@ _SOON = 0.5
 
 @contextmanager
 def progress(label: str, total: int) -> Iterator[Callable[[], None]]:
-    """Show a progress bar while items run; call the function that this yields after each of them."""
-    if sys.stderr is None or not sys.stderr.isatty():
+    """Show a bar while items run; call the function that this yields after each of them."""
+    if not is_terminal(sys.stderr):
         yield lambda: None
         return
     bar = _Bar(label, total)

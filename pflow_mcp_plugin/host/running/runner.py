@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import attrs
 
 from pflow_mcp_plugin.contract import EXIT_CODES, Host, Outcome, PflowError, Problem, Runner
 from pflow_mcp_plugin.contract.json_types import JSONObject
+from pflow_mcp_plugin.host.foreign_code import foreign_code
 from pflow_mcp_plugin.host.interruption import interrupts_kept
 from pflow_mcp_plugin.host.plugins import Plugins
 from pflow_mcp_plugin.host.running.batch import Engine
@@ -22,6 +24,7 @@ from pflow_mcp_plugin.host.running.signals import EndingSignals
 from pflow_mcp_plugin.host.running.steps import Steps
 from pflow_mcp_plugin.host.running.trace_recorder import Recorder, Step
 from pflow_mcp_plugin.host.workflow import Compiled, NodeTypes, bind_inputs, check_workflow, compile_workflow
+from pflow_mcp_plugin.host.workflow.findings import said
 from pflow_mcp_plugin.host.workflow.templates import TemplateReference, parse
 from pflow_mcp_plugin.host.workflow.workflow_document import OutputSpec
 from pflow_mcp_plugin.storage import StoreError
@@ -212,4 +215,9 @@ def _output(steps: Steps, output: OutputSpec) -> object:
     parts = [part for part in parse(output.source) if isinstance(part, TemplateReference)]
     if any(steps.values.is_absent(part) for part in parts):
         return None
-    return steps.attempts.resolve(output.source, f"output {output.name}")
+    with foreign_code(partial(_unreadable, output), passing=(PflowError,)):  # nodes may write any objects
+        return steps.attempts.resolve(output.source, f"output {output.name}")
+
+
+def _unreadable(output: OutputSpec, error: BaseException) -> PflowError:
+    return PflowError(f"output {output.name} ({output.source}) cannot be read: {said(error)}")

@@ -12,6 +12,7 @@ import attrs
 
 from pflow_mcp_plugin.contract import NodeRef, PflowError
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
+from pflow_mcp_plugin.host.interruption import end_if_interrupted
 from pflow_mcp_plugin.redaction import Redactor
 from pflow_mcp_plugin.storage import write_atomic
 
@@ -146,10 +147,18 @@ class _Excerpt:
         self._left = budget
 
     def of(self, value: object, depth: int = 0) -> JSON:
+        """Return the copy of a value; an object that cannot be read is shown by its class."""
+        try:
+            return self._read(value, depth)
+        except BaseException as error:  # noqa: BLE001  # a node's own object may raise anything; the trace goes on
+            end_if_interrupted(error)
+            return self._text(f"<{type(value).__name__}>")
+
+    def _read(self, value: object, depth: int) -> JSON:
         if value is None or isinstance(value, (bool, int)):
             self._left -= 5
             # Python refuses to write an integer of more than 4,300 digits as text, and so would `json.dumps`.
-            return value if isinstance(value, bool) or abs(value or 0) < 2**63 else self._text(_repr(value))
+            return value if isinstance(value, bool) or abs(value or 0) < 2**63 else self._text(repr(value))
         if isinstance(value, str):
             return self._text(value)
         if depth < _DEEPEST and isinstance(value, Mapping):
@@ -159,7 +168,7 @@ class _Excerpt:
         if isinstance(value, float) and value - value == 0:  # finite: JSON has no infinity or NaN
             self._left -= 5
             return value
-        return self._text(_repr(value))
+        return self._text(repr(value))
 
     def _text(self, text: str) -> str:
         # Redacted before it is cut: half a secret would not be recognised.
@@ -174,10 +183,14 @@ class _Excerpt:
             if self._left <= 0:
                 copy["..."] = f"{len(value) - count:,} more keys"
                 break
-            name = self._redactor.text(key if isinstance(key, str) else _repr(key))[:_LONGEST_NAME]
+            name = self._redactor.text(key if isinstance(key, str) else self._name(key))[:_LONGEST_NAME]
             self._left -= len(name)
             copy[name] = self.of(item, depth + 1)
         return copy
+
+    def _name(self, key: object) -> str:
+        copy = self.of(key)
+        return copy if isinstance(copy, str) else repr(copy)
 
     def _list(self, value: list[object] | tuple[object, ...], depth: int) -> list[JSON]:
         copy: list[JSON] = []
@@ -196,13 +209,6 @@ def _copied(value: object, depth: int = 0) -> object:
     if depth < _DEEPEST and isinstance(value, (list, tuple)):
         return [_copied(item, depth + 1) for item in value]
     return value
-
-
-def _repr(value: object) -> str:
-    try:
-        return repr(value)
-    except Exception:  # noqa: BLE001  # a node's own object may raise anything; a trace must not fail because of it
-        return f"<{type(value).__name__}>"
 
 
 def _since(began: float) -> float:

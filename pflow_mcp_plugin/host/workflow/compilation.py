@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from functools import partial
 
 import attrs
 
 from pflow_mcp_plugin.contract import Entry, Host, NodeRef, PflowError, Problem, Workflow
 from pflow_mcp_plugin.contract.json_types import JSON
+from pflow_mcp_plugin.host.foreign_code import foreign_code
 from pflow_mcp_plugin.host.plugins import Plugins
-from pflow_mcp_plugin.host.workflow.findings import errors_in, refusal
+from pflow_mcp_plugin.host.workflow.findings import errors_in, refusal, said
 from pflow_mcp_plugin.host.workflow.graph import Graph
 from pflow_mcp_plugin.host.workflow.repetition import Batch, Retry
 from pflow_mcp_plugin.host.workflow.run_inputs import bind_inputs
@@ -132,27 +133,32 @@ def inject_params(node: NodeRef, plugins: Plugins) -> dict[str, object]:
 def _contributions(node: NodeRef, plugins: Plugins) -> Iterator[tuple[str, Mapping[str, object]]]:
     for implementer, call in plugins.implementations("pflow_inject_params"):
         plugin = implementer.label
-        try:
+        with foreign_code(partial(_not_set_up, node, plugin)):
             params = call(node)
-        except Exception as error:  # whatever a plugin raises is reported with its name
-            message = f"Plugin {plugin} failed to set up node {node.id} ({node.type}): {error}"
-            raise PflowError(message, **_carried(error), kind="config") from error
-        if params is not None and not isinstance(params, Mapping):
-            returned = f"returned a {type(params).__name__} as parameters"
+            given = dict(params) if isinstance(params, Mapping) else params
+        if given is not None and not isinstance(given, dict):
+            returned = f"returned a {type(given).__name__} as parameters"
             message = f"Plugin {plugin} {returned} of node {node.id} ({node.type})"
             raise PflowError(message, kind="config")
-        yield plugin, params or {}
+        yield plugin, given or {}
 
 
-def _carried(error: Exception) -> dict[str, Any]:
+def _not_set_up(node: NodeRef, plugin: str, error: BaseException) -> PflowError:
+    message = f"Plugin {plugin} failed to set up node {node.id} ({node.type}): {said(error)}"
     if not isinstance(error, PflowError):
-        return {}
-    return {"details": error.details, "suggestions": error.suggestions, "problems": error.problems}
+        return PflowError(message, kind="config")
+    return PflowError(
+        message,
+        details=error.details,
+        suggestions=error.suggestions,
+        problems=error.problems,
+        kind="config",
+    )
 
 
 def _check_special(key: object, node: NodeRef, plugin: str, other: str | None) -> None:
     if not (isinstance(key, str) and len(key) > 4 and key.startswith("__") and key.endswith("__")):
-        target = f"parameter {key} of node {node.id}"
+        target = f"parameter {key if isinstance(key, str) else type(key).__name__} of node {node.id}"
         message = f"Plugin {plugin} may not set {target}: only __dunder__ names are allowed"
         raise PflowError(message, kind="config")
     if other is not None:

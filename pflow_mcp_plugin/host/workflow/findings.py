@@ -8,6 +8,7 @@ from typing import Literal
 import attrs
 
 from pflow_mcp_plugin.contract import PflowError, Problem
+from pflow_mcp_plugin.contract.problems import described
 
 _LONGEST = 60
 """Characters of a value that the message of a finding shows."""
@@ -119,8 +120,5 @@ def refusal(name: str, problems: Sequence[Problem]) -> PflowError:
 
 
 def said(error: BaseException) -> str:
-    """Return an exception in the words of a finding: its message, with its class unless it is one of ours."""
-    if isinstance(error, PflowError):
-        return error.message
-    words = str(error)
-    return f"{type(error).__name__}: {words}" if words else type(error).__name__
+    """Return an exception's message, with its class unless it is one of ours."""
+    return error.message if isinstance(error, PflowError) else described(error)

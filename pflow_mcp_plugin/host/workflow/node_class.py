@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import importlib
+from functools import partial
 from typing import Any
 
-from pflow_mcp_plugin.contract import Entry, NodeRef, PflowError
+from pflow_mcp_plugin.contract import NodeRef, PflowError
+from pflow_mcp_plugin.host.foreign_code import foreign_code
 from pflow_mcp_plugin.host.workflow.findings import said
 
 
@@ -16,13 +18,12 @@ def load_node(ref: NodeRef) -> Any:
         PflowError: It cannot be imported or instantiated.
     """
     entry = ref.entry
-    try:
+    with foreign_code(partial(_unloadable, ref)):
         return getattr(importlib.import_module(entry.module), entry.class_name)()
-    except Exception as error:
-        raise _unloadable(ref, entry, error) from error
 
 
-def _unloadable(ref: NodeRef, entry: Entry, error: Exception) -> PflowError:
+def _unloadable(ref: NodeRef, error: BaseException) -> PflowError:
+    entry = ref.entry
     message = (
         f"Node {ref.id} ({ref.type}) cannot be loaded from {entry.module}:{entry.class_name}: {said(error)}"
     )
