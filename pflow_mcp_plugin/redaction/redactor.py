@@ -112,12 +112,14 @@ class Redactor:
         if isinstance(value, dict):
             return {self._redacted(key): self._redacted(item) for key, item in value.items()}
         if isinstance(value, list | tuple):
-            return self._list(value)
+            items = self.strings_of(value)
+            return [item if isinstance(item, str) else self._redacted(item) for item in items]
         return REDACTED if _is_number(value) and repr(value) in self._secrets else value
 
-    def _list(self, items: Sequence[Any]) -> list[Any]:
+    def strings_of(self, items: Sequence[Any]) -> list[Any]:
+        """Return the items of a list with its strings redacted, as consecutive pieces of a text."""
         strings = iter(self.pieces(item for item in items if isinstance(item, str)))
-        return [next(strings) if isinstance(item, str) else self._redacted(item) for item in items]
+        return [next(strings) if isinstance(item, str) else item for item in items]
 
     def _forms(self) -> SecretForms | None:
         """Return the forms of the secrets, None if there are no secrets."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import html
 import json
+import re
 import shlex
 import subprocess
 from collections.abc import Iterator
@@ -25,10 +26,7 @@ def forms(secret: str) -> Iterator[str]:
     raw = secret.encode()
     quoted = (quote(secret), quote(secret, safe=""), quote_plus(secret), quote(quote(secret)))
     yield from (secret, *quoted)
-    for form in quoted:
-        for upper in (f"{byte:02X}" for byte in range(0x20, 0x100)):
-            form = form.replace(f"%{upper}", f"%{upper.lower()}")
-        yield form
+    yield from (re.sub("%..", lambda found: found[0].lower(), form) for form in quoted)
     yield from (json.dumps(secret), json.dumps(secret, ensure_ascii=False), json.dumps(json.dumps(secret)))
     yield from (shlex.quote(secret), shlex.quote(shlex.quote(secret)), repr(secret), repr(raw))
     yield from (html.escape(secret), subprocess_quoted(secret), json.dumps(secret).replace("/", r"\/"))

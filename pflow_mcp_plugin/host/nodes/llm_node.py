@@ -18,6 +18,8 @@ from pflow_mcp_plugin.host.nodes.node_arguments import argument
 from pflow_mcp_plugin.host.plugins import own_distribution
 from pflow_mcp_plugin.host.workflow.templates import as_text
 
+_SHOWN = 200
+"""Characters of an answer that go into a message."""
 _TURNED_AWAY = (429, 503, 529)
 """HTTP statuses: too many requests, unavailable, overloaded."""
 
@@ -202,4 +204,8 @@ def _parsed(text: str) -> Any:
     try:
         return json.loads(text)
     except ValueError as error:
-        raise PflowError(f"The model's answer is not JSON: {text[:200]}") from error
+        raise PflowError(f"The model's answer is not JSON: {_beginning(text)}") from error
+
+
+def _beginning(text: str) -> str:
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."

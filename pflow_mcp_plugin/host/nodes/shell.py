@@ -109,7 +109,8 @@ def _seconds(timeout: float) -> float:
 
 
 def _fail(shared: MutableMapping[str, Any], finished: Finished, reason: str, action: str) -> str:
-    tail = finished.stderr.strip()[-_TAIL:]
+    stderr = finished.stderr.strip()
+    tail = stderr if len(stderr) <= _TAIL else f"...{stderr[-_TAIL:]}"
     message = f"{reason}: {tail}" if tail else reason
     details = {"exit_code": finished.exit_code, "stderr": tail}
     shared["error"] = message

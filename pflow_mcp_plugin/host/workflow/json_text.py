@@ -12,6 +12,8 @@ import json
 import math
 from typing import Any, NoReturn
 
+from pflow_mcp_plugin.host.workflow.findings import cut
+
 _BLANKS = " \t\n\r"
 
 
@@ -56,7 +58,7 @@ def exact_float(text: str) -> float:
     """
     number = float(text)
     if not math.isfinite(number) or not _is_exactly(number, text):
-        message = f"{text[:40]} is not exact as a float"
+        message = f"{cut(text)} is not exact as a float"
         raise Lossy(message)
     return number
 
@@ -79,7 +81,7 @@ def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     members: dict[str, Any] = {}
     for key, value in pairs:
         if key in members:
-            message = f"duplicate key {key[:40]}"
+            message = f"duplicate key {cut(key)}"
             raise Lossy(message)
         members[key] = value
     return members
