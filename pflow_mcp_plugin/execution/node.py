@@ -154,7 +154,7 @@ def _annotate(
 
 
 def _artifacts_folder(run: Run | None) -> Path:
-    return run.artifacts_dir if run else storage.default_paths().cache / "artifacts"
+    return run.artifacts_dir if run else storage.default_paths().state / "artifacts" / "without-run"
 
 
 def _unnamed() -> McpError:

@@ -11,6 +11,7 @@ import attrs
 from pflow_mcp_plugin.contract import EXIT_CODES, Host, Outcome, PflowError, Problem, Runner
 from pflow_mcp_plugin.host.interruption import interrupts_kept
 from pflow_mcp_plugin.host.plugins import Plugins
+from pflow_mcp_plugin.host.retention import remove_outdated
 from pflow_mcp_plugin.host.running.batch import Engine
 from pflow_mcp_plugin.host.running.current_run import CurrentRun
 from pflow_mcp_plugin.host.running.daemon_threads import Threads
@@ -133,6 +134,8 @@ class WorkflowRunner(Runner):
         self, run: CurrentRun, outputs: Mapping[str, Any], error: PflowError | None, *, trace: bool
     ) -> Outcome:
         recorder = run.recorder
+        settings = self._host.settings
+        remove_outdated(self._host.paths.state, settings.get if settings else lambda _: None)
         if error is not None:
             redacted(with_done(error, recorder.done), run.redactor)
         return Outcome(
