@@ -12,9 +12,11 @@ import click
 from pflow_mcp_plugin.cli.dependencies import server_store
 from pflow_mcp_plugin.config import display, server_input
 from pflow_mcp_plugin.config.dialects import Fitted
+from pflow_mcp_plugin.config.field_checks import join
 from pflow_mcp_plugin.config.problem_errors import refusal
 from pflow_mcp_plugin.config.server_schema import server_path
 from pflow_mcp_plugin.config.server_store import StoreChange
+from pflow_mcp_plugin.config.token_shapes import tokens
 from pflow_mcp_plugin.config.variable_references import references
 from pflow_mcp_plugin.contract import Host, Problem, Report
 from pflow_mcp_plugin.contract.json_types import JSON
@@ -213,6 +215,20 @@ def _secret_advice(server: Server) -> Iterator[Problem]:
             yield _warning(
                 server, f"auth.{key}", "The secret is stored in plain text in the config file", step
             )
+    fields = [("url", server.url)]
+    fields += [(f"args[{index}]", argument) for index, argument in enumerate(server.args)]
+    for table in ("env", "headers"):
+        fields += [(join(table, name), value) for name, value in getattr(server, table).items()]
+    for field, value in fields:
+        yield from (_token_warning(server, field, token.variable) for token in tokens(value))
+
+
+def _token_warning(server: Server, field: str, variable: str) -> Problem:
+    from pflow_mcp_plugin.exchange import setting
+
+    message = "It looks like a secret, and is stored in plain text in the config file"
+    step = f"Write '${{{variable}}}' instead (in a shell in single quotes), and run: {setting(variable)}"
+    return _warning(server, field, message, step)
 
 
 def _warning(server: Server, field: str, message: str, suggestion: str) -> Problem:

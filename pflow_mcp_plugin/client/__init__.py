@@ -7,6 +7,7 @@
 - `session`, `sdk_internals`: the SDK's session, and the private members of the SDK that are used
 - `negotiation`: the protocol version that both sides speak
 - `pagination`: the pages of a tool list, combined
+- `listing_redaction`: what a server says about itself and its tools, redacted
 - `elicitation`: questions that servers ask during a call
 - `deadlines`: how long requests may take
 - `request_failures`: the exceptions of a failed request, with what is known about it

@@ -19,6 +19,7 @@ import attrs
 from pflow_mcp_plugin.client.deadlines import Bounds, Deadline, DeadlinePassed, bounded
 from pflow_mcp_plugin.client.elicitation import Ask, Elicitation
 from pflow_mcp_plugin.client.failures.explainer import Explainer
+from pflow_mcp_plugin.client.listing_redaction import redacted_info, redacted_listing, redactor_of
 from pflow_mcp_plugin.client.pagination import ToolPages
 from pflow_mcp_plugin.client.process import installation
 from pflow_mcp_plugin.client.process.installation import start_deadline
@@ -30,6 +31,7 @@ from pflow_mcp_plugin.client.transport.retry_after import with_retry_after
 from pflow_mcp_plugin.client.transport.transport_selection import is_remote, over_http, over_lines
 from pflow_mcp_plugin.errors import ConnectionFailed, DeadlineExceeded, McpError, Phase, Where
 from pflow_mcp_plugin.exchange import CallResult, Launch, Listing, ToolCall
+from pflow_mcp_plugin.redaction import Redactor
 from pflow_mcp_plugin.types import ServerInfo
 
 if TYPE_CHECKING:
@@ -69,11 +71,13 @@ class Connection:
     ) -> None:
         self.launch = launch
         self.info = ServerInfo()
+        self._info_notes: tuple[str, ...] = ()
         self.timings: dict[str, float] = {}
         self._server = launch.server
         self._process = process
         self._warn = warn
-        self._questions = Elicitation(ask, warn)
+        self._redactor = Redactor(launch.secrets)
+        self._questions = Elicitation(ask, warn, self._redactor)
         self._phase: Phase = "start" if process is not None else "connect"
         self._lines: StdioTransport | SocketTransport | None = None
         self._session: Session | None = None
@@ -181,7 +185,7 @@ class Connection:
                 async def progressed(progress: float, total: float | None, message: str | None) -> None:
                     bounds.extend()
                     if on_progress is not None:
-                        on_progress(progress, total, message)
+                        on_progress(progress, total, message and self._redactor.piece(message))
 
                 def replied() -> None:
                     bounds.extend()
@@ -253,14 +257,15 @@ class Connection:
         assert self._dispatcher is not None  # noqa: S101 - `_live_session` checked it
         if self.info.era == "modern":  # earlier versions have no such hint
             self._listed_until = time.monotonic() + pages.fresh_seconds
-        self._listing = Listing(
+        listing = Listing(
             info=self.info,
             tools=tools,
             skipped=tuple(dict.fromkeys((*self._dispatcher.skipped, *doubled))),
-            notes=tuple(pages.notes),
+            notes=(*self._info_notes, *pages.notes),
             timings=dict(self.timings),
             memory_mb=group_memory_mb(self._process.pid) if self._process is not None else None,
         )
+        self._listing = redacted_listing(listing, redactor_of(self.launch))
         return self._listing
 
     async def _pages(self, bounds: Bounds) -> ToolPages:
@@ -358,7 +363,7 @@ class Connection:
                 )
                 await with_retry_after(negotiated, deadline.when)
                 self.timings["handshake"] = _since(handshake)
-                self.info = describe(session)
+                self.info, self._info_notes = redacted_info(describe(session), redactor_of(self.launch))
                 dispatcher.version = self.info.protocol
                 self._session, self._phase = session, "call"
                 async with listening(session):

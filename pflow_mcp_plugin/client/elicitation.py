@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from pflow_mcp_plugin.contract.json_types import JSONObject
+from pflow_mcp_plugin.redaction import Redactor
 
 if TYPE_CHECKING:
     from mcp_types import ElicitRequestParams, ElicitResult, ErrorData, InputRequest, InputResponse
@@ -21,6 +22,8 @@ Ask = Callable[[str, JSONObject], Mapping[str, Any] | None]
 It may block: it runs in its own thread. Fields that it leaves out get the schema's default.
 """
 
+_LONGEST = 4000
+"""Characters of a question that go into a warning."""
 _REJECTED = -1
 """The error code for a refused sampling request (protocol 2025-11-25, "Sampling", "Error Handling")."""
 
@@ -31,10 +34,12 @@ class Elicitation:
     Args:
         ask: Asks a person; None declines.
         warn: Called once, when the first question is declined.
+        redactor: Redacts the questions.
     """
 
-    def __init__(self, ask: Ask | None, warn: Callable[[str], None]) -> None:
+    def __init__(self, ask: Ask | None, warn: Callable[[str], None], redactor: Redactor) -> None:
         self._ask = ask
+        self._redactor = redactor
         self._warn = warn
         self._warned = False
 
@@ -60,10 +65,11 @@ class Elicitation:
 
         # The other mode, `url`, wants a browser opened at an address that the server chooses.
         if self._ask is None or not isinstance(params, ElicitRequestFormParams):
-            self._decline(f"input: {params.message!r}")
+            self._decline(f"input: {self._redactor.shortened(params.message, _LONGEST)!r}")
             return ElicitResult(action="decline")
         schema = params.requested_schema
-        given = await asyncio.to_thread(self._ask, params.message, schema)
+        question, form = self._redactor.piece(params.message), self._redactor.value(schema)
+        given = await asyncio.to_thread(self._ask, question, form)
         if given is None:
             return ElicitResult(action="decline")
         return ElicitResult(action="accept", content={**_defaults(schema), **given})

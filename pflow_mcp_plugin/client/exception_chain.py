@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from pflow_mcp_plugin.redaction import Redactor
+
 _SHOWN = 200
 """Characters of an exception's message that are shown."""
 
 
-def in_words(error: BaseException) -> str:
-    """Return an exception as text for people: its message, then its class."""
-    kind, text = type(error).__name__, " ".join(str(error).split())[:_SHOWN]
+def in_words(error: BaseException, redactor: Redactor) -> str:
+    """Return an unexpected exception as text for people: its message, redacted and cut, its class."""
+    kind, text = type(error).__name__, redactor.shortened(" ".join(str(error).split()), _SHOWN)
     return f"{text} ({kind})" if text else kind
 
 

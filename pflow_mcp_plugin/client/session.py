@@ -41,7 +41,6 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSI
 from pydantic import TypeAdapter, ValidationError, WrapValidator
 
 from pflow_mcp_plugin.client.elicitation import Elicitation
-from pflow_mcp_plugin.client.exception_chain import in_words
 from pflow_mcp_plugin.client.request_failures import RequestFailed, Undelivered
 from pflow_mcp_plugin.client.sdk_internals import OpenSession, ScreeningDispatcher
 from pflow_mcp_plugin.client.transport.retry_after import with_retry_after
@@ -334,7 +333,7 @@ def _request(name: str, arguments: JSONObject) -> CallToolRequest:
         request = CallToolRequest(params=CallToolRequestParams(name=name, arguments=dict(arguments)))
         request.model_dump_json()  # checked here: later, it could not be distinguished from an invalid answer
     except (ValueError, RecursionError) as error:
-        raise Undelivered(in_words(error)) from error
+        raise Undelivered(f"{error} ({type(error).__name__})") from error
     return request
 
 

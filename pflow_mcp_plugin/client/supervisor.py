@@ -20,6 +20,7 @@ from pflow_mcp_plugin.client.transport.transport_selection import is_remote
 from pflow_mcp_plugin.contract import Ran
 from pflow_mcp_plugin.errors import CallFailed, ConnectionFailed, Where
 from pflow_mcp_plugin.exchange import Launch
+from pflow_mcp_plugin.redaction import Redactor
 
 if TYPE_CHECKING:
     from asyncio import Task
@@ -229,7 +230,7 @@ class Supervisor:
             return process or self._spawn()
 
     def _warn(self, text: str) -> None:
-        self._tell(f"server {self.launch.server.name} {text}")
+        self._tell(Redactor(self.launch.secrets).text(f"server {self.launch.server.name} {text}"))
 
     def _spawn(self) -> ServerProcess | None:
         server = self.launch.server

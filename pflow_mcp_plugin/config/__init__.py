@@ -13,7 +13,8 @@ In the order in which a server passes through them:
   table in the text of a file
 - `variable_references`: the `${VAR}` syntax; `expansion`: references become values when a server
   is started
-- `secret_detection`: which parts of a server are secret; `display`: a server with its secrets masked
+- `secret_detection`: which parts of a server are secret, by their names; `token_shapes`: tokens by their
+  shapes; `display`: a server with its secrets masked
 
 `mcp-servers.schema.json` in this folder is the JSON Schema of the config for editors; a test
 checks that it and `server_schema` reach the same verdicts.

@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 
 from pflow_mcp_plugin.config import auth, secret_detection
+from pflow_mcp_plugin.config.token_shapes import tokens
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.redaction import MASK, mask
 from pflow_mcp_plugin.types import Server
@@ -28,12 +29,19 @@ def target(server: Server) -> str:
 
 
 def url(value: str) -> str:
-    """Return a URL for display, its secrets masked: user info and parameters such as `?api_key=`."""
+    """Return a URL with its secrets masked: user info, query parameters such as `?api_key=`, and tokens."""
     value = _USER_INFO.sub(lambda found: mask(found[0][:-1]) + "@", value)
     # From the end, so that the earlier positions stay valid.
     for start, end in reversed(list(secret_detection.in_queries(value))):
         value = value[:start] + mask(value[start:end]) + value[end:]
-    return value
+    return _without_tokens(value)
+
+
+def _without_tokens(text: str) -> str:
+    """Return a text with everything masked that has the shape of a token."""
+    for token in reversed(tokens(text)):
+        text = text[: token.start] + MASK + text[token.end :]
+    return text
 
 
 def arguments(args: Sequence[str]) -> list[str]:

@@ -16,6 +16,7 @@ import attrs
 from pflow_mcp_plugin.config import auth, field_checks, secret_detection, variable_references
 from pflow_mcp_plugin.config.problem_errors import refuse_errors
 from pflow_mcp_plugin.config.server_schema import server_path
+from pflow_mcp_plugin.config.token_shapes import tokens
 from pflow_mcp_plugin.config.variable_references import VariableReference
 from pflow_mcp_plugin.contract import Host, Problem, Settings
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
@@ -241,6 +242,7 @@ def _shown_secrets(expanded: Server) -> Iterator[str]:
             yield from (value, value.rpartition(" ")[2])
     for text in (*expanded.args, *expanded.env.values(), *expanded.headers.values(), expanded.url):
         yield from secret_detection.in_urls(text)
+        yield from (text[token.start : token.end] for token in tokens(text))
 
 
 def _sent_secrets(expanded: Server) -> Sequence[str]:

@@ -1,8 +1,8 @@
 """Detects which parts of a server's config are secrets, by their names and positions.
 
-These are heuristics that prefer to mask too much: a missed secret is shown only to the user who
-wrote it. References are more reliable: every value they bring into `env`, `headers` and `auth` is
-secret (see `expansion`).
+What has the shape of a token is a secret, too: see `token_shapes`. These are heuristics that prefer to
+mask too much: a missed secret is shown only to the user who wrote it. References are more reliable:
+every value they bring into `env`, `headers` and `auth` is secret (see `expansion`).
 """
 
 from __future__ import annotations

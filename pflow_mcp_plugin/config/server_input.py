@@ -15,7 +15,7 @@ from pathlib import Path
 import attrs
 
 from pflow_mcp_plugin import naming, storage
-from pflow_mcp_plugin.config import dialects, server_schema, toml_codec
+from pflow_mcp_plugin.config import dialects, display, server_schema, toml_codec
 from pflow_mcp_plugin.config.dialects import Fitted
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
@@ -108,7 +108,7 @@ def nameless(command: Sequence[str]) -> PflowError:
     return PflowError(
         "The server needs a name, which is written before its command",
         kind="usage",
-        suggestions=(f"pflow mcp add {name} -- {shlex.join(command)}",),
+        suggestions=(f"pflow mcp add {name} -- {shlex.join(display.arguments(command))}",),
     )
 
 

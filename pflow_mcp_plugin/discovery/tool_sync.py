@@ -19,6 +19,7 @@ from pflow_mcp_plugin.discovery.tool_changes import Changes
 from pflow_mcp_plugin.discovery.tool_filter import allows
 from pflow_mcp_plugin.errors import ConnectionFailed, McpError, Where
 from pflow_mcp_plugin.exchange import Launch, Listing, setting
+from pflow_mcp_plugin.redaction import Redactor
 from pflow_mcp_plugin.types import Server
 
 _AT_ONCE = 32
@@ -112,14 +113,16 @@ def sync(
 
 def _sync_one(name: str, store: ServerStore, catalog: Catalog, pool: Lister, lookup: Lookup) -> Synced:
     started = perf_counter()
+    redactor = Redactor()
     try:
         ready = attrs.evolve(launch(name, store, catalog, lookup), era=None)  # so that it is negotiated again
+        redactor.add(ready.secrets)
         listing = pool.list_tools(ready)
         found = catalog.save(name, listing, ready.fingerprint)
     except PflowError as error:
         return Synced(server=name, error=error, milliseconds=_since(started))
     except Exception as error:  # noqa: BLE001 - no failure of one server may stop the sync of the others
-        return Synced(server=name, error=_unexpected(name, error), milliseconds=_since(started))
+        return Synced(server=name, error=_unexpected(name, error, redactor), milliseconds=_since(started))
     return Synced(
         server=name,
         tools_discovered=len(listing.tools) + len(listing.skipped),
@@ -131,11 +134,11 @@ def _sync_one(name: str, store: ServerStore, catalog: Catalog, pool: Lister, loo
     )
 
 
-def _unexpected(name: str, error: Exception) -> McpError:
+def _unexpected(name: str, error: Exception, redactor: Redactor) -> McpError:
     from pflow_mcp_plugin.client.exception_chain import in_words
 
     failure = ConnectionFailed(
-        f"Unexpected error in the sync of server {name}: {in_words(error)}",
+        f"Unexpected error in the sync of server {name}: {in_words(error, redactor)}",
         where=Where(server=name, phase="list"),
         next_step="report this to the authors of pflow-mcp, together with the server's list of tools",
     )

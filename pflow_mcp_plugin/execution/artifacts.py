@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 
@@ -34,7 +35,7 @@ class Artifacts:
     folder: Path
 
     def write(self, content: bytes, mime_type: str) -> dict[str, JSON]:
-        """Write content that is too large or not text to an artifact file (mode 0600).
+        """Write the whole of `content` to a file (mode 0600); nothing is redacted.
 
         Returns:
             A reference to the file: `path`, `mimeType`, `size` in bytes, `sha256`.
@@ -44,7 +45,10 @@ class Artifacts:
         """
         digest = sha256(content).hexdigest()
         path = self.folder / f"{digest[:24]}{_extension(mime_type)}"
-        if not path.exists():
+        if path.exists():
+            with suppress(OSError):
+                path.touch()  # a host may remove files by their age
+        else:
             storage.write_atomic(path, content)
         return {"path": str(path), "mimeType": mime_type, "size": len(content), "sha256": digest}
 

@@ -22,6 +22,7 @@ from pflow_mcp_plugin.execution.call_arguments import gather
 from pflow_mcp_plugin.execution.failure_words import ERROR
 from pflow_mcp_plugin.execution.result import Reading, read
 from pflow_mcp_plugin.execution.runtime import Runtime, Target, standalone
+from pflow_mcp_plugin.redaction import Redactor
 from pflow_mcp_plugin.types import ServerInfo
 
 RESOURCE = "mcp"
@@ -86,7 +87,9 @@ class MCPNode(Node):
             arguments = gather(target.declared, prep_res.params, prep_res.shared)
             answer = _call(prep_res, runtime, target, arguments)
             artifacts = Artifacts(_artifacts_folder(prep_res.run))
-            return read(answer, target.where, artifacts, target.inline_limit, target.launch.blanks)
+            launch = target.launch
+            redactor = Redactor(launch.secrets)
+            return read(answer, target.where, artifacts, target.inline_limit, launch.blanks, redactor)
 
     def exec_fallback(self, prep_res: Job, exc: Exception) -> PflowError:
         """Return a failure that the MCP node can report; raise any other."""
@@ -157,7 +160,7 @@ def _annotate(job: Job, target: Target, arguments: JSONObject, info: ServerInfo,
 
 
 def _artifacts_folder(run: Run | None) -> Path:
-    return run.artifacts_dir if run else storage.default_paths().cache / "artifacts"
+    return run.artifacts_dir if run else storage.default_paths().state / "artifacts" / "without-run"
 
 
 def _unnamed() -> McpError:

@@ -16,6 +16,7 @@ from pflow_mcp_plugin.errors import CallFailed, McpError, Where
 from pflow_mcp_plugin.exchange import Blanks, CallResult
 from pflow_mcp_plugin.execution.artifacts import Artifacts
 from pflow_mcp_plugin.execution.failure_words import action_of
+from pflow_mcp_plugin.redaction import Redactor
 from pflow_mcp_plugin.storage import StoreError
 
 JSON_TYPE = "application/json"
@@ -23,6 +24,7 @@ TEXT = "text/plain"
 BINARY = "application/octet-stream"
 
 NO_BLANKS = Blanks()
+NOTHING = Redactor()
 
 _LONGEST_MESSAGE = 4000
 _NO_REASON = "it gives no reason"
@@ -42,7 +44,12 @@ class Reading:
 
 
 def read(
-    result: CallResult, where: Where, artifacts: Artifacts, inline_limit: int, blanks: Blanks = NO_BLANKS
+    result: CallResult,
+    where: Where,
+    artifacts: Artifacts,
+    inline_limit: int,
+    blanks: Blanks = NO_BLANKS,
+    redactor: Redactor = NOTHING,
 ) -> Reading:
     """Read the result of a tool: return the values for the shared store.
 
@@ -52,38 +59,42 @@ def read(
         artifacts: Writes content that is not text or is too large.
         inline_limit: Bytes of JSON above which a value goes to a file.
         blanks: Variables for which its server got an empty string.
+        redactor: Redacts the secrets of the server from errors; the values stay whole.
 
     Raises:
         CallFailed: The tool reports a failure, whatever else the result contains.
         CallFailed: The result is malformed, or a file for it could not be written.
     """
     if result.is_error:
-        raise failure(result, where, blanks)
-    reader = _ContentReader(where, artifacts, inline_limit)
+        raise failure(result, where, blanks, redactor)
+    reader = _ContentReader(where, artifacts, inline_limit, redactor)
     if result.has_structured:
         return reader.structured(result.structured)
     return Reading(value=reader.content(result.content))
 
 
-def failure(result: CallResult, where: Where, blanks: Blanks) -> McpError:
-    """Return the failure that a tool reports in its result (`isError`).
+def failure(result: CallResult, where: Where, blanks: Blanks, redactor: Redactor = NOTHING) -> McpError:
+    """Return the failure that a tool reports.
 
     Args:
         result: The answer of the tool; its text becomes the message.
         where: The tool.
         blanks: Variables for which its server got an empty string; the error names them.
+        redactor: Redacts the secrets of the server.
     """
     from pflow_mcp_plugin.client.failures.json_rpc import says_tool_is_gone
 
     texts = (block.get("text") for block in result.content if block.get("type") == "text")
-    words = "\n".join(text.strip() for text in texts if isinstance(text, str)).strip()
+    said = redactor.pieces(text.strip() for text in texts if isinstance(text, str))
+    words = "\n".join(said).strip()
     if not words and result.has_structured:
-        words = json.dumps(result.structured, ensure_ascii=False)
+        words = json.dumps(redactor.value(result.structured), ensure_ascii=False)
     if says_tool_is_gone(words, where.tool):
         return gone(where)
-    if len(words) > _LONGEST_MESSAGE:
-        words = f"{words[:_LONGEST_MESSAGE]}... ({len(words):,} characters in all)"
-    message = words or f"Tool {where.tool} on server {where.server} reports a failure; {_NO_REASON}"
+    message = (
+        redactor.shortened(words, _LONGEST_MESSAGE)
+        or f"Tool {where.tool} on server {where.server} reports a failure; {_NO_REASON}"
+    )
     step = f"the message comes from the tool; {where.info_command} shows its parameters"
     error = CallFailed(
         "\n".join([message, *blanks.notes]),
@@ -115,10 +126,11 @@ def gone(where: Where, note: str = "", near: str = "") -> McpError:
 
 
 class _ContentReader:
-    def __init__(self, where: Where, artifacts: Artifacts, inline_limit: int) -> None:
+    def __init__(self, where: Where, artifacts: Artifacts, inline_limit: int, redactor: Redactor) -> None:
         self._where = attrs.evolve(where, phase="result")
         self._artifacts = artifacts
         self._limit = inline_limit
+        self._redactor = redactor
 
     def structured(self, value: JSON) -> Reading:
         # Protocol versions before 2026-07-28 require an object: servers wrap other values under this key.
@@ -208,7 +220,8 @@ class _ContentReader:
     def _malformed(self, what: str) -> CallFailed:
         tool, server = self._where.tool, self._where.server
         return CallFailed(
-            f"The result of tool {tool} on server {server} cannot be read: {what}",
+            f"The result of tool {tool} on server {server} cannot be read: "
+            f"{self._redactor.shortened(what, _LONGEST_MESSAGE)}",
             where=self._where,
             ran="ran",
             next_step=f"The tool has run; a repeat may act twice. Report this to the author of {server}",

@@ -226,3 +226,15 @@ def test_with_sync_the_server_is_started_and_its_tools_are_there(desk):
     assert report.data["sync"][0]["tools_discovered"] > 0
     assert report.render().startswith("Added server demo")
     assert catalog(desk).servers() == ("demo",)
+
+
+def test_a_token_among_the_arguments_is_masked_and_a_variable_offered_for_it(desk):
+    token = "ghp_" + "a1B2c3D4e5" * 4
+    report = desk.run(add, "hub", "--env", f"OTHER=x,{token}", "--", sys.executable, "serve", token)
+    assert token not in report.render() + json.dumps(report.data) + "".join(map(str, desk.problems))
+    assert [problem.path for problem in desk.problems] == [
+        "mcpServers.hub.args[1]",
+        "mcpServers.hub.env.OTHER",
+    ]
+    assert "'${GITHUB_TOKEN}'" in desk.problems[0].suggestion
+    assert "pflow settings set GITHUB_TOKEN -" in desk.problems[0].suggestion

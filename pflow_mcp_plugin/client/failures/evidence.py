@@ -36,10 +36,10 @@ class Evidence:
         seconds: The deadline that passed, None if none did.
         deadline: Which deadline that was.
         returncode: The exit code of the process, None if it runs or there is no process.
-        stderr: The end of the server's stderr.
+        stderr: The end of the server's stderr, redacted and without terminal codes.
         keep: Saves a server's stderr in a file and returns its path, None if it cannot.
         seen: What a transport of lines noticed.
-        exchange: What is known about the failed request.
+        exchange: What is known about the failed request, redacted.
         closed: Whether the connection is over.
         blanks: Variables of `env` that have no value.
         redactor: Redacts the secrets of the server.
@@ -60,11 +60,8 @@ class Evidence:
     redactor: Redactor = attrs.field(factory=Redactor)
 
     def words(self, text: str, limit: int = _LONGEST_WORDS) -> str:
-        """Return a server's text as evidence for an error: redacted, then cut."""
-        text = self.redactor.text(text)  # first: half of a secret would not be recognized
-        if len(text) <= limit:
-            return text
-        return f"{text[:limit]}... ({len(text):,} characters in all)"
+        """Return a server's text for a message: secrets are redacted before it is cut."""
+        return self.redactor.shortened(plain(self.redactor.piece(text)), limit)
 
     @property
     def where(self) -> Where:
@@ -124,7 +121,7 @@ def invalid_json(beginning: str, evidence: Evidence, fault: str = "") -> McpErro
         evidence: What is known.
         fault: The parser's reason.
     """
-    shown = evidence.redactor.text(beginning)[:_SHOWN]
+    shown = evidence.redactor.piece(beginning)[:_SHOWN]
     step = "report it to the server's author"
     why = f" ({fault})" if fault else ""
     return failure(
@@ -145,8 +142,7 @@ def not_message(evidence: Evidence) -> McpError:
 
 def _stderr_note(evidence: Evidence) -> tuple[list[str], str]:
     """Return the lines about stderr, and the file with all of it if they show only a part."""
-    redacted = evidence.redactor.text(evidence.stderr)
-    text = evidence.redactor.text(plain(redacted)).strip()  # terminal codes may have split a secret
+    text = evidence.stderr.strip()
     shown = excerpt(text)
     if not shown.lines:
         return [], ""

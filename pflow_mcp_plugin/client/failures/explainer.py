@@ -10,6 +10,7 @@ import attrs
 from pflow_mcp_plugin.client.deadlines import Deadline
 from pflow_mcp_plugin.client.exception_chain import causes, in_words, leaves
 from pflow_mcp_plugin.client.failures import Evidence, explain
+from pflow_mcp_plugin.client.failures.excerpt import plain
 from pflow_mcp_plugin.client.process.stderr_files import StderrFiles
 from pflow_mcp_plugin.client.request_failures import Exchange, RequestFailed, Undelivered
 from pflow_mcp_plugin.errors import McpError, Phase
@@ -46,8 +47,7 @@ class Explainer:
         self._launch = launch
         self._process = process
         self._files = files
-        self._redactor = Redactor()
-        self._redactor.add(launch.secrets)
+        self._redactor = Redactor(launch.secrets)
 
     async def explained(
         self,
@@ -76,7 +76,7 @@ class Explainer:
             seconds=passed.seconds if passed else None,
             deadline=passed.name if passed else "",
             returncode=await self._ended() if passed is None else None,
-            stderr=self.lines.stderr.text if self.lines is not None else "",
+            stderr=self._stderr(),
             keep=self._files.keep,
             seen=self.lines.seen if self.lines is not None else None,
             exchange=self._exchange(error, late=passed is not None, answered=answered),
@@ -91,16 +91,26 @@ class Explainer:
         leaf = next(leaves(error))
         # A deadline carries no details of the request; the status shows that the server had answered at all.
         status = self.remote.status if late and self.remote is not None else None
+        known = leaf.exchange if isinstance(leaf, RequestFailed) else Exchange(status=status)
         return attrs.evolve(
-            leaf.exchange if isinstance(leaf, RequestFailed) else Exchange(status=status),
+            known,
+            headers=self._redactor.value(dict(known.headers)),
+            body=self._redactor.piece(known.body),
             unsent=any(isinstance(cause, Undelivered) for cause in causes(leaf)),
             answered=answered,
             replies=self.remote.unmatched if self.remote is not None else 0,
         )
 
     def cause(self, error: BaseException) -> str:
-        """Return what broke the explainer's connection, as text."""
-        return self._redactor.text(in_words(next(leaves(error))))
+        """Return what broke the connection, as text."""
+        return in_words(next(leaves(error)), self._redactor)
+
+    def _stderr(self) -> str:
+        """Return the end of the server's stderr, redacted and without terminal codes."""
+        if self.lines is None:
+            return ""
+        # Terminal codes may be part of a secret, or split one.
+        return self._redactor.piece(plain(self._redactor.piece(self.lines.stderr.text)))
 
     async def _ended(self) -> int | None:
         """Return the exit code; a process that closed its stdout is given a moment to exit."""

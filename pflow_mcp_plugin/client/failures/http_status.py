@@ -73,7 +73,7 @@ def _text(status: int, evidence: Evidence) -> tuple[str, str]:
             f"too many requests (HTTP {status})",
             f"try again after {_when(after)}" if after else "try again later",
         )
-    snippet = " ".join(evidence.redactor.text(evidence.exchange.body).split())[:_SNIPPET]
+    snippet = " ".join(evidence.exchange.body.split())[:_SNIPPET]
     return f"HTTP {status} from {url}" + (f": {snippet}" if snippet else ""), "look at the server's own log"
 
 

@@ -61,7 +61,8 @@ def from_error(error: BaseException, evidence: Evidence) -> McpError:
         )
     if isinstance(leaf, Undelivered):
         return failure(
-            f"The arguments of tool {evidence.tool} on server {name} cannot be written as JSON: {leaf}",
+            f"The arguments of tool {evidence.tool} on server {name} cannot be written as JSON: "
+            f"{evidence.words(str(leaf), _SHOWN)}",
             evidence,
             next_step="pass JSON values: strings, numbers, lists and objects",
         )
@@ -70,7 +71,7 @@ def from_error(error: BaseException, evidence: Evidence) -> McpError:
     if isinstance(leaf, MCPError):
         return _from_rpc(leaf, evidence)
     return failure(
-        f"Unexpected error with server {name}: {in_words(leaf)}",
+        f"Unexpected error with server {name}: {in_words(leaf, evidence.redactor)}",
         evidence,
         next_step=f"look at the log of server {name}; report this to the authors of pflow-mcp",
     )
@@ -146,9 +147,10 @@ def _from_rpc(error: Any, evidence: Evidence) -> McpError:
 
 def _bounded(data: JSON, evidence: Evidence) -> JSON:
     """Return the data of an error unchanged, or the beginning of its JSON if that is long."""
-    text = json.dumps(data, ensure_ascii=False)
+    redacted = evidence.redactor.value(data)
+    text = json.dumps(redacted, ensure_ascii=False)
     shown = evidence.words(text)
-    return data if shown == text else shown
+    return redacted if shown == text else shown
 
 
 def says_tool_is_gone(text: str, tool: str) -> bool:

@@ -35,12 +35,16 @@ def explain(error: BaseException, evidence: Evidence) -> McpError:
 
 
 def fit_to_show(error: E, redactor: Redactor) -> E:
-    """Redact a translated error and remove terminal control codes: parts of it come from the server."""
-    error.message = plain(redactor.text(error.message))
+    """Redact secrets and remove terminal control codes: parts of the error come from the server."""
+    error.message = _shown(error.message, redactor)
     error.args = (error.message,)
     error.details, error.facts = redactor.value(error.details), redactor.value(error.facts)
-    error.suggestions = tuple(plain(redactor.text(step)) for step in error.suggestions)
+    error.suggestions = tuple(_shown(step, redactor) for step in error.suggestions)
     return error
+
+
+def _shown(text: str, redactor: Redactor) -> str:
+    return redactor.text(plain(redactor.text(text)))  # terminal codes may be part of a secret, or split one
 
 
 def _from_deadline(evidence: Evidence) -> McpError | None:

@@ -57,6 +57,7 @@ def files(paths: Paths, of_sources: Mapping[Path, str]) -> Iterator[tuple[Path, 
         paths.data / "registry.json": "saved nodes",
         paths.data / "workflows": "saved workflows",
         paths.state / "traces": "traces of runs",
+        paths.state / "artifacts": "results of runs that are in files",
         paths.state / "sources.json": "node sources seen",
         **of_sources,
     }

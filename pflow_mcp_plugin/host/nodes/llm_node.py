@@ -19,6 +19,8 @@ from pflow_mcp_plugin.host.nodes.node_arguments import argument
 from pflow_mcp_plugin.host.plugins import own_distribution
 from pflow_mcp_plugin.host.workflow.templates import as_text
 
+_SHOWN = 200
+"""Characters of an answer that go into a message."""
 _TURNED_AWAY = (429, 503, 529)
 """HTTP statuses of a model's provider: too many requests, unavailable, overloaded."""
 
@@ -209,5 +211,9 @@ def _parsed(text: str) -> JSON:
     try:
         answer: JSON = json.loads(text)
     except ValueError as error:
-        raise PflowError(f"The model's answer is not JSON: {text[:200]}") from error
+        raise PflowError(f"The model's answer is not JSON: {_beginning(text)}") from error
     return answer
+
+
+def _beginning(text: str) -> str:
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."

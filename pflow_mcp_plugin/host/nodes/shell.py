@@ -99,7 +99,7 @@ class Shell(pocketflow.Node):
             if output.path is not None:
                 shared[f"{output.name}_file"] = str(output.path)
         shared["exit_code"] = exec_res.exit_code
-        failure = _failure(prep_res, exec_res, redact(texts["stderr"]).strip()[-_TAIL:])
+        failure = _failure(prep_res, exec_res, _tail(redact(texts["stderr"]).strip()))
         shared["error"] = None if failure is None else failure.message
         if failure is None:
             return "default"
@@ -125,6 +125,10 @@ def _command(command: object) -> tuple[list[str], Mapping[str, str]]:
     if isinstance(command, (list, tuple)) and command:
         return [as_text(word) for word in command], {}
     raise PflowError("parameter command is empty", suggestions=("Give a line or a list of arguments",))
+
+
+def _tail(stderr: str) -> str:
+    return stderr if len(stderr) <= _TAIL else f"...{stderr[-_TAIL:]}"
 
 
 def _failure(job: _Job, finished: Finished, tail: str) -> PflowError | None:

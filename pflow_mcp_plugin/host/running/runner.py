@@ -14,6 +14,7 @@ from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.host.foreign_code import foreign_code
 from pflow_mcp_plugin.host.interruption import interrupts_kept
 from pflow_mcp_plugin.host.plugins import Plugins
+from pflow_mcp_plugin.host.retention import remove_outdated
 from pflow_mcp_plugin.host.running.batch import Engine
 from pflow_mcp_plugin.host.running.current_run import CurrentRun
 from pflow_mcp_plugin.host.running.daemon_threads import Threads
@@ -142,6 +143,8 @@ class WorkflowRunner(Runner):
         self, run: CurrentRun, outputs: Mapping[str, object], error: PflowError | None, *, trace: bool
     ) -> Outcome:
         recorder = run.recorder
+        settings = self._host.settings
+        remove_outdated(self._host.paths.state, settings.get if settings else lambda _: None)
         if error is not None:
             redacted(with_done(error, recorder.done), run.redactor)
         return Outcome(

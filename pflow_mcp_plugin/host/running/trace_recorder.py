@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -171,8 +171,8 @@ class _Excerpt:
         return self._text(repr(value))
 
     def _text(self, text: str) -> str:
-        # Redacted before it is cut: half a secret would not be recognised.
-        shown = self._redactor.text(text)
+        # Redacted before it is cut. A secret that becomes known later is found beside the mark of the cut.
+        shown = self._redactor.piece(text)
         kept = shown[: max(0, min(LONGEST_TEXT, self._left))]
         self._left -= len(kept)
         return kept if len(kept) == len(shown) else f"{kept}... ({len(text):,} characters)"
@@ -183,7 +183,8 @@ class _Excerpt:
             if self._left <= 0:
                 copy["..."] = f"{len(value) - count:,} more keys"
                 break
-            name = self._redactor.text(key if isinstance(key, str) else self._name(key))[:_LONGEST_NAME]
+            name = self._redactor.piece(key if isinstance(key, str) else self._name(key))
+            name = name if len(name) <= _LONGEST_NAME else f"{name[:_LONGEST_NAME]}..."
             self._left -= len(name)
             copy[name] = self.of(item, depth + 1)
         return copy
@@ -194,12 +195,21 @@ class _Excerpt:
 
     def _list(self, value: list[object] | tuple[object, ...], depth: int) -> list[JSON]:
         copy: list[JSON] = []
-        for count, item in enumerate(value):
+        for count, item in enumerate(self._redactor.strings_of(list(self._visible(value)))):
             if self._left <= 0:
                 copy.append(f"... {len(value) - count:,} more items")
                 break
             copy.append(self.of(item, depth + 1))
         return copy
+
+    def _visible(self, value: Iterable[object]) -> Iterator[object]:
+        """Yield the items that the budget allows, and the next one."""
+        left = self._left
+        for item in value:
+            yield item
+            if left <= 0:
+                return
+            left -= min(len(item), LONGEST_TEXT) if isinstance(item, str) else 1
 
 
 def _copied(value: object, depth: int = 0) -> object:

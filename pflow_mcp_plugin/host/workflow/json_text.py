@@ -13,6 +13,7 @@ import math
 from typing import NoReturn
 
 from pflow_mcp_plugin.contract.json_types import JSON
+from pflow_mcp_plugin.host.workflow.findings import cut
 
 _BLANKS = " \t\n\r"
 """The whitespace that JSON allows around a value; `str.strip` removes more."""
@@ -60,7 +61,7 @@ def exact_float(text: str) -> float:
     """
     number = float(text)
     if not math.isfinite(number) or not _is_exactly(number, text):
-        message = f"{text[:40]} is not exact as a float"
+        message = f"{cut(text)} is not exact as a float"
         raise Lossy(message)
     return number
 
@@ -83,7 +84,7 @@ def _distinct(pairs: list[tuple[str, JSON]]) -> dict[str, JSON]:
     members: dict[str, JSON] = {}
     for key, value in pairs:
         if key in members:
-            message = f"duplicate key {key[:40]}"
+            message = f"duplicate key {cut(key)}"
             raise Lossy(message)
         members[key] = value
     return members

@@ -1,0 +1,179 @@
+"""Masks configured values, and redacts known secrets from strings and JSON values.
+
+`mask` hides a configured value that is about to be printed; `Redactor` removes known secret values
+from text that comes from elsewhere.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pflow_mcp_plugin.redaction.secret_forms import SecretForms
+
+MASK = "****"
+REDACTED = "***"
+SHORTEST = 4
+"""Shorter values are not redacted: that would garble ordinary text and hide nothing."""
+
+_REFERENCE = re.compile(r"\$\{([^{}:]+)(?::-([^{}]*))?\}")
+_REFERENCES_ONLY = re.compile(
+    r"(?:(?:basic|bearer|digest|token|apikey|negotiate)\s+)?"
+    r"(?:\$\{[^{}]+\}[\s:;,/@]*)+",
+    re.IGNORECASE,
+)
+
+
+def mask(value: str) -> str:
+    """Return a configured value in a form that is safe to print.
+
+    A value that is only `${...}` references (perhaps after an auth scheme, as in
+    `Bearer ${TOKEN}`) stays as it is, except that defaults in the references are masked. Any other
+    value becomes `****`, whatever its length.
+    """
+    if not value:
+        return value
+    if not _REFERENCES_ONLY.fullmatch(value.strip()):
+        return MASK
+    return _REFERENCE.sub(_without_default, value)
+
+
+class Redactor:
+    """Replaces secret values by `***`; values may be added at any time, from any thread.
+
+    A secret is found in every form in which programs write it: see `secret_forms`. Text is redacted first
+    and cut afterwards. Where that is not possible, the cut is marked by `...`: the part of a secret beside
+    it is found, too.
+    """
+
+    def __init__(self, values: Iterable[str] = ()) -> None:
+        self._lock = threading.Lock()
+        self._secrets: frozenset[str] = frozenset()
+        self._known: SecretForms | None = None
+        self.add(values)
+
+    def add(self, values: Iterable[str]) -> None:
+        """Redact these values from now on."""
+        wanted = {value for value in values if len(value) >= SHORTEST}
+        with self._lock:
+            self._secrets |= wanted
+
+    def text(self, text: str) -> str:
+        """Return a string with the secrets redacted."""
+        forms = self._forms()
+        if forms is None or len(text) < SHORTEST:
+            return text
+        pattern = forms.pattern(text)
+        if pattern is not None:
+            text = pattern.sub(REDACTED, text)
+        return _without(text, forms.cut_parts(text, outer=False)) if "..." in text or "…" in text else text
+
+    def piece(self, text: str) -> str:
+        """Return a piece of a longer text with the secrets redacted, also those that are cut at its ends."""
+        shown, forms = self.text(text), self._forms()
+        return shown if forms is None else _without(shown, forms.cut_parts(shown, outer=True))
+
+    def pieces(self, texts: Iterable[str]) -> list[str]:
+        """Return consecutive pieces of a text, redacted; a secret may be split over two of them."""
+        shown, forms = list(texts), self._forms()
+        if forms is None:
+            return shown
+        for index in range(len(shown) - 1):
+            shown[index : index + 2] = _across(shown[index], shown[index + 1], forms)
+        return [self.piece(text) for text in shown]
+
+    def shortened(self, text: str, limit: int) -> str:
+        """Return the beginning of a text, redacted before it is cut.
+
+        Args:
+            text: The text, which may have been cut before.
+            limit: Characters to keep; where there are more, a note says how many there were.
+        """
+        shown = self.piece(text)
+        return shown if len(shown) <= limit else f"{shown[:limit]}... ({len(shown):,} characters in all)"
+
+    def value(self, value: Any) -> Any:
+        """Return a JSON value with the secrets redacted from its strings and keys.
+
+        Every string is taken as a piece of a longer text. A number that equals a secret is redacted as
+        well; other numbers stay as they are.
+        """
+        forms = self._forms()
+        if forms is None or not forms.may_be_in(list(_strings(value))):
+            return value
+        return self._redacted(value)
+
+    def _redacted(self, value: Any) -> Any:
+        if isinstance(value, str):
+            return self.piece(value)
+        if isinstance(value, dict):
+            return {self._redacted(key): self._redacted(item) for key, item in value.items()}
+        if isinstance(value, list | tuple):
+            items = self.strings_of(value)
+            return [item if isinstance(item, str) else self._redacted(item) for item in items]
+        return REDACTED if _is_number(value) and repr(value) in self._secrets else value
+
+    def strings_of(self, items: Sequence[Any]) -> list[Any]:
+        """Return the items of a list with its strings redacted, as consecutive pieces of a text."""
+        strings = iter(self.pieces(item for item in items if isinstance(item, str)))
+        return [next(strings) if isinstance(item, str) else item for item in items]
+
+    def _forms(self) -> SecretForms | None:
+        """Return the forms of the secrets, None if there are no secrets."""
+        secrets, known = self._secrets, self._known
+        if not secrets:
+            return None
+        if known is None or known.secrets != secrets:
+            from pflow_mcp_plugin.redaction.secret_forms import forms_of
+
+            known = self._known = forms_of(secrets)
+        return known
+
+
+def _strings(value: Any) -> Iterator[str]:
+    """Yield the strings of a JSON value, and its numbers as strings; those of a list in their order."""
+    left = [value]
+    while left:
+        item = left.pop()
+        if isinstance(item, str):
+            yield item
+        elif isinstance(item, dict):
+            left += item.keys()
+            left += item.values()
+        elif isinstance(item, list | tuple):
+            left += reversed(item)
+        elif _is_number(item):
+            yield repr(item)
+
+
+def _is_number(value: object) -> bool:
+    """Whether a value is a number that can be written in full."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and -(2**63) < value < 2**63
+
+
+def _without(text: str, parts: Iterable[tuple[int, int]]) -> str:
+    """Return a text with these parts of it, which are in order, redacted."""
+    kept, after = [], 0
+    for begin, end in parts:
+        kept += [text[after:begin], REDACTED]
+        after = end
+    return "".join((*kept, text[after:])) if kept else text
+
+
+def _across(left: str, right: str, forms: SecretForms) -> tuple[str, str]:
+    """Redact a secret that begins at the end of one text and ends at the beginning of another."""
+    end, start = left[-forms.reach :], right[: forms.reach]
+    pattern = forms.pattern(end + start)
+    for match in pattern.finditer(end + start) if pattern else ():
+        if match.start() < len(end) < match.end():
+            before = len(left) - len(end) + match.start()
+            return left[:before] + REDACTED, REDACTED + right[match.end() - len(end) :]
+    return left, right
+
+
+def _without_default(reference: re.Match[str]) -> str:
+    name, default = reference.groups()
+    return f"${{{name}:-{MASK}}}" if default else reference[0]

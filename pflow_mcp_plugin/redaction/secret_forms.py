@@ -1,0 +1,249 @@
+"""The forms in which programs write a secret: escaped, percent-encoded, in base64.
+
+A regular expression for each secret matches all of its forms. It is compiled when one of the secret's
+anchors, strings that every form contains, is found in a text: searching for strings is much faster
+than matching, and most texts contain no secret.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from base64 import b64encode, urlsafe_b64encode
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cache, lru_cache
+from urllib.parse import quote, quote_plus
+
+LEAST_PART = 12
+"""Characters of a secret that are recognised as a part of it where a text was cut."""
+_SHORTEST_BASE64 = 8
+_ANCHOR = 24
+"""Characters of an anchor in base64, of which lines have 64 or 76."""
+_CUT = re.compile(r"\.\.\.|…")
+_WORD = re.compile(r"[A-Za-z0-9]+")
+_ESCAPE_LETTERS = {"\n": "n", "\r": "r", "\t": "t", "\b": "b", "\f": "f"}
+_LATIN_1 = 0xFF
+_ESCAPED = r"\\\\{0,3}"
+"""One to four backslashes: escaped text is often escaped again."""
+_SPECIAL = {
+    " ": (r"\+",),
+    "&": ("&amp;",),
+    "<": ("&lt;",),
+    ">": ("&gt;",),
+    '"': ("&quot;",),
+    "'": ("&apos;", r"""'['"\\]{2,24}"""),
+}
+"""Further forms of single characters: in forms, in HTML, within single quotes in a shell."""
+_LINE_BREAK = rf"(?:\r?\n|(?:{_ESCAPED}r)?{_ESCAPED}n)?"
+"""May stand between any two characters of base64, also escaped."""
+
+Span = tuple[int, int]
+Form = tuple[str, str]
+"""A secret, or its base64, and the pattern of what may stand between its characters."""
+
+
+class SecretForms:
+    """The forms of a set of secrets.
+
+    Attributes:
+        secrets: The secrets.
+        reach: Characters that the longest form has.
+    """
+
+    def __init__(self, secrets: frozenset[str]) -> None:
+        self.secrets = secrets
+        self._anchors = _anchors(secrets)
+        self._shortest = min(map(len, self._anchors))
+        forms = {form for secret in secrets for form in _literal_forms(secret)}
+        self.reach = max(map(len, forms))
+        self._cuttable = sorted(form for form in forms if len(form) > LEAST_PART)
+        self._ends = {
+            form[at : at + LEAST_PART] for form in self._cuttable for at in range(len(form) - LEAST_PART + 1)
+        }
+        """What a cut may leave at the beginning or the end of a text."""
+
+    def may_be_in(self, texts: Sequence[str]) -> bool:
+        """Return whether a secret, or a part of one beside a cut, may be in some of these texts.
+
+        It is much faster than to look at each text, and may say so wrongly.
+
+        Args:
+            texts: The texts; those that may continue each other stand in their order.
+        """
+        whole = "".join(texts)
+        if "..." in whole or "…" in whole or any(map(whole.__contains__, self._anchors)):
+            return True
+        stripped = [text.strip() for text in texts if len(text) >= LEAST_PART]
+        return not (
+            self._ends.isdisjoint(text[:LEAST_PART] for text in stripped)
+            and self._ends.isdisjoint(text[-LEAST_PART:] for text in stripped)
+        )
+
+    def pattern(self, text: str) -> re.Pattern[str] | None:
+        """Return the expression for the secrets that a text may contain, None if it contains none."""
+        if len(text) < self._shortest:
+            return None
+        found = [forms for anchor, forms in self._anchors.items() if anchor in text]
+        return _compiled(tuple(dict.fromkeys(form for forms in found for form in forms))) if found else None
+
+    def cut_parts(self, text: str, *, outer: bool) -> Iterator[Span]:
+        """Yield the parts of secrets beside a cut, which is marked by `...` or `…`, in order.
+
+        Args:
+            text: The text.
+            outer: Whether the text as a whole may have been cut out of a longer one.
+        """
+        begin = 0
+        for mark in _CUT.finditer(text) if "..." in text or "…" in text else ():
+            yield from self._parts_at_ends(text, (begin, mark.start()), first=outer or begin > 0, last=True)
+            begin = mark.end()
+        if outer or begin > 0:
+            yield from self._parts_at_ends(text, (begin, len(text)), first=True, last=outer)
+
+    def _parts_at_ends(self, text: str, span: Span, *, first: bool, last: bool) -> Iterator[Span]:
+        begin, end = _stripped(text, span)
+        starts = first and text[begin : begin + LEAST_PART] in self._ends
+        stops = last and text[max(begin, end - LEAST_PART) : end] in self._ends
+        if starts and stops and any(text[begin:end] in form for form in self._cuttable):
+            yield begin, end
+            return
+        if starts:
+            window = text[begin : min(end, begin + self.reach)]
+            after = begin + max(_begun_within(form, window) for form in self._cuttable)
+            if after > begin:
+                yield begin, after
+                begin = after
+        if stops:
+            window = text[max(begin, end - self.reach) : end]
+            before = end - max(_ended_within(form, window) for form in self._cuttable)
+            if before < end:
+                yield before, end
+
+
+@lru_cache(maxsize=64)
+def forms_of(secrets: frozenset[str]) -> SecretForms:
+    """Return the forms of a set of secrets."""
+    return SecretForms(secrets)
+
+
+@lru_cache(maxsize=64)
+def _compiled(forms: tuple[Form, ...]) -> re.Pattern[str]:
+    return re.compile("|".join(pattern for form in forms for pattern in _patterns(*form)))
+
+
+def _stripped(text: str, span: Span) -> Span:
+    """Return the span without the white space at its ends."""
+    begin, end = span
+    while begin < end and text[begin].isspace():
+        begin += 1
+    while begin < end and text[end - 1].isspace():
+        end -= 1
+    return begin, end
+
+
+def _begun_within(form: str, text: str) -> int:
+    """Return how many characters at the beginning of a text are the end of a form that was cut."""
+    end = min(len(form) - 1, len(text))
+    while (found := text.rfind(form[-LEAST_PART:], 0, end)) >= 0:
+        end = found + LEAST_PART
+        if form.endswith(text[:end]):
+            return end
+        end -= 1
+    return 0
+
+
+def _ended_within(form: str, text: str) -> int:
+    """Return how many characters at the end of a text are the beginning of a form that was cut."""
+    begin = max(0, len(text) - len(form) + 1)
+    while (begin := text.find(form[:LEAST_PART], begin)) >= 0:
+        if form.startswith(text[begin:]):
+            return len(text) - begin
+        begin += 1
+    return 0
+
+
+def _anchors(secrets: Iterable[str]) -> dict[str, list[Form]]:
+    """Return the forms by strings that each of them contains, those of the longest secrets first."""
+    anchors: dict[str, list[Form]] = {}
+    for secret in sorted(secrets, key=lambda secret: (-len(secret), secret)):
+        anchors.setdefault(_longest_word(secret), []).append((secret, ""))
+        for form in dict.fromkeys(_base64_forms(secret)):
+            length = min(_ANCHOR, len(form) // 2)
+            for part in (form[:length], form[length : 2 * length]):  # a line break leaves one of them whole
+                anchors.setdefault(_longest_word(part), []).append((form, _LINE_BREAK))
+    return anchors
+
+
+def _longest_word(text: str) -> str:
+    return max(_WORD.findall(text), key=len, default="")
+
+
+def _patterns(secret: str, between: str) -> Iterator[str]:
+    """Yield the patterns of a secret, one for each form of its first character.
+
+    Only of literal beginnings can `re` make the set of characters that it skips to.
+    """
+    rest = "".join(between + _character(character) for character in secret[1:])
+    yield from (first + rest for first in _spellings(secret[0]))
+
+
+@cache
+def _character(character: str) -> str:
+    """Return a pattern for one character in every form."""
+    spellings = _spellings(character)
+    return spellings[0] if len(spellings) == 1 else f"(?:{'|'.join(spellings)})"
+
+
+def _spellings(character: str) -> Sequence[str]:
+    if _WORD.fullmatch(character):
+        return (character,)
+    return (re.escape(character), *dict.fromkeys(_encoded(character)))
+
+
+def _encoded(character: str) -> Iterator[str]:
+    """Yield a pattern for each way to escape or encode a character; each begins with a literal."""
+    raw, code = character.encode("utf-8", "surrogatepass"), ord(character)
+    units = character.encode("utf-16-be", "surrogatepass").hex()
+    yield "".join(f"%(?:25){{0,2}}{_hex(f'{byte:02x}')}" for byte in raw)
+    yield "".join(f"{_ESCAPED}u{_hex(units[at : at + 4])}" for at in range(0, len(units), 4))
+    yield "".join(f"{_ESCAPED}x{_hex(f'{byte:02x}')}" for byte in raw)
+    yield "".join(f"{_ESCAPED}{byte:03o}" for byte in raw)
+    if code <= _LATIN_1:
+        yield f"{_ESCAPED}x{_hex(f'{code:02x}')}"
+    yield _ESCAPED + _ESCAPE_LETTERS.get(character, re.escape(character))
+    yield f"&#(?:0?{code}|[xX]0?{_hex(f'{code:x}')});"
+    yield from _SPECIAL.get(character, ())
+
+
+def _hex(digits: str) -> str:
+    """Return a pattern for hexadecimal digits in either case."""
+    return "".join(digit if digit.isdigit() else f"[{digit}{digit.upper()}]" for digit in digits)
+
+
+def _base64_forms(secret: str) -> Iterator[str]:
+    """Yield the base64 of a secret, standard and for URLs, wherever it begins in what is encoded.
+
+    These are the characters that depend on the secret alone: its neighbours are encoded into the others.
+    """
+    raw = secret.encode("utf-8", "surrogatepass")
+    for encode in (b64encode, urlsafe_b64encode):
+        for before in range(3):
+            encoded = encode(bytes(before) + raw).decode()
+            form = encoded[-(-before * 8 // 6) : (before + len(raw)) * 8 // 6]
+            if len(form) >= _SHORTEST_BASE64:
+                yield form
+
+
+def _literal_forms(secret: str) -> Iterable[str]:
+    safe = secret.encode("utf-8", "replace").decode()  # `quote` refuses lone surrogates
+    upper = (quote(safe, safe=""), quote(safe), quote_plus(safe))
+    return (
+        secret,
+        json.dumps(secret, ensure_ascii=False)[1:-1],
+        json.dumps(secret)[1:-1],
+        shlex.quote(secret).strip("'"),
+        *upper,
+        *(re.sub(r"%..", lambda found: found[0].lower(), form) for form in upper),
+        *_base64_forms(secret),
+    )
