@@ -24,6 +24,7 @@ ELSEWHERE = {
     "contract/validators": "contract/test_values.py",
     "contract/commands": "contract/test_problems.py",
     "contract/conformance": "contract/test_conformance.py",
+    "contract/json_types": "typing/api.py",
     "contract/hookspecs": "contract/test_hooks.py",
     "discovery/schema_properties": "execution/test_call_arguments.py",
     "discovery/schema_document": "registration/test_node_interface.py",
