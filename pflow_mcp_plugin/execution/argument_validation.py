@@ -18,7 +18,7 @@ from pflow_mcp_plugin.errors import McpError, Where
 from pflow_mcp_plugin.execution.quick_check import plainly_fits
 from pflow_mcp_plugin.execution.schema_reduction import Reduction, SchemaTooLarge
 
-_MOST = 20  # violations in one error
+_MOST = 20  # errors of one check that are reported
 _REFERENCES = 20_000
 _SECONDS = 1.0
 _CHARACTERS_A_SECOND = 10_000
