@@ -13,6 +13,7 @@ import shlex
 from base64 import b64encode, urlsafe_b64encode
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache, lru_cache
+from itertools import islice
 from urllib.parse import quote, quote_plus
 
 LEAST_PART = 12
@@ -20,7 +21,9 @@ LEAST_PART = 12
 _SHORTEST_BASE64 = 8
 _ANCHOR = 24
 """Characters of an anchor in base64, of which lines have 64 or 76."""
-_CUT = re.compile(r"\.\.\.|…")
+_CUT = re.compile(r"\.{3,}|…+")
+_MOST_CUTS = 10_000
+"""Marks that are looked at in one text: a text of dots must not take for ever."""
 _WORD = re.compile(r"[A-Za-z0-9]+")
 _ESCAPE_LETTERS = {"\n": "n", "\r": "r", "\t": "t", "\b": "b", "\f": "f"}
 _LATIN_1 = 0xFF
@@ -95,7 +98,8 @@ class SecretForms:
             outer: Whether the text as a whole may have been cut out of a longer one.
         """
         begin = 0
-        for mark in _CUT.finditer(text) if "..." in text or "…" in text else ():
+        marks = _CUT.finditer(text) if "..." in text or "…" in text else ()
+        for mark in islice(marks, _MOST_CUTS):
             yield from self._parts_at_ends(text, (begin, mark.start()), first=outer or begin > 0, last=True)
             begin = mark.end()
         if outer or begin > 0:
@@ -135,11 +139,9 @@ def _compiled(forms: tuple[Form, ...]) -> re.Pattern[str]:
 def _stripped(text: str, span: Span) -> Span:
     """Return the span without the white space at its ends."""
     begin, end = span
-    while begin < end and text[begin].isspace():
-        begin += 1
-    while begin < end and text[end - 1].isspace():
-        end -= 1
-    return begin, end
+    within = text[begin:end].lstrip()
+    begin = end - len(within)
+    return begin, begin + len(within.rstrip())
 
 
 def _begun_within(form: str, text: str) -> int:

@@ -19,7 +19,9 @@ def _age(path, days):
 @pytest.fixture
 def left(pflow, pflow_home, tmp_path):
     """What an older and a newer run left behind, and a run that looks for outdated files again."""
-    (tmp_path / "wf.json").write_text(json.dumps({"nodes": [{"type": "echo", "params": {"message": "hi"}}]}))
+    (tmp_path / "wf.json").write_text(
+        json.dumps({"nodes": [{"id": "say", "type": "echo", "params": {"message": "hi"}}]})
+    )
     state = pflow_home / "state"
     for name, days in (("old", 100), ("new", 80)):
         trace, artefact = state / "traces" / f"{name}.json", state / "artifacts" / name / "image.png"

@@ -1,0 +1,220 @@
+"""Secrets planted in a server that repeats them, looked for in everything that pflow prints or writes."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import subprocess
+import sys
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from planted_secrets import remains
+
+pytestmark = pytest.mark.usefixtures("no_leftovers")
+ECHOING = Path(__file__).with_name("echoing_server.py")
+PLAIN = "Zq7xK2mP9wL4vB8nT3cR6yH1jF5dG0sA7eU2iO9p"
+SPECIAL = "Zq7x/2m\"9w+4vB 8n'3cR&yH1\\F5=G0%A7eü2i@9p"
+both = pytest.mark.parametrize("secret", [PLAIN, SPECIAL], ids=["plain", "special"])
+
+
+@pytest.fixture
+def echoing(pflow):
+    """Add the echoing server and sync it."""
+
+    def add(secret, **env):
+        table = {
+            "command": sys.executable,
+            "args": [str(ECHOING)],
+            "env": {"TOKEN": "${TOKEN}", **env},
+            "protocol": "handshake",
+        }
+        added = pflow("mcp", "add", json.dumps({"echo": table}), env={"TOKEN": secret})
+        synced = pflow("mcp", "sync", "echo", env={"TOKEN": secret})
+        assert added.exit_code == synced.exit_code == 0, synced.stderr
+        return [added.stdout, added.stderr, synced.stdout, synced.stderr]
+
+    return add
+
+
+@pytest.fixture
+def played(pflow, workflow, pflow_home, tmp_path):
+    """Run tools in one workflow, whatever becomes of them, and return all that was printed."""
+
+    def play(secret, *calls, json_too=True):
+        nodes = [(f"n{at}", f"mcp-echo-{tool}", params) for at, (tool, params) in enumerate(calls)]
+        nodes.append(("last", "echo", {"message": "done"}))
+        edges = [
+            {"from": before[0], "to": after[0], **action}
+            for before, after in pairwise(nodes)
+            for action in ({}, {"action": "error"})
+        ]
+        routed = workflow(*nodes, edges=edges, outputs={"done": "${last.message}"})
+        printed = []
+        for arguments in ([routed, "--json"], [routed]) if json_too else ([routed],):
+            ran = pflow("run", *arguments, env={"TOKEN": secret})
+            printed += [ran.stdout, ran.stderr]
+        for arguments in (("show",), ("show", "--json"), ("list",), ("view", "--output", "page.html")):
+            finished = pflow("trace", *arguments)
+            assert finished.exit_code == 0
+            printed += [finished.stdout, finished.stderr]
+        return [*printed, (tmp_path / "page.html").read_text()]
+
+    return play
+
+
+def _failing(pflow, workflow, secret, tool, **params):
+    """Run one tool whose failure ends the run; return what was printed."""
+    ran = pflow("run", workflow(("n", f"mcp-echo-{tool}", params)), "--json", env={"TOKEN": secret})
+    assert ran.exit_code, ran.stdout
+    page = pflow("trace", "view", "--output", "page.html")
+    return [ran.stdout, ran.stderr, page.stdout]
+
+
+@both
+def test_no_secret_is_left_where_an_error_is_cut(echoing, played, pflow_home, secret, tmp_path):
+    echoing(secret)
+    numbers = [*range(4000 - len(secret) - 2, 4002, 3)]
+    calls = [("fail", {"number": number}) for number in numbers]
+    calls += [("rpc", {"number": number}) for number in numbers[::3]]
+    printed = played(secret, *calls)
+    assert "characters in all)" in printed[4]
+    assert remains(secret, printed, pflow_home) == []
+
+
+@both
+def test_no_secret_is_left_that_is_split_over_content_blocks(echoing, played, pflow_home, secret):
+    echoing(secret)
+    calls = [("blocks", {"number": number}) for number in range(2, len(secret), 3)]
+    calls += [("blocks", {"number": number, "failed": True}) for number in range(2, len(secret), 3)]
+    printed = played(secret, *calls)
+    assert "***" in printed[4]
+    assert remains(secret, printed, pflow_home) == []
+
+
+@pytest.mark.parametrize(("secret", "number"), [(PLAIN, 15), (PLAIN, 30), (SPECIAL, 20)])
+def test_no_secret_is_left_at_the_seam_of_stderr(echoing, pflow, workflow, pflow_home, secret, number):
+    echoing(secret)
+    # of the 64 KiB that are kept, the first bytes are the last ones of the secret
+    printed = _failing(pflow, workflow, secret, "stderr", number=number)
+    assert "+++" in printed[0]
+    files = list((pflow_home / "state" / "stderr").rglob("*.log"))
+    assert [stat.S_IMODE(path.stat().st_mode) for path in files] == [0o600]
+    assert remains(secret, printed, pflow_home) == []
+
+
+@both
+def test_no_form_of_a_secret_is_left_in_an_error(echoing, pflow, workflow, pflow_home, secret, tmp_path):
+    echoing(secret)
+    for tool, params in (("forms", {}), ("garbage", {"number": 25}), ("mime", {}), ("rpc", {"number": 3990})):
+        printed = _failing(pflow, workflow, secret, tool, **params)
+        assert "***" in printed[0]
+        page = (tmp_path / "page.html").read_text()
+        assert remains(secret, [*printed, page], pflow_home) == []
+
+
+@both
+def test_no_secret_is_left_in_what_a_server_asks_and_reports(echoing, played, pflow_home, secret):
+    echoing(secret)
+    calls = [("progress", {"number": number}) for number in range(20, 60, 7)]
+    printed = played(secret, ("ask", {}), *calls)
+    assert "declined" in printed[1]
+    assert remains(secret, printed, pflow_home) == []
+
+
+def test_no_secret_is_shown_in_the_progress_on_a_terminal(echoing, pflow_home, workflow, hosts):
+    echoing(PLAIN)
+    nodes = [(f"n{number}", "mcp-echo-progress", {"number": number}) for number in (0, 20, 40)]
+    path = workflow(*nodes)
+    ours, theirs = os.openpty()
+    with subprocess.Popen(
+        [sys.executable, "-P", "-m", "pflow_mcp_plugin", "run", str(path)],
+        env={**os.environ, "PFLOW_HOME": str(pflow_home), "TERM": "xterm", "TOKEN": PLAIN},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=theirs,
+    ) as run:
+        hosts.append(run.pid)
+        os.close(theirs)
+        said = _read_all(ours)
+        assert run.wait(60) == 0
+    os.close(ours)
+    assert "***" in said
+    assert remains(PLAIN, [said], pflow_home) == []
+
+
+def _read_all(terminal: int) -> str:
+    said = b""
+    while True:
+        try:
+            part = os.read(terminal, 4096)
+        except OSError:  # how Linux tells that the other end is closed
+            return said.decode()
+        said += part
+
+
+@both
+def test_no_secret_is_left_of_what_a_server_says_of_itself_and_its_tools(
+    echoing, pflow, pflow_home, secret, tmp_path
+):
+    printed = echoing(secret, ECHO="yes")
+    text = printed[2]
+    assert "what it says about itself contains a secret of its config, which is redacted" in text
+    assert "what it says about fail, blocks, forms, rpc, garbage and 5 more contains a secret" in text
+    assert "use_*** skipped: its name contains a secret of the server's config" in text
+    assert "argument skipped: the name of an argument contains a secret" in text
+    commands = [
+        ("mcp", "sync", "echo", "--json"),
+        ("mcp", "test", "echo"),
+        ("mcp", "test", "echo", "--json"),
+        ("mcp", "list", "--json"),
+        ("mcp", "tools", "--json"),
+        ("mcp", "info", "mcp-echo-fail"),
+        ("mcp", "info", "mcp-echo-fail", "--json"),
+        ("mcp", "stubs", "--output", "stubs"),
+        ("registry", "search", "token"),
+        ("registry", "describe", "mcp-echo-fail", "--json"),
+        ("registry", "export"),
+    ]
+    for command in commands:
+        finished = pflow(*command, env={"TOKEN": secret})
+        assert finished.exit_code == 0, finished.stderr
+        printed += [finished.stdout, finished.stderr]
+    assert json.loads(printed[4])["data"][0]["changes"] == {"added": [], "removed": [], "changed": []}
+    assert len(list(pflow_home.rglob("echo.json"))) == 1
+    assert remains(secret, printed, pflow_home, tmp_path) == []
+
+
+def test_ordinary_words_of_a_config_do_not_redact_what_a_server_says(pflow, echoing):
+    echoing("rpc")
+    assert "mcp-echo-rpc" in pflow("mcp", "tools").stdout
+
+
+def test_a_positional_secret_is_neither_printed_nor_left_in_a_run(pflow, workflow, pflow_home):
+    token = f"ghp_{PLAIN[:36]}"
+    script = "import os, sys; os.environ['TOKEN'] = sys.argv[2]; os.execv(sys.executable, sys.argv[:2])"
+    arguments = ["-c", script.replace("sys.argv[:2]", "[sys.executable, sys.argv[1]]"), str(ECHOING), token]
+    added = pflow("mcp", "add", "echo", "--", sys.executable, *arguments)
+    assert "'${GITHUB_TOKEN}'" in added.stderr
+    printed = [added.stdout, added.stderr]
+    for command in (("sync",), ("list",), ("list", "--json"), ("test", "echo", "--json")):
+        finished = pflow("mcp", *command)
+        assert finished.exit_code == 0, finished.stderr
+        printed += [finished.stdout, finished.stderr]
+    for tool in ("forms", "fail"):
+        printed += _failing(pflow, workflow, token, tool)
+    (pflow_home / "config" / "mcp-servers.toml").unlink()  # which the user told to hold it
+    assert remains(token, printed, pflow_home) == []
+
+
+def test_an_artefact_holds_a_result_whole_and_only_its_owner_can_read_it(echoing, played, pflow_home):
+    echoing(PLAIN)
+    printed = played(PLAIN, ("large", {}), json_too=False)
+    (artefact,) = (path for path in (pflow_home / "state" / "artifacts").rglob("*") if path.is_file())
+    assert artefact.read_text().startswith(PLAIN)
+    assert stat.S_IMODE(artefact.stat().st_mode) == 0o600
+    assert stat.S_IMODE(artefact.parent.stat().st_mode) == 0o700
+    artefact.unlink()
+    assert remains(PLAIN, printed, pflow_home) == []
