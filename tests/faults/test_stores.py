@@ -73,8 +73,11 @@ def test_row_58_a_writer_that_is_killed_corrupts_nothing_and_loses_nothing(pflow
     assert temporary(kinds[name].file("last").parent) == []
 
 
+os_open = os.open
+
+
 class FullDisk:
-    """Makes the Nth call of one function of `os` fail."""
+    """Makes the Nth call of one function of `os` fail; opening a file to read it does not count."""
 
     def __init__(self, monkeypatch, function: str, failing: int) -> None:
         self.failed = False
@@ -83,6 +86,8 @@ class FullDisk:
         monkeypatch.setattr(os, function, self._call)
 
     def _call(self, *args, **options):
+        if self._real is os_open and not args[1] & (os.O_WRONLY | os.O_RDWR):
+            return self._real(*args, **options)
         self._left -= 1
         if self._left == 0:
             self.failed = True
