@@ -31,23 +31,21 @@ def foreign_code(
     try:
         yield
     except BaseException as error:  # foreign code may raise anything
-        raised = _usable(error)
-        if raised is error and isinstance(error, passing):
+        try:
+            if isinstance(error, PflowError):
+                _read(error)
+        except BaseException as unreadable:
+            end_if_interrupted(unreadable)
+            raise failure(unreadable) from unreadable
+        if isinstance(error, passing):
             raise
         end_if_interrupted(error)
-        raise failure(raised) from raised
+        raise failure(error) from error
 
 
-def _usable(error: BaseException) -> BaseException:
-    """Return the exception, or the one that reading its fields raises: a subclass may override them."""
-    if not isinstance(error, PflowError):
-        return error
-    try:
-        str(error)
-        fields = error.to_dict()
-        if not (isinstance(error.message, str) and isinstance(error.action, str) and "type" in fields):
-            return TypeError(f"the message and the action of {type(error).__name__} must be strings")
-        _ = error.exit_code
-    except BaseException as raised:  # noqa: BLE001 - as above
-        return raised
-    return error
+def _read(error: PflowError) -> None:
+    """Read the fields of an error that whoever shows it relies on; a subclass may override them."""
+    texts = (str(error), error.message, error.action, *error.suggestions)
+    if not all(isinstance(text, str) for text in texts):
+        raise TypeError(f"{type(error).__name__} has fields of the wrong type")
+    _ = error.to_dict(), error.exit_code

@@ -169,12 +169,20 @@ class Plugins:
             with self.reporting(plugin, "could not be unconfigured"):
                 call(host)
 
-    def collect(self, hook: str) -> Iterator[tuple[Plugin, list[Any]]]:
-        """Yield what each plugin contributes to a hook that takes the host and returns an iterable."""
+    def collect(self, hook: str, kind: type = object) -> Iterator[tuple[Plugin, list[Any]]]:
+        """Yield what each plugin contributes to a hook that takes the host and returns an iterable.
+
+        Args:
+            hook: The name of the hook.
+            kind: The class of what plugins contribute; a plugin that contributes anything else is reported.
+        """
         for plugin, call in self.implementations(hook):
             contribution: list[Any] = []
             with self.reporting(plugin, f"failed in {hook} and is left out there"):
-                contribution += call(self._host) or ()
+                for item in call(self._host) or ():
+                    if not isinstance(item, kind):
+                        raise TypeError(f"it returned a {type(item).__name__}, not a {kind.__name__}")
+                    contribution.append(item)
             yield plugin, contribution
 
     def implementations(self, hook: str) -> Iterator[tuple[Plugin, Callable[[object], Any]]]:

@@ -92,8 +92,9 @@ class Streams:
 
     def restore(self) -> None:
         """Reopen `sys.stdout` and `sys.stderr` where a plugin has closed them, for others that print."""
-        for name, own in (("stdout", self._out), ("stderr", self._err)):
-            if own is not None and _is_closed(getattr(sys, name)):
+        for name, own in (("stdout", self._err if self._reserve else self._out), ("stderr", self._err)):
+            stream = getattr(sys, name)
+            if own is not None and (stream is None or _is_closed(stream)):
                 setattr(sys, name, _duplicate(own))
 
     def _duplicate(self, stream: IO[str] | None) -> IO[str] | None:

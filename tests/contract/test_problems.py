@@ -23,6 +23,7 @@ from pflow_mcp_plugin.client.request_failures import Exchange
 from pflow_mcp_plugin.config.locations import server_file, tool_folder
 from pflow_mcp_plugin.config.server_store import ServerStore
 from pflow_mcp_plugin.contract import Entry, NodeRef, PflowError, Problem, commands, entries, hosts, problems
+from pflow_mcp_plugin.contract.problems import described, is_interruption
 from pflow_mcp_plugin.discovery.catalog import Catalog
 from pflow_mcp_plugin.host.plugins import Plugin
 from pflow_mcp_plugin.host.workflow.templates import MissingValue
@@ -247,3 +248,44 @@ def test_a_tool_that_fails_in_another_process_fails_here(pflow_home, tmp_path, m
     alone, within = done.stdout.splitlines()
     assert alone.startswith(FAILED), done.stderr
     assert within.startswith(in_session), done.stderr
+
+
+class Speechless(Exception):
+    """Cannot be formatted."""
+
+    def __str__(self):
+        raise SystemExit(3)
+
+
+class Interrupted(Exception):
+    """Is interrupted while it is formatted."""
+
+    def __str__(self):
+        raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (ValueError("no"), "ValueError: no"),
+        (GeneratorExit(), "GeneratorExit"),
+        (Speechless("no"), "Speechless"),
+        (BaseExceptionGroup("two", [SystemExit(1)]), "BaseExceptionGroup: two (1 sub-exception)"),
+    ],
+)
+def test_an_exception_is_described_by_its_class_and_what_it_can_say(error, words):
+    assert described(error) == words
+
+
+def test_ctrl_c_while_an_exception_is_described_is_an_interruption():
+    with pytest.raises(KeyboardInterrupt):
+        described(Interrupted())
+
+
+def test_only_a_keyboard_interrupt_is_an_interruption_wherever_it_is():
+    caused = ValueError()
+    caused.__cause__ = KeyboardInterrupt()
+    inside = BaseExceptionGroup("a", [ValueError(), BaseExceptionGroup("b", [KeyboardInterrupt()])])
+    assert all(map(is_interruption, (KeyboardInterrupt(), caused, inside)))
+    others = (SystemExit(130), GeneratorExit(), EOFError(), BaseExceptionGroup("a", [SystemExit()]))
+    assert not any(map(is_interruption, others))

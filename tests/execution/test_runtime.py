@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import attrs
 import pluggy
 import pytest
@@ -192,6 +194,67 @@ def test_a_wrapper_sees_and_replaces_the_result_and_the_call_is_never_repeated(b
         runtime.call("calc", "add_up", SUM)
     assert caught.value.ran == "unknown"
     assert len(bench.calls) == 2
+
+
+class Own(BaseException):
+    """Derives from what nobody is expected to catch."""
+
+
+class Speechless(Exception):
+    """Cannot be formatted."""
+
+    def __str__(self):
+        raise RuntimeError("no words")
+
+    __repr__ = __str__
+
+
+RAISED = [
+    Own("mine"),
+    Speechless(),
+    SystemExit(7),
+    GeneratorExit(),
+    asyncio.CancelledError(),
+    BaseExceptionGroup("several", [Own("one")]),
+    StopIteration(3),
+    MemoryError(),
+]
+
+
+@pytest.mark.parametrize("raised", RAISED, ids=lambda error: type(error).__name__)
+@pytest.mark.parametrize(
+    ("hook", "options", "ran"),
+    [
+        ("pflow_mcp_prepare_call", {}, "not ran"),
+        ("pflow_mcp_call_tool", {}, "unknown"),
+        ("pflow_mcp_call_tool", {"tryfirst": True}, "unknown"),
+    ],
+)
+def test_whatever_a_hook_raises_is_a_failure_of_the_call(bench, raised, hook, options, ran):
+    bench.add()
+
+    @hookimpl(**options, specname=hook)
+    def raising(call):
+        raise raised
+
+    with pytest.raises(CallFailed, match=f"{hook} raised {type(raised).__name__}") as caught:
+        bench.new_runtime(hooks({"raising": raising})).call("calc", "add_up", SUM)
+    assert caught.value.ran == ran
+
+
+def test_a_hook_that_is_interrupted_has_not_failed(bench):
+    bench.add()
+    group = BaseExceptionGroup("several", [KeyboardInterrupt()])
+
+    @hookimpl
+    def pflow_mcp_prepare_call(call):
+        raise group
+
+    with pytest.raises(BaseExceptionGroup) as caught:
+        bench.new_runtime(hooks({"pflow_mcp_prepare_call": pflow_mcp_prepare_call})).call(
+            "calc", "add_up", SUM
+        )
+    assert caught.value is group
 
 
 def test_a_plugin_may_send_a_call_to_another_server(bench):

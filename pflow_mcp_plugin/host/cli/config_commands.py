@@ -18,7 +18,7 @@ from pflow_mcp_plugin.host.registry.node_sources import asked
 @click.pass_obj
 def check(host: EmbeddedHost) -> Report:
     """Check the config files of pflow and its plugins, and list every problem."""
-    found = host.plugins.collect("pflow_validate_config")
+    found = host.plugins.collect("pflow_validate_config", Problem)
     return findings_report([problem for _, problems in found for problem in problems])
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
+from pflow_mcp_plugin.host.interruption import end_if_interrupted
 from pflow_mcp_plugin.host.workflow.json_text import json_in
 
 _PLAIN = re.compile(r"[\w-]+")
@@ -33,10 +34,13 @@ def _shape(value: object, depth: int) -> _Shape:
     inner = json_in(value) if isinstance(value, str) else value
     if depth == 0:
         return found
-    if isinstance(inner, dict):
-        found += _members(inner, depth - 1)
-    elif isinstance(inner, list | tuple):
-        found += _items(inner, depth - 1)
+    try:
+        if isinstance(inner, dict):
+            found += _members(inner, depth - 1)
+        elif isinstance(inner, list | tuple):
+            found += _items(inner, depth - 1)
+    except BaseException as error:  # noqa: BLE001 - a node's own object may raise anything when it is read
+        end_if_interrupted(error)
     return found
 
 

@@ -81,7 +81,7 @@ class Origin:
         """
         with self._asking("explain a missing node"):
             problem = self.source.missing(node_type)
-            return _checked(problem, isinstance(problem, Problem))
+            return _expected(problem, isinstance(problem, Problem))
 
     def upgrade(self, node: JSONObject) -> JSONObject | None:
         """Ask the origin's source for a node rewritten from an older shape, or None.
@@ -91,7 +91,7 @@ class Origin:
         """
         with self._asking("upgrade a node"):
             rewritten = self.source.upgrade(node)
-            return _checked(rewritten, isinstance(rewritten, Mapping))
+            return _expected(rewritten, isinstance(rewritten, Mapping))
 
     def files(self) -> dict[Path, str]:
         """Ask the origin's source for the files and folders that it reads, each with its role.
@@ -103,6 +103,7 @@ class Origin:
             return {Path(path): str(role) for path, role in self.source.files.items()}
 
     def _signed(self, entry: Entry) -> Entry:
+        _expected(entry, isinstance(entry, Entry))
         return entry if entry.source else attrs.evolve(entry, source=self.name)
 
     # A `Sketch` is not validated when it is created, since there may be ten thousand.
@@ -146,7 +147,7 @@ def asked(attempt: Callable[[], T], report: Callable[[Problem], None]) -> T | No
         return None
 
 
-def _checked(answer: T | None, fits: bool) -> T | None:  # noqa: FBT001 - a verdict
+def _expected(answer: T | None, fits: bool) -> T | None:  # noqa: FBT001 - a verdict
     if answer is not None and not fits:
         raise TypeError(f"it returned a {type(answer).__name__}")
     return answer
@@ -161,7 +162,11 @@ def _origin(source: object, plugin: Plugin, plugins: Plugins) -> Origin | None:
         if isinstance(source.prefixes, str):
             message = f"prefixes of {source.name} must be a tuple, not a string"
             raise TypeError(message)
-        return Origin(source, plugin)
+        origin = Origin(source, plugin)
+        if not all(isinstance(text, str) for text in (origin.name, *origin.prefixes)):
+            message = f"the name and the prefixes of {type(source).__name__} must be strings"
+            raise TypeError(message)
+        return origin
     return None
 
 

@@ -10,6 +10,7 @@ import attrs
 
 from pflow_mcp_plugin.contract import Entry, Field, NodeRef, PflowError
 from pflow_mcp_plugin.host.foreign_code import foreign_code
+from pflow_mcp_plugin.host.interruption import end_if_interrupted
 from pflow_mcp_plugin.host.running.current_run import CurrentRun
 from pflow_mcp_plugin.host.running.retry_rules import asked_wait, is_safe_to_repeat, waits
 from pflow_mcp_plugin.host.running.run_errors import input_not_given, node_failure, value_unavailable
@@ -104,7 +105,8 @@ class Attempts:
         if action == "default" or (reported is None and action != "error"):
             return Result(action)
         left = self.values.root.pop("__error__", None)
-        cause = left if isinstance(left, Exception) else PflowError(_words(reported))
+        cause = left if isinstance(left, BaseException) else PflowError(_words(reported))
+        end_if_interrupted(cause)
         return Result(routed(planned, action), node_failure(planned.ref, cause))
 
     def _params(self, node: NodeRef, store: NodeAwareSharedStore) -> dict[str, object]:

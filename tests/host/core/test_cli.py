@@ -54,6 +54,36 @@ def interrupted():
     raise KeyboardInterrupt
 
 
+@click.command()
+def end_of_file():
+    raise EOFError("no more")
+
+
+@click.command()
+def quits():
+    sys.exit(7)
+
+
+@click.command()
+@click.option("--json", is_flag=True, expose_value=False)
+def prints():
+    click.echo("beside the answer")
+    return Report(data=1)
+
+
+class Unreadable:
+    """A value that cannot be shown."""
+
+    def __str__(self):
+        raise RuntimeError("no words")
+
+
+@click.command()
+@click.option("--json", is_flag=True, expose_value=False)
+def unreadable():
+    return Report(data={"value": Unreadable()}, text="fine")
+
+
 def announce(*commands):
     return SimpleNamespace(pflow_register_commands=hookimpl(lambda host: commands))
 
@@ -85,6 +115,10 @@ def shouting(monkeypatch):
         here(("voice", "crash"), "crash"),
         here(("voice", "spill"), "spill"),
         here(("voice", "late"), "crash_late"),
+        here(("voice", "eof"), "end_of_file"),
+        here(("voice", "quits"), "quits"),
+        here(("voice", "prints"), "prints"),
+        here(("voice", "unreadable"), "unreadable"),
         here(("voice", "nothing"), "nothing"),
         here(("voice", "interrupted"), "interrupted", hidden=True),
         Command(path=("voice", "broken"), help="Is not there.", load="nowhere_to_be_found:x"),
@@ -199,6 +233,9 @@ def test_the_command_of_a_disabled_plugin_names_the_plugin(install, monkeypatch,
         ("crash", 1, "execution", "KeyError: 'volume'"),
         ("broken", 2, "config", "could not load the command `pflow voice broken`: ModuleNotFoundError"),
         ("interrupted", 130, "interrupted", "interrupted"),
+        ("eof", 1, "execution", "plugin-0 crashed: EOFError: no more"),
+        ("quits", 1, "execution", "`pflow voice quits` of the plugin plugin-0 ended with exit code 7"),
+        ("unreadable", 1, "execution", "plugin-0 crashed: RuntimeError: no words"),
     ],
 )
 def test_a_command_that_breaks_is_told_without_a_traceback(pflow, shouting, command, code, kind, message):
@@ -207,6 +244,15 @@ def test_a_command_that_breaks_is_told_without_a_traceback(pflow, shouting, comm
     assert (found, error["type"]) == (code, kind)
     assert message in error["message"]
     assert "Traceback" not in err
+
+
+def test_what_a_command_prints_itself_stands_beside_the_object(pflow, shouting):
+    code, out, err = pflow("voice", "prints", "--json", plugins=[shouting])
+    assert (code, envelope(out)["data"], err) == (0, 1, "beside the answer\n")
+
+
+def test_a_text_is_printed_where_only_the_data_cannot_be_shown(pflow, shouting):
+    assert pflow("voice", "unreadable", plugins=[shouting]) == (0, "fine\n", "")
 
 
 def test_a_text_that_cannot_be_made_is_told_without_a_traceback(pflow, shouting):

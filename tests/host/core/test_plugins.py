@@ -37,6 +37,12 @@ def test_an_installed_plugin_is_found_with_its_distribution(install, open_with):
     [
         ("import nowhere_to_be_found", "could not be loaded: ModuleNotFoundError"),
         ("import sys; sys.exit(3)", "could not be loaded: SystemExit: 3"),
+        ("class Own(BaseException): pass\nraise Own('mine')", "could not be loaded: Own: mine"),
+        ("class Mute(Exception):\n    def __str__(self): 1/0\nraise Mute", "could not be loaded: Mute"),
+        (
+            "raise BaseExceptionGroup('two', [GeneratorExit()])",
+            "could not be loaded: BaseExceptionGroup: two",
+        ),
         (HEAD + "@hookimpl\ndef pflow_addhooks(manager): 1/0", "could not be loaded: ZeroDivisionError"),
         (HEAD + "@hookimpl\ndef pflow_configure(host): 1/0", "could not be configured: ZeroDivisionError"),
         (

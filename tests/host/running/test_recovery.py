@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pocketflow
+import pytest
 
 
 class Limited(pocketflow.Node):
@@ -57,3 +60,32 @@ def test_in_a_workflow_edges_lead_to_the_handler_and_back(bench):
     assert outcome.outputs == {"answer": "answer"}
     assert log == WAYS
     assert outcome.steps == 6
+
+
+@pytest.mark.parametrize(
+    "raised",
+    [
+        asyncio.CancelledError("enough"),
+        GeneratorExit("enough"),
+        SystemExit("enough"),
+        BaseExceptionGroup("enough", [GeneratorExit()]),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+@pytest.mark.parametrize("batch", [{}, {"batch": {"items": [1, 2], "parallel": True}}])
+def test_whatever_a_node_raises_takes_the_edge_of_its_failures(bench, raised, batch):
+    @bench.node("t-raises", actions=("default", "error"))
+    class Raises(pocketflow.Node):
+        def exec(self, prep_res):
+            raise raised
+
+    bench.node("t-end")(pocketflow.Node)
+    nodes = [{"id": "a", "type": "t-raises", **batch}, {"id": "z", "type": "t-end"}]
+    edges = [{"from": "a", "to": "z", "action": "error"}]
+    outcome = bench.run({"nodes": nodes, "edges": edges, "outputs": {"why": "${a.error}"}})
+    assert (outcome.success, outcome.steps) == (True, 2)
+    assert outcome.exit_code == 0
+    failed = bench.run({"nodes": nodes[:1]})
+    assert failed.exit_code == 1
+    assert "Node a (t-raises) failed" in failed.error.message
+    assert f"{type(raised).__name__}: enough" in failed.error.message

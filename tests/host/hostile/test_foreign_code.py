@@ -1,0 +1,334 @@
+"""Whatever the code of a plugin or a node raises, pflow names it, and `--json` prints one JSON object.
+
+The table: each place where pflow calls such code × everything that it may raise or close × commands that
+come by there, with and without `--json`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = [pytest.mark.programs, pytest.mark.slow]
+
+HERE = Path(__file__).parent
+EXIT_CODES = {0, 1, 2, 3, 130}
+RAISED = [
+    "CancelledError",
+    "GeneratorExit",
+    "BaseExceptionGroup",
+    "ExceptionGroup",
+    "SystemExit(7)",
+    "SystemExit(0)",
+    "SystemExit(text)",
+    "SystemExit(Exiting)",
+    "Own",
+    "Speechless",
+    "Unpresentable",
+    "Withheld",
+    "Details",
+    "StopIteration",
+    "StopAsyncIteration",
+    "EOFError",
+    "BrokenPipeError",
+    "MemoryError",
+    "RecursionError",
+    "KeyboardInterrupt",
+    "KeyboardInterruptGroup",
+]
+CLOSED = ["sys.stdout.close()", "os.close(1)", "sys.stderr.close()", "sys.stdout = None", "print"]
+INTERRUPTIONS = {"KeyboardInterrupt", "KeyboardInterruptGroup"}
+
+START = ["plugins", "registry list", "run echo.json", "mcp list", "--help"]
+LISTS = ["plugins", "registry list", "run echo.json"]
+RUNS = [
+    "run hostile.json",
+    "registry run hostile-node",
+    "run parallel.json",
+    "run batch.json",
+    "run retry.json",
+]
+PLACES = {
+    "import": START,
+    "addhooks": START,
+    "configure": START,
+    "unconfigure": START,
+    "register_nodes": LISTS,
+    "register_nodes_late": LISTS,
+    "register_commands": ["plugins", "run echo.json", "hostile", "--version"],
+    "inject_params": RUNS[:2],
+    "validate_config": ["config check"],
+    "run_context": ["run echo.json", "run hostile.json"],
+    "context_enter": ["run echo.json", "run hostile.json"],
+    "context_exit": ["run echo.json", "run hostile.json"],
+    "context_of_class_enter": ["run echo.json"],
+    "context_of_class_exit": ["run echo.json", "run missing-value.json"],
+    "source_prefixes": ["plugins", "registry list", "run echo.json"],
+    "source_files": ["config path"],
+    "source_fingerprint": ["registry list", "registry search node", "registry discover node"],
+    "source_get": ["registry describe hostile-node", "validate hostile.json", *RUNS[:2]],
+    "source_entries": ["registry export", "registry validate"],
+    "source_sketches": ["registry list", "registry search node", "registry discover node"],
+    "source_missing": ["registry describe hostile-nothing", "validate missing.json"],
+    "source_upgrade": ["validate hostile.json", "run echo.json"],
+    "node_import": [*RUNS, "registry validate"],
+    "node_init": [*RUNS, "registry validate"],
+    "node_copy": RUNS,
+    "node_set_params": RUNS,
+    "node_prep": RUNS,
+    "node_exec": RUNS,
+    "node_exec_fallback": RUNS,
+    "node_post": RUNS,
+    "node_error": RUNS,
+    "node_async": ["run async.json"],
+    "command": ["hostile do"],
+    "report_text": ["hostile do"],
+    "parsing": ["hostile parse"],
+}
+"""Each place, with commands that come by there."""
+
+
+@pytest.fixture
+def play(tmp_path, monkeypatch):
+    """Run command lines with the hostile plugin installed; returns code, output and errors of each."""
+    site = tmp_path / "site"
+    info = site / "dist_hostile-1.0.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: dist-hostile\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[pflow]\nhostile = hostile_plugin\n")
+    for name in ("hostile_plugin.py", "hostile_nodes.py"):
+        shutil.copy(HERE / name, site)
+    write_workflows(tmp_path)
+    environment = {**os.environ, "PYTHONPATH": str(site), "PYTHONWARNINGS": "ignore"}
+
+    def play(trials):
+        """Play trials, each `(place, how, words)`."""
+        trials = list(trials)
+        described = [
+            {
+                "arguments": words.split(),
+                "environment": {"HOSTILE": f"{place} {how}", "PFLOW_HOME": str(tmp_path / "home")},
+            }
+            for place, how, words in trials
+        ]
+        done = subprocess.run(
+            [sys.executable, "-P", str(HERE / "trials.py")],
+            input=json.dumps(described),
+            capture_output=True,
+            text=True,
+            cwd=tmp_path,
+            env=environment,
+            check=False,
+            timeout=110,
+        )
+        assert done.returncode == 0, done.stderr
+        return list(zip(trials, json.loads(done.stdout), strict=True))
+
+    return play
+
+
+def write_workflows(folder):
+    hostile = {"id": "a", "type": "hostile-node"}
+    items = {"items": [1, 2, 3]}
+    workflows = {
+        "echo": [{"id": "a", "type": "echo", "params": {"message": "hello"}}],
+        "hostile": [hostile],
+        "async": [{"id": "a", "type": "hostile-async"}],
+        "batch": [{**hostile, "batch": {**items, "error_handling": "continue"}}],
+        "parallel": [{**hostile, "batch": {**items, "parallel": True}}],
+        "retry": [{**hostile, "retry": {"max": 2, "wait": 0}}],
+        "missing": [{"id": "a", "type": "hostile-nothing"}],
+        "missing-value": [{"id": "a", "type": "read-file", "params": {"file_path": "/nowhere"}}],
+        "text": [hostile, {"id": "b", "type": "echo", "params": {"message": "it says ${a.value}"}}],
+        "items": [
+            hostile,
+            {"id": "b", "type": "echo", "params": {"message": "x"}, "batch": {"items": "${a.items}"}},
+        ],
+        "params": [hostile, {"id": "b", "type": "echo", "params": {"message": "${a.value}"}}],
+    }
+    for name, nodes in workflows.items():
+        (folder / f"{name}.json").write_text(json.dumps({"nodes": nodes}))
+
+
+def complaints(how, words, result):
+    """Yield what is wrong with the result of a trial."""
+    code, out, err = result["code"], result["out"], result["err"]
+    if "Traceback" in out + err:
+        yield "a traceback"
+    if code not in EXIT_CODES:
+        yield f"exit code {code}"
+    if code == 130 and how not in INTERRUPTIONS:
+        yield "told as an interruption"
+    if "--json" not in words:
+        return
+    try:
+        envelope = json.loads(out)
+    except ValueError:
+        yield "no valid JSON"
+        return
+    if not isinstance(envelope, dict) or envelope.get("schema") != 1:
+        yield "no envelope"
+    elif envelope["success"] != (code == 0) and not (code == 130 and how in INTERRUPTIONS):
+        yield f"success is {envelope['success']}, the exit code {code}"
+
+
+def named(how, result):
+    """Whether the plugin or the node is named, or the user's interruption is told."""
+    words = result["out"] + result["err"]
+    return "hostile (dist-hostile 1.0)" in words or "hostile-" in words or "interrupted" in words
+
+
+def report_of(trial, result, why):
+    printed = f"{result['out'][:600]!r}\n    {result['err'][-600:]!r}"
+    return f"{' | '.join(trial)}: {why}\n    {result['code']} {printed}"
+
+
+def in_turn(place, hows):
+    """Yield a trial with `--json` for each how, and one without for every second; commands take turns."""
+    commands = PLACES[place]
+    for number, how in enumerate(hows):
+        yield place, how, f"{commands[number % len(commands)]} --json"
+        if number % 2 or place == "report_text":
+            yield place, how, commands[(number // 2) % len(commands)]
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_whatever_is_raised_is_a_failure_of_the_plugin_or_node_that_is_named(play, place):
+    found = []
+    for trial, result in play(in_turn(place, RAISED)):
+        _, how, words = trial
+        whys = list(complaints(how, words, result))
+        reached = place != "report_text" or "--json" not in words
+        if reached and not named(how, result) and how != "SystemExit(0)" and "batch" not in words:
+            whys.append("nobody is named")
+        if reached and how in INTERRUPTIONS and result["code"] != 130:
+            whys.append(f"an interruption with exit code {result['code']}")
+        found += [report_of(trial, result, why) for why in whys]
+    assert not found, f"{len(found)} complaints\n" + "\n".join(found)
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_closing_or_using_standard_output_does_not_take_the_answer_away(play, place):
+    trials = list(in_turn(place, CLOSED))
+    usual = play(dict.fromkeys((place, "nothing", words) for _, _, words in trials))
+    expected = {words: result for (_, _, words), result in usual}
+    found = []
+    for trial, result in play(trials):
+        _, how, words = trial
+        whys = list(complaints(how, words, result))
+        if result["code"] != expected[words]["code"]:
+            whys.append(f"exit code {result['code']} instead of {expected[words]['code']}")
+        if len(result["out"]) < len(expected[words]["out"]) - 9:  # times differ in length
+            whys.append("the answer is lost")
+        found += [report_of(trial, result, why) for why in whys]
+    assert not found, f"{len(found)} complaints\n" + "\n".join(found)
+
+
+READ = ["exiting", "endless", "raising-key"]
+VALUES = {
+    "report_data": ("hostile do --json", 1),
+    "report_beside": ("hostile do --json", 1),
+    "report_error": ("hostile do --json", 1),
+    "node_reports": ("run hostile.json --json", 1),
+    "node_annotates": ("run hostile.json --json", 0),
+    "node_outputs": ("run hostile.json --json", 0),
+}
+"""Each place where a value comes from, with the command that reads it and its exit code."""
+
+
+def test_a_value_that_cannot_be_read_harms_nothing_or_is_a_failure_that_is_named(play):
+    trials = {(place, how, words): code for place, (words, code) in VALUES.items() for how in READ}
+    trials |= {("node_outputs", how, "run hostile.json"): 0 for how in READ}
+    trials |= {("node_outputs", how, "registry run hostile-node"): 0 for how in READ}
+    trials |= {("node_outputs", how, "run text.json --json"): 1 for how in READ}
+    trials |= {("node_outputs", "exiting", "run params.json --json"): 0}
+    trials |= {("node_items", "", "run items.json --json"): 1}
+    trials |= {("node_action", "", "run hostile.json --json"): 1}
+    trials |= {("injected", "", "run hostile.json --json"): 0}
+    trials |= {("entry_extra", "", "registry describe hostile-node --json"): 0}
+    found = []
+    for trial, result in play(trials):
+        whys = list(complaints(trial[1], trial[2], result))
+        if result["code"] != trials[trial]:
+            whys.append(f"exit code {result['code']}, not {trials[trial]}")
+        if result["code"] and not named(trial[1], result) and "text.json" not in trial[2]:
+            whys.append("nobody is named")
+        found += [report_of(trial, result, why) for why in whys]
+    assert not found, "\n".join(found)
+
+
+def test_a_command_ends_with_a_documented_code_whatever_it_returns(play):
+    ended = {
+        ("command_returns", "3"): (1, "ended with exit code 3"),
+        ("command_returns", "exit(7)"): (1, "ended with exit code 7"),
+        ("command_returns", "0"): (0, ""),
+        ("command_returns", "True"): (1, "it returned a bool, not a Report"),
+        ("command_returns", "object"): (1, "it returned a Exiting, not a Report"),
+        ("command_returns", "text"): (1, "it returned a str, not a Report"),
+        ("command_exits", "0"): (0, ""),
+        ("command_exits", "2"): (2, "ended with exit code 2"),
+        ("command_exits", "9"): (1, "ended with exit code 9"),
+        ("command", "SystemExit(7)"): (1, "ended with exit code 7"),
+        ("command", "SystemExit(text)"): (1, "ended: enough"),
+        ("command", "SystemExit(0)"): (0, ""),
+        ("report_text", "number"): (1, "Report.text must return a string, it returned a int"),
+    }
+    trials = [
+        (place, how, words)
+        for place, how in ended
+        for words in ("hostile do", "hostile do --json")
+        if place != "report_text" or "--json" not in words
+    ]
+    trials.append(("parsing", "", "hostile parse --json --unknown"))
+    ended["parsing", ""] = (2, "ended with exit code 2")
+    for trial, result in play(trials):
+        code, words = ended[trial[:2]]
+        assert not list(complaints(trial[1], trial[2], result)), result
+        assert result["code"] == code, (trial, result)
+        assert words in result["err"], (trial, result)
+        assert not words or "hostile (dist-hostile 1.0)" in result["err"]
+
+
+@pytest.mark.parametrize(
+    ("place", "words", "code"),
+    [
+        ("invalid_command", "plugins --json", 0),
+        ("invalid_context", "run echo.json --json", 1),
+        ("invalid_missing", "registry describe hostile-nothing --json", 2),
+        ("invalid_upgrade", "validate hostile.json --json", 0),
+        ("invalid_problem", "config check --json", 0),
+    ],
+)
+def test_an_answer_of_the_wrong_type_is_a_failure_of_the_plugin(play, place, words, code):
+    ((_, result),) = play([(place, "", words)])
+    assert (result["code"], list(complaints("", words, result))) == (code, []), result
+    assert "Plugin hostile (dist-hostile 1.0)" in result["err"], result
+
+
+@pytest.mark.parametrize("how", ["Own", "SystemExit(7)", "Speechless", "os.close(1)", "KeyboardInterrupt"])
+def test_a_program_of_its_own_ends_as_those_of_the_table_do(play, tmp_path, how):
+    for place, words in (("configure", "run echo.json --json"), ("node_exec", "run hostile.json --json")):
+        ((_, forked),) = play([(place, how, words)])
+        done = subprocess.run(
+            [sys.executable, "-P", "-m", "pflow_mcp_plugin", *words.split()],
+            env={
+                **os.environ,
+                "PYTHONPATH": str(tmp_path / "site"),
+                "HOSTILE": f"{place} {how}",
+                "PFLOW_HOME": str(tmp_path / "home"),
+            },
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+        assert done.returncode == forked["code"]
+        assert json.loads(done.stdout)["success"] == json.loads(forked["out"])["success"]
+        assert (done.stderr == "") == (forked["err"] == "")
