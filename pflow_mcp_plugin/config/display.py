@@ -7,7 +7,8 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pflow_mcp_plugin.config import auth, secret_detection
+from pflow_mcp_plugin import secret_detection
+from pflow_mcp_plugin.config import auth
 from pflow_mcp_plugin.redaction import MASK, mask
 from pflow_mcp_plugin.types import Server
 

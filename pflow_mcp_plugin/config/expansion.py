@@ -13,13 +13,14 @@ from typing import Any, Literal
 
 import attrs
 
-from pflow_mcp_plugin.config import auth, field_checks, secret_detection, variable_references
+from pflow_mcp_plugin import secret_detection, variable_references
+from pflow_mcp_plugin.config import auth, field_checks
 from pflow_mcp_plugin.config.problem_errors import refuse_errors
 from pflow_mcp_plugin.config.server_schema import server_path
-from pflow_mcp_plugin.config.variable_references import VariableReference
 from pflow_mcp_plugin.contract import Host, Problem, Settings
 from pflow_mcp_plugin.exchange import Launch, setting
 from pflow_mcp_plugin.types import Server
+from pflow_mcp_plugin.variable_references import VariableReference
 
 Lookup = Callable[[str], str | None]
 """Returns the value of a variable, None when it is not set."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import date, time
 from typing import Any
 
-from pflow_mcp_plugin.config import variable_references
+from pflow_mcp_plugin import variable_references
 from pflow_mcp_plugin.contract import Problem
 
 Check = Callable[[str, Any], Iterator[Problem]]

@@ -19,10 +19,13 @@ from pflow_mcp_plugin.config import dialects, server_schema, toml_codec
 from pflow_mcp_plugin.config.dialects import Fitted
 from pflow_mcp_plugin.contract import PflowError
 
+_URL_FORM = "pflow mcp add NAME URL --bearer '${TOKEN}'"
+_FILE_FORM = "pflow mcp add FILE.json"
 FORMS = (
+    "pflow mcp add PRESET",
     "pflow mcp add NAME -- COMMAND ARGS...",
-    "pflow mcp add NAME URL --bearer '${TOKEN}'",
-    "pflow mcp add FILE.json",
+    _URL_FORM,
+    _FILE_FORM,
     'pflow mcp add \'{"NAME": {"command": "npx", "args": ["-y", "PACKAGE"]}}\'',
 )
 
@@ -51,7 +54,7 @@ _DESCRIBING = ("command", "url", "path", *dialects.URLS)
 
 @attrs.frozen(kw_only=True)
 class Flags:
-    """The options of `add` that describe a server.
+    """The options of `add` that describe a server; a preset has no use for them.
 
     Attributes:
         env: `NAME=VALUE` each.
@@ -70,6 +73,20 @@ class Flags:
     type: str | None = None
     insecure: bool = False
     trust_readonly: bool = False
+
+
+def is_preset_name(words: Sequence[str]) -> bool:
+    """Whether the arguments of `add` are one word that may name a preset."""
+    return len(words) == 1 and naming.is_server_name(words[0])
+
+
+def refuse_flags(flags: Flags, what: str) -> None:
+    """Refuse the options that describe a server where `what` describes it.
+
+    Raises:
+        PflowError: One is given.
+    """
+    _refuse(flags, [field.name for field in attrs.fields(Flags)], what)
 
 
 def read(words: Sequence[str], flags: Flags) -> Fitted:
@@ -272,9 +289,9 @@ def _short(package: str) -> str:
 
 def _alone(words: Sequence[str], flags: Flags, what: str, read: Callable[[], Fitted]) -> Fitted:
     if len(words) > 1:
-        step = "Put the whole JSON in single quotes" if what == "JSON" else FORMS[2]
+        step = "Put the whole JSON in single quotes" if what == "JSON" else _FILE_FORM
         raise PflowError(f"Unexpected argument after {what}", suggestions=(step,), kind="usage")
-    _refuse(flags, ("env", "headers", "bearer", "cwd", "type", "insecure", "trust_readonly"), what)
+    refuse_flags(flags, what)
     return read()
 
 
@@ -292,7 +309,7 @@ def _remote(words: Sequence[str], flags: Flags) -> dict[str, Any]:
     _refuse(flags, ("cwd",), "a URL")
     if words[2:]:
         raise PflowError(
-            f"Unexpected argument after the URL: {words[2]}", suggestions=(FORMS[1],), kind="usage"
+            f"Unexpected argument after the URL: {words[2]}", suggestions=(_URL_FORM,), kind="usage"
         )
     table: dict[str, Any] = {"type": flags.type or "http", "url": words[1]}
     if flags.headers:
