@@ -3,6 +3,7 @@
 Where to start reading, in the order data flows:
 
 - `config`: the servers a person has, and how their config is checked, kept and expanded
+- `presets`: ready-made servers, ours and those of other plugins
 - `client`: the only room that talks to servers
 - `discovery`: server to tools, kept in one file for each server
 - `registration`: tool to registry entry
@@ -10,6 +11,6 @@ Where to start reading, in the order data flows:
 - `execution`: a node runs: arguments in, a call, the result mapped out
 - `cli`, `server`: commands, and what is served over MCP
 - `trust`: decisions over what a server claims
-- `contract`, `plugin`, `call_hookspecs`: how host and plugins meet
+- `contract`, `plugin`, `mcp_hookspecs`: how host and plugins meet
 - `host`: a small pflow core that knows nothing of the above
 """

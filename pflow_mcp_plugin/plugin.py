@@ -15,7 +15,8 @@ SOURCE = "mcp"
 _GROUP = "Configure MCP servers and use their tools as nodes."
 
 _COMMANDS = {
-    "add": "Add servers: a command, a URL, a file or JSON.",
+    "add": "Add servers: a preset, a command, a URL, a file or JSON.",
+    "presets": "List the ready-made servers, or show one.",
     "list": "List the configured servers.",
     "remove": "Remove a server and its tools.",
     "sync": "Fetch the tools of servers and register them as nodes.",
@@ -37,10 +38,10 @@ _REGISTRY_SPELLINGS = {
 
 @hookimpl
 def pflow_addhooks(manager: pluggy.PluginManager) -> None:
-    """Register the plugin's own hooks, those around a tool call."""
-    from pflow_mcp_plugin import call_hookspecs
+    """Offer the hooks for presets and around a call."""
+    from pflow_mcp_plugin import mcp_hookspecs
 
-    manager.add_hookspecs(call_hookspecs)
+    manager.add_hookspecs(mcp_hookspecs)
 
 
 @hookimpl

@@ -1,13 +1,27 @@
-"""A server's config, and its tools and description: values passed between the rooms of the MCP side."""
+"""A server's config, its tools and description, and presets: values that the rooms of the MCP side share."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import attrs
 
 from pflow_mcp_plugin.contract.json_types import JSONObject
+
+if TYPE_CHECKING:
+    from pflow_mcp_plugin.server_preset import PresetInput, ServerPreset
+
+__all__ = [
+    "PresetInput",
+    "Server",
+    "ServerInfo",
+    "ServerPreset",
+    "Tool",
+    "ToolFilter",
+    "ToolRecord",
+    "Transport",
+]
 
 Transport = Literal["stdio", "http", "sse", "uds", "pipe"]
 
@@ -58,6 +72,7 @@ class Server:
         disabled: Kept in the config, not used.
         max_line_mb: Cap on one message, in MiB.
         inline_limit_kb: A larger result goes to a file, in KiB.
+        preset: The preset that it was added from.
     """
 
     name: str
@@ -85,6 +100,7 @@ class Server:
     disabled: bool = False
     max_line_mb: float = 256
     inline_limit_kb: float = 256
+    preset: str = ""
 
 
 @attrs.frozen(kw_only=True)
@@ -150,3 +166,12 @@ class ToolRecord:
     tool: Tool
     info: ServerInfo = attrs.field(factory=ServerInfo)
     manifest_hash: str = ""
+
+
+def __getattr__(name: str) -> Any:
+    """Return a class of `server_preset`, which is loaded only where presets are asked for."""
+    if name not in ("PresetInput", "ServerPreset"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from pflow_mcp_plugin import server_preset
+
+    return getattr(server_preset, name)

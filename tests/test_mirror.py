@@ -15,6 +15,7 @@ ELSEWHERE = {
     "cli/dependencies": "cli/test_add.py",
     "cli/demo": "end_to_end/test_demo.py",
     "cli/info": "cli/test_tools.py",
+    "cli/terminal": "cli/test_sync.py",
     "config/auth": "config/test_server_schema.py",
     "config/dialects": "config/test_server_input.py",
     "config/field_checks": "config/test_server_schema.py",
@@ -62,8 +63,9 @@ ELSEWHERE = {
     "__main__": "test_program.py",
     "errors": "values without behaviour",
     "exchange": "values without behaviour",
-    "call_hookspecs": "contract/test_hooks.py",
+    "mcp_hookspecs": "contract/test_hooks.py",
     "plugin": "test_package.py",
+    "presets/builtin_servers": "presets/test_builtin.py",
     "redaction": "redaction/test_redaction.py",
     "types": "values without behaviour",
 }

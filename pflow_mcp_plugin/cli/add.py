@@ -17,14 +17,14 @@ from pflow_mcp_plugin.config.problem_errors import refusal
 from pflow_mcp_plugin.config.server_schema import server_path
 from pflow_mcp_plugin.config.server_store import StoreChange
 from pflow_mcp_plugin.config.token_shapes import tokens
-from pflow_mcp_plugin.config.variable_references import references
-from pflow_mcp_plugin.contract import Host, Problem, Report
+from pflow_mcp_plugin.contract import Host, PflowError, Problem, Report
 from pflow_mcp_plugin.contract.json_types import JSON
 from pflow_mcp_plugin.errors import McpError
 from pflow_mcp_plugin.trust import egress
-from pflow_mcp_plugin.types import Server
+from pflow_mcp_plugin.types import Server, ServerPreset
+from pflow_mcp_plugin.variable_references import references
 
-_METAVAR = "NAME -- COMMAND [ARGS]... | NAME URL | FILE | [NAME] JSON"
+_METAVAR = "PRESET | NAME -- COMMAND [ARGS]... | NAME URL | FILE | [NAME] JSON"
 _EXAMPLES = "\b\n" + "\n".join(("Examples:", *server_input.FORMS))  # \b: click leaves the lines as they are
 
 
@@ -69,16 +69,37 @@ class _AddCommand(click.Command):
 @click.option("--type", type=click.Choice(["http", "sse"]), help="Transport of its URL; by default http.")
 @click.option("--insecure", is_flag=True, help="Allow unencrypted http to another machine.")
 @click.option("--trust-readonly", is_flag=True, help="Trust the server on which tools are read-only.")
+@click.option(
+    "--input", "-i", "inputs", multiple=True, metavar="NAME=VALUE", help="A value that a preset needs."
+)
+@click.option("--name", default="", help="Name of a preset's server, if not that of the preset.")
 @click.option("--sync", "sync_too", is_flag=True, help="Start the server and sync its tools now.")
 @click.pass_obj
-def add(host: Host, /, words: tuple[str, ...], *, sync_too: bool, **options: Any) -> Report:
+def add(
+    host: Host,
+    /,
+    words: tuple[str, ...],
+    *,
+    inputs: tuple[str, ...],
+    name: str,
+    sync_too: bool,
+    **options: Any,
+) -> Report:
     """Add servers, or replace those with the same names.
 
+    PRESET is the name of a ready-made server; see: pflow mcp presets. What it needs is asked
+    for on a terminal; secrets are kept as settings.
     Adding starts no server. If some of several servers have mistakes, the others are added.
     Values may refer to variables: ${NAME} or ${NAME:-default}; put them in
     single quotes, or the shell expands them and the secret ends up in the file.
     """
-    return add_servers(host, server_input.read(words, server_input.Flags(**options)), sync_too=sync_too)
+    flags = server_input.Flags(**options)
+    preset = _preset(host, words)
+    if not preset:
+        _refuse_preset_options(inputs, name)
+        return add_servers(host, server_input.read(words, flags), sync_too=sync_too)
+    server_input.refuse_flags(flags, "a preset")
+    return _reported(host, _store_preset(host, preset, inputs, name, starting=sync_too), sync_too=sync_too)
 
 
 def add_servers(host: Host, given: Fitted, *, sync_too: bool = False) -> Report:
@@ -92,8 +113,7 @@ def add_servers(host: Host, given: Fitted, *, sync_too: bool = False) -> Report:
     Raises:
         McpError: No table is valid; nothing was stored.
     """
-    added = _store(host, given, starting=sync_too)
-    return _synced(host, added) if sync_too else _reported(host, added)
+    return _reported(host, _store(host, given, starting=sync_too), sync_too=sync_too)
 
 
 @attrs.frozen(kw_only=True)
@@ -105,6 +125,7 @@ class Added:
         change: How it changed.
         servers: The servers as stored.
         warnings: Warnings about them.
+        settings: Names of the secrets that were saved as settings.
         error: The servers that were not added, with their mistakes.
     """
 
@@ -112,6 +133,7 @@ class Added:
     change: StoreChange
     servers: tuple[Server, ...]
     warnings: tuple[Problem, ...]
+    settings: tuple[str, ...] = ()
     error: McpError | None = None
 
     @property
@@ -132,12 +154,14 @@ class Added:
             "replaced": [*self.change.replaced],
             "servers": [display.shown(server) for server in self.servers],
             "warnings": [warning.to_dict() for warning in self.warnings],
+            "settings": [*self.settings],
         }
 
     def lines(self) -> Iterator[str]:
         """Yield lines for people about the servers that were added: what was done, and what will run."""
         for server in self.servers:
             yield from _server_lines(_verb(self.change, server.name), server)
+        yield from (f"  setting  {name} is saved" for name in self.settings)
 
 
 def _store(host: Host, given: Fitted, *, starting: bool = False) -> Added:
@@ -153,6 +177,36 @@ def _store(host: Host, given: Fitted, *, starting: bool = False) -> Added:
     return Added(file=store.path, change=change, servers=servers, warnings=warnings, error=_left_out(refused))
 
 
+def _preset(host: Host, words: Sequence[str]) -> ServerPreset | None:
+    """Return the preset that the arguments name, None if they have another form."""
+    if not server_input.is_preset_name(words):
+        return None
+    from pflow_mcp_plugin.cli.presets import collected
+
+    collection, name = collected(host), words[0]
+    if name not in collection.offered and name not in collection.clashes and Path(name).is_file():
+        return None
+    return collection.get(name).preset
+
+
+def _store_preset(
+    host: Host, preset: ServerPreset, inputs: Sequence[str], name: str, *, starting: bool
+) -> Added:
+    from pflow_mcp_plugin.cli.preset_server import preset_server
+
+    server = preset_server(host, preset, inputs, name)
+    server.keep_secrets(host)
+    added = _store(host, server.given, starting=starting)
+    return attrs.evolve(added, settings=tuple(server.secrets))
+
+
+def _refuse_preset_options(inputs: Sequence[str], name: str) -> None:
+    for option, value in (("--input", inputs), ("--name", name)):
+        if value:
+            step = f"pflow mcp add PRESET {option} ..."
+            raise PflowError(f"{option} is for presets only", suggestions=(step,), kind="usage")
+
+
 def _left_out(refused: Mapping[str, Sequence[Problem]]) -> McpError | None:
     if not refused:
         return None
@@ -160,7 +214,9 @@ def _left_out(refused: Mapping[str, Sequence[Problem]]) -> McpError | None:
     return refusal(f"Not added: {', '.join(refused)}", problems)
 
 
-def _reported(host: Host, added: Added) -> Report:
+def _reported(host: Host, added: Added, *, sync_too: bool) -> Report:
+    if sync_too:
+        return _synced(host, added)
     host.refresh("mcp")
     return added.report()
 
@@ -168,10 +224,11 @@ def _reported(host: Host, added: Added) -> Report:
 def _synced(host: Host, added: Added) -> Report:
     from pflow_mcp_plugin.cli.sync import sync_servers
 
+    click.echo("\n".join(added.lines()), err=True)  # before anything starts
     synced = sync_servers(host, [server.name for server in added.servers])
     return Report(
         data={**added.to_dict(), "sync": synced.data},
-        text=lambda: "\n".join([*added.lines(), synced.render()]).rstrip(),
+        text=synced.render,
         error=added.error or synced.error,
     )
 
@@ -199,10 +256,14 @@ def _program_advice(server: Server) -> Iterator[Problem]:
 
 def _program_step(command: str, path: str) -> str:
     from pflow_mcp_plugin.client.process.spawning import closest_program
+    from pflow_mcp_plugin.presets import runners
 
     program, _, rest = command.partition(" ")
     if rest:
         return f'Write the program alone, command = "{program}", and its arguments as args'
+    known = runners.remedy(command)
+    if known:
+        return known
     near = closest_program(command, path)
     return f"Did you mean {near}?" if near else "Install it before the first sync, or give its full path"
 

@@ -10,6 +10,7 @@ import attrs
 import click
 
 from pflow_mcp_plugin.cli.dependencies import catalog, lookup, server_store
+from pflow_mcp_plugin.cli.terminal import is_interactive
 from pflow_mcp_plugin.client import Pool
 from pflow_mcp_plugin.config import server_schema
 from pflow_mcp_plugin.config.locations import stderr_folder
@@ -60,7 +61,7 @@ def sync_servers(host: Host, names: Sequence[str] | None = None) -> Report:
     retyped = [each.server for each in asked.values() if _retyped(each, store)]
     results = [*(asked | synced(retyped)).values()]
     host.refresh("mcp")
-    for problem in ToolSource(known, store).clashes():
+    for problem in (*ToolSource(known, store).clashes(), *_preset_differences(host, results)):
         host.report(problem)
     return _report(results)
 
@@ -75,6 +76,22 @@ def _report(results: Sequence[Synced]) -> Report:
         text=lambda: "\n".join(line for synced in results for line in _lines(synced)) or _NOTHING,
         error=_failure(failed, len(results)) if failed else None,
     )
+
+
+def _preset_differences(host: Host, results: Sequence[Synced]) -> Iterator[Problem]:
+    """Yield a warning for each server whose tools are not those that its preset declares."""
+    store, known = server_store(host), catalog(host)
+    servers = [store.get(synced.server) for synced in results if not synced.error]
+    if not any(server.preset for server in servers):
+        return
+    from pflow_mcp_plugin.presets import collection, manifest_check
+
+    offered = collection.collect(host).offered
+    for server in servers:
+        content = known.file(server.name)
+        if content and server.preset in offered:
+            found = manifest_check.difference(offered[server.preset], server, content.manifest_hash)
+            yield from (found,) if found else ()
 
 
 def _checked(store: ServerStore, names: Sequence[str]) -> list[str]:
@@ -101,19 +118,13 @@ def enabled(store: ServerStore) -> list[str]:
 def _retyped(synced: Synced, store: ServerStore) -> bool:
     """Ask, on a terminal, whether to set the `type` that a server was found to use."""
     kind = synced.error.details.get("speaks") if synced.error else None
-    if not isinstance(kind, str) or not _on_terminal():
+    if not isinstance(kind, str) or not is_interactive():
         return False
     click.echo(f"{synced.error.message}." if synced.error else "", err=True)
     if not click.confirm(f'Set type = "{kind}" for {synced.server} in {store.path}?', default=True, err=True):
         return False
     store.add({synced.server: {**store.raw()[server_schema.SERVERS][synced.server], "type": kind}})
     return True
-
-
-def _on_terminal() -> bool:
-    """Whether the user can be asked: not if any standard stream is redirected."""
-    streams = (sys.stdin, sys.stdout, sys.stderr)
-    return all(stream is not None and not stream.closed and stream.isatty() for stream in streams)
 
 
 def _failure(failed: Sequence[Synced], count: int) -> PflowError:

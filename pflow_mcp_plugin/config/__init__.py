@@ -11,10 +11,9 @@ In the order in which a server passes through them:
 - `server_store`: the file itself, safe under concurrent writers
 - `toml_codec`: TOML decoded and encoded, with the position of mistakes; `toml_edit`: replaces one
   table in the text of a file
-- `variable_references`: the `${VAR}` syntax; `expansion`: references become values when a server
-  is started
-- `secret_detection`: which parts of a server are secret, by their names; `token_shapes`: tokens by their
-  shapes; `display`: a server with its secrets masked
+- `token_shapes`: tokens recognised by their shapes
+- `expansion`: references become values when a server is started
+- `display`: a server with its secrets masked
 
 `mcp-servers.schema.json` in this folder is the JSON Schema of the config for editors; a test
 checks that it and `server_schema` reach the same verdicts.

@@ -6,7 +6,8 @@ import re
 import shlex
 from collections.abc import Mapping, Sequence
 
-from pflow_mcp_plugin.config import auth, secret_detection
+from pflow_mcp_plugin import secret_detection
+from pflow_mcp_plugin.config import auth
 from pflow_mcp_plugin.config.token_shapes import tokens
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.redaction import MASK, mask

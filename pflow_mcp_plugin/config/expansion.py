@@ -13,15 +13,16 @@ from typing import Any, Literal
 
 import attrs
 
-from pflow_mcp_plugin.config import auth, field_checks, secret_detection, variable_references
+from pflow_mcp_plugin import secret_detection, variable_references
+from pflow_mcp_plugin.config import auth, field_checks
 from pflow_mcp_plugin.config.problem_errors import refuse_errors
 from pflow_mcp_plugin.config.server_schema import server_path
 from pflow_mcp_plugin.config.token_shapes import tokens
-from pflow_mcp_plugin.config.variable_references import VariableReference
 from pflow_mcp_plugin.contract import Host, Problem, Settings
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.exchange import Launch, setting
 from pflow_mcp_plugin.types import Server
+from pflow_mcp_plugin.variable_references import VariableReference
 
 Lookup = Callable[[str], str | None]
 """Returns a variable's value for the expansion of references, None when it is not set."""

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from datetime import date, time
 
-from pflow_mcp_plugin.config import variable_references
+from pflow_mcp_plugin import variable_references
 from pflow_mcp_plugin.contract import Problem
 from pflow_mcp_plugin.contract.json_types import JSON
 

@@ -20,10 +20,13 @@ from pflow_mcp_plugin.config.dialects import Fitted
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 
+_URL_FORM = "pflow mcp add NAME URL --bearer '${TOKEN}'"
+_FILE_FORM = "pflow mcp add FILE.json"
 FORMS = (
+    "pflow mcp add PRESET",
     "pflow mcp add NAME -- COMMAND ARGS...",
-    "pflow mcp add NAME URL --bearer '${TOKEN}'",
-    "pflow mcp add FILE.json",
+    _URL_FORM,
+    _FILE_FORM,
     'pflow mcp add \'{"NAME": {"command": "npx", "args": ["-y", "PACKAGE"]}}\'',
 )
 
@@ -52,7 +55,7 @@ _DESCRIBING = ("command", "url", "path", *dialects.URLS)
 
 @attrs.frozen(kw_only=True)
 class Flags:
-    """The part of `pflow mcp add`'s input that is given as options and describes a server.
+    """The options of `add` that describe a server; a preset has no use for them.
 
     Attributes:
         env: `NAME=VALUE` each.
@@ -71,6 +74,20 @@ class Flags:
     type: str | None = None
     insecure: bool = False
     trust_readonly: bool = False
+
+
+def is_preset_name(words: Sequence[str]) -> bool:
+    """Whether the arguments of `add` are one word that may name a preset."""
+    return len(words) == 1 and naming.is_server_name(words[0])
+
+
+def refuse_flags(flags: Flags, what: str) -> None:
+    """Refuse the options that describe a server where `what` describes it.
+
+    Raises:
+        PflowError: One is given.
+    """
+    _refuse(flags, [field.name for field in attrs.fields(Flags)], what)
 
 
 def read(words: Sequence[str], flags: Flags) -> Fitted:
@@ -287,9 +304,9 @@ def _short(package: str) -> str:
 
 def _alone(words: Sequence[str], flags: Flags, what: str, read: Callable[[], Fitted]) -> Fitted:
     if len(words) > 1:
-        step = "Put the whole JSON in single quotes" if what == "JSON" else FORMS[2]
+        step = "Put the whole JSON in single quotes" if what == "JSON" else _FILE_FORM
         raise PflowError(f"Unexpected argument after {what}", suggestions=(step,), kind="usage")
-    _refuse(flags, ("env", "headers", "bearer", "cwd", "type", "insecure", "trust_readonly"), what)
+    refuse_flags(flags, what)
     return read()
 
 
@@ -307,7 +324,7 @@ def _remote(words: Sequence[str], flags: Flags) -> dict[str, JSON]:
     _refuse(flags, ("cwd",), "a URL")
     if words[2:]:
         raise PflowError(
-            f"Unexpected argument after the URL: {words[2]}", suggestions=(FORMS[1],), kind="usage"
+            f"Unexpected argument after the URL: {words[2]}", suggestions=(_URL_FORM,), kind="usage"
         )
     table: dict[str, JSON] = {"type": flags.type or "http", "url": words[1]}
     if flags.headers:

@@ -82,7 +82,7 @@ REACH: Mapping[str, Check] = {
 }
 """The schema of fields that describe how to connect to a server; each transport has its own."""
 
-FIELDS: Mapping[str, Check] = {"type": text, **REACH, "env": environment, **COMMON, **HTTP}
+FIELDS: Mapping[str, Check] = {"type": text, **REACH, "env": environment, **COMMON, **HTTP, "preset": filled}
 DEFAULTABLE: Mapping[str, Check] = {**COMMON, "timeout": HTTP["timeout"], "sse_timeout": HTTP["sse_timeout"]}
 
 REACHED_BY: Mapping[Transport, tuple[str, ...]] = {

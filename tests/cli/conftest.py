@@ -6,9 +6,19 @@ from pathlib import Path
 from typing import Any
 
 import attrs
+import pluggy
 import pytest
 
+from pflow_mcp_plugin import mcp_hookspecs
 from pflow_mcp_plugin.contract import CommandLike, Paths, Problem, Report
+from pflow_mcp_plugin.presets import builtin
+
+
+def _manager() -> pluggy.PluginManager:
+    manager = pluggy.PluginManager("pflow")
+    manager.add_hookspecs(mcp_hookspecs)
+    manager.register(builtin, "mcp-presets")
+    return manager
 
 
 @attrs.define
@@ -16,9 +26,14 @@ class Desk:
     """Stands in for a host: what these commands use of one, and a record of what it was told."""
 
     paths: Paths
-    settings: None = None
+    settings: Any = None
+    manager: pluggy.PluginManager = attrs.field(factory=_manager)
     problems: list[Problem] = attrs.field(factory=list)
     refreshed: list[str] = attrs.field(factory=list)
+
+    @property
+    def hook(self) -> pluggy.HookRelay:
+        return self.manager.hook
 
     def report(self, problem: Problem) -> None:
         self.problems.append(problem)

@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pflow_mcp_plugin.config.expansion import environment_lookup, expand
-from pflow_mcp_plugin.config.variable_references import VariableReference
-from pflow_mcp_plugin.config.variable_references import references as found_in
 from pflow_mcp_plugin.errors import McpError
 from pflow_mcp_plugin.types import Server
+from pflow_mcp_plugin.variable_references import VariableReference
+from pflow_mcp_plugin.variable_references import references as found_in
 
 names = st.sampled_from(["A", "TOKEN", "HOME", "UNSET"])
 plain = st.text(alphabet=st.characters(codec="utf-8", exclude_characters="${}\0"), max_size=8)

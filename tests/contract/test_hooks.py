@@ -9,7 +9,7 @@ from types import FunctionType
 
 import pytest
 
-from pflow_mcp_plugin import call_hookspecs as ours
+from pflow_mcp_plugin import mcp_hookspecs as ours
 from pflow_mcp_plugin.contract import hookspecs as hosts
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -23,6 +23,7 @@ ARGUMENTS = {
     "pflow_register_commands": ["host"],
     "pflow_validate_config": ["host"],
     "pflow_run_context": ["run"],
+    "pflow_mcp_presets": ["host"],
     "pflow_mcp_prepare_call": ["call"],
     "pflow_mcp_call_tool": ["call"],
 }
@@ -57,7 +58,7 @@ def test_a_hook_says_when_it_is_called_and_shows_an_example(name):
 def test_what_raising_does_is_said_for_all_hooks_or_by_each():
     assert "an implementation that raises is named" in " ".join((hosts.__doc__ or "").split())
     own = [hook.__doc__ or "" for hook in HOOKS.values() if hook.__module__ == ours.__name__]
-    assert ["raise" in text for text in own] == [True, True]
+    assert ["raise" in text for text in own] == [True, True, True]
 
 
 @pytest.mark.parametrize("name", ARGUMENTS)

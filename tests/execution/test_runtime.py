@@ -8,7 +8,7 @@ import attrs
 import pluggy
 import pytest
 
-from pflow_mcp_plugin import call_hookspecs
+from pflow_mcp_plugin import mcp_hookspecs
 from pflow_mcp_plugin.contract import hookimpl
 from pflow_mcp_plugin.errors import (
     CallFailed,
@@ -25,7 +25,7 @@ OTHER = CallResult(content=({"type": "text", "text": "other"},))
 
 def hooks(*plugins):
     manager = pluggy.PluginManager("pflow")
-    manager.add_hookspecs(call_hookspecs)
+    manager.add_hookspecs(mcp_hookspecs)
     for number, functions in enumerate(plugins):
         manager.register(
             type("Plugin", (), {k: staticmethod(f) for k, f in functions.items()}), name=f"p{number}"

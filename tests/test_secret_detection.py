@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pflow_mcp_plugin.config import display, secret_detection
+from pflow_mcp_plugin import secret_detection
+from pflow_mcp_plugin.config import display
 from pflow_mcp_plugin.config.expansion import expand
 from pflow_mcp_plugin.types import Server
 

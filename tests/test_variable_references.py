@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pflow_mcp_plugin.config.variable_references import VariableReference, malformed, references, substitute
+from pflow_mcp_plugin.variable_references import VariableReference, malformed, references, substitute
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,13 @@
+"""Ready-made servers that users add by name.
+
+- `collection`: the presets of all plugins; `builtin`: our own, an ordinary plugin, which gets them from
+  `builtin_servers`
+- `input_values`: the values that a user gives to a preset's inputs
+- `server_table`: the config of a server, made from a preset and these values
+- `runners`: where npx, uvx and the like are, and where to get them
+- `manifest_check`: whether a server still has the tools that its preset's author saw
+
+A preset itself is `types.ServerPreset`; `pflow_mcp_presets` in `mcp_hookspecs` is the hook that offers it.
+"""
+
+__all__: list[str] = []

@@ -1,0 +1,236 @@
+"""The built-in presets.
+
+Versions are exact. A manifest hash is given where tools depend on the server's version alone: not for
+Python servers, whose schemas change with the version of pydantic that is installed beside them.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from pflow_mcp_plugin.types import PresetInput, ServerPreset
+
+_REFERENCE = "https://github.com/modelcontextprotocol/servers/tree/main/src"
+_REFERENCE_NPM = "2026.8.31"
+_ARCHIVED = "https://github.com/modelcontextprotocol/servers-archived/tree/main/src"
+
+
+def _npx(package: str, *args: str) -> tuple[str, ...]:
+    return ("-y", package, *args)
+
+
+def _reference(name: str, *args: str) -> tuple[str, ...]:
+    return _npx(f"@modelcontextprotocol/server-{name}@{_REFERENCE_NPM}", *args)
+
+
+PRESETS = (
+    ServerPreset(
+        name="demo",
+        title="Demo",
+        description="The server in pflow-mcp itself: counts words, adds numbers; needs only Python",
+        homepage="https://github.com/pflow-mcp/pflow-mcp",
+        command=sys.executable,
+        # -P: a file in the current folder must not shadow a module.
+        args=("-P", "-m", "pflow_mcp_plugin.server.demo_server"),
+    ),
+    ServerPreset(
+        name="filesystem",
+        title="Filesystem",
+        description="Read, write and search files in one folder",
+        homepage=f"{_REFERENCE}/filesystem",
+        command="npx",
+        args=_reference("filesystem", "${folder}"),
+        inputs=(PresetInput(name="folder", description="The folder it may use", path=True),),
+    ),
+    ServerPreset(
+        name="git",
+        title="Git",
+        description="Status, diff, commit, branch and log of a local Git repository",
+        homepage=f"{_REFERENCE}/git",
+        command="uvx",
+        args=("mcp-server-git@2026.10.19", "--repository=${repository}"),
+        inputs=(PresetInput(name="repository", description="The folder of the repository", path=True),),
+    ),
+    ServerPreset(
+        name="github",
+        title="GitHub",
+        description="Repositories, issues, pull requests and workflows, through GitHub's own server",
+        homepage="https://github.com/github/github-mcp-server",
+        transport="http",
+        url="https://api.githubcopilot.com/mcp/",
+        headers={"Authorization": "Bearer ${GITHUB_TOKEN}"},
+        inputs=(
+            PresetInput(
+                name="GITHUB_TOKEN",
+                description="Personal access token, from https://github.com/settings/tokens",
+                secret=True,
+            ),
+        ),
+    ),
+    ServerPreset(
+        name="fetch",
+        title="Fetch",
+        description="Fetch a web page and convert it to Markdown",
+        homepage=f"{_REFERENCE}/fetch",
+        command="uvx",
+        args=("mcp-server-fetch@2026.10.24",),
+    ),
+    ServerPreset(
+        name="time",
+        title="Time",
+        description="The current time, and conversion between time zones",
+        homepage=f"{_REFERENCE}/time",
+        command="uvx",
+        args=("mcp-server-time@2026.10.19", "--local-timezone=${timezone}"),
+        inputs=(
+            PresetInput(
+                name="timezone",
+                description="The local time zone, such as Europe/Berlin; the machine's own if left out",
+                required=False,
+            ),
+        ),
+    ),
+    ServerPreset(
+        name="memory",
+        title="Memory",
+        description="A knowledge graph of entities and relations, kept in a file",
+        homepage=f"{_REFERENCE}/memory",
+        command="npx",
+        args=_reference("memory"),
+        env={"MEMORY_FILE_PATH": "${file}"},
+        inputs=(
+            PresetInput(
+                name="file", description="The file that holds the graph (.jsonl)", required=False, path=True
+            ),
+        ),
+    ),
+    ServerPreset(
+        name="everything",
+        title="Everything",
+        description="The reference server that shows every feature of the protocol, for tests",
+        homepage=f"{_REFERENCE}/everything",
+        command="npx",
+        args=_reference("everything", "stdio"),
+    ),
+    ServerPreset(
+        name="sequential-thinking",
+        title="Sequential thinking",
+        description="A tool that records reasoning step by step, with revisions and branches",
+        homepage=f"{_REFERENCE}/sequentialthinking",
+        command="npx",
+        args=_reference("sequential-thinking"),
+    ),
+    ServerPreset(
+        name="slack",
+        title="Slack",
+        description="Read channels, threads and users of a Slack workspace, and search its messages",
+        homepage="https://github.com/korotovsky/slack-mcp-server",
+        command="npx",
+        args=_npx("slack-mcp-server@1.3.0", "--transport=stdio"),
+        env={"SLACK_MCP_XOXP_TOKEN": "${SLACK_TOKEN}"},
+        inputs=(PresetInput(name="SLACK_TOKEN", description="User OAuth token (xoxp-...)", secret=True),),
+    ),
+    ServerPreset(
+        name="postgres",
+        title="PostgreSQL",
+        description="Run SQL on a PostgreSQL database, with all rights of its user; needs Node.js 22",
+        homepage="https://github.com/bytebase/dbhub",
+        command="npx",
+        args=_npx("@bytebase/dbhub@1.4.0", "--transport=stdio"),
+        env={"DSN": "${POSTGRES_URL}"},
+        inputs=(
+            PresetInput(
+                name="POSTGRES_URL", description="postgres://USER:PASSWORD@HOST:5432/DATABASE", secret=True
+            ),
+        ),
+    ),
+    ServerPreset(
+        name="sqlite",
+        title="SQLite",
+        description="Query and change an SQLite database",
+        homepage=f"{_ARCHIVED}/sqlite",
+        command="uvx",
+        # It needs version 1 of the SDK, and does not say so itself.
+        args=("--with=mcp==1.30.0", "mcp-server-sqlite@2025.4.25", "--db-path=${database}"),
+        inputs=(
+            PresetInput(name="database", description="The database file; made if it is missing", path=True),
+        ),
+    ),
+    ServerPreset(
+        name="playwright",
+        title="Playwright",
+        description="Operate a web browser: open pages, click, type, read, take screenshots",
+        homepage="https://github.com/microsoft/playwright-mcp",
+        command="npx",
+        args=_npx(
+            "@playwright/mcp@0.0.83",
+            "--headless",
+            "--isolated",
+            "--browser=${browser}",
+            "--executable-path=${executable}",
+        ),
+        inputs=(
+            PresetInput(
+                name="browser",
+                description="The browser to use",
+                default="chrome",
+                choices=("chrome", "firefox", "webkit", "msedge"),
+            ),
+            PresetInput(
+                name="executable",
+                description="The browser's program, if it is not in its usual place",
+                required=False,
+                path=True,
+            ),
+        ),
+    ),
+    ServerPreset(
+        name="context7",
+        title="Context7",
+        description="Current documentation and examples of libraries, by version",
+        homepage="https://github.com/upstash/context7",
+        command="npx",
+        args=_npx("@upstash/context7-mcp@4.1.1"),
+        env={"CONTEXT7_API_KEY": "${CONTEXT7_API_KEY}"},
+        inputs=(
+            PresetInput(
+                name="CONTEXT7_API_KEY",
+                description="API key, for higher limits: https://context7.com/dashboard",
+                required=False,
+                secret=True,
+            ),
+        ),
+    ),
+    ServerPreset(
+        name="notion",
+        title="Notion",
+        description="Pages, databases and comments of a Notion workspace",
+        homepage="https://github.com/makenotion/notion-mcp-server",
+        command="npx",
+        args=_npx("@notionhq/notion-mcp-server@2.5.2"),
+        env={"NOTION_TOKEN": "${NOTION_TOKEN}"},
+        inputs=(
+            PresetInput(
+                name="NOTION_TOKEN",
+                description="Token of an integration, from https://www.notion.so/profile/integrations",
+                secret=True,
+            ),
+        ),
+    ),
+    ServerPreset(
+        name="duckdb",
+        title="DuckDB",
+        description="Run SQL with DuckDB: on a database file, in memory, or on CSV and Parquet files",
+        homepage="https://github.com/motherduckdb/mcp-server-motherduck",
+        command="uvx",
+        args=("mcp-server-motherduck@1.1.0", "--db-path=${database}", "--read-write"),
+        inputs=(
+            PresetInput(
+                name="database",
+                description="The database file, or :memory:",
+                default=":memory:",
+                path=True,
+            ),
+        ),
+    ),
+)

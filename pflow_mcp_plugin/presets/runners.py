@@ -1,0 +1,182 @@
+"""Programs such as npx and uvx that start servers: where they are, and where to get them.
+
+Version managers of Node put their folders on PATH in the start-up files of a login shell, so a
+pflow that was not started from one does not see them.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path, PurePath
+
+import attrs
+
+_SHELLS = ("bash", "zsh", "fish", "ksh", "dash", "sh")
+_SHELL_SECONDS = 5.0
+
+_NODE = (
+    "Install Node.js, which includes {}: from https://nodejs.org, with Homebrew (brew install node), "
+    "or with nvm, fnm or volta"
+)
+_UV = "Install uv, which includes {}: https://docs.astral.sh/uv (pipx install uv, or brew install uv)"
+_SOURCES = {
+    **dict.fromkeys(("node", "npm", "npx"), _NODE),
+    **dict.fromkeys(("uv", "uvx"), _UV),
+    "docker": "Install Docker: https://docs.docker.com/get-started/get-docker",
+    "podman": "Install Podman: https://podman.io/docs/installation",
+    **dict.fromkeys(("bun", "bunx"), "Install Bun, which includes {}: https://bun.sh"),
+    "deno": "Install Deno: https://deno.com",
+    "pipx": "Install pipx: https://pipx.pypa.io",
+    "pnpm": "Install pnpm: https://pnpm.io/installation",
+}
+
+
+@attrs.frozen(kw_only=True)
+class FoundProgram:
+    """A program that is installed but not on PATH.
+
+    Attributes:
+        path: Its full path.
+        source: What installed it, such as nvm, or `your login shell`.
+    """
+
+    path: str
+    source: str
+
+    @property
+    def env(self) -> dict[str, str]:
+        """Variables that it needs: a script that `env` starts finds its interpreter on PATH only."""
+        folder = str(Path(self.path).parent)
+        return {"PATH": f"{folder}{os.pathsep}${{PATH}}"} if _is_env_script(self.path) else {}
+
+
+def find(command: str, *, ask_shell: bool = True) -> FoundProgram | None:
+    """Return a program that is not on PATH: from the folders of known tools, then from the login shell.
+
+    Args:
+        command: The program's name; a path is never looked for.
+        ask_shell: Whether to start the user's login shell, which may take up to five seconds.
+    """
+    if not command or os.sep in command:
+        return None
+    for source, folder in _folders(Path.home()):
+        path = folder / command
+        if path.is_file() and os.access(path, os.X_OK):
+            return FoundProgram(path=str(path), source=source)
+    path_of_shell = _from_login_shell(command) if ask_shell else ""
+    return FoundProgram(path=path_of_shell, source="your login shell") if path_of_shell else None
+
+
+def where_to_get(command: str) -> str:
+    """Return how to install a known runner, an empty string for other programs."""
+    name = PurePath(command).stem
+    return _SOURCES.get(name, "").format(name)
+
+
+def remedy(command: str, *, ask_shell: bool = True) -> str:
+    """Return what to do about a program that is not on PATH, an empty string if nothing is known."""
+    found = find(command, ask_shell=ask_shell)
+    if found is None:
+        return where_to_get(command)
+    env = "".join(f", and add {value} to its env as {name}" for name, value in found.env.items())
+    return (
+        f"It is installed ({found.source}) but not on PATH: give its full path, {found.path}, as command{env}"
+    )
+
+
+def _folders(home: Path) -> Iterator[tuple[str, Path]]:
+    """Yield the folders into which known tools put programs, with the tool; newest version first."""
+    yield from (
+        ("nvm", folder) for folder in _versions(_root("NVM_DIR", home / ".nvm"), "versions/node/*/bin")
+    )
+    fnm = (home / ".local/share/fnm", home / ".fnm", home / "Library/Application Support/fnm")
+    for root in (_root("FNM_DIR", fnm[0]), *fnm):
+        yield "fnm", root / "aliases/default/bin"
+        yield from (("fnm", folder) for folder in _versions(root, "node-versions/*/installation/bin"))
+    yield "volta", _root("VOLTA_HOME", home / ".volta") / "bin"
+    yield "asdf", home / ".asdf/shims"
+    yield "mise", home / ".local/share/mise/shims"
+    for place in ("/opt/homebrew/bin", "/home/linuxbrew/.linuxbrew/bin"):
+        yield "Homebrew", Path(place)
+    yield "Homebrew" if sys.platform == "darwin" else "/usr/local/bin", Path("/usr/local/bin")
+    yield "~/.local/bin", home / ".local/bin"
+    yield "Cargo", home / ".cargo/bin"
+    yield "Bun", home / ".bun/bin"
+    yield "Docker", Path("/Applications/Docker.app/Contents/Resources/bin")
+
+
+def _root(variable: str, default: Path) -> Path:
+    return Path(os.environ.get(variable) or default)
+
+
+def _versions(root: Path, pattern: str) -> list[Path]:
+    return sorted(root.glob(pattern), key=lambda path: _numbers(str(path.relative_to(root))), reverse=True)
+
+
+def _numbers(text: str) -> list[int]:
+    return [int(number) for number in re.findall(r"\d+", text)]
+
+
+def _from_login_shell(command: str) -> str:
+    """Return the path that the user's login shell has for a command, an empty string if it has none."""
+    shell = _login_shell()
+    if not shell:
+        return ""
+    question = [shell, "-l", "-i", "-c", f"command -v {shlex.quote(command)}"]
+    for line in reversed(_output(question).splitlines()):
+        path = Path(line.strip())
+        if path.is_absolute() and path.name == command and os.access(path, os.X_OK):
+            return str(path)
+    return ""
+
+
+def _login_shell() -> str:
+    shell = os.environ.get("SHELL", "")
+    return shell if PurePath(shell).name in _SHELLS and os.access(shell, os.X_OK) else ""
+
+
+def _output(command: list[str]) -> str:
+    """Return what a program writes until it ends or its time is up; what it leaves behind is ended too."""
+    import tempfile
+
+    with tempfile.TemporaryFile() as file:  # a pipe would stay open in what start-up files leave running
+        try:
+            process = subprocess.Popen(  # noqa: S603 - the user's own shell
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+        except OSError:
+            return ""
+        try:
+            process.wait(_SHELL_SECONDS)
+        except subprocess.TimeoutExpired:
+            pass
+        finally:
+            _end(process)
+        file.seek(0)
+        return file.read().decode(errors="replace")
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except (ProcessLookupError, PermissionError):
+        pass
+    process.wait()
+
+
+def _is_env_script(path: str) -> bool:
+    try:
+        with Path(path).open("rb") as file:
+            return file.read(64).startswith((b"#!/usr/bin/env", b"#! /usr/bin/env"))
+    except OSError:
+        return False
