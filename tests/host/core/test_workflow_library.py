@@ -348,7 +348,7 @@ class Interrupting(io.RawIOBase):
     def readable(self):
         return True
 
-    def readall(self):
+    def readinto(self, buffer):
         raise KeyboardInterrupt
 
 

@@ -556,7 +556,7 @@ def test_ctrl_c_ends_a_parallel_batch_whose_items_hang(pflow_home, tmp_path, sig
     node = {
         "id": "wait",
         "type": "read-file",
-        "params": {"file_path": "${item}"},
+        "params": {"file_path": "${item}", "special_files": True, "timeout": 600},
         "batch": {"items": [str(pipe)] * 4, "parallel": True, "max_concurrent": 2},
     }
     (tmp_path / "wf.json").write_text(json.dumps({"nodes": [node]}))

@@ -37,7 +37,8 @@ def test_a_workflow_runs_from_its_file_with_inputs_from_the_command_line(pflow, 
 def test_ctrl_c_ends_a_run_with_130_and_a_trace(pflow_home, tmp_path, signalled):
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    workflow = {"nodes": [{"id": "wait", "type": "read-file", "params": {"file_path": str(pipe)}}]}
+    params = {"file_path": str(pipe), "special_files": True, "timeout": 600}
+    workflow = {"nodes": [{"id": "wait", "type": "read-file", "params": params}]}
     (tmp_path / "wf.json").write_text(json.dumps(workflow))
     with subprocess.Popen(
         [sys.executable, "-m", "pflow_mcp_plugin", "run", str(tmp_path / "wf.json"), "--json"],
