@@ -15,7 +15,11 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = [pytest.mark.programs, pytest.mark.slow]
+pytestmark = [
+    pytest.mark.programs,
+    pytest.mark.slow,
+    pytest.mark.skipif(not hasattr(os, "fork"), reason="the trials are forked"),
+]
 
 HERE = Path(__file__).parent
 EXIT_CODES = {0, 1, 2, 3, 130}
