@@ -1,4 +1,4 @@
-"""A server's config, its tools and description, and presets: values passed between the rooms of the MCP side."""
+"""Values passed between the rooms of the MCP side: a server's config, its tools, presets."""
 
 from __future__ import annotations
 
