@@ -46,9 +46,9 @@ class PresetInput:
         required: Whether the server needs it. Without a value for an optional input, each argument,
             variable or header that refers to it is left out.
         secret: Whether it is a credential. The config then keeps the reference `${name}`, and the value
-            comes from the environment or the settings. It may not be used in `command` and `args`, which other
-            users of the machine can see.
-        path: Whether it is a file or folder: `~` and relative paths are made absolute, except for the default.
+            comes from the environment or the settings. It may not be used in `command` and `args`, which
+            other users of the machine can see.
+        path: Whether it is a file or folder: `~` and relative paths are made absolute; the default is not.
         default: The value when none is given; a secret has none.
         choices: The allowed values; empty allows any.
 
@@ -154,6 +154,8 @@ class ServerPreset:
         yield from ((f"headers.{name}", value) for name, value in self.headers.items())
 
 
+_LITERAL = "contains a literal secret; declare an input for it"
+
 _Found = Iterator[tuple[str, str]]
 """Fields with what is wrong with them."""
 
@@ -229,22 +231,26 @@ def _check_inputs(preset: ServerPreset) -> _Found:
 def _check_secrets(preset: ServerPreset) -> _Found:
     secrets = {given.name for given in preset.inputs if given.secret}
     for field, value in preset.launch_texts():
-        if field.startswith(("args", "command")):
-            for name in sorted(secrets & set(_names(value))):
-                yield field, f"shows the secret {name} to all users of the machine; put it in env"
+        shown = secrets & set(_names(value)) if field.startswith(("args", "command")) else ()
+        for name in sorted(shown):
+            yield field, f"shows the secret {name} to all users of the machine; put it in env"
         if not references(value) and any(secret_detection.in_urls(value)):
-            yield field, "contains a literal secret; declare an input for it"
-    for field in ("env", "headers"):
-        for name, value in getattr(preset, field).items():
-            if not (value and secret_detection.is_secret(name)):
-                continue
-            if not references(value):
-                yield f"{field}.{name}", "contains a literal secret; declare an input for it"
-            for open_input in sorted(set(_names(value)) - secrets):
-                yield f"{field}.{name}", f"needs the input {open_input} to be declared as secret"
+            yield field, _LITERAL
     for index, start in secret_detection.in_arguments(preset.args):
         if not references(preset.args[index][start:]):
-            yield f"args[{index}]", "contains a literal secret; declare an input for it"
+            yield f"args[{index}]", _LITERAL
+    for field, value in _secret_variables(preset):
+        if not references(value):
+            yield field, _LITERAL
+        for name in sorted(set(_names(value)) - secrets):
+            yield field, f"needs the input {name} to be declared as secret"
+
+
+def _secret_variables(preset: ServerPreset) -> Iterator[tuple[str, str]]:
+    for field in ("env", "headers"):
+        for name, value in getattr(preset, field).items():
+            if value and secret_detection.is_secret(name):
+                yield f"{field}.{name}", value
 
 
 def _packages(runner: str, args: Sequence[str]) -> list[str]:

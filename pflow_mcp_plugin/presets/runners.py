@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path, PurePath
 
 import attrs
@@ -85,16 +86,14 @@ def remedy(command: str, *, ask_shell: bool = True) -> str:
     if found is None:
         return where_to_get(command)
     env = "".join(f", and add {value} to its env as {name}" for name, value in found.env.items())
-    return (
-        f"It is installed ({found.source}) but not on PATH: give its full path, {found.path}, as command{env}"
-    )
+    where = f"It is installed ({found.source}) but not on PATH"
+    return f"{where}: give its full path, {found.path}, as command{env}"
 
 
 def _folders(home: Path) -> Iterator[tuple[str, Path]]:
     """Yield the folders into which known tools put programs, with the tool; newest version first."""
-    yield from (
-        ("nvm", folder) for folder in _versions(_root("NVM_DIR", home / ".nvm"), "versions/node/*/bin")
-    )
+    nvm = _root("NVM_DIR", home / ".nvm")
+    yield from (("nvm", folder) for folder in _versions(nvm, "versions/node/*/bin"))
     fnm = (home / ".local/share/fnm", home / ".fnm", home / "Library/Application Support/fnm")
     for root in (_root("FNM_DIR", fnm[0]), *fnm):
         yield "fnm", root / "aliases/default/bin"
@@ -157,9 +156,8 @@ def _output(command: list[str]) -> str:
         except OSError:
             return ""
         try:
-            process.wait(_SHELL_SECONDS)
-        except subprocess.TimeoutExpired:
-            pass
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(_SHELL_SECONDS)
         finally:
             _end(process)
         file.seek(0)
@@ -167,10 +165,8 @@ def _output(command: list[str]) -> str:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    try:
+    with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
-    except (ProcessLookupError, PermissionError):
-        pass
     process.wait()
 
 

@@ -1,0 +1,41 @@
+"""The built-in presets."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from pflow_mcp_plugin.config import server_schema
+from pflow_mcp_plugin.presets import builtin
+from pflow_mcp_plugin.presets.builtin_servers import PRESETS
+from pflow_mcp_plugin.presets.server_table import server_table
+
+NAMES = (
+    "demo filesystem git github fetch time memory everything sequential-thinking "
+    "slack postgres sqlite playwright context7 notion duckdb"
+)
+
+
+def test_there_are_sixteen_of_them():
+    assert [preset.name for preset in builtin.pflow_mcp_presets(host=None)] == NAMES.split()
+
+
+@pytest.mark.parametrize("preset", PRESETS, ids=lambda preset: preset.name)
+def test_each_becomes_a_valid_server_with_and_without_its_optional_inputs(preset):
+    needed = {given.name: "/value" for given in preset.inputs if given.required}
+    every = {given.name: given.default or "/value" for given in preset.inputs}
+    for texts in (needed, every):
+        assert server_schema.check_server(preset.name, server_table(preset, texts)) == []
+
+
+@pytest.mark.parametrize("preset", PRESETS, ids=lambda preset: preset.name)
+def test_each_downloads_an_exact_version_or_nothing(preset):
+    assert preset.packages or preset.url or preset.command == sys.executable
+
+
+@pytest.mark.parametrize("preset", PRESETS, ids=lambda preset: preset.name)
+def test_each_is_described_in_one_line_with_a_page_to_read(preset):
+    assert "\n" not in preset.description
+    assert len(preset.description) <= 90
+    assert preset.homepage.startswith("https://")

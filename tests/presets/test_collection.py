@@ -1,0 +1,124 @@
+"""Presets of several plugins, good and bad."""
+
+from __future__ import annotations
+
+import pytest
+
+from pflow_mcp_plugin.contract import PflowError
+from pflow_mcp_plugin.presets import builtin
+from pflow_mcp_plugin.presets.collection import collect
+from pflow_mcp_plugin.types import ServerPreset
+
+
+def preset(name, **fields):
+    return ServerPreset(name=name, title=name.title(), description="Does it", command="server", **fields)
+
+
+def installed(tmp_path, monkeypatch, distribution, plugin):
+    """Put the metadata of a distribution with one plugin on the path."""
+    info = tmp_path / "site" / f"{distribution.replace('-', '_')}-1.2.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {distribution}\nVersion: 1.2\n")
+    (info / "entry_points.txt").write_text(f"[pflow]\n{plugin} = nowhere\n")
+    monkeypatch.syspath_prepend(info.parent)
+
+
+def test_the_presets_of_all_plugins_are_offered_sorted(host, manager, offer):
+    manager.register(builtin, "mcp-presets")
+    offer("acme", lambda host: [preset("acme"), preset("zeta")])
+    collection = collect(host)
+    assert list(collection.offered) == sorted(collection.offered)
+    assert {"acme", "zeta", "filesystem", "git"} <= set(collection.offered)
+    assert collection.get("acme").plugin == "acme"
+    assert collection.get("git").origin.startswith("pflow-mcp ")
+    assert collection.problems == ()
+
+
+def test_a_host_without_the_hook_has_no_presets():
+    from types import SimpleNamespace
+
+    assert collect(SimpleNamespace(hook=SimpleNamespace())).offered == {}
+
+
+def test_a_name_that_two_plugins_offer_is_refused_with_both_distributions(host, offer, tmp_path, monkeypatch):
+    installed(tmp_path, monkeypatch, "acme-tools", "acme")
+    installed(tmp_path, monkeypatch, "other-tools", "other")
+    offer("acme", lambda host: [preset("tickets"), preset("acme")])
+    offer("other", lambda host: [preset("tickets")])
+    collection = collect(host)
+    assert list(collection.offered) == ["acme"]
+    (problem,) = collection.problems
+    assert "acme-tools 1.2" in problem.message
+    assert "other-tools 1.2" in problem.message
+    with pytest.raises(PflowError, match=r"acme-tools 1\.2 .* and other-tools 1\.2") as refused:
+        collection.get("tickets")
+    assert refused.value.exit_code == 2
+
+
+def test_a_name_that_one_plugin_offers_twice_is_refused(host, offer):
+    offer("acme", lambda host: [preset("twice"), preset("twice")])
+    collection = collect(host)
+    assert not collection.offered
+    assert "twice" in collection.problems[0].message
+
+
+def test_a_plugin_that_raises_is_named_and_what_it_yielded_before_stays(host, offer, tmp_path, monkeypatch):
+    installed(tmp_path, monkeypatch, "bad-tools", "bad")
+
+    def broken(host):
+        yield preset("first")
+        yield preset("Second")
+
+    offer("bad", broken)
+    offer("good", lambda host: [preset("fine")])
+    collection = collect(host)
+    assert list(collection.offered) == ["fine", "first"]
+    (problem,) = collection.problems
+    assert problem.severity == "warning"
+    assert "Plugin bad (bad-tools 1.2) failed in pflow_mcp_presets" in problem.message
+    assert "ServerPreset.name" in problem.message
+    assert "PFLOW_DISABLE_PLUGINS=bad" in problem.suggestion
+
+
+@pytest.mark.parametrize("error", [SystemExit(1), RuntimeError("boom"), ImportError("gone")])
+def test_whatever_a_plugin_raises_the_others_go_on(host, offer, error):
+    def broken(host):
+        raise error
+
+    offer("bad", broken)
+    offer("good", lambda host: [preset("fine")])
+    collection = collect(host)
+    assert list(collection.offered) == ["fine"]
+    assert type(error).__name__ in collection.problems[0].message
+
+
+def test_what_is_no_preset_is_named_and_skipped(host, offer):
+    offer("acme", lambda host: [{"name": "x"}, preset("fine")])
+    collection = collect(host)
+    assert list(collection.offered) == ["fine"]
+    assert "offers dict instead of ServerPreset" in collection.problems[0].message
+
+
+def test_a_plugin_that_returns_nothing_is_fine(host, offer):
+    offer("acme", lambda host: None)
+    assert collect(host).problems == ()
+
+
+def test_a_mistyped_name_suggests_the_nearest(host, manager):
+    manager.register(builtin, "mcp-presets")
+    with pytest.raises(PflowError, match="No preset is named playwrite") as unknown:
+        collect(host).get("playwrite")
+    assert unknown.value.suggestions[0] == "Did you mean playwright?"
+    assert unknown.value.exit_code == 2
+
+
+def test_a_search_wants_every_word(host, manager):
+    manager.register(builtin, "mcp-presets")
+    collection = collect(host)
+    assert [each.preset.name for each in collection.search(["SQL", "database"])] == [
+        "duckdb",
+        "postgres",
+        "sqlite",
+    ]
+    assert [each.preset.name for each in collection.search(["@playwright/mcp"])] == ["playwright"]
+    assert collection.search(["nothing of the kind"]) == []

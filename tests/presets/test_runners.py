@@ -1,0 +1,114 @@
+"""Programs that are installed, but not on PATH."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+
+import pytest
+
+from pflow_mcp_plugin.presets import runners
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    """An empty home, with nothing of the user's in the environment."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("SHELL", "")
+    for name in ("NVM_DIR", "FNM_DIR", "VOLTA_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    return tmp_path
+
+
+def program(path, text="#!/bin/sh\n"):
+    path.parent.mkdir(parents=True)
+    path.write_text(text)
+    path.chmod(0o755)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("source", "folder"),
+    [
+        ("nvm", ".nvm/versions/node/v20.1.0/bin"),
+        ("fnm", ".local/share/fnm/node-versions/v20.1.0/installation/bin"),
+        ("fnm", ".local/share/fnm/aliases/default/bin"),
+        ("volta", ".volta/bin"),
+        ("mise", ".local/share/mise/shims"),
+        ("~/.local/bin", ".local/bin"),
+        ("Cargo", ".cargo/bin"),
+    ],
+)
+def test_the_folders_of_version_managers_are_known(home, source, folder):
+    path = program(home / folder / "acme-npx")
+    found = runners.find("acme-npx")
+    assert (found.path, found.source) == (str(path), source)
+
+
+def test_the_newest_version_wins(home):
+    for version in ("v9.0.0", "v20.1.0", "v18.9.9"):
+        program(home / ".nvm/versions/node" / version / "bin" / "acme-npx")
+    assert "v20.1.0" in runners.find("acme-npx").path
+
+
+def test_a_version_manager_may_be_elsewhere(home, monkeypatch):
+    path = program(home / "tools/versions/node/v20.1.0/bin/acme-npx")
+    monkeypatch.setenv("NVM_DIR", str(home / "tools"))
+    assert runners.find("acme-npx").path == str(path)
+
+
+def test_a_script_needs_its_folder_on_path_and_a_binary_does_not(home):
+    script = program(home / ".volta/bin/acme-npx", "#!/usr/bin/env node\n")
+    assert runners.find("acme-npx").env == {"PATH": f"{script.parent}:${{PATH}}"}
+    program(home / ".cargo/bin/acme-uvx")
+    assert runners.find("acme-uvx").env == {}
+
+
+def test_what_only_a_login_shell_finds_is_found(home, monkeypatch):
+    path = program(home / "hidden/acme-npx")
+    (home / ".profile").write_text(f'echo "Welcome!"\nexport PATH="{path.parent}:$PATH"\n')
+    monkeypatch.setenv("SHELL", "/bin/bash")
+    found = runners.find("acme-npx")
+    assert (found.path, found.source) == (str(path), "your login shell")
+    assert runners.find("acme-npx", ask_shell=False) is None
+    assert runners.find("acme-none") is None
+
+
+def test_what_only_an_interactive_shell_finds_is_found(home, monkeypatch):
+    path = program(home / "hidden/acme-npx")
+    (home / ".profile").write_text('. "$HOME/.bashrc"\n')
+    (home / ".bashrc").write_text(f'case $- in *i*) PATH="{path.parent}:$PATH";; esac\nalias acme-npx2=x\n')
+    monkeypatch.setenv("SHELL", "/bin/bash")
+    assert runners.find("acme-npx").path == str(path)
+    assert runners.find("acme-npx2") is None
+
+
+def test_a_login_shell_that_hangs_is_ended(home, monkeypatch):
+    (home / ".profile").write_text("sleep 60 & sleep 61\n")
+    monkeypatch.setenv("SHELL", "/bin/bash")
+    monkeypatch.setattr(runners, "_SHELL_SECONDS", 0.3)
+    began = time.monotonic()
+    assert runners.find("acme-npx") is None
+    assert time.monotonic() - began < 20
+
+
+def test_a_path_is_not_looked_for(home):
+    program(home / ".volta/bin/acme-npx")
+    assert runners.find("./acme-npx") is None
+    assert runners.find("") is None
+
+
+@pytest.mark.parametrize("name", ["npx", "uvx", "docker", "/usr/bin/npx"])
+def test_known_runners_have_a_source(name):
+    assert "https://" in runners.where_to_get(name)
+
+
+def test_the_remedy_gives_the_full_path_or_where_to_get_it(home):
+    path = program(home / ".volta/bin/acme-npx", "#!/usr/bin/env node\n")
+    remedy = runners.remedy("acme-npx")
+    assert "volta" in remedy
+    assert str(path) in remedy
+    assert f"{path.parent}{os.pathsep}${{PATH}}" in remedy
+    assert runners.remedy("acme-none") == ""
+    assert sys.platform == "darwin" or "Homebrew" in runners.where_to_get("npx")
