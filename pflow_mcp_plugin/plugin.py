@@ -23,8 +23,13 @@ _COMMANDS = {
     "info": "Show the parameters and outputs of a tool's node.",
     "stubs": "Write type stubs of all tools for editors.",
     "test": "Connect to a server and time each phase.",
+    "import": "Add the servers of other clients, or of a file.",
+    "export": "Print servers for another client, or write them to a file.",
     "demo": "Add the bundled server and run a workflow on it.",
 }
+
+_MODULES = {"import": "import_servers", "export": "export_servers"}
+"""The modules, and functions in them, of commands whose own name cannot be one."""
 
 
 @hookimpl
@@ -70,8 +75,14 @@ def pflow_inject_params(node: NodeRef) -> Mapping[str, object] | None:
 @hookimpl
 def pflow_register_commands(host: Host) -> Iterable[Command]:
     """Contribute `pflow mcp ...`."""
+    modules = {name: _MODULES.get(name, name) for name in _COMMANDS}
     return [
-        Command(path=("mcp", name), help=text, load=f"pflow_mcp_plugin.cli.{name}:{name}", group=_GROUP)
+        Command(
+            path=("mcp", name),
+            help=text,
+            load=f"pflow_mcp_plugin.cli.{modules[name]}:{modules[name]}",
+            group=_GROUP,
+        )
         for name, text in _COMMANDS.items()
     ]
 

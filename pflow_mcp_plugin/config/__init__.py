@@ -13,6 +13,7 @@ In the order in which a server passes through them:
   table in the text of a file
 - `variable_references`: the `${VAR}` syntax; `expansion`: references become values when a server
   is started
+- `interchange/`: the config files of other clients, for import and export
 - `secret_detection`: which parts of a server are secret; `display`: a server with its secrets masked
 
 `mcp-servers.schema.json` in this folder is the JSON Schema of the config for editors; a test

@@ -6,7 +6,6 @@ import codecs
 import copy
 import os
 from collections.abc import Callable, Iterable, Mapping
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -207,18 +206,9 @@ class ServerStore:
     def _keep_comments(self, content: bytes | None, written: bytes) -> tuple[Problem, ...]:
         if content is None or toml_codec.comments(content) <= toml_codec.comments(written):
             return ()
-        backup = self._free_backup(content)
-        storage.write_atomic(backup, content)
+        backup = storage.keep_backup(self.path, content)
         message = f"{self.path.name} lost comments in this change; the previous file is kept as {backup}"
         return (Problem(message=message, severity="warning", kind="config", source=str(self.path)),)
-
-    def _free_backup(self, content: bytes) -> Path:
-        """Return a path for a backup of `content`; a different older backup is not overwritten."""
-        for number in count(1):
-            backup = self.path.with_name(f"{self.path.name}.bak" + (f"-{number}" if number > 1 else ""))
-            if storage.read_bytes(backup) in (None, content):
-                break
-        return backup
 
     def _document(self) -> dict[str, Any]:
         return self._read().document

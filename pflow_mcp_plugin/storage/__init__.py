@@ -8,6 +8,7 @@
 
 from pflow_mcp_plugin.storage.atomic_files import (
     files_in,
+    keep_backup,
     locked,
     make_folder,
     read_bytes,
@@ -28,6 +29,7 @@ __all__ = [
     "default_paths",
     "encode_json",
     "files_in",
+    "keep_backup",
     "locked",
     "make_folder",
     "read_bytes",
