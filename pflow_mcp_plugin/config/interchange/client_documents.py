@@ -87,7 +87,7 @@ def read_any(path: Path, machine: Machine, client: Client | None = None) -> File
         PflowError: It does not exist, cannot be read, or contains no server.
     """
     document = document_text.load(path)
-    if document is None:
+    if document is None and not path.exists():
         raise PflowError(f"File not found: {path}", kind="usage")
     document = registry_manifest.unwrapped(document)
     if isinstance(document, Mapping) and client is None:

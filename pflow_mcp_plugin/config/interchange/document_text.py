@@ -98,20 +98,26 @@ def has_comments(text: str, form: Form) -> bool:
 def _json(path: Path, text: str) -> Any:
     try:
         return json.loads(text)
+    except json.JSONDecodeError as error:
+        return _json5(path, text, error)
     except (ValueError, RecursionError):
         return _json5(path, text)
 
 
-def _json5(path: Path, text: str) -> Any:
+def _json5(path: Path, text: str, strict: json.JSONDecodeError | None = None) -> Any:
+    """Parse JSON with comments; without any, the strict parser's error is the more precise one."""
     import pyjson5
 
     try:
         return pyjson5.decode(text, 200)
     except pyjson5.Json5DecoderException as error:
-        reason = str(error.args[0])
-        place = _PLACE.search(reason)
-        before = text[: max(int(place["place"]) - 1, 0)] if place else ""
-        line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
+        if strict and not has_comments(text, "json"):
+            reason, line, column = strict.msg, strict.lineno, strict.colno
+        else:
+            reason = str(error.args[0])
+            place = _PLACE.search(reason)
+            before = text[: max(int(place["place"]) - 1, 0)] if place else ""
+            line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
         raise storage.CorruptFile(path, f"not JSON: {_plain(reason)}", line=line, column=column) from error
 
 

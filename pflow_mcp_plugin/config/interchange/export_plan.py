@@ -103,9 +103,10 @@ def merged(made: ExportPlan, path: Path) -> ExportedFile:
     if document_text.form_of(path) != made.client.form:
         message = f"{path} exists and is no {made.client.form.upper()} file, as {made.client.title} has"
         raise PflowError(message, kind="usage")
-    if not isinstance(before or {}, Mapping):
+    there = {} if before is None else before
+    if not isinstance(there, Mapping):
         raise PflowError(f"{path} does not contain a table", kind="usage")
-    document = made.document(before or {})
+    document = made.document(there)
     content = storage.read_bytes(path) or b""
     text = content.decode("utf-8-sig")
     names = (server.name for server in made.servers if not server.writing.reason)
@@ -113,7 +114,7 @@ def merged(made: ExportPlan, path: Path) -> ExportedFile:
     return ExportedFile(
         text=edited or document_text.dump(document, made.client.form),
         before=content,
-        replaced=tuple(name for name in names if client_documents.table_in(before or {}, made.client, name)),
+        replaced=tuple(name for name in names if client_documents.table_in(there, made.client, name)),
         loses_comments=not edited and document_text.has_comments(text, made.client.form),
     )
 

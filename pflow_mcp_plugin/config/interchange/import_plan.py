@@ -157,10 +157,10 @@ def _against(one: PlannedServer, earlier: PlannedServer | None, there: Any, *, f
         return attrs.evolve(one, action="skip", reason=reason)
     if there is None:
         return one
-    if server_schema.clean(there) in (
-        server_schema.clean(one.table),
-        server_schema.clean(one.table_with_references),
-    ):
+    known = server_schema.clean(there)
+    has_plain_secrets = one.secrets and known == server_schema.clean(one.table)
+    is_there = has_plain_secrets or known == server_schema.clean(one.table_with_references)
+    if is_there and not (has_plain_secrets and force):
         return attrs.evolve(one, action="same", reason="configured already")
     if force:
         return attrs.evolve(one, action="replace")

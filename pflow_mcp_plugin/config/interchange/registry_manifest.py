@@ -57,7 +57,7 @@ def _is_usable(package: Mapping[str, Any]) -> bool:
 def _package(name: str, package: Mapping[str, Any]) -> tuple[Table, tuple[str, ...]]:
     kind, identifier, version = package["registryType"], str(package["identifier"]), package.get("version")
     runner = str(package.get("runtimeHint") or _RUNNERS[kind])
-    env, optional = _inputs(_tables(package.get("environmentVariables")), variable_name)
+    env, optional = _inputs(name, _tables(package.get("environmentVariables")), variable_name)
     before = list(_arguments(name, _tables(package.get("runtimeArguments"))))
     after = list(_arguments(name, _tables(package.get("packageArguments"))))
     if kind == "npm":
@@ -80,9 +80,9 @@ def _pinned(identifier: str, separator: str, version: object) -> str:
 
 def _remote(name: str, remote: Mapping[str, Any]) -> tuple[Table, tuple[str, ...]]:
     headers, optional = _inputs(
-        _tables(remote.get("headers")), lambda header: variable_name(f"{name}_{header}")
+        name, _tables(remote.get("headers")), lambda header: variable_name(f"{name}_{header}")
     )
-    url = _filled(str(remote.get("url", "")), remote.get("variables"))
+    url = _filled(name, str(remote.get("url", "")), remote.get("variables"))
     table: Table = {"type": _REMOTE_TYPES.get(str(remote.get("type")), remote.get("type")), "url": url}
     return table | ({"headers": headers} if headers else {}), tuple(
         f"optional {header}" for header in optional
@@ -90,7 +90,7 @@ def _remote(name: str, remote: Mapping[str, Any]) -> tuple[Table, tuple[str, ...
 
 
 def _inputs(
-    declared: Sequence[Mapping[str, Any]], variable: Callable[[str], str]
+    server: str, declared: Sequence[Mapping[str, Any]], variable: Callable[[str], str]
 ) -> tuple[dict[str, str], list[str]]:
     """Return the values of variables or headers by name, and the names of optional ones without a value."""
     values: dict[str, str] = {}
@@ -98,7 +98,7 @@ def _inputs(
     for item in declared:
         name = str(item.get("name", ""))
         if any(key in item for key in ("value", "default")) or item.get("isRequired"):
-            values[name] = _value(item, variable(name))
+            values[name] = _value(server, item, variable(name))
         else:
             optional.append(name)
     return values, optional
@@ -113,16 +113,17 @@ def _arguments(server: str, declared: Sequence[Mapping[str, Any]]) -> Iterator[s
         if name and (is_given or item.get("isRequired")):
             yield name
         if is_given or (item.get("isRequired") and (not name or item.get("valueHint"))):
-            yield _value(item, variable_name(f"{server}_{hint}"))
+            yield _value(server, item, variable_name(f"{server}_{hint}"))
 
 
-def _value(item: Mapping[str, Any], variable: str) -> str:
+def _value(server: str, item: Mapping[str, Any], variable: str) -> str:
+    """Return a fixed value with references to the variables in it, or a reference to a variable."""
     if "value" in item:
-        return _filled(str(item["value"]), item.get("variables"))
+        return _filled(server, str(item["value"]), item.get("variables"))
     return f"${{{variable}:-{item['default']}}}" if item.get("default") else f"${{{variable}}}"
 
 
-def _filled(text: str, variables: object) -> str:
+def _filled(server: str, text: str, variables: object) -> str:
     """Return a template with a reference for each of its variables; other braces stay."""
     declared = variables if isinstance(variables, Mapping) else {}
 
@@ -130,7 +131,7 @@ def _filled(text: str, variables: object) -> str:
         about = declared.get(piece["name"])
         if not isinstance(about, Mapping):
             return piece[0]
-        return _value(about, variable_name(piece["name"]))
+        return _value(server, about, variable_name(f"{server}_{piece['name']}"))
 
     return _TEMPLATE.sub(reference, text)
 
