@@ -20,6 +20,7 @@ from pflow_mcp_plugin.config.interchange.import_plan import ImportPlan, PlannedS
 from pflow_mcp_plugin.config.problem_errors import refusal
 from pflow_mcp_plugin.config.server_store import ServerStore
 from pflow_mcp_plugin.contract import Host, PflowError, Problem, Report
+from pflow_mcp_plugin.trust import egress
 
 _EPILOG = (
     f"Clients: {', '.join(CLIENTS)}. A FILE may also be a server.json of the MCP Registry, the "
@@ -59,6 +60,7 @@ def import_servers(
     """
     files = _read(source or "", client_name)
     store = server_store(host)
+    store.names()  # raises the error about a config without a table of servers
     plan = import_plan.plan(
         files,
         store.raw().get(server_schema.SERVERS, {}),
@@ -126,6 +128,10 @@ def _apply(host: Host, store: ServerStore, plan: ImportPlan, *, moved: bool) -> 
     for warning in store.add(tables).warnings:
         if not warning.message.startswith("Unknown field"):
             host.report(warning)
+    for name in tables:
+        insecure = egress.advise(store.get(name))
+        if insecure:
+            host.report(insecure)
     host.refresh("mcp")
     if not moved:
         for warning in _kept_secrets(plan):
@@ -164,14 +170,16 @@ class Imported:
 
     def report(self) -> Report:
         """Return the report of the command."""
-        return Report(data=self.to_dict(), text=lambda: "\n".join(self.lines()), error=self.error())
+        return Report(
+            data=self.to_dict(), text=lambda: "\n".join(map(_visible, self.lines())), error=self.error()
+        )
 
     def error(self) -> PflowError | None:
         """Return the failure to read a file or to import a server, if there was one."""
         failures = [file.error for file in self.plan.files if file.error]
         refused = [each for each in self.plan.servers if each.action == "refuse"]
         if refused:
-            names = ", ".join(each.server.given for each in refused)
+            names = ", ".join(each.server.name for each in refused)
             problems = [
                 attrs.evolve(it, source=str(each.file.path)) for each in refused for it in each.problems
             ]
@@ -247,6 +255,7 @@ class Imported:
             yield f"      {shown.get('runs') or shown.get('url') or shown.get('path')}"
             yield from (f"      env {name}={value}" for name, value in shown.get("env", {}).items())
             yield from (f"      header {name}: {value}" for name, value in shown.get("headers", {}).items())
+            yield from (f"      {problem.message}" for problem in each.problems)
             if each.server.reading.lost:
                 yield f"      no equivalent: {', '.join(each.server.reading.lost)}"
             for secret in each.secrets:
@@ -281,6 +290,11 @@ class Imported:
             for name in dict.fromkeys(self.plan.variables())
             if name not in os.environ and name not in kept
         ]
+
+
+def _visible(line: str) -> str:
+    """Return a line with control and invisible characters escaped: the files may come from anywhere."""
+    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in line)
 
 
 def _file(file: FileContent) -> dict[str, Any]:

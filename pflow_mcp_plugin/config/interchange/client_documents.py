@@ -9,7 +9,7 @@ from typing import Any
 import attrs
 
 from pflow_mcp_plugin.config import dialects, server_input, server_schema
-from pflow_mcp_plugin.config.field_checks import kind_of
+from pflow_mcp_plugin.config.field_checks import advice, kind_of
 from pflow_mcp_plugin.config.interchange import (
     bundle_manifest,
     document_text,
@@ -22,6 +22,8 @@ from pflow_mcp_plugin.config.interchange.clients import CLIENTS, Client
 from pflow_mcp_plugin.config.interchange.server_format import NoEquivalent, Reading, Table
 from pflow_mcp_plugin.config.variable_references import VariableReference
 from pflow_mcp_plugin.contract import PflowError
+
+_RELATIVE = ("./", "../", ".\\")
 
 
 @attrs.frozen(kw_only=True)
@@ -69,7 +71,8 @@ def read(file: FoundFile, machine: Machine) -> FileContent:
     )
     try:
         document = document_text.load(file.path)
-        servers = tuple(_servers(document, file.client, file.path, machine))
+        folder = str(machine.folder) if file.is_project else ""
+        servers = tuple(_servers(document, file.client, file.path, machine, folder))
     except PflowError as error:
         return attrs.evolve(about, error=error)
     return attrs.evolve(about, servers=servers)
@@ -144,7 +147,9 @@ def table_in(document: Mapping[str, Any], client: Client, name: str) -> Any:
     return servers.get(name) if isinstance(servers, Mapping) else None
 
 
-def _servers(document: Any, client: Client, path: Path, machine: Machine) -> Iterator[ForeignServer]:
+def _servers(
+    document: Any, client: Client, path: Path, machine: Machine, folder: str = ""
+) -> Iterator[ForeignServer]:
     if client.name == "mcp-json":
         given = [
             ("", str(name), table) for name, table in server_input.tables_in(document, str(path)).items()
@@ -161,7 +166,22 @@ def _servers(document: Any, client: Client, path: Path, machine: Machine) -> Ite
     for project, name, table in given:
         fitted = names[name]
         reading = server_format.read_server(server_schema.server_path(fitted), table, client.format, known)
+        reading = _in_folder(fitted, reading, project or folder)
         yield ForeignServer(given=name, name=fitted, project=project, reading=reading)
+
+
+def _in_folder(name: str, reading: Reading, folder: str) -> Reading:
+    """Return a project's server with the folder in which its client starts it, if its paths are relative."""
+    args = reading.table.get("args")
+    words = [reading.table.get("command"), *(args if isinstance(args, list) else ())]
+    is_relative = any(isinstance(word, str) and word.startswith(_RELATIVE) for word in words)
+    if not (folder and is_relative) or "cwd" in reading.table:
+        return reading
+    note = advice(
+        f"{server_schema.server_path(name)}.cwd", f"Its paths are relative, so cwd is set to {folder}"
+    )
+    table = {**reading.table, "cwd": folder.replace("${", "$${")}
+    return attrs.evolve(reading, table=table, problems=(*reading.problems, note))
 
 
 def _tables(document: Mapping[str, Any], client: Client, path: Path) -> Iterator[tuple[str, str, Any]]:

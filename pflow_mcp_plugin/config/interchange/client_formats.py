@@ -250,7 +250,7 @@ GOOSE = ServerFormat(
         Field("available_tools", "tools.allow"),
     ),
     types={"stdio": "stdio", "http": "streamable_http", "sse": "sse"},
-    variables=attrs.evolve(DOLLAR, fields=("headers",)),
+    variables=attrs.evolve(DOLLAR, with_default="", fields=("headers",)),
     unpack=_from_goose,
     pack=_to_goose,
     rearranged=("env_keys",),
