@@ -24,6 +24,8 @@ _COMMANDS = {
     "info": "Show the parameters and outputs of a tool's node.",
     "stubs": "Write type stubs of all tools for editors.",
     "test": "Connect to a server and time each phase.",
+    "import": "Add the servers of other clients, or of a file.",
+    "export": "Print servers for another client, or write them to a file.",
     "demo": "Add the bundled server and run a workflow on it.",
 }
 
@@ -34,6 +36,8 @@ _REGISTRY_SPELLINGS = {
     "test-mcp-connections": "Connect to every server; see pflow mcp test.",
 }
 """The commands of an older pflow, hidden from the help."""
+_MODULES = {"import": "import_servers", "export": "export_servers"}
+"""The modules, and functions in them, of commands whose own name cannot be one."""
 
 
 @hookimpl
@@ -80,7 +84,9 @@ def pflow_inject_params(node: NodeRef) -> Mapping[str, object] | None:
 def pflow_register_commands(host: Host) -> Iterable[Command]:
     """Contribute `pflow mcp ...`, and its older spellings below `pflow registry`."""
     for name, text in _COMMANDS.items():
-        yield Command(path=("mcp", name), help=text, load=f"pflow_mcp_plugin.cli.{name}:{name}", group=_GROUP)
+        module = _MODULES.get(name, name)
+        load = f"pflow_mcp_plugin.cli.{module}:{module}"
+        yield Command(path=("mcp", name), help=text, load=load, group=_GROUP)
     for name, text in _REGISTRY_SPELLINGS.items():
         attribute = name.replace("-", "_")
         load = f"pflow_mcp_plugin.cli.registry_spellings:{attribute}"

@@ -55,6 +55,8 @@ def remedy(piece: str) -> str:
     prefixed = _PREFIXED.fullmatch(piece)
     if prefixed:
         return f"Write ${{{prefixed[1]}}}"
+    if piece.startswith("${cmd:"):
+        return "Keep the command: pflow settings set KEY --from-command 'COMMAND', and write ${KEY}"
     return "Write ${NAME} or ${NAME:-default}, without a reference inside; $${ is a literal ${"
 
 

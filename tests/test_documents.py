@@ -163,7 +163,8 @@ def stage(tmp_path, pflow_home):
     folder.mkdir(parents=True)
     programs.mkdir()
     path = os.pathsep.join([str(programs), str(Path(sys.executable).parent), os.environ["PATH"]])
-    return Stage(folder=folder, scratch=tmp_path, variables={**os.environ, "PATH": path})
+    home = {"HOME": str(tmp_path / "user"), "XDG_CONFIG_HOME": ""}  # no client of whoever runs the tests
+    return Stage(folder=folder, scratch=tmp_path, variables={**os.environ, **home, "PATH": path})
 
 
 @pytest.fixture

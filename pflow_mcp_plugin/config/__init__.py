@@ -13,6 +13,7 @@ In the order in which a server passes through them:
   table in the text of a file
 - `token_shapes`: tokens recognised by their shapes
 - `expansion`: references become values when a server is started
+- `interchange/`: the config files of other clients, for import and export
 - `display`: a server with its secrets masked
 
 `mcp-servers.schema.json` in this folder is the JSON Schema of the config for editors; a test

@@ -41,7 +41,7 @@ class Fitted:
 
 def fitted(tables: JSONObject) -> Fitted:
     """Adapt another client's server tables: valid names, and the fields of our config file."""
-    names = _names(tables)
+    names = fitted_names(tables)
     servers = [fitted_table(names[given], table) for given, table in tables.items()]
     renamed = [
         advice(server_schema.server_path(name), f"The server {given!r} is renamed to {name}")
@@ -63,8 +63,8 @@ def fitted_table(name: str, table: JSON) -> Fitted:
     return Fitted(tables={name: made}, notes=tuple(notes))
 
 
-def _names(given: Iterable[str]) -> dict[str, str]:
-    """Return the new name of each server; all are different."""
+def fitted_names(given: Iterable[str]) -> dict[str, str]:
+    """Return a valid name for each server, by the name it has; all are different."""
     # Valid names first: they are kept, and a renamed server must not take one.
     names = {name: name for name in given if naming.is_server_name(name)}
     for name in given:

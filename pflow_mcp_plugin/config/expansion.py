@@ -40,14 +40,27 @@ _PUBLIC = frozenset(
 _SENT_EMPTY_NEVER = ("headers", "auth")
 
 
-def environment_lookup(settings: Settings | None = None) -> Lookup:
-    """Return the lookup for an expansion: the environment's variables, then the user's settings."""
+@attrs.frozen
+class VariableLookup:
+    """Looks variables up in the environment, then in the user's settings, if there are any."""
 
-    def lookup(name: str) -> str | None:
+    settings: Settings | None
+
+    def __call__(self, name: str) -> str | None:
+        """Return the value of a variable, None when it is not set."""
         value = os.environ.get(name)
-        return value if value is not None or settings is None else settings.get(name)
+        return value if value is not None or self.settings is None else self.settings.get(name)
 
-    return lookup
+    def is_secret(self, name: str) -> bool:
+        """Whether a value is kept apart from the settings file, in a keyring or behind a command."""
+        if name in os.environ or self.settings is None:
+            return False
+        return self.settings.names().get(name, "file") != "file"
+
+
+def environment_lookup(settings: Settings | None = None) -> VariableLookup:
+    """Return the lookup of variables: the environment, then the user's settings."""
+    return VariableLookup(settings)
 
 
 def host_lookup(host: Host) -> Lookup:
@@ -138,7 +151,7 @@ class _Expansion:
             if found is None or (guarded and not found and ref.default is None):
                 name = self._culprit(ref.name)
                 self.problems.append(_lacking(self._place(field), name, is_set=found is not None))
-            secret = guarded or secret_detection.is_secret(ref.name)
+            secret = guarded or secret_detection.is_secret(ref.name) or self._is_kept_apart(ref.name)
             return self._noted(ref, found or "", secret=secret)
 
         before = len(self.problems)
@@ -187,6 +200,9 @@ class _Expansion:
         if value is None:
             value = self.outer(ref.name)
         return value if ref.default is None else value or ref.default  # as `:-` in a shell: also if empty
+
+    def _is_kept_apart(self, name: str) -> bool:
+        return isinstance(self.outer, VariableLookup) and self.outer.is_secret(name)
 
     def _culprit(self, name: str) -> str:
         """Return the variable that the user has to set: an `env` entry of the server may refer to another."""

@@ -176,6 +176,15 @@ def from_json(text: str, origin: str) -> Fitted:
 def servers_in(document: JSON, origin: str) -> Fitted:
     """Turn input from a parsed document into server tables, adapted if another client wrote it.
 
+    Raises:
+        PflowError: As for `tables_in`.
+    """
+    return dialects.fitted(tables_in(document, origin))
+
+
+def tables_in(document: JSON, origin: str) -> JSONObject:
+    """Return the server tables of a document as they stand there.
+
     The document has `mcpServers` or the older `servers`, maps names directly to servers, or is one
     server, or a list of servers, with a `name` field each.
 
@@ -187,7 +196,7 @@ def servers_in(document: JSON, origin: str) -> Fitted:
         raise _no_shape(document, origin)
     if not tables:
         raise PflowError(f"{origin} contains no server", suggestions=FORMS, kind="usage")
-    return dialects.fitted(tables)
+    return tables
 
 
 def _decoded(text: str, origin: str) -> JSON:

@@ -6,7 +6,6 @@ import codecs
 import copy
 import os
 from collections.abc import Callable, Iterable, Mapping
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -183,7 +182,7 @@ class ServerStore:
             storage.StoreError: The file could not be read, or the copy not written.
         """
         content = storage.read_bytes(self.path)
-        return None if content is None else self._backed_up(content)
+        return None if content is None else storage.keep_backup(self.path, content)
 
     def _change(self, change: Callable[[dict[str, Any]], None]) -> tuple[Problem, ...]:
         with storage.locked(self.path):
@@ -220,18 +219,9 @@ class ServerStore:
     def _keep_comments(self, content: bytes | None, written: bytes) -> tuple[Problem, ...]:
         if content is None or toml_codec.comments(content) <= toml_codec.comments(written):
             return ()
-        backup = self._backed_up(content)
+        backup = storage.keep_backup(self.path, content)
         message = f"{self.path.name} lost comments in this change; the previous file is kept as {backup}"
         return (Problem(message=message, severity="warning", kind="config", source=str(self.path)),)
-
-    def _backed_up(self, content: bytes) -> Path:
-        """Write a backup of `content` and return its path; a different older backup is not overwritten."""
-        for number in count(1):
-            backup = self.path.with_name(f"{self.path.name}.bak" + (f"-{number}" if number > 1 else ""))
-            if storage.read_bytes(backup) in (None, content):
-                break
-        storage.write_atomic(backup, content)
-        return backup
 
     def _document(self) -> dict[str, JSON]:
         return self._read().document

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -11,10 +12,11 @@ import attrs
 
 from pflow_mcp_plugin.contract import PflowError, Problem, Settings
 from pflow_mcp_plugin.contract.json_types import JSON
+from pflow_mcp_plugin.host.secret_commands import CommandAnswers
 from pflow_mcp_plugin.storage import CorruptFile, JsonStore
 
-Place = Literal["file", "keyring"]
-"""Where a setting's value is stored."""
+Place = Literal["file", "keyring", "command"]
+"""Where a setting's value is stored, or that a command prints it."""
 
 _KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 
@@ -24,11 +26,13 @@ class StoredSettings(Settings):
     """The settings stored in a file: `{"schema_version": 1, "env": {"KEY": "value"}, "keyring": ["OTHER"]}`.
 
     `env` holds keys with their values; `keyring` names the keys whose values are in the keyring of the
-    operating system, which is read only when such a value is needed. The file is read again each
-    time, so that a long-lived host sees changes by other processes.
+    operating system, which is read only when such a value is needed. `commands` holds keys with the words
+    of the command that prints the value; it is asked once, when the value is first needed. The file is
+    read again each time, so that a long-lived host sees changes by other processes.
     """
 
     path: Path
+    answers: CommandAnswers = attrs.field(factory=CommandAnswers, eq=False, repr=False)
 
     @property
     def store(self) -> JsonStore:
@@ -47,15 +51,24 @@ class StoredSettings(Settings):
         """Return every stored key and whether its value is in the file or in the keyring."""
         data = self.store.read()
         places: dict[str, Place] = dict.fromkeys(self._values(data), "file")
-        return dict(sorted((places | dict.fromkeys(self._in_keyring(data), "keyring")).items()))
+        places |= dict.fromkeys(self._in_keyring(data), "keyring")
+        return dict(sorted((places | dict.fromkeys(self._commands(data), "command")).items()))
+
+    def programs(self) -> dict[str, str]:
+        """Return the program of each key whose value a command prints; its arguments may be private."""
+        return {key: words[0] for key, words in self._commands(self.store.read()).items()}
 
     def get(self, key: str) -> str | None:
         """Return a value stored in the file or in the keyring, or None if it is not set.
 
         Raises:
-            PflowError: The file is corrupt or cannot be read, or the keyring cannot be read.
+            PflowError: The file is corrupt or cannot be read, the keyring cannot be read, or the command
+                for the value fails.
         """
         data = self.store.read()
+        command = self._commands(data).get(key)
+        if command:
+            return self.answers.ask(key, command)
         if key not in self._in_keyring(data):
             return self._values(data).get(key)
         from pflow_mcp_plugin.host import system_keyring
@@ -73,9 +86,7 @@ class StoredSettings(Settings):
         Raises:
             PflowError: `key` is invalid, or the value cannot be saved.
         """
-        if not _KEY.fullmatch(key):
-            message = f"Invalid key {key!r}: use letters, digits, _ . and -, not beginning with a digit"
-            raise PflowError(message, kind="usage")
+        _check_key(key)
         if keyring:
             from pflow_mcp_plugin.host import system_keyring
 
@@ -88,9 +99,27 @@ class StoredSettings(Settings):
             values, elsewhere = data.setdefault("env", {}), set(self._in_keyring(data))
             self._values(data)
             values.pop(key, None)
+            self._drop_command(data, key)
             if not keyring:
                 values[key] = value
             data["keyring"] = sorted(elsewhere | {key} if keyring else elsewhere - {key})
+
+        self.store.update(change)
+
+    def set_command(self, key: str, command: Sequence[str]) -> None:
+        """Save the words of the command that prints a value; it is not run.
+
+        Raises:
+            PflowError: `key` is invalid, or the command cannot be saved.
+        """
+        _check_key(key)
+        self._forget_in_keyring(key)
+
+        def change(data: dict[str, Any]) -> None:
+            self._values(data)
+            data.get("env", {}).pop(key, None)
+            data["keyring"] = [name for name in self._in_keyring(data) if name != key]
+            data["commands"] = {**self._commands(data), key: list(command)}
 
         self.store.update(change)
 
@@ -105,6 +134,7 @@ class StoredSettings(Settings):
         def change(data: dict[str, Any]) -> None:
             data.get("env", {}).pop(key, None)
             data["keyring"] = [name for name in self._in_keyring(data) if name != key]
+            self._drop_command(data, key)
 
         if place is not None:
             self.store.update(change)
@@ -130,6 +160,16 @@ class StoredSettings(Settings):
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
             raise CorruptFile(self.path, '"keyring" must be a list of keys')
         return names
+
+    def _commands(self, data: dict[str, Any]) -> dict[str, list[str]]:
+        commands = data.get("commands", {})
+        if not isinstance(commands, dict) or not all(map(_is_command, commands.values())):
+            raise CorruptFile(self.path, '"commands" must be an object of lists of words')
+        return commands
+
+    def _drop_command(self, data: dict[str, Any], key: str) -> None:
+        if key in self._commands(data):
+            data["commands"] = {name: words for name, words in data["commands"].items() if name != key}
 
     def check(self) -> list[Problem]:
         """Return the problems of the settings file: its content and its permissions."""
@@ -158,6 +198,16 @@ class StoredSettings(Settings):
             return bool(self.path.stat().st_mode & 0o077)
         except OSError:  # it does not exist, or its folder is not accessible
             return False
+
+
+def _check_key(key: str) -> None:
+    if not _KEY.fullmatch(key):
+        message = f"Invalid key {key!r}: use letters, digits, _ . and -, not beginning with a digit"
+        raise PflowError(message, kind="usage")
+
+
+def _is_command(value: object) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(word, str) for word in value)
 
 
 def _as_text(value: object) -> str:

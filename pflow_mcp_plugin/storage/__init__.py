@@ -10,6 +10,7 @@
 
 from pflow_mcp_plugin.storage.atomic_files import (
     files_in,
+    keep_backup,
     locked,
     make_folder,
     read_bytes,
@@ -34,6 +35,7 @@ __all__ = [
     "default_paths",
     "encode_json",
     "files_in",
+    "keep_backup",
     "locked",
     "make_folder",
     "open_regular",

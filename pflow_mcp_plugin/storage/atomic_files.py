@@ -123,6 +123,22 @@ def write_output(path: Path, data: bytes, *, private: bool = False) -> None:
     write_atomic(path, data, mode=0o600 if private else usual)
 
 
+def keep_backup(path: Path, content: bytes) -> Path:
+    """Write the content that a file had to `<name>.bak` and return that path.
+
+    A different older backup is not overwritten: the next free one of `.bak-2`, `.bak-3` ... is taken.
+
+    Raises:
+        StoreError: It could not be written.
+    """
+    for number in count(1):
+        backup = path.with_name(f"{path.name}.bak" + (f"-{number}" if number > 1 else ""))
+        if read_bytes(backup) in (None, content):
+            break
+    write_atomic(backup, content)
+    return backup
+
+
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
     """Lock a file against other writers; the lock is `<path>.lock` next to it.

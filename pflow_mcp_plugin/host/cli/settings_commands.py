@@ -13,14 +13,26 @@ from pflow_mcp_plugin.redaction import mask
 
 @click.command()
 @click.argument("key")
-@click.argument("value")
+@click.argument("value", required=False)
 @click.option("--keyring", is_flag=True, help="Store the value in the keyring of the operating system.")
+@click.option(
+    "--from-command",
+    metavar="COMMAND",
+    help="Save the command that prints the value, as in --from-command 'op read op://Private/GitHub/token'. "
+    "No shell runs it. It is asked once, when the value is first needed, and has 30 seconds.",
+)
 @click.pass_obj
-def set_value(host: EmbeddedHost, key: str, value: str, *, keyring: bool) -> Report:
+def set_value(
+    host: EmbeddedHost, key: str, value: str | None, *, keyring: bool, from_command: str | None
+) -> Report:
     """Save VALUE as the setting KEY; `-` reads it from standard input, which keeps it out of shell history.
 
     A VALUE that begins with a hyphen is given after `--`.
     """
+    if from_command is not None:
+        return _save_command(host, key, from_command, has_more=keyring or value is not None)
+    if value is None:
+        raise click.UsageError("Give a VALUE, - to read it from standard input, or --from-command")
     host.settings.set(key, _piped() if value == "-" else value, keyring=keyring)
     place = "keyring" if keyring else "file"
     return Report(data={"key": key, "place": place}, text=f"{key} is stored in the {_named(place)}")
@@ -43,11 +55,18 @@ def get(host: EmbeddedHost, key: str, *, show: bool) -> Report:
 @click.pass_obj
 def list_keys(host: EmbeddedHost) -> Report:
     """List the saved settings and where each value is stored; values are masked."""
-    values = host.settings.values()
+    values, programs = host.settings.values(), host.settings.programs()
     rows = [(key, mask(values.get(key, "****")), place) for key, place in host.settings.names().items()]
+    cells = [
+        (key, value, f"{place} ({programs[key]})" if key in programs else place) for key, value, place in rows
+    ]
     return Report(
-        data=[{"key": key, "value": value, "place": place} for key, value, place in rows],
-        text=lambda: table(("KEY", "VALUE", "PLACE"), rows) if rows else "Nothing is set",
+        data=[
+            {"key": key, "value": value, "place": place}
+            | ({"program": programs[key]} if key in programs else {})
+            for key, value, place in rows
+        ],
+        text=lambda: table(("KEY", "VALUE", "PLACE"), cells) if rows else "Nothing is set",
     )
 
 
@@ -59,6 +78,17 @@ def unset(host: EmbeddedHost, key: str) -> Report:
     if not host.settings.unset(key):
         raise _not_set(host, key, "See: pflow settings list")
     return Report(data={"key": key}, text=f"{key} is deleted")
+
+
+def _save_command(host: EmbeddedHost, key: str, command: str, *, has_more: bool) -> Report:
+    from pflow_mcp_plugin.host import secret_commands
+
+    if has_more:
+        raise click.UsageError("--from-command cannot be used with a VALUE or --keyring")
+    words = secret_commands.words(command)
+    host.settings.set_command(key, words)
+    text = f"{key} comes from the command {words[0]}, asked when the value is first needed"
+    return Report(data={"key": key, "place": "command", "program": words[0]}, text=text)
 
 
 def _piped() -> str:

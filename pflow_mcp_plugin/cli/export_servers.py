@@ -1,0 +1,130 @@
+"""`pflow mcp export`: servers in the format of another client; nothing is started."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+
+from pflow_mcp_plugin import storage
+from pflow_mcp_plugin.cli.dependencies import server_store
+from pflow_mcp_plugin.config import server_schema
+from pflow_mcp_plugin.config.interchange import client_files, document_text, export_plan
+from pflow_mcp_plugin.config.interchange.clients import CLIENTS, Client, client
+from pflow_mcp_plugin.config.interchange.export_plan import ExportedFile, ExportPlan
+from pflow_mcp_plugin.config.server_store import ServerStore
+from pflow_mcp_plugin.contract import Host, PflowError, Problem, Report
+
+
+@click.command(epilog=f"Clients: {', '.join(CLIENTS)}.")
+@click.argument("names", nargs=-1, metavar="[NAME]...")
+@click.option("--to", "client_name", required=True, metavar="CLIENT", help="The client to write for.")
+@click.option(
+    "--output",
+    "-o",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Put the servers into this file; what else is in it stays, and FILE.bak keeps what it was.",
+)
+@click.pass_obj
+def export_servers(host: Host, /, names: tuple[str, ...], *, client_name: str, output: Path | None) -> Report:
+    """Print servers, all or those named, as the config of another client.
+
+    Variables are written as references in the client's syntax, never as their values. What the client
+    cannot say is listed.
+    """
+    chosen = client(client_name)
+    plan = export_plan.plan(chosen, _tables(server_store(host), names))
+    for problem in _warnings(plan):
+        host.report(problem)
+    if all(server.writing.reason for server in plan.servers):
+        raise PflowError(
+            f"No server can be exported to {chosen.title}", problems=tuple(_reasons(plan)), kind="config"
+        )
+    if output is None:
+        text = document_text.dump(plan.document({}), chosen.form)
+        return Report(data={**_data(plan), "text": text}, text=text.rstrip("\n"))
+    return _written(host, plan, output)
+
+
+def _tables(store: ServerStore, names: tuple[str, ...]) -> dict[str, dict[str, Any]]:
+    """Return the tables of servers, checked, with the defaults filled in.
+
+    Raises:
+        PflowError: A server is not configured or has mistakes; or there is none.
+    """
+    document = store.raw()
+    chosen = dict.fromkeys(names or store.names())
+    if not chosen:
+        step = "Add one: pflow mcp add NAME -- COMMAND ARGS..."
+        raise PflowError("No MCP server is configured", suggestions=(step,), kind="not_found")
+    for name in chosen:
+        store.get(name)  # raises the error about a server that is not there, or has mistakes
+    servers, defaults = document[server_schema.SERVERS], document.get(server_schema.DEFAULTS, {})
+    tables = {name: server_schema.clean(servers[name]) for name in chosen}
+    return {name: {**defaults, **table} for name, table in tables.items() if isinstance(table, Mapping)}
+
+
+def _written(host: Host, plan: ExportPlan, output: Path) -> Report:
+    made = export_plan.merged(plan, output)
+    backup = _back_up(output, made)
+    storage.write_output(output, made.text.encode(), private=made.before is None)
+    if made.loses_comments:
+        message = f"{output} lost its comments; the file as it was is {backup}"
+        host.report(Problem(message=message, severity="warning", kind="config"))
+    written = [server.name for server in plan.servers if not server.writing.reason]
+    lines = [f"Wrote {', '.join(written)} to {output}"]
+    lines += [f"Replaced there: {', '.join(made.replaced)}"] if made.replaced else []
+    lines += [f"The file as it was: {backup}"] if backup else []
+    file = {"output": str(output), "replaced": [*made.replaced], "backup": str(backup) if backup else None}
+    return Report(data={**_data(plan), **file}, text="\n".join(lines))
+
+
+def _back_up(output: Path, made: ExportedFile) -> Path | None:
+    if made.before is None or made.before == made.text.encode():
+        return None
+    return storage.keep_backup(output, made.before)
+
+
+def _warnings(plan: ExportPlan) -> Iterator[Problem]:
+    yield from _reasons(plan)
+    for server in plan.servers:
+        path = server_schema.server_path(server.name)
+        for lost in server.writing.lost:
+            yield _warning(path, f"{plan.client.title} cannot say {server.name}.{lost}", "")
+        for field in server.literals:
+            step = "Keep it in a variable: pflow settings set NAME -"
+            message = f"The secret {field} of {server.name} is written out, as it is in the config"
+            yield _warning(f"{path}.{field}", message, step)
+
+
+def _reasons(plan: ExportPlan) -> Iterator[Problem]:
+    for server in plan.servers:
+        if server.writing.reason:
+            message = (
+                f"{server.name} is left out of the export to {plan.client.title}: {server.writing.reason}"
+            )
+            yield _warning(server_schema.server_path(server.name), message, "")
+
+
+def _warning(path: str, message: str, suggestion: str) -> Problem:
+    return Problem(path=path, message=message, suggestion=suggestion, severity="warning", kind="config")
+
+
+def _data(plan: ExportPlan) -> dict[str, Any]:
+    return {
+        "client": plan.client.name,
+        "exported": [server.name for server in plan.servers if not server.writing.reason],
+        "left_out": {server.name: server.writing.reason for server in plan.servers if server.writing.reason},
+        "cannot_say": {server.name: [*server.writing.lost] for server in plan.servers if server.writing.lost},
+        "literal_secrets": {server.name: [*server.literals] for server in plan.servers if server.literals},
+        "client_file": _client_file(plan.client),
+    }
+
+
+def _client_file(client: Client) -> str | None:
+    """Return the file in which the client keeps its servers on this machine."""
+    places = list(client_files.places(client, client_files.this_machine()))
+    there = [file.path for file in places if file.path.exists()]
+    return str((there or [file.path for file in places])[0]) if places else None

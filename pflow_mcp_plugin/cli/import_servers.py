@@ -1,0 +1,311 @@
+"""`pflow mcp import`: adds the servers of other clients; nothing is started."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import attrs
+import click
+
+from pflow_mcp_plugin.cli.dependencies import server_store
+from pflow_mcp_plugin.config import display, server_schema
+from pflow_mcp_plugin.config.interchange import client_documents, client_files, import_plan
+from pflow_mcp_plugin.config.interchange.client_documents import FileContent
+from pflow_mcp_plugin.config.interchange.clients import CLIENTS, client
+from pflow_mcp_plugin.config.interchange.import_plan import ImportPlan, PlannedServer
+from pflow_mcp_plugin.config.problem_errors import refusal
+from pflow_mcp_plugin.config.server_store import ServerStore
+from pflow_mcp_plugin.contract import Host, PflowError, Problem, Report
+from pflow_mcp_plugin.trust import egress
+
+_EPILOG = (
+    f"Clients: {', '.join(CLIENTS)}. A FILE may also be a server.json of the MCP Registry, the "
+    "manifest.json of an MCP bundle, or any JSON with mcpServers."
+)
+_MARKS = {"add": "+", "replace": "~", "same": "=", "skip": "-", "refuse": "!"}
+_STEP = "Store it in the settings: pflow mcp import --secrets-to-settings"
+
+
+@click.command(epilog=_EPILOG)
+@click.argument("source", required=False, metavar="[CLIENT|FILE]")
+@click.option("--as", "client_name", default="", metavar="CLIENT", help="The client whose format FILE has.")
+@click.option("--dry-run", is_flag=True, help="Show what would be done; change nothing.")
+@click.option("--force", is_flag=True, help="Replace configured servers of the same names.")
+@click.option(
+    "--secrets-to-settings/--keep-secrets",
+    "move_secrets",
+    default=None,
+    help="Whether to move secrets that the files contain to pflow's settings and refer to them. "
+    "By default, pflow asks on a terminal and otherwise keeps them where they are.",
+)
+@click.pass_obj
+def import_servers(
+    host: Host,
+    /,
+    source: str | None,
+    *,
+    client_name: str,
+    dry_run: bool,
+    force: bool,
+    move_secrets: bool | None,
+) -> Report:
+    """Add the servers of other clients to the config; starts none.
+
+    Without CLIENT or FILE, every client's files on this machine are read. Configured servers are kept
+    unless --force is given.
+    """
+    files = _read(source or "", client_name)
+    store = server_store(host)
+    store.names()  # raises the error about a config without a table of servers
+    plan = import_plan.plan(
+        files,
+        store.raw().get(server_schema.SERVERS, {}),
+        force=force,
+        check=lambda name, table: store.refused({name: table}).get(name, ()),
+        is_taken=lambda name, value: _is_taken(host, name, value),
+    )
+    moved = bool(plan.secrets) and _decided(host, plan, wish=move_secrets, dry_run=dry_run)
+    if not dry_run:
+        _apply(host, store, plan, moved=moved)
+    return Imported(plan=plan, config=store.path, moved=moved, dry_run=dry_run, host=host).report()
+
+
+def _read(source: str, client_name: str) -> list[FileContent]:
+    machine = client_files.this_machine()
+    if client_name and not source:
+        raise PflowError("--as needs a FILE", suggestions=(f"pflow mcp import {client_name}",), kind="usage")
+    if source in CLIENTS and CLIENTS[source].files and not client_name:
+        found = client_files.found(machine, CLIENTS[source])
+        if not found:
+            raise _no_file(source, machine)
+        return [client_documents.read(file, machine) for file in found]
+    if source:
+        if not Path(source).exists() and "." not in source and "/" not in source:
+            client(source)  # reports the closest name
+        return [
+            client_documents.read_any(Path(source), machine, client(client_name) if client_name else None)
+        ]
+    return [client_documents.read(file, machine) for file in client_files.found(machine)]
+
+
+def _no_file(name: str, machine: client_files.Machine) -> PflowError:
+    places = [str(file.path) for file in client_files.places(CLIENTS[name], machine)]
+    step = f"Looked for {', '.join(places)}. Name its file: pflow mcp import FILE --as {name}"
+    return PflowError(f"{CLIENTS[name].title} has no config file here", suggestions=(step,), kind="not_found")
+
+
+def _is_taken(host: Host, name: str, value: str) -> bool:
+    """Whether a variable has another value: the environment comes before the settings."""
+    if name in os.environ:
+        return os.environ[name] != value
+    place = host.settings.names().get(name) if host.settings else None
+    return place is not None and not (place == "file" and host.settings and host.settings.get(name) == value)
+
+
+def _decided(host: Host, plan: ImportPlan, *, wish: bool | None, dry_run: bool) -> bool:
+    """Return whether to move the secrets to the settings; asks on a terminal if nothing was said."""
+    if host.settings is None:
+        return False
+    if wish is not None or dry_run or not (sys.stdin and sys.stdin.isatty() and sys.stderr.isatty()):
+        return bool(wish)
+    for secret in plan.secrets:
+        click.echo(f"  {secret.variable}", err=True)
+    question = f"Move {_counted(len(plan.secrets), 'secret')} to pflow's settings and refer to them?"
+    return click.confirm(question, default=True, err=True)
+
+
+def _apply(host: Host, store: ServerStore, plan: ImportPlan, *, moved: bool) -> None:
+    tables = plan.tables(with_references=moved)
+    if not tables:
+        return
+    if moved and host.settings:  # first: a reference without its value would lose the secret
+        for secret in plan.secrets:
+            host.settings.set(secret.variable, secret.value)
+    for warning in store.add(tables).warnings:
+        if not warning.message.startswith("Unknown field"):
+            host.report(warning)
+    for name in tables:
+        insecure = egress.advise(store.get(name))
+        if insecure:
+            host.report(insecure)
+    host.refresh("mcp")
+    if not moved:
+        for warning in _kept_secrets(plan):
+            host.report(warning)
+
+
+def _kept_secrets(plan: ImportPlan) -> Iterator[Problem]:
+    for each in plan.servers:
+        for secret in each.secrets if each.is_stored else ():
+            yield Problem(
+                message=f"{each.server.name} keeps the secret {secret.field} in the config in plain text",
+                path=f"{server_schema.server_path(each.server.name)}.{secret.field}",
+                suggestion=f"{_STEP} --force, or pflow settings set {secret.variable} -",
+                severity="warning",
+                kind="config",
+            )
+
+
+@attrs.frozen(kw_only=True)
+class Imported:
+    """An import that was done, or would be.
+
+    Attributes:
+        plan: What it does.
+        config: Our config file.
+        moved: Whether the secrets go to the settings.
+        dry_run: Whether nothing was changed.
+        host: Tells which variables have a value.
+    """
+
+    plan: ImportPlan
+    config: Path
+    moved: bool
+    dry_run: bool
+    host: Host
+
+    def report(self) -> Report:
+        """Return the report of the command."""
+        return Report(
+            data=self.to_dict(), text=lambda: "\n".join(map(_visible, self.lines())), error=self.error()
+        )
+
+    def error(self) -> PflowError | None:
+        """Return the failure to read a file or to import a server, if there was one."""
+        failures = [file.error for file in self.plan.files if file.error]
+        refused = [each for each in self.plan.servers if each.action == "refuse"]
+        if refused:
+            names = ", ".join(each.server.name for each in refused)
+            problems = [
+                attrs.evolve(it, source=str(each.file.path)) for each in refused for it in each.problems
+            ]
+            problems += [Problem(message=failure.message, kind="config") for failure in failures]
+            return refusal(f"Not imported: {names}", problems)
+        if len(failures) > 1:
+            return refusal(
+                "Files could not be read", [Problem(message=it.message, kind="config") for it in failures]
+            )
+        return failures[0] if failures else None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON form."""
+        named = {
+            key: [each.server.name for each in self.plan.servers if each.action == action]
+            for key, action in (
+                ("added", "add"),
+                ("replaced", "replace"),
+                ("unchanged", "same"),
+                ("skipped", "skip"),
+            )
+        }
+        return {
+            "dry_run": self.dry_run,
+            "config": str(self.config),
+            "files": [_file(file) for file in self.plan.files],
+            **named,
+            "refused": [each.server.name for each in self.plan.servers if each.action == "refuse"],
+            "servers": [self._server(each) for each in self.plan.servers],
+            "secrets": "settings" if self.moved else "kept" if self.plan.secrets else "none",
+            "variables_to_set": self._unset(),
+        }
+
+    def lines(self) -> Iterator[str]:
+        """Yield the lines for people."""
+        for file in self.plan.files:
+            yield f"{file.title}: {file.path}" + (" (project)" if file.is_project else "")
+            if file.error is None and not file.servers:
+                yield "  no servers"
+            for each in self.plan.servers:
+                if each.file is file:
+                    yield from self._server_lines(each)
+        yield from self._summary()
+
+    def _server(self, each: PlannedServer) -> dict[str, Any]:
+        reading = each.server.reading
+        data: dict[str, Any] = {
+            "name": each.server.name,
+            "given": each.server.given,
+            "client": each.file.client,
+            "file": str(each.file.path),
+            "project": each.server.project or None,
+            "action": each.action,
+            "reason": each.reason or None,
+            "no_equivalent": [*reading.lost],
+            "secrets": [{"field": it.field, "variable": it.variable} for it in each.secrets],
+            "problems": [problem.to_dict() for problem in each.problems],
+        }
+        if each.is_stored:
+            data["config"] = self._shown(each)
+        return data
+
+    def _server_lines(self, each: PlannedServer) -> Iterator[str]:
+        renamed = f" (there {each.server.given!r})" if each.server.given != each.server.name else ""
+        project = f" in project {each.server.project}" if each.server.project else ""
+        yield f"  {_MARKS[each.action]} {each.server.name}{renamed}{project}" + (
+            each.reason and f": {each.reason}"
+        )
+        if each.action == "refuse":
+            yield from (f"      {problem}" for problem in each.problems)
+        if each.is_stored:
+            shown = self._shown(each)
+            yield f"      {shown.get('runs') or shown.get('url') or shown.get('path')}"
+            yield from (f"      env {name}={value}" for name, value in shown.get("env", {}).items())
+            yield from (f"      header {name}: {value}" for name, value in shown.get("headers", {}).items())
+            yield from (f"      {problem.message}" for problem in each.problems)
+            if each.server.reading.lost:
+                yield f"      no equivalent: {', '.join(each.server.reading.lost)}"
+            for secret in each.secrets:
+                kept = "kept in plain text" + ("; --secrets-to-settings moves it" if self.dry_run else "")
+                where = f"in the settings as {secret.variable}" if self.moved else kept
+                yield f"      secret {secret.field}: {where}"
+
+    def _shown(self, each: PlannedServer) -> dict[str, Any]:
+        """Return a server as it is stored, with secrets masked."""
+        table = each.table_with_references if self.moved else each.table
+        return display.shown(server_schema.build(each.server.name, table, {}))
+
+    def _summary(self) -> Iterator[str]:
+        stored = [each for each in self.plan.servers if each.is_stored]
+        if not self.plan.files:
+            yield "No config file of another client was found. Name one: pflow mcp import FILE"
+            return
+        left = sum(each.action == "skip" for each in self.plan.servers)
+        done = "Would import" if self.dry_run else "Imported"
+        yield f"{done} {_counted(len(stored), 'server')}" + (f", left out {left}" if left else "")
+        for name in self._unset():
+            yield f"Set {name}: pflow settings set {name} -"
+        if stored and not self.dry_run:
+            one = stored[0].server.name if len(stored) == 1 else "--all"
+            yield f"Next: pflow mcp sync {one}"
+
+    def _unset(self) -> list[str]:
+        """Return the variables that the servers need and nothing gives a value."""
+        kept = self.host.settings.names() if self.host.settings else {}
+        return [
+            name
+            for name in dict.fromkeys(self.plan.variables())
+            if name not in os.environ and name not in kept
+        ]
+
+
+def _visible(line: str) -> str:
+    """Return a line with control and invisible characters escaped: the files may come from anywhere."""
+    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in line)
+
+
+def _file(file: FileContent) -> dict[str, Any]:
+    data: dict[str, Any] = {
+        "client": file.client,
+        "path": str(file.path),
+        "project": file.is_project,
+        "servers": len(file.servers),
+    }
+    return data | ({"error": file.error.to_dict()} if file.error else {})
+
+
+def _counted(count: int, word: str) -> str:
+    return f"{count} {word}" + ("" if count == 1 else "s")

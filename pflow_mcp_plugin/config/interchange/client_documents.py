@@ -1,0 +1,332 @@
+"""The config document of a client: its servers, and the document with servers put in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from pflow_mcp_plugin.config import dialects, server_input, server_schema
+from pflow_mcp_plugin.config.field_checks import advice, kind_of
+from pflow_mcp_plugin.config.interchange import (
+    bundle_manifest,
+    document_text,
+    registry_manifest,
+    server_format,
+    variable_syntax,
+)
+from pflow_mcp_plugin.config.interchange.client_files import FoundFile, Machine, owner
+from pflow_mcp_plugin.config.interchange.clients import CLIENTS, Client
+from pflow_mcp_plugin.config.interchange.server_format import NoEquivalent, Reading, Table
+from pflow_mcp_plugin.contract import PflowError
+from pflow_mcp_plugin.variable_references import VariableReference
+
+_RELATIVE = ("./", "../", ".\\")
+
+
+@attrs.frozen(kw_only=True)
+class ForeignServer:
+    """A server in a client's file.
+
+    Attributes:
+        given: Its name there.
+        name: A valid name for it here.
+        project: The folder of the project that it belongs to, if it stands under one.
+        reading: The server in our fields.
+    """
+
+    given: str
+    name: str
+    project: str = ""
+    reading: Reading
+
+
+@attrs.frozen(kw_only=True)
+class FileContent:
+    """What was read from a file.
+
+    Attributes:
+        title: The client or format, for people.
+        client: The client's name.
+        path: The file.
+        is_project: Whether it belongs to the project in the current folder.
+        servers: Its servers.
+        error: Why it could not be read, if so.
+    """
+
+    title: str
+    client: str
+    path: Path
+    is_project: bool = False
+    servers: tuple[ForeignServer, ...] = ()
+    error: PflowError | None = None
+
+
+def read(file: FoundFile, machine: Machine) -> FileContent:
+    """Return the servers in a client's own file; one without servers is no error."""
+    about = FileContent(
+        title=file.client.title, client=file.client.name, path=file.path, is_project=file.is_project
+    )
+    try:
+        document = document_text.load(file.path)
+        folder = str(machine.folder) if file.is_project else ""
+        servers = tuple(_servers(document, file.client, file.path, machine, folder))
+    except PflowError as error:
+        return attrs.evolve(about, error=error)
+    return attrs.evolve(about, servers=servers)
+
+
+def read_any(path: Path, machine: Machine, client: Client | None = None) -> FileContent:
+    """Return the servers in a file that the user named.
+
+    Args:
+        path: The file: a client's, a `server.json`, a bundle's `manifest.json`, or JSON with `mcpServers`.
+        machine: Decides whose file a path is.
+        client: Whose format it has; by default what its path or else its content says.
+
+    Raises:
+        PflowError: It does not exist, cannot be read, or contains no server.
+    """
+    document = document_text.load(path)
+    if document is None and not path.exists():
+        raise PflowError(f"File not found: {path}", kind="usage")
+    document = registry_manifest.unwrapped(document)
+    if isinstance(document, Mapping) and client is None:
+        if registry_manifest.is_manifest(document):
+            return _registry_file(document, path)
+        if bundle_manifest.is_manifest(document):
+            return _bundle_file(document, path, machine)
+    chosen = client or owner(path, machine) or _recognised(document)
+    servers = tuple(_servers(document, chosen, path, machine))
+    if not servers:
+        step = f"Servers of {chosen.title} are expected under {' or '.join(map('.'.join, chosen.places))}"
+        raise PflowError(f"{path} contains no server", suggestions=(step,), kind="usage")
+    return FileContent(title=chosen.title, client=chosen.name, path=path, servers=servers)
+
+
+def put(
+    document: Mapping[str, Any],
+    client: Client,
+    tables: Mapping[str, Table],
+    inputs: Sequence[VariableReference],
+) -> dict[str, Any]:
+    """Return a client's document with servers added, or put in place of those of the same names.
+
+    Fields of a replaced server that we do not write, and everything else, stay.
+
+    Raises:
+        PflowError: There is something else where the servers should be.
+    """
+    place = place_in(document, client)
+    written = dict(document)
+    above = written
+    for key in place[:-1]:
+        above[key] = dict(_mapping(above.get(key), key))
+        above = above[key]
+    servers = dict(_mapping(above.get(place[-1]), place[-1]))
+    for name, table in tables.items():
+        servers[name] = _merged(servers.get(name), name, table, client)
+    if inputs:
+        above["inputs"] = _with_inputs(above.get("inputs"), inputs)
+    above[place[-1]] = servers
+    return written
+
+
+def place_in(document: Mapping[str, Any], client: Client) -> tuple[str, ...]:
+    """Return the keys under which the servers of a document stand, or would."""
+    fixed = [place for place in client.places if "*" not in place]
+    there = [place for place in fixed if isinstance(_below(document, place), Mapping)]
+    return max(there, key=len) if there else fixed[0]
+
+
+def table_in(document: Mapping[str, Any], client: Client, name: str) -> Any:
+    """Return a server's table in a document, None if there is none."""
+    servers = _below(document, place_in(document, client))
+    return servers.get(name) if isinstance(servers, Mapping) else None
+
+
+def _servers(
+    document: Any, client: Client, path: Path, machine: Machine, folder: str = ""
+) -> Iterator[ForeignServer]:
+    if client.name == "mcp-json":
+        given = [
+            ("", str(name), table) for name, table in server_input.tables_in(document, str(path)).items()
+        ]
+    elif document is None or document == "":
+        return
+    elif not isinstance(document, Mapping):
+        message = f"{path} must contain a table, not {kind_of(document)}"
+        raise PflowError(message, kind="config", details={"path": str(path)})
+    else:
+        given = list(_tables(document, client, path))
+    known = _known(document, client, path, machine)
+    names = dialects.fitted_names(dict.fromkeys(name for _, name, _ in given))
+    for project, name, table in given:
+        fitted = names[name]
+        reading = server_format.read_server(server_schema.server_path(fitted), table, client.format, known)
+        reading = _in_folder(fitted, reading, project or folder)
+        yield ForeignServer(given=name, name=fitted, project=project, reading=reading)
+
+
+def _in_folder(name: str, reading: Reading, folder: str) -> Reading:
+    """Return a project's server with the folder in which its client starts it, if its paths are relative."""
+    args = reading.table.get("args")
+    words = [reading.table.get("command"), *(args if isinstance(args, list) else ())]
+    is_relative = any(isinstance(word, str) and word.startswith(_RELATIVE) for word in words)
+    if not (folder and is_relative) or "cwd" in reading.table:
+        return reading
+    note = advice(
+        f"{server_schema.server_path(name)}.cwd", f"Its paths are relative, so cwd is set to {folder}"
+    )
+    table = {**reading.table, "cwd": folder.replace("${", "$${")}
+    return attrs.evolve(reading, table=table, problems=(*reading.problems, note))
+
+
+def _tables(document: Mapping[str, Any], client: Client, path: Path) -> Iterator[tuple[str, str, Any]]:
+    """Yield project, name and table of each server, in the places that the client has for them."""
+    for place in client.places:
+        deeper = [other for other in client.places if other != place and other[: len(place)] == place]
+        if any(isinstance(_below(document, other), Mapping) for other in deeper):
+            continue
+        for project, servers in _at(document, place):
+            if not isinstance(servers, Mapping | list | None):
+                raise _misshapen(path, place, servers)
+            items = server_input.tables_in(servers, str(path)) if isinstance(servers, list) else servers
+            yield from ((project, str(name), table) for name, table in (items or {}).items())
+
+
+def _at(document: Mapping[str, Any], place: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
+    if "*" not in place:
+        yield "", _below(document, place)
+        return
+    at = place.index("*")
+    outer = _below(document, place[:at])
+    for key, inner in outer.items() if isinstance(outer, Mapping) else ():
+        if isinstance(inner, Mapping):
+            yield str(key), _below(inner, place[at + 1 :])
+
+
+def _below(document: Any, place: tuple[str, ...]) -> Any:
+    for key in place:
+        document = document.get(key) if isinstance(document, Mapping) else None
+    return document
+
+
+def _misshapen(path: Path, place: tuple[str, ...], servers: object) -> PflowError:
+    message = f"{path}: {'.'.join(place)} must be a table of servers, not {kind_of(servers)}"
+    return PflowError(message, kind="config", details={"path": str(path)})
+
+
+def _known(document: Any, client: Client, path: Path, machine: Machine) -> dict[str, str]:
+    """Return what the references of a file stand for that are no variables of the environment."""
+    separator = "\\" if machine.system == "windows" else "/"
+    known = {
+        "userHome": "${USERPROFILE}" if machine.system == "windows" else "${HOME}",
+        "pathSeparator": separator,
+        "/": separator,
+    }
+    if path.parent.name.startswith(".") and path.parent.parent != machine.home:
+        folder = path.absolute().parent.parent
+        known |= {"workspaceFolder": str(folder).replace("${", "$${"), "workspaceFolderBasename": folder.name}
+    if client.format.variables.inputs:
+        for holder in (document, document.get("mcp") if isinstance(document, Mapping) else None):
+            known |= dict(_inputs(holder))
+    return known
+
+
+def _inputs(holder: Any) -> Iterator[tuple[str, str]]:
+    declared = holder.get("inputs") if isinstance(holder, Mapping) else None
+    for item in declared if isinstance(declared, list) else ():
+        if isinstance(item, Mapping) and item.get("type") in ("promptString", "pickString"):
+            name, default = variable_syntax.variable_name(str(item.get("id"))), item.get("default")
+            usable = isinstance(default, str) and default and not set("${}") & set(default)
+            yield f"input:{item.get('id')}", f"${{{name}:-{default}}}" if usable else f"${{{name}}}"
+
+
+def _registry_file(document: Mapping[str, Any], path: Path) -> FileContent:
+    try:
+        name, table, lost = registry_manifest.server(document)
+    except NoEquivalent as error:
+        return _one("MCP Registry", "server.json", path, document["name"], Reading(reason=str(error)))
+    return _one("MCP Registry", "server.json", path, name, Reading(table=table, lost=lost))
+
+
+def _bundle_file(document: Mapping[str, Any], path: Path, machine: Machine) -> FileContent:
+    folder = path.absolute().parent
+    try:
+        name, table = bundle_manifest.server(document, machine.system)
+    except NoEquivalent as error:
+        name, reading = str(document.get("name")), Reading(reason=str(error))
+        return _one("MCP bundle", "manifest.json", path, name, reading)
+    known = {**bundle_manifest.known(document, folder)}
+    place = server_schema.server_path(next(iter(dialects.fitted_names([name]).values())))
+    reading = server_format.read_server(place, table, CLIENTS["mcp-json"].format, known)
+    return _one("MCP bundle", "manifest.json", path, name, reading)
+
+
+def _one(title: str, client: str, path: Path, given: str, reading: Reading) -> FileContent:
+    server = ForeignServer(given=given, name=dialects.fitted_names([given])[given], reading=reading)
+    return FileContent(title=title, client=client, path=path, servers=(server,))
+
+
+def _recognised(document: Any) -> Client:
+    """Return the client whose format a document has."""
+    if not isinstance(document, Mapping):
+        return CLIENTS["mcp-json"]
+    marks = {
+        "context_servers": "zed",
+        "mcp_servers": "codex",
+        "extensions": "goose",
+        "projects": "claude-code",
+    }
+    marked = next((name for key, name in marks.items() if key in document), "")
+    inner = document.get("mcp")
+    if isinstance(inner, Mapping):
+        marked = (
+            "vscode"
+            if isinstance(inner.get("servers"), Mapping) and not _is_opencode(document)
+            else "opencode"
+        )
+    elif isinstance(document.get("servers"), Mapping) and "inputs" in document:
+        marked = "vscode"
+    elif isinstance(document.get("mcpServers"), Mapping):
+        marked = marked or _by_fields(document["mcpServers"])
+    return CLIENTS[marked or "mcp-json"]
+
+
+def _is_opencode(document: Mapping[str, Any]) -> bool:
+    servers = document["mcp"]["servers"].values()
+    return any(
+        isinstance(server, Mapping) and server.get("type") in ("local", "remote") for server in servers
+    )
+
+
+def _by_fields(servers: Mapping[str, Any]) -> str:
+    used = {key for server in servers.values() if isinstance(server, Mapping) for key in server}
+    if used & {"httpUrl", "includeTools", "excludeTools"}:
+        return "gemini-cli"
+    return "windsurf" if "serverUrl" in used else ""
+
+
+def _mapping(value: Any, key: str) -> Mapping[str, Any]:
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        raise PflowError(f"{key} in the file must be a table, not {kind_of(value)}", kind="config")
+    return value
+
+
+def _merged(there: Any, name: str, table: Table, client: Client) -> Table:
+    others = there if isinstance(there, Mapping) else {}
+    kept = {key: value for key, value in others.items() if not client.format.owns(key)}
+    named = {"name": name} if client.format.names_itself else {}
+    return {**named, **table, **kept}
+
+
+def _with_inputs(there: Any, inputs: Sequence[VariableReference]) -> list[Any]:
+    kept = list(there) if isinstance(there, list) else []
+    ids = {item.get("id") for item in kept if isinstance(item, Mapping)}
+    new = {variable_syntax.input_id(ref.name): variable_syntax.input_definition(ref) for ref in inputs}
+    return [*kept, *(definition for each, definition in new.items() if each not in ids)]

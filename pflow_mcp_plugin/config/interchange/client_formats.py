@@ -1,0 +1,282 @@
+"""The fields of each client's servers, and where they stand when they are not merely renamed.
+
+What a format does not name here is reported as lost, in both directions.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+
+from pflow_mcp_plugin.config import server_schema
+from pflow_mcp_plugin.config.interchange import codex_format
+from pflow_mcp_plugin.config.interchange.server_format import (
+    Field,
+    NoEquivalent,
+    ServerFormat,
+    Table,
+    transport_named,
+    transport_of_url,
+)
+from pflow_mcp_plugin.config.interchange.variable_syntax import CURLY, DOLLAR, INPUTS, NONE, OURS, PREFIXED
+from pflow_mcp_plugin.variable_references import references
+
+_MS = 0.001
+
+_LOCAL = (Field("command"), Field("args"), Field("env"))
+_REMOTE = (Field("url"), Field("headers"))
+_CWD = Field("cwd", read_only=True)
+_DISABLED = Field("disabled", read_only=True)
+_WRITTEN = {"stdio": "stdio", "http": "http", "sse": "sse"}
+
+
+def _one_url(table: Table) -> Table:
+    """Rename the URL fields that imply a transport."""
+    for key in ("httpUrl", "serverUrl"):
+        url = table.pop(key, None)
+        if url is not None and "url" not in table:
+            table["url"] = url
+            table.setdefault("type", "http" if key == "httpUrl" else transport_of_url(url))
+    if "transport" in table and "type" not in table:
+        table["type"] = table.pop("transport")
+    return table
+
+
+def _found_out(table: Table, lost: list[str]) -> Table:
+    """List a transport that the client finds out by itself, but not from this URL."""
+    if "url" in table and table.pop("type", "http") != transport_of_url(table["url"]):
+        lost.append("type: it tries streamable HTTP first")
+    return table
+
+
+MCP_JSON = ServerFormat(
+    fields=tuple(
+        field
+        for key in server_schema.FIELDS
+        if key != "type"
+        for field in (
+            (Field("tools.allow"), Field("tools.deny"), Field("tools")) if key == "tools" else (Field(key),)
+        )
+    ),
+    types={"stdio": "", **{name: name for name in server_schema.TRANSPORTS if name != "stdio"}},
+    variables=OURS,
+    unpack=_one_url,
+    is_ours=True,
+)
+
+PFLOW_CLI = ServerFormat(
+    fields=(*_LOCAL, *_REMOTE, Field("auth"), Field("timeout"), Field("sse_timeout")),
+    types={"stdio": "", "http": "http"},
+    variables=OURS,
+    unpack=_one_url,
+    is_ours=True,
+)
+
+CLAUDE_DESKTOP = ServerFormat(
+    fields=(*_LOCAL, *(Field(key, read_only=True) for key in ("cwd", "url", "headers", "disabled"))),
+    types={"stdio": ""},
+    variables=NONE,
+)
+
+CLAUDE_CODE = ServerFormat(
+    fields=(*_LOCAL, *_REMOTE, Field("timeout", "call_timeout", scale=_MS), _CWD),
+    types=_WRITTEN,
+    variables=OURS,
+)
+
+CURSOR = ServerFormat(
+    fields=(*_LOCAL, *_REMOTE, _CWD, _DISABLED), types=_WRITTEN, variables=PREFIXED, unpack=_one_url
+)
+
+VSCODE = ServerFormat(fields=(*_LOCAL, Field("cwd"), *_REMOTE), types=_WRITTEN, variables=INPUTS)
+
+
+def _windsurf(table: Table, lost: list[str]) -> Table:
+    table = _found_out(table, lost)
+    return {"serverUrl" if key == "url" else key: value for key, value in table.items()}
+
+
+WINDSURF = ServerFormat(
+    fields=(*_LOCAL, _CWD, *_REMOTE, Field("disabled"), Field("disabledTools", "tools.deny")),
+    types={"stdio": "", "http": "", "sse": "sse"},
+    variables=PREFIXED,
+    unpack=_one_url,
+    pack=_windsurf,
+    rearranged=("serverUrl",),
+)
+
+LM_STUDIO = ServerFormat(
+    fields=(*_LOCAL, *_REMOTE, _CWD, _DISABLED),
+    types={"stdio": "", "http": "", "sse": "sse"},
+    variables=NONE,
+    unpack=_one_url,
+    pack=_found_out,
+)
+
+
+def _from_zed(table: Table) -> Table:
+    source = table.pop("source", "custom")
+    command = table.get("command")
+    if isinstance(command, dict):  # the form before 2026
+        table |= {"command": command.get("path"), "args": command.get("args"), "env": command.get("env")}
+    if not table.get("command") and "url" not in table:
+        where = "an extension of Zed" if source == "extension" or "settings" in table else "Zed"
+        raise NoEquivalent(f"{where} starts it, and its command is not in the file")
+    return table
+
+
+def _to_zed(table: Table, _: list[str]) -> Table:
+    return {"source": "custom", **table} if "command" in table else table
+
+
+ZED = ServerFormat(
+    fields=(
+        *_LOCAL,
+        *_REMOTE,
+        Field("timeout", "call_timeout", scale=_MS),
+        Field("enabled", "disabled", negated=True),
+    ),
+    types={"stdio": "", "http": ""},
+    variables=NONE,
+    unpack=_from_zed,
+    pack=_to_zed,
+    rearranged=("source",),
+)
+
+
+def _from_gemini(table: Table) -> Table:
+    if "url" in table and "httpUrl" not in table:
+        table.setdefault("type", "sse")
+    if table.get("tcp"):
+        raise NoEquivalent("it is reached by a web socket")
+    return _one_url(table)
+
+
+def _to_gemini(table: Table, _: list[str]) -> Table:
+    is_stream = table.get("type") == "sse"
+    if "url" in table and not is_stream:
+        table.pop("type", None)
+        return {"httpUrl" if key == "url" else key: value for key, value in table.items()}
+    return table
+
+
+GEMINI_CLI = ServerFormat(
+    fields=(
+        *_LOCAL,
+        Field("cwd"),
+        *_REMOTE,
+        Field("timeout", "call_timeout", scale=_MS),
+        Field("includeTools", "tools.allow"),
+        Field("excludeTools", "tools.deny"),
+    ),
+    types={"stdio": "", "http": "http", "sse": "sse"},
+    variables=DOLLAR,
+    unpack=_from_gemini,
+    pack=_to_gemini,
+    rearranged=("httpUrl",),
+)
+
+
+def _from_opencode(table: Table) -> Table:
+    command = table.get("command")
+    if isinstance(command, list) and command:
+        table |= {"command": command[0], "args": command[1:]}
+    if not (command or table.get("url")):
+        raise NoEquivalent("it only turns a server of an organisation on or off")
+    return table
+
+
+def _to_opencode(table: Table, lost: list[str]) -> Table:
+    remote = "url" in table
+    if remote and transport_named(table["type"]) != transport_of_url(table["url"]):
+        lost.append("type: it tries streamable HTTP first")
+    table["type"] = "remote" if remote else "local"
+    if not remote:
+        table["command"] = [table["command"], *table.pop("args", [])]
+    return table
+
+
+OPENCODE = ServerFormat(
+    fields=(
+        Field("command"),
+        Field("args"),
+        Field("environment", "env"),
+        *_REMOTE,
+        _CWD,
+        Field("timeout", "list_timeout", scale=_MS),
+        Field("enabled", "disabled", negated=True),
+        _DISABLED,
+    ),
+    types={"stdio": "local", "http": "http", "sse": "sse"},
+    variables=CURLY,
+    unpack=_from_opencode,
+    pack=_to_opencode,
+)
+
+
+def _from_goose(table: Table) -> Table:
+    if table.get("type") not in ("stdio", "sse", "streamable_http"):
+        raise NoEquivalent(f"it is part of Goose (type {table.get('type')})")
+    named = {key: f"${{{key}}}" for key in _strings(table.pop("env_keys", None))}
+    if table["type"] == "stdio":
+        envs = table.get("envs") or {}
+        table["envs"] = {**named, **envs} if isinstance(envs, dict) else envs
+    for key in ("name", "display_name", "description", "bundled"):
+        table.pop(key, None)
+    return table
+
+
+def _to_goose(table: Table, _: list[str]) -> Table:
+    """Name the secrets that Goose keeps in its keyring; they reach a server under their own names only."""
+    envs = table.pop("envs", {})
+    keys = [key for key, value in envs.items() if value == f"${{{key}}}"]
+    keys += [ref.name for value in table.get("headers", {}).values() for ref in references(value)]
+    rest = {key: value for key, value in envs.items() if key not in keys}
+    table.setdefault("enabled", True)
+    table |= {"envs": rest} if rest else {}
+    return table | ({"env_keys": list(dict.fromkeys(keys))} if keys else {})
+
+
+GOOSE = ServerFormat(
+    fields=(
+        Field("cmd", "command"),
+        Field("args"),
+        Field("envs", "env"),
+        Field("uri", "url"),
+        Field("headers"),
+        Field("timeout", "call_timeout"),
+        Field("enabled", "disabled", negated=True),
+        Field("available_tools", "tools.allow"),
+    ),
+    types={"stdio": "stdio", "http": "streamable_http", "sse": "sse"},
+    variables=attrs.evolve(DOLLAR, with_default="", fields=("headers",)),
+    unpack=_from_goose,
+    pack=_to_goose,
+    rearranged=("env_keys",),
+    names_itself=True,
+)
+
+CODEX = ServerFormat(
+    fields=(
+        *_LOCAL,
+        Field("cwd"),
+        Field("url"),
+        Field("http_headers", "headers"),
+        Field("startup_timeout_sec", "startup_timeout"),
+        Field("startup_timeout_ms", "startup_timeout", scale=_MS, read_only=True),
+        Field("tool_timeout_sec", "call_timeout"),
+        Field("enabled", "disabled", negated=True),
+        Field("enabled_tools", "tools.allow"),
+        Field("disabled_tools", "tools.deny"),
+    ),
+    types={"stdio": "", "http": ""},
+    variables=NONE,
+    unpack=codex_format.unpack,
+    pack=codex_format.pack,
+    rearranged=("env_vars", "env_http_headers", "bearer_token_env_var"),
+)
+
+
+def _strings(value: Any) -> list[str]:
+    return [item for item in value if isinstance(item, str)] if isinstance(value, list) else []

@@ -1,0 +1,200 @@
+"""The clients whose config files are read and written: where each file is, and its format.
+
+The formats were checked against the clients' documentation of November 2026.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+import attrs
+
+from pflow_mcp_plugin.config.interchange import client_formats as formats
+from pflow_mcp_plugin.config.interchange.document_text import Form
+from pflow_mcp_plugin.config.interchange.server_format import ServerFormat
+from pflow_mcp_plugin.contract import PflowError
+
+System = Literal["linux", "macos", "windows"]
+
+_EVERYWHERE: tuple[System, ...] = ("linux", "macos", "windows")
+
+
+@attrs.frozen
+class ConfigFile:
+    """A place where a client may keep its config.
+
+    Attributes:
+        path: Begins with `~` (the home folder), `$NAME` (a folder in a variable; skipped if it is unset),
+            or is relative to the current folder.
+        systems: The operating systems on which it is there.
+    """
+
+    path: str
+    systems: tuple[System, ...] = _EVERYWHERE
+
+    @property
+    def is_project(self) -> bool:
+        """Whether it belongs to a project: the current folder."""
+        return not self.path.startswith(("~", "$"))
+
+
+@attrs.frozen(kw_only=True)
+class Client:
+    """A client, or a format that several share.
+
+    Attributes:
+        name: Its name on the command line.
+        title: Its name for people.
+        files: Where it keeps its config; the first that fits the system is its user's.
+        places: The keys under which servers stand in the document; `*` for any key. The first is written.
+        format: Its servers.
+        form: The form of its files.
+    """
+
+    name: str
+    title: str
+    format: ServerFormat
+    files: tuple[ConfigFile, ...] = ()
+    places: tuple[tuple[str, ...], ...] = (("mcpServers",),)
+    form: Form = "json"
+
+
+def _in_app_folder(path: str) -> tuple[ConfigFile, ...]:
+    """Return the places of a file in the folder that each system has for applications' settings."""
+    return (
+        ConfigFile(f"$XDG_CONFIG_HOME/{path}", ("linux",)),
+        ConfigFile(f"~/.config/{path}", ("linux",)),
+        ConfigFile(f"~/Library/Application Support/{path}", ("macos",)),
+        ConfigFile(f"$APPDATA/{path}", ("windows",)),
+    )
+
+
+def _in_config_folder(path: str, windows: str) -> tuple[ConfigFile, ...]:
+    """Return the places of a file in `~/.config`, on macOS too."""
+    return (
+        ConfigFile(f"$XDG_CONFIG_HOME/{path}", ("linux", "macos")),
+        ConfigFile(f"~/.config/{path}", ("linux", "macos")),
+        ConfigFile(windows, ("windows",)),
+    )
+
+
+CLIENTS: Mapping[str, Client] = {
+    client.name: client
+    for client in (
+        Client(
+            name="claude-desktop",
+            title="Claude Desktop",
+            format=formats.CLAUDE_DESKTOP,
+            files=_in_app_folder("Claude/claude_desktop_config.json"),
+        ),
+        Client(
+            name="claude-code",
+            title="Claude Code",
+            format=formats.CLAUDE_CODE,
+            files=(ConfigFile("~/.claude.json"), ConfigFile(".mcp.json")),
+            places=(("mcpServers",), ("projects", "*", "mcpServers")),
+        ),
+        Client(
+            name="cursor",
+            title="Cursor",
+            format=formats.CURSOR,
+            files=(ConfigFile("~/.cursor/mcp.json"), ConfigFile(".cursor/mcp.json")),
+        ),
+        Client(
+            name="vscode",
+            title="VS Code",
+            format=formats.VSCODE,
+            files=(
+                *_in_app_folder("Code/User/mcp.json"),
+                *_in_app_folder("Code/User/settings.json"),
+                ConfigFile(".vscode/mcp.json"),
+                ConfigFile(".vscode/settings.json"),
+            ),
+            places=(("servers",), ("mcp", "servers")),
+        ),
+        Client(
+            name="windsurf",
+            title="Windsurf",
+            format=formats.WINDSURF,
+            files=(ConfigFile("~/.codeium/windsurf/mcp_config.json"),),
+        ),
+        Client(
+            name="zed",
+            title="Zed",
+            format=formats.ZED,
+            files=(
+                *_in_config_folder("zed/settings.json", "$APPDATA/Zed/settings.json"),
+                ConfigFile(".zed/settings.json"),
+            ),
+            places=(("context_servers",),),
+        ),
+        Client(
+            name="codex",
+            title="Codex",
+            format=formats.CODEX,
+            files=(
+                ConfigFile("$CODEX_HOME/config.toml"),
+                ConfigFile("~/.codex/config.toml"),
+                ConfigFile(".codex/config.toml"),
+            ),
+            places=(("mcp_servers",),),
+            form="toml",
+        ),
+        Client(
+            name="gemini-cli",
+            title="Gemini CLI",
+            format=formats.GEMINI_CLI,
+            files=(ConfigFile("~/.gemini/settings.json"), ConfigFile(".gemini/settings.json")),
+        ),
+        Client(
+            name="opencode",
+            title="OpenCode",
+            format=formats.OPENCODE,
+            files=(
+                *_in_config_folder("opencode/opencode.json", "~/.config/opencode/opencode.json"),
+                *_in_config_folder("opencode/opencode.jsonc", "~/.config/opencode/opencode.jsonc"),
+                ConfigFile("opencode.json"),
+                ConfigFile("opencode.jsonc"),
+            ),
+            places=(("mcp",), ("mcp", "servers")),
+        ),
+        Client(
+            name="goose",
+            title="Goose",
+            format=formats.GOOSE,
+            files=_in_config_folder("goose/config.yaml", "$APPDATA/Block/goose/config/config.yaml"),
+            places=(("extensions",),),
+            form="yaml",
+        ),
+        Client(
+            name="lm-studio",
+            title="LM Studio",
+            format=formats.LM_STUDIO,
+            files=(ConfigFile("~/.lmstudio/mcp.json"), ConfigFile("~/.cache/lm-studio/mcp.json")),
+        ),
+        Client(
+            name="pflow-cli",
+            title="pflow-cli",
+            format=formats.PFLOW_CLI,
+            files=(ConfigFile("~/.pflow/mcp-servers.json"),),
+            places=(("mcpServers",), ("servers",)),
+        ),
+        Client(name="mcp-json", title="mcpServers JSON", format=formats.MCP_JSON),
+    )
+}
+
+
+def client(name: str) -> Client:
+    """Return a client by its name.
+
+    Raises:
+        PflowError: Kind `usage`; names the closest.
+    """
+    if name in CLIENTS:
+        return CLIENTS[name]
+    from difflib import get_close_matches
+
+    near = get_close_matches(name, CLIENTS, n=1)
+    step = f"Did you mean {near[0]}?" if near else f"Known: {', '.join(CLIENTS)}"
+    raise PflowError(f"Unknown client {name}", suggestions=(step,), kind="usage")

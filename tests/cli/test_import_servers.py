@@ -1,0 +1,308 @@
+"""`pflow mcp import`, by the real program in a home of its own."""
+
+from __future__ import annotations
+
+import json
+import lzma
+import os
+import pty
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import livemcpbench
+import pytest
+
+DATA = Path(__file__).parents[1] / "data" / "clients"
+
+CURSOR = {"mcpServers": {"clock": {"command": "uvx", "args": ["mcp-server-time"]}}}
+SECRET = {"mcpServers": {"hub": {"command": "hub", "env": {"HUB_TOKEN": "planted-4711"}}}}
+
+
+@pytest.fixture
+def home(tmp_path):
+    folder = tmp_path / "user"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def environment(home):
+    unset = ("XDG_CONFIG_HOME", "CODEX_HOME", "APPDATA")
+    return {**dict.fromkeys(unset, ""), "HOME": str(home)}
+
+
+@pytest.fixture
+def run(pflow, environment):
+    """Run `pflow mcp import` with a home of its own and return what it printed."""
+
+    def run(*arguments, **given):
+        return pflow("mcp", "import", *arguments, env=environment, **given)
+
+    return run
+
+
+@pytest.fixture
+def configured(pflow_home):
+    """Return the servers of the config."""
+
+    def configured():
+        path = pflow_home / "config" / "mcp-servers.toml"
+        return tomllib.loads(path.read_text(encoding="utf-8"))["mcpServers"] if path.exists() else {}
+
+    return configured
+
+
+def put(home, path, content):
+    target = home / path
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if isinstance(content, str):
+        shutil.copy(DATA / content, target)
+    else:
+        target.write_text(json.dumps(content))
+    return target
+
+
+def test_without_an_argument_every_clients_files_are_found_and_read(run, home, configured, tmp_path):
+    put(home, ".config/Claude/claude_desktop_config.json", "claude-desktop.json")
+    put(home, ".codex/config.toml", "codex.toml")
+    put(home, ".config/goose/config.yaml", "goose.yaml")
+    put(home, ".config/zed/settings.json", "zed.json")
+    project = tmp_path / "project"
+    put(project, ".mcp.json", "claude-code-project.json")
+    done = run("--json", cwd=project)
+    assert done.exit_code == 0, done.stderr
+    data = done.envelope["data"]
+    assert [file["client"] for file in data["files"]] == [
+        "claude-desktop",
+        "claude-code",
+        "zed",
+        "codex",
+        "goose",
+    ]
+    assert [file["project"] for file in data["files"]] == [False, True, False, False, False]
+    assert set(data["added"]) == set(configured())
+    assert {"mcp-docker", "shared-server", "run-tests", "internal", "asana"} <= set(configured())
+    assert set(data["skipped"]) == {"mcp-server-github", "developer"}
+    assert data["secrets"] == "kept"
+    assert "FIGMA_TEAM" in data["variables_to_set"]
+    assert "planted" not in done.stdout + done.stderr
+
+
+def test_nothing_is_started_and_the_command_is_shown_in_full(run, home, tmp_path):
+    mark = tmp_path / "started"
+    command = {"command": sys.executable, "args": ["-c", f"open({str(mark)!r}, 'w')"]}
+    put(home, ".cursor/mcp.json", {"mcpServers": {"clock": command}})
+    done = run()
+    assert f"{sys.executable} -c" in done.stdout
+    assert str(mark) in done.stdout
+    assert "Next: pflow mcp sync clock" in done.stdout
+    assert not mark.exists()
+
+
+def test_a_dry_run_shows_the_same_and_changes_nothing(run, home, configured, pflow_home):
+    put(home, ".cursor/mcp.json", SECRET)
+    done = run("--dry-run", "--secrets-to-settings", "--json")
+    assert done.exit_code == 0
+    assert done.envelope["data"]["added"] == ["hub"]
+    assert done.envelope["data"]["dry_run"] is True
+    assert configured() == {}
+    assert not (pflow_home / "config" / "settings.json").exists()
+    assert "Would import 1 server" in run("--dry-run").stdout
+
+
+def test_a_configured_server_is_kept_unless_forced(run, home, configured):
+    path = put(home, ".cursor/mcp.json", CURSOR)
+    run()
+    assert run("--json").envelope["data"]["unchanged"] == ["clock"]
+    path.write_text(json.dumps({"mcpServers": {"clock": {"command": "other"}}}))
+    kept = run()
+    assert "- clock: a different server of this name is configured; --force replaces it" in kept.stdout
+    assert configured()["clock"]["command"] == "uvx"
+    assert run("--force", "--json").envelope["data"]["replaced"] == ["clock"]
+    assert configured() == {"clock": {"command": "other"}}
+
+
+def test_one_client_or_one_file_can_be_named(run, home, configured, tmp_path):
+    put(home, ".cursor/mcp.json", CURSOR)
+    put(home, ".codex/config.toml", "codex.toml")
+    run("cursor")
+    assert set(configured()) == {"clock"}
+    run(DATA / "server.json")
+    assert set(configured()) == {"clock", "weather-mcp"}
+
+
+def test_a_file_can_be_read_in_the_format_that_is_named(run, configured, tmp_path):
+    path = put(tmp_path, "copy.json", {"mcpServers": {"a": {"command": "x", "timeout": 5000}}})
+    refused = run(path)
+    assert refused.exit_code == 2
+    assert "mcpServers.a.timeout" in refused.stderr
+    assert run(path, "--as", "gemini-cli").exit_code == 0
+    assert configured()["a"] == {"command": "x", "call_timeout": 5}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("cursro",), "Did you mean cursor?"),
+        (("cursor",), "Cursor has no config file here"),
+        (("nothing.json",), "File not found: nothing.json"),
+        (("--as", "zed"), "--as needs a FILE"),
+        (("x.json", "--as", "zde"), "Did you mean zed?"),
+    ],
+)
+def test_what_is_not_there_is_named_with_the_next_step(run, arguments, words):
+    done = run(*arguments)
+    assert done.exit_code == 2
+    assert words in done.stderr
+    assert run(*arguments, "--json").envelope["success"] is False
+
+
+def test_without_any_file_it_says_so(run):
+    done = run()
+    assert done.exit_code == 0
+    assert "No config file of another client was found" in done.stdout
+
+
+def test_70_real_configs_are_imported_and_only_names_change(run, configured, tmp_path):
+    listed = json.loads(lzma.decompress(livemcpbench.FILE.read_bytes()))
+    servers = {name: table for item in listed for name, table in item["config"]["mcpServers"].items()}
+    assert len(servers) == 70
+    data = run(put(tmp_path, "all.json", {"mcpServers": servers}), "--json").envelope["data"]
+    assert len(data["added"]) == 70
+    named = {server["given"]: server["name"] for server in data["servers"]}
+    for given, table in servers.items():
+        label = {"name": table["name"]} if "name" in table else {}  # the one field without an equivalent
+        assert {**configured()[named[given]], **label} == table
+    assert [server["no_equivalent"] for server in data["servers"] if server["no_equivalent"]] == [["name"]]
+
+
+def test_names_that_do_not_fit_are_made_to_fit_and_it_is_said(run, configured):
+    done = run(DATA / "cursor.json")
+    assert "+ linear-issues (there 'Linear Issues')" in done.stdout
+    assert "no equivalent: envFile" in done.stdout
+    assert "linear-issues" in configured()
+
+
+def test_a_corrupt_file_is_named_with_its_line_and_the_others_go_on(run, home, configured):
+    broken = put(home, ".cursor/mcp.json", CURSOR)
+    broken.write_text('{"mcpServers": {\n  "a": }\n}')
+    put(home, ".codex/config.toml", "codex.toml")
+    wrong = put(home, ".gemini/settings.json", {"mcpServers": "x"})
+    done = run()
+    assert done.exit_code == 2
+    assert f"{broken}, line 2, column" in done.stderr
+    assert f"{wrong}: mcpServers must be a table of servers" in done.stderr
+    assert {"context7", "figma", "internal"} == set(configured())
+    failed = run("--json")
+    assert failed.envelope["success"] is False
+    data = failed.envelope["error"]["details"]["data"]
+    assert data["unchanged"] == ["context7", "figma", "internal"]
+    assert [file["client"] for file in data["files"] if "error" in file] == ["cursor", "gemini-cli"]
+
+
+def test_a_command_in_a_value_is_never_run_and_named_as_a_problem(run, home, configured, tmp_path):
+    mark = tmp_path / "ran"
+    server = {"command": "hub", "env": {"TOKEN": f"${{cmd:touch {mark}}}"}}
+    put(home, ".cursor/mcp.json", {"mcpServers": {"hub": server, **CURSOR["mcpServers"]}})
+    done = run()
+    assert done.exit_code == 2
+    assert "${cmd:...} has no equivalent" in done.stderr + done.stdout
+    assert "pflow settings set KEY --from-command" in done.stderr + done.stdout
+    assert set(configured()) == {"clock"}
+    assert not mark.exists()
+
+
+def test_what_steers_a_terminal_is_shown_escaped(run, home):
+    server = {"command": "x", "args": ["\x1b]0;owned\x07", "\u202etxt.exe"], "\x1b[2J": 1}
+    put(home, ".cursor/mcp.json", {"mcpServers": {"a\x1b[1mb": server}})
+    shown = run().stdout
+    assert "\x1b" not in shown
+    assert "\u202e" not in shown
+    assert "\\x1b]0;owned" in shown
+
+
+def test_unencrypted_http_to_another_machine_is_advised_against(run, home):
+    put(home, ".cursor/mcp.json", {"mcpServers": {"a": {"url": "http://mcp.example.com/mcp"}}})
+    assert "http" in run().stderr
+
+
+def test_a_config_that_is_corrupt_is_not_written_over(run, home, pflow_home):
+    put(home, ".cursor/mcp.json", CURSOR)
+    path = put(pflow_home, "config/mcp-servers.toml", {})
+    for text in ("mcpServers = 7\n", "[oops\n"):
+        path.write_text(text)
+        assert run().exit_code == 2
+        assert path.read_text() == text
+
+
+def test_a_server_of_a_project_with_relative_paths_gets_its_folder(run, home, configured, tmp_path):
+    project = tmp_path / "project"
+    put(
+        project,
+        ".mcp.json",
+        {"mcpServers": {"own": {"command": "node", "args": ["./server.js"]}, **CURSOR["mcpServers"]}},
+    )
+    projects = {"/srv/shop": {"mcpServers": {"shop": {"command": "./run"}}}}
+    put(home, ".claude.json", {"projects": projects})
+    assert "cwd is set to /srv/shop" in run(cwd=project).stdout
+    assert configured() == {
+        "own": {"command": "node", "args": ["./server.js"], "cwd": str(project)},
+        "clock": {"command": "uvx", "args": ["mcp-server-time"]},
+        "shop": {"command": "./run", "cwd": "/srv/shop"},
+    }
+
+
+def test_a_command_in_a_config_is_refused_with_the_way_to_keep_it(pflow):
+    done = pflow("mcp", "add", '{"hub": {"command": "x", "env": {"A": "${cmd:op read x}"}}}')
+    assert done.exit_code == 2
+    assert "pflow settings set KEY --from-command" in done.stderr
+
+
+def test_secrets_are_kept_with_a_warning_unless_they_are_moved(run, home, configured, pflow, pflow_home):
+    put(home, ".cursor/mcp.json", SECRET)
+    kept = run()
+    assert "hub keeps the secret env.HUB_TOKEN in the config in plain text" in kept.stderr
+    assert "--secrets-to-settings" in kept.stderr
+    assert configured()["hub"]["env"] == {"HUB_TOKEN": "planted-4711"}
+    moved = run("--secrets-to-settings", "--force")
+    assert "in the settings as HUB_TOKEN" in moved.stdout
+    assert configured()["hub"]["env"] == {"HUB_TOKEN": "${HUB_TOKEN}"}
+    assert pflow("settings", "get", "HUB_TOKEN", "--show").stdout == "planted-4711\n"
+    assert "planted" not in kept.stdout + kept.stderr + moved.stdout + moved.stderr
+    assert run("--secrets-to-settings", "--json").envelope["data"]["unchanged"] == ["hub"]
+
+
+def test_a_setting_or_variable_with_another_value_is_not_written_over(run, home, configured, pflow):
+    put(home, ".cursor/mcp.json", {"mcpServers": {"hub": {"command": "hub", "env": {"TOKEN": "planted-1"}}}})
+    pflow("settings", "set", "TOKEN", "mine")
+    run("--secrets-to-settings")
+    assert configured()["hub"]["env"] == {"TOKEN": "${HUB_TOKEN}"}
+    assert pflow("settings", "get", "TOKEN", "--show").stdout == "mine\n"
+    assert pflow("settings", "get", "HUB_TOKEN", "--show").stdout == "planted-1\n"
+
+
+@pytest.mark.parametrize(("answer", "value"), [("y", "${HUB_TOKEN}"), ("n", "planted-4711")])
+def test_on_a_terminal_it_asks(home, environment, configured, pflow_home, answer, value):
+    put(home, ".cursor/mcp.json", SECRET)
+    ours, theirs = pty.openpty()
+    os.write(ours, f"{answer}\n".encode())
+    with os.fdopen(theirs) as terminal:
+        done = subprocess.run(
+            [sys.executable, "-P", "-m", "pflow_mcp_plugin", "mcp", "import"],
+            env={**os.environ, **environment, "PFLOW_HOME": str(pflow_home)},
+            cwd=home,
+            stdin=terminal,
+            stderr=terminal,
+            stdout=subprocess.PIPE,
+            timeout=60,
+            check=False,
+        )
+    said = os.read(ours, 10_000).decode()
+    os.close(ours)
+    assert done.returncode == 0
+    assert "Move 1 secret to pflow's settings" in said
+    assert "planted" not in said
+    assert configured()["hub"]["env"] == {"HUB_TOKEN": value}

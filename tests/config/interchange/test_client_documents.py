@@ -1,0 +1,401 @@
+"""Files of real shape of every client: read, written back, and read again."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import attrs
+import livemcpbench
+import pytest
+
+from pflow_mcp_plugin.config import server_schema
+from pflow_mcp_plugin.config.expansion import expand
+from pflow_mcp_plugin.config.interchange import client_documents, document_text, export_plan
+from pflow_mcp_plugin.config.interchange.client_files import FoundFile, Machine
+from pflow_mcp_plugin.config.interchange.clients import CLIENTS
+from pflow_mcp_plugin.contract import PflowError
+
+DATA = Path(__file__).parents[2] / "data" / "clients"
+FILES = {
+    "claude-desktop.json": "claude-desktop",
+    "claude-code.json": "claude-code",
+    "claude-code-project.json": "claude-code",
+    "cursor.json": "cursor",
+    "vscode.json": "vscode",
+    "vscode-settings.json": "vscode",
+    "windsurf.json": "windsurf",
+    "zed.json": "zed",
+    "codex.toml": "codex",
+    "gemini-cli.json": "gemini-cli",
+    "opencode.json": "opencode",
+    "opencode-2.json": "opencode",
+    "goose.yaml": "goose",
+    "lm-studio.json": "lm-studio",
+    "pflow-cli.json": "pflow-cli",
+    "mcp.json": "mcp-json",
+}
+"""The files, and the client of each."""
+
+THEIR_NAMES = {
+    "cmd": "command",
+    "environment": "env",
+    "envs": "env",
+    "http_headers": "headers",
+    "httpUrl": "url",
+    "serverUrl": "url",
+    "type": "transport",
+    "uri": "url",
+}
+"""How clients call our fields, in lists of what is lost."""
+
+MACHINE = Machine(system="linux", home=Path("/home/ada"), folder=Path("/home/ada/work"), variables={})
+
+
+def test_every_client_has_a_file():
+    assert set(FILES.values()) == set(CLIENTS)
+
+
+def read(name, client=""):
+    content = client_documents.read_any(DATA / name, MACHINE, CLIENTS[client or FILES[name]])
+    return {server.name: server.reading for server in content.servers}
+
+
+def tables(readings):
+    return {name: reading.table for name, reading in readings.items() if not reading.reason}
+
+
+def servers(found):
+    """Return the servers that tables describe; each table is valid."""
+    for name, table in found.items():
+        errors = [it for it in server_schema.check_server(name, table) if it.severity == "error"]
+        assert errors == []
+    return {name: server_schema.build(name, server_schema.clean(table), {}) for name, table in found.items()}
+
+
+def expanded(found):
+    return {name: expand(server, _value) for name, server in servers(found).items()}
+
+
+def _value(variable):
+    return f"https://{variable.lower()}.example.com"
+
+
+def read_back(client, document, tmp_path):
+    """Return the tables in a document of a client, which went through a file."""
+    path = tmp_path / f"back.{client.form}"
+    path.write_text(document_text.dump(document, client.form), encoding="utf-8")
+    content = client_documents.read_any(path, MACHINE, client)
+    return {server.name: server.reading.table for server in content.servers}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_file_that_is_imported_and_exported_back_describes_the_same_servers(name, tmp_path):
+    client = CLIENTS[FILES[name]]
+    found = tables(read(name))
+    plan = export_plan.plan(client, found)
+    back = read_back(client, plan.document({}), tmp_path)
+    assert back == found
+    assert expanded(back) == expanded(found)
+    lost = [item for server in plan.servers for item in server.writing.lost]
+    assert all("does not expand" in item for item in lost), lost  # nothing but what the file itself lacks
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_servers_put_into_their_own_file_leave_the_rest_of_it(name, tmp_path):
+    client = CLIENTS[FILES[name]]
+    path = tmp_path / name
+    path.write_bytes((DATA / name).read_bytes())
+    before = document_text.load(path)
+    found = tables(read(name))
+    made = export_plan.merged(export_plan.plan(client, found), path)
+    path.write_text(made.text, encoding="utf-8")
+    after = document_text.load(path)
+    place = client_documents.place_in(before, client)
+    assert {key: value for key, value in after.items() if key not in (place[0], "inputs")} == {
+        key: value for key, value in before.items() if key not in (place[0], "inputs")
+    }
+    content = client_documents.read_any(path, MACHINE, client)
+    again = {server.name: server.reading.table for server in content.servers if not server.reading.reason}
+    assert again == {**again, **found}
+
+
+LOST = {
+    "claude-code.json": {"linear": ["headersHelper"]},
+    "cursor.json": {"notes": ["envFile"]},
+    "vscode.json": {"perplexity": ["dev"]},
+    "windsurf.json": {"events": ["alwaysAllow"]},
+    "codex.toml": {"internal": ["default_tools_approval_mode"]},
+    "gemini-cli.json": {"pythontools": ["trust"]},
+    "opencode.json": {"sentry": ["oauth"]},
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_what_has_no_equivalent_here_is_listed(name):
+    found = {server: [*reading.lost] for server, reading in read(name).items() if reading.lost}
+    assert found == LOST.get(name, {})
+
+
+@pytest.mark.parametrize(
+    ("name", "server", "words"),
+    [
+        ("zed.json", "mcp-server-github", "an extension of Zed starts it"),
+        ("goose.yaml", "developer", "part of Goose (type builtin)"),
+        ("opencode.json", "jira", "only turns a server of an organisation on or off"),
+    ],
+)
+def test_what_is_no_server_to_start_or_reach_is_left_out_with_the_reason(name, server, words):
+    assert words in read(name)[server].reason
+
+
+@pytest.mark.parametrize(
+    ("name", "server", "table"),
+    [
+        ("claude-desktop.json", "mcp-docker", {"command": "docker", "args": ["mcp", "gateway", "run"]}),
+        (
+            "claude-code.json",
+            "api-server",
+            {
+                "command": "${TOOLS_DIR:-/opt/tools}/api-server",
+                "args": ["--config", "/etc/api.json"],
+                "env": {"API_KEY": "${API_KEY}", "CACHE_DIR": "/tmp"},
+                "call_timeout": 900,
+                "call_timeout_max": 900,
+            },
+        ),
+        (
+            "cursor.json",
+            "linear-issues",
+            {
+                "type": "http",
+                "url": "https://mcp.linear.app/mcp",
+                "headers": {"Authorization": "Bearer ${LINEAR_TOKEN}"},
+            },
+        ),
+        (
+            "vscode.json",
+            "perplexity",
+            {
+                "command": "npx",
+                "args": ["-y", "server-perplexity-ask"],
+                "env": {"PERPLEXITY_API_KEY": "${PERPLEXITY_KEY}", "LOG_LEVEL": "${LOG_LEVEL:-info}"},
+            },
+        ),
+        (
+            "windsurf.json",
+            "events",
+            {"type": "sse", "url": "https://events.example.com/sse", "disabled": True},
+        ),
+        (
+            "zed.json",
+            "run-tests",
+            {
+                "command": "cargo",
+                "args": ["run", "--quiet", "--bin", "test-server"],
+                "env": {"RUST_LOG": "warn"},
+                "call_timeout": 120,
+            },
+        ),
+        (
+            "codex.toml",
+            "figma",
+            {
+                "type": "http",
+                "url": "https://mcp.figma.com/mcp",
+                "headers": {
+                    "X-Figma-Region": "us-east-1",
+                    "X-Team": "${FIGMA_TEAM}",
+                    "Authorization": "Bearer ${FIGMA_OAUTH_TOKEN}",
+                },
+            },
+        ),
+        (
+            "gemini-cli.json",
+            "pythontools",
+            {
+                "command": "python",
+                "args": ["-m", "my_mcp_server", "--port", "8080"],
+                "cwd": "./mcp-servers/python",
+                "env": {"DATABASE_URL": "${DB_CONNECTION_STRING}", "API_KEY": "${EXTERNAL_API_KEY}"},
+                "call_timeout": 15,
+                "tools": {"allow": ["safe_tool", "file_reader"]},
+            },
+        ),
+        ("gemini-cli.json", "stream", {"type": "sse", "url": "https://events.example.com/stream"}),
+        (
+            "opencode.json",
+            "everything",
+            {
+                "command": "npx",
+                "args": ["-y", "@modelcontextprotocol/server-everything"],
+                "env": {"MY_ENV_VAR": "${MY_ENV_VAR}"},
+                "list_timeout": 10,
+            },
+        ),
+        (
+            "goose.yaml",
+            "github",
+            {
+                "command": "npx",
+                "args": ["-y", "@modelcontextprotocol/server-github"],
+                "env": {
+                    "GITHUB_PERSONAL_ACCESS_TOKEN": "${GITHUB_PERSONAL_ACCESS_TOKEN}",
+                    "GITHUB_HOST": "github.com",
+                    "PER_PAGE": "50",
+                },
+                "call_timeout": 300,
+            },
+        ),
+    ],
+)
+def test_names_units_and_references_of_a_client_become_ours(name, server, table):
+    assert read(name)[server].table == table
+
+
+def test_servers_of_projects_say_their_project():
+    content = client_documents.read_any(DATA / "claude-code.json", MACHINE, CLIENTS["claude-code"])
+    projects = {server.name: server.project for server in content.servers}
+    assert projects == {"github": "", "linear": "", "api-server": "", "postgres": "/home/ada/work/shop"}
+
+
+@pytest.mark.parametrize("target", CLIENTS)
+@pytest.mark.parametrize("name", FILES)
+def test_an_export_to_any_client_loses_only_what_it_lists(name, target, tmp_path):
+    client = CLIENTS[target]
+    given = servers(tables(read(name)))
+    plan = export_plan.plan(client, tables(read(name)))
+    back = servers(read_back(client, plan.document({}), tmp_path) if _any_written(plan) else {})
+    assert set(back) == {server.name for server in plan.servers if not server.writing.reason}
+    for server in plan.servers:
+        if server.writing.reason:
+            continue
+        words = {re.split(r"[.:\[]", item)[0] for item in server.writing.lost}
+        listed = {THEIR_NAMES.get(word, word) for word in words}
+        listed |= {"args"} if target == "opencode" and "command" in listed else set()
+        changed = {
+            field.name
+            for field in attrs.fields(server_schema.Server)
+            if getattr(given[server.name], field.name) != getattr(back[server.name], field.name)
+        }
+        authorised = {"auth", "headers"} if given[server.name].auth else set()
+        assert changed <= listed | authorised, f"{server.name}: {server.writing.lost}"
+
+
+def _any_written(plan):
+    return any(not server.writing.reason for server in plan.servers)
+
+
+@pytest.mark.parametrize("target", CLIENTS)
+def test_nothing_of_a_secret_behind_a_reference_is_written(target, monkeypatch):
+    monkeypatch.setenv("TOKEN", "planted-4711")
+    table = {"command": "x", "args": ["--token=${TOKEN}"], "env": {"TOKEN": "${TOKEN}", "B": "${TOKEN:-b}"}}
+    plan = export_plan.plan(CLIENTS[target], {"a": table})
+    assert "planted" not in document_text.dump(plan.document({}), CLIENTS[target].form)
+
+
+@pytest.mark.parametrize(
+    ("name", "client"),
+    [
+        ("zed.json", "zed"),
+        ("codex.toml", "codex"),
+        ("goose.yaml", "goose"),
+        ("vscode.json", "vscode"),
+        ("vscode-settings.json", "vscode"),
+        ("opencode.json", "opencode"),
+        ("opencode-2.json", "opencode"),
+        ("claude-code.json", "claude-code"),
+        ("gemini-cli.json", "gemini-cli"),
+        ("windsurf.json", "windsurf"),
+        ("mcp.json", "mcp-json"),
+        ("cursor.json", "mcp-json"),
+    ],
+)
+def test_the_format_of_a_file_is_recognised_by_its_content(name, client):
+    assert client_documents.read_any(DATA / name, MACHINE).client == client
+
+
+@pytest.mark.parametrize(
+    ("path", "client"),
+    [
+        ("/home/ada/.cursor/mcp.json", "cursor"),
+        ("/elsewhere/shop/.cursor/mcp.json", "cursor"),
+        ("/backup/.gemini/settings.json", "gemini-cli"),
+    ],
+)
+def test_the_format_of_a_file_is_known_by_its_place(path, client, tmp_path):
+    copy = tmp_path / path.lstrip("/")
+    copy.parent.mkdir(parents=True)
+    copy.write_text('{"mcpServers": {"a": {"command": "x"}}}')
+    assert client_documents.read_any(copy, MACHINE).client == client
+
+
+def test_the_servers_of_70_real_configs_are_all_read_and_only_names_change(tmp_path):
+    renamed = []
+    for real in livemcpbench.servers():
+        [(given, table)] = _real_config(real.name).items()
+        path = tmp_path / "one.json"
+        path.write_text(json.dumps({"mcpServers": {given: table}}))
+        [server] = client_documents.read_any(path, MACHINE).servers
+        assert server.reading.problems == ()
+        assert {**server.reading.table, **{key: table[key] for key in server.reading.lost}} == table
+        servers({server.name: server.reading.table})
+        renamed += [(given, server.name)] if given != server.name else []
+    assert ("Ant Design Components", "ant-design-components") in renamed
+    assert all(re.fullmatch("[a-z0-9-]+", name) for _, name in renamed)
+
+
+def _real_config(name):
+    import lzma
+
+    for item in json.loads(lzma.decompress(livemcpbench.FILE.read_bytes())):
+        config = item["config"]["mcpServers"]
+        if [livemcpbench.naming.server_name(given) for given in config] == [name]:
+            return config
+    raise KeyError(name)
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ('{"mcpServers": "x"}', "mcpServers must be a table of servers, not a string"),
+        ('{"mcpServers": {}}', "contains no server"),
+        ("[]", "must contain a table, not a list"),
+        ('"x"', "must contain a table, not a string"),
+        ("null", "contains no server"),
+    ],
+)
+def test_a_file_of_another_shape_is_named_with_what_is_wrong(content, words, tmp_path):
+    path = tmp_path / "mcp.json"
+    path.write_text(content)
+    with pytest.raises(PflowError) as caught:
+        client_documents.read_any(path, MACHINE, CLIENTS["cursor"])
+    assert str(path) in caught.value.message
+    assert words in caught.value.message
+
+
+@pytest.mark.parametrize("table", ["npx", None, 7, []])
+def test_a_server_that_is_no_table_is_left_out(table, tmp_path):
+    path = tmp_path / "mcp.json"
+    path.write_text(json.dumps({"mcpServers": {"a": table, "b": {"command": "x"}}}))
+    first, second = client_documents.read_any(path, MACHINE, CLIENTS["cursor"]).servers
+    assert "not a table" in first.reading.reason
+    assert second.reading.table == {"command": "x"}
+
+
+def test_a_clients_own_file_without_servers_is_no_error(tmp_path):
+    path = tmp_path / "settings.json"
+    path.write_text('{"theme": "dark"}')
+    content = client_documents.read(FoundFile(client=CLIENTS["zed"], path=path), MACHINE)
+    assert (content.servers, content.error) == ((), None)
+
+
+def test_the_folder_of_a_project_is_known_in_its_own_file(tmp_path):
+    path = tmp_path / "shop" / ".vscode" / "mcp.json"
+    path.parent.mkdir(parents=True)
+    path.write_text(
+        '{"servers": {"a": {"command": "${workspaceFolder}/run", "args": ["${workspaceFolderBasename}"]}}}'
+    )
+    [server] = client_documents.read_any(path, MACHINE).servers
+    assert server.reading.table == {"command": f"{tmp_path}/shop/run", "args": ["shop"]}

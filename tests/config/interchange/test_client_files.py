@@ -1,0 +1,103 @@
+"""Where clients keep their files, on each system."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pflow_mcp_plugin.config.interchange import client_files
+from pflow_mcp_plugin.config.interchange.client_files import Machine
+from pflow_mcp_plugin.config.interchange.clients import CLIENTS, client
+from pflow_mcp_plugin.contract import PflowError
+
+
+def machine(system="linux", **variables):
+    return Machine(system=system, home=Path("/home/ada"), folder=Path("/work"), variables=variables)
+
+
+def places(name, where):
+    return [str(file.path) for file in client_files.places(CLIENTS[name], where)]
+
+
+@pytest.mark.parametrize(
+    ("name", "system", "path"),
+    [
+        (
+            "claude-desktop",
+            "macos",
+            "/home/ada/Library/Application Support/Claude/claude_desktop_config.json",
+        ),
+        ("claude-desktop", "linux", "/home/ada/.config/Claude/claude_desktop_config.json"),
+        ("claude-desktop", "windows", "/appdata/Claude/claude_desktop_config.json"),
+        ("vscode", "linux", "/home/ada/.config/Code/User/mcp.json"),
+        ("vscode", "macos", "/home/ada/Library/Application Support/Code/User/mcp.json"),
+        ("vscode", "windows", "/appdata/Code/User/settings.json"),
+        ("zed", "macos", "/home/ada/.config/zed/settings.json"),
+        ("zed", "windows", "/appdata/Zed/settings.json"),
+        ("goose", "windows", "/appdata/Block/goose/config/config.yaml"),
+        ("claude-code", "windows", "/home/ada/.claude.json"),
+        ("claude-code", "linux", "/work/.mcp.json"),
+        ("cursor", "linux", "/work/.cursor/mcp.json"),
+        ("pflow-cli", "linux", "/home/ada/.pflow/mcp-servers.json"),
+    ],
+)
+def test_each_client_has_its_place_on_each_system(name, system, path):
+    assert path in places(name, machine(system, APPDATA="/appdata"))
+
+
+def test_a_folder_in_a_variable_is_used_when_the_variable_is_set():
+    assert places("codex", machine(CODEX_HOME="/codex"))[0] == "/codex/config.toml"
+    assert places("codex", machine())[0] == "/home/ada/.codex/config.toml"
+    assert places("zed", machine(XDG_CONFIG_HOME="/xdg"))[0] == "/xdg/zed/settings.json"
+
+
+def test_only_files_that_exist_are_found_and_those_of_a_project_are_marked(tmp_path):
+    home, folder = tmp_path / "home", tmp_path / "work"
+    for path in (home / ".cursor" / "mcp.json", folder / ".mcp.json"):
+        path.parent.mkdir(parents=True)
+        path.write_text("{}")
+    here = Machine(system="linux", home=home, folder=folder, variables={})
+    found = client_files.found(here)
+    assert [(file.client.name, file.is_project) for file in found] == [
+        ("claude-code", True),
+        ("cursor", False),
+    ]
+    assert client_files.found(here, CLIENTS["zed"]) == []
+
+
+def test_the_table_in_the_documents_says_what_each_format_can_say():
+    text = (Path(__file__).parents[3] / "docs" / "clients.md").read_text(encoding="utf-8")
+    rows = [
+        [cell.strip() for cell in line.strip("|").split("|")]
+        for line in text.splitlines()
+        if line.startswith("| `")
+    ]
+    assert rows == [_said_by(client) for client in CLIENTS.values()]
+
+
+def _said_by(client):
+    fields = {field.ours for field in client.format.fields if not field.read_only}
+    variables = client.format.variables
+    filters = [name for name in ("allow", "deny") if f"tools.{name}" in fields]
+    limits = {"startup_timeout": "start", "list_timeout": "list", "call_timeout": "call"}
+    return [
+        f"`{client.name}`",
+        ", ".join(client.format.types),
+        f"`{variables.reference}`" if variables.reference else "no",
+        _yes(variables.with_default),
+        _yes("cwd" in fields),
+        _yes("disabled" in fields),
+        ", ".join(filters) or "no",
+        ", ".join(word for field, word in limits.items() if field in fields) or "no",
+    ]
+
+
+def _yes(value):
+    return "yes" if value else "no"
+
+
+def test_an_unknown_client_is_refused_with_the_nearest():
+    with pytest.raises(PflowError) as caught:
+        client("claude-dekstop")
+    assert caught.value.suggestions == ("Did you mean claude-desktop?",)

@@ -1,0 +1,112 @@
+"""Texts of config files, as their users leave them."""
+
+from __future__ import annotations
+
+import os
+import time
+
+import pytest
+
+from pflow_mcp_plugin.config.interchange import document_text
+from pflow_mcp_plugin.storage import CorruptFile, StoreError
+
+COMMENTED = """\
+// Settings
+{
+  /* servers */ "mcpServers": {
+    'a': {"command": "https://not/a//comment", },
+  },
+}
+"""
+
+
+def test_comments_trailing_commas_and_single_quotes_are_tolerated(tmp_path):
+    document = document_text.parse(tmp_path / "mcp.json", COMMENTED.encode())
+    assert document == {"mcpServers": {"a": {"command": "https://not/a//comment"}}}
+
+
+def test_a_byte_order_mark_is_tolerated(tmp_path):
+    assert document_text.parse(tmp_path / "mcp.json", b'\xef\xbb\xbf{"a": 1}') == {"a": 1}
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "line", "words"),
+    [
+        ("mcp.json", '{\n  "a": {"command": }\n}', 2, "not JSON: Expecting value"),
+        ("mcp.json", '{ // one\n  "a": {"command": }\n}', 2, "not JSON: Expected a value, found '}'"),
+        ("mcp.json", '// one\n{"a": "x', 2, "not JSON: Unclosed string"),
+        ("mcp.json", '{\n  "a": 1\n  "b": 2\n}', 3, "not JSON"),
+        ("mcp.json", '{"a": "x', 1, "not JSON: Unterminated string"),
+        ("mcp.json", "{\n oops", 2, "not JSON"),
+        ("mcp.json", "", 1, "not JSON"),
+        ("mcp.json", "[" * 100_000, 1, "not JSON: Maximum nesting level exceeded"),
+        ("mcp.json", '{"a": ' * 5_000, 1, "not JSON"),
+        ("config.toml", "[mcp_servers.a]\ncommand = \n", 2, "not TOML"),
+        ("config.yaml", "extensions:\n  a: [1\n  b: 2\n", 3, "not YAML"),
+        ("config.yaml", "a: &x [1]\nb: *x\n", 2, "aliases are not supported"),
+        ("config.yaml", "a: !!python/object/apply:os.system [ls]\n", 1, "not YAML"),
+    ],
+)
+def test_a_corrupt_text_is_named_with_its_line(tmp_path, name, text, line, words):
+    with pytest.raises(CorruptFile) as caught:
+        document_text.parse(tmp_path / name, text.encode())
+    assert caught.value.line == line
+    assert name in caught.value.message
+    assert words in caught.value.message
+    assert "b'" not in caught.value.message
+
+
+def test_bytes_that_are_not_utf8_are_named_with_their_line(tmp_path):
+    with pytest.raises(CorruptFile, match=r"line 2.*not UTF-8"):
+        document_text.parse(tmp_path / "mcp.json", b'{\n"a": "\xff"}')
+
+
+@pytest.mark.parametrize("text", ["- " * 50_000 + "a", "{a: " * 50_000])
+def test_yaml_nested_without_end_is_refused(tmp_path, text):
+    with pytest.raises(CorruptFile):
+        document_text.parse(tmp_path / "config.yaml", text.encode())
+
+
+def test_a_large_file_with_comments_is_read_in_linear_time(tmp_path):
+    servers = ",\n".join(
+        f'"server-{number}": {{"command": "npx", "args": ["-y"],}}' for number in range(20_000)
+    )
+    start = time.monotonic()
+    document = document_text.parse(tmp_path / "mcp.json", f'// all\n{{"mcpServers": {{{servers}}}}}'.encode())
+    assert len(document["mcpServers"]) == 20_000
+    assert time.monotonic() - start < 10
+
+
+def test_a_file_above_the_limit_is_refused_unread(tmp_path):
+    path = tmp_path / "mcp.json"
+    with path.open("wb") as file:
+        file.truncate(document_text.LARGEST + 1)
+    with pytest.raises(StoreError, match="larger than 64 MiB"):
+        document_text.load(path)
+
+
+def test_a_pipe_or_a_folder_is_no_file(tmp_path):
+    os.mkfifo(tmp_path / "pipe.json")
+    for path in (tmp_path / "pipe.json", tmp_path):
+        with pytest.raises(StoreError, match="is not a regular file"):
+            document_text.load(path)
+
+
+def test_a_file_that_is_not_there_has_no_document(tmp_path):
+    assert document_text.load(tmp_path / "mcp.json") is None
+
+
+@pytest.mark.parametrize(
+    ("form", "text", "has"),
+    [
+        ("json", '{"a": "https://x"}', False),
+        ("json", '{"a": 1} // one', True),
+        ("json", '{/* one */ "a": 1}', True),
+        ("yaml", "a: 'x#y'\n", False),
+        ("yaml", "a: 1 # one\n", True),
+        ("toml", 'a = "#"\n', False),
+        ("toml", "# one\n", True),
+    ],
+)
+def test_comments_are_seen(form, text, has):
+    assert document_text.has_comments(text, form) is has

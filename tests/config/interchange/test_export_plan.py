@@ -1,0 +1,90 @@
+"""What an export writes."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from pflow_mcp_plugin.config.interchange import export_plan
+from pflow_mcp_plugin.config.interchange.clients import CLIENTS
+from pflow_mcp_plugin.contract import PflowError
+from pflow_mcp_plugin.storage import CorruptFile
+
+A = {"command": "a", "env": {"API_TOKEN": "${API_TOKEN}"}}
+
+
+def merged(tmp_path, name, text, client, tables):
+    path = tmp_path / name
+    path.write_text(text, encoding="utf-8")
+    return export_plan.merged(export_plan.plan(CLIENTS[client], tables), path)
+
+
+def test_a_server_in_the_file_keeps_the_fields_that_are_its_clients_own(tmp_path):
+    servers = {"a": {"command": "old", "args": ["x"], "trust": True}, "b": {"command": "b"}}
+    text = json.dumps({"mcpServers": servers, "ui": 1})
+    made = merged(tmp_path, "settings.json", text, "gemini-cli", {"a": A})
+    assert json.loads(made.text) == {
+        "mcpServers": {
+            "a": {"command": "a", "env": {"API_TOKEN": "${API_TOKEN}"}, "trust": True},
+            "b": {"command": "b"},
+        },
+        "ui": 1,
+    }
+    assert made.replaced == ("a",)
+    assert not made.loses_comments
+
+
+def test_inputs_are_defined_once_and_those_of_the_file_stay(tmp_path):
+    text = '{"inputs": [{"id": "api-token", "type": "promptString", "description": "Mine"}], "servers": {}}'
+    both = {"a": A, "b": {"command": "b", "args": ["${OTHER_KEY}"], "env": A["env"]}}
+    document = json.loads(merged(tmp_path, "mcp.json", text, "vscode", both).text)
+    assert [(item["id"], item["description"]) for item in document["inputs"]] == [
+        ("api-token", "Mine"),
+        ("other-key", "OTHER_KEY"),
+    ]
+
+
+def test_settings_that_hold_servers_get_them_there(tmp_path):
+    made = merged(tmp_path, "settings.json", '{"mcp": {"servers": {}}}', "vscode", {"a": A})
+    assert set(json.loads(made.text)["mcp"]) == {"servers", "inputs"}
+
+
+def test_comments_of_toml_stay(tmp_path):
+    text = '# mine\nmodel = "x"\n\n[mcp_servers.b] # b\ncommand = "b"\n'
+    made = merged(tmp_path, "config.toml", text, "codex", {"a": A, "b": {"command": "c"}})
+    assert made.text.startswith('# mine\nmodel = "x"\n')
+    assert 'env_vars = [\n    "API_TOKEN",\n]' in made.text
+    assert not made.loses_comments
+
+
+def test_comments_of_json_and_yaml_are_lost_and_it_is_said(tmp_path):
+    assert merged(tmp_path, "s.json", "{} // x", "zed", {"a": A}).loses_comments
+    assert merged(tmp_path, "c.yaml", "a: 1 # x\n", "goose", {"a": A}).loses_comments
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "client", "error"),
+    [
+        ("mcp.json", "{oops", "cursor", CorruptFile),
+        ("mcp.json", "[]", "cursor", PflowError),
+        ("mcp.json", "[1]", "cursor", PflowError),
+        ("mcp.json", '{"mcpServers": []}', "cursor", PflowError),
+        ("config.toml", "", "cursor", PflowError),
+    ],
+)
+def test_a_file_of_another_shape_is_not_written_over(tmp_path, name, text, client, error):
+    with pytest.raises(error):
+        merged(tmp_path, name, text, client, {"a": A})
+
+
+def test_a_disabled_server_is_left_out_where_that_cannot_be_said():
+    table = {**A, "disabled": True}
+    assert "disabled" in export_plan.plan(CLIENTS["cursor"], {"a": table}).servers[0].writing.reason
+    assert export_plan.plan(CLIENTS["zed"], {"a": table}).servers[0].writing.table["enabled"] is False
+
+
+def test_secrets_that_our_config_writes_out_are_named():
+    table = {"command": "x", "args": ["--token=planted-1"], "env": {"API_KEY": "planted-2"}}
+    [server] = export_plan.plan(CLIENTS["cursor"], {"a": table}).servers
+    assert set(server.literals) == {"args[0]", "env.API_KEY"}

@@ -1,0 +1,99 @@
+"""A `server.json` of the MCP Registry."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from pflow_mcp_plugin.config import server_schema
+from pflow_mcp_plugin.config.interchange import client_documents, registry_manifest
+from pflow_mcp_plugin.config.interchange.client_files import Machine
+from pflow_mcp_plugin.config.interchange.server_format import NoEquivalent
+
+DATA = Path(__file__).parents[2] / "data" / "clients"
+MACHINE = Machine(system="linux", home=Path("/home/ada"), folder=Path("/work"), variables={})
+
+
+def server(**offers):
+    return registry_manifest.server({"name": "io.github.example/tool", **offers})
+
+
+def package(kind, identifier="example", **more):
+    return {"registryType": kind, "identifier": identifier, "version": "1.2.3", **more}
+
+
+def test_a_file_is_read_with_its_arguments_and_variables(tmp_path):
+    content = client_documents.read_any(DATA / "server.json", MACHINE)
+    [found] = content.servers
+    assert (content.title, found.name) == ("MCP Registry", "weather-mcp")
+    assert found.reading.table == {
+        "command": "uvx",
+        "args": [
+            "weather-mcp-server==0.5.0",
+            "serve",
+            "--station",
+            "${WEATHER_MCP_STATION}",
+            "--units",
+            "${WEATHER_MCP_UNITS:-metric}",
+        ],
+        "env": {"WEATHER_API_KEY": "${WEATHER_API_KEY}", "WEATHER_LANGUAGE": "${WEATHER_LANGUAGE:-en}"},
+    }
+    assert found.reading.lost == ("optional WEATHER_PROXY", "1 other way to run it")
+    assert server_schema.check_server(found.name, found.reading.table) == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "command", "args"),
+    [
+        ("npm", "npx", ["-y", "example@1.2.3"]),
+        ("pypi", "uvx", ["example==1.2.3"]),
+        ("oci", "docker", ["run", "-i", "--rm", "-e", "KEY", "example:1.2.3"]),
+        ("nuget", "dnx", ["example@1.2.3", "--yes"]),
+    ],
+)
+def test_each_kind_of_package_has_its_runner(kind, command, args):
+    variables = [{"name": "KEY", "isRequired": True, "isSecret": True}]
+    name, table, lost = server(packages=[package(kind, environmentVariables=variables)])
+    assert (name, lost) == ("tool", ())
+    assert table == {"command": command, "args": args, "env": {"KEY": "${KEY}"}}
+
+
+def test_an_image_with_its_tag_keeps_it():
+    image = {"registryType": "oci", "identifier": "docker.io/example/tool:2.0"}
+    mount = {
+        "type": "named",
+        "name": "--mount",
+        "value": "type=bind,src={path}",
+        "variables": {"path": {"isRequired": True}},
+    }
+    _, table, _ = server(packages=[{**image, "runtimeArguments": [mount]}])
+    assert table["args"][:3] == ["run", "-i", "--rm"]
+    assert table["args"][3:] == ["--mount", "type=bind,src=${TOOL_PATH}", "docker.io/example/tool:2.0"]
+
+
+def test_a_remote_is_taken_when_no_package_can_be_run():
+    header = {"name": "Authorization", "value": "Bearer {token}", "variables": {"token": {"isSecret": True}}}
+    url = {"url": "https://{tenant}.example.com/mcp", "variables": {"tenant": {"default": "eu"}}}
+    remote = {"type": "streamable-http", **url, "headers": [header, {"name": "X-Trace"}]}
+    _, table, lost = server(packages=[package("mcpb")], remotes=[remote])
+    assert table == {
+        "type": "http",
+        "url": "https://${TOOL_TENANT:-eu}.example.com/mcp",
+        "headers": {"Authorization": "Bearer ${TOOL_TOKEN}"},
+    }
+    assert lost == ("optional X-Trace", "1 other way to run it")
+
+
+def test_a_server_that_nothing_here_can_run_is_left_out_with_the_reason():
+    with pytest.raises(NoEquivalent, match=r"no runner is known for its packages \(mcpb\)"):
+        server(packages=[package("mcpb")])
+    with pytest.raises(NoEquivalent):
+        server(packages=[package("npm", transport={"type": "streamable-http", "url": "http://localhost:1/"})])
+
+
+def test_an_answer_of_the_registry_is_unwrapped(tmp_path):
+    path = tmp_path / "answer.json"
+    path.write_text(json.dumps({"server": json.loads((DATA / "server.json").read_text()), "_meta": {}}))
+    assert client_documents.read_any(path, MACHINE).servers[0].name == "weather-mcp"

@@ -1,0 +1,149 @@
+"""One server, field by field."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pflow_mcp_plugin.config import server_schema
+from pflow_mcp_plugin.config.interchange import client_formats as formats
+from pflow_mcp_plugin.config.interchange.clients import CLIENTS
+from pflow_mcp_plugin.config.interchange.server_format import read_server, write_server
+
+
+def read(form, table):
+    return read_server("mcpServers.a", table, form, {})
+
+
+def test_a_url_without_a_type_gets_the_transport_that_its_client_infers():
+    assert read(formats.CURSOR, {"url": "https://x.example/mcp"}).table["type"] == "http"
+    assert read(formats.CURSOR, {"url": "https://x.example/sse/?a=1"}).table["type"] == "sse"
+    assert read(formats.GEMINI_CLI, {"url": "https://x.example/mcp"}).table["type"] == "sse"
+    assert read(formats.GEMINI_CLI, {"httpUrl": "https://x.example/sse"}).table["type"] == "http"
+    assert (
+        read(formats.CURSOR, {"type": "streamableHttp", "url": "https://x.example/sse"}).table["type"]
+        == "http"
+    )
+
+
+def test_numbers_and_booleans_where_strings_belong_become_what_they_are_there():
+    reading = read(
+        formats.GOOSE, {"type": "stdio", "cmd": "x", "args": [8080], "envs": {"A": 1, "B": True, 3: "c"}}
+    )
+    assert reading.table == {"command": "x", "args": ["8080"], "env": {"A": "1", "B": "true", "3": "c"}}
+
+
+def test_null_and_empty_fields_say_nothing():
+    table = {"command": "x", "args": [], "env": {}, "headers": None, "cwd": None, "note": ""}
+    reading = read(formats.CURSOR, table)
+    assert (reading.table, reading.lost) == ({"command": "x"}, ())
+
+
+def test_a_limit_above_ours_lifts_ours_too_and_is_not_reported_as_lost_on_the_way_back():
+    reading = read(formats.GEMINI_CLI, {"command": "x", "timeout": 1_800_000})
+    assert reading.table == {"command": "x", "call_timeout": 1800, "call_timeout_max": 1800}
+    assert write_server(reading.table, formats.GEMINI_CLI).lost == ()
+
+
+def test_auth_becomes_the_header_that_it_sends_and_a_password_stays_behind():
+    table = {"type": "http", "url": "https://x.example/mcp"}
+    for auth, headers in (
+        ({"type": "bearer", "token": "${T}"}, {"Authorization": "Bearer ${env:T}"}),
+        ({"token_env": "T"}, {"Authorization": "Bearer ${env:T}"}),
+        ({"type": "api_key", "key": "${T}"}, {"X-API-Key": "${env:T}"}),
+        ({"type": "api_key", "key": "${T}", "header": "X-K"}, {"X-K": "${env:T}"}),
+    ):
+        assert write_server({**table, "auth": auth}, formats.CURSOR).table["headers"] == headers
+    basic = {"type": "basic", "username": "u", "password": "${P}"}
+    assert "basic" in write_server({**table, "auth": basic}, formats.CURSOR).reason
+    assert write_server({**table, "auth": basic}, formats.MCP_JSON).table["auth"] == basic
+
+
+def test_globs_are_no_tool_names_elsewhere():
+    writing = write_server(
+        {"command": "x", "tools": {"allow": ["get_*"], "deny": ["drop"]}}, formats.GEMINI_CLI
+    )
+    assert writing.table == {"command": "x", "excludeTools": ["drop"]}
+    assert writing.lost == ("tools.allow",)
+
+
+def test_a_field_with_its_default_is_not_missed():
+    table = {"command": "x", "call_timeout_max": 600.0, "disabled": False, "protocol": "auto", "rename": {}}
+    assert write_server(table, formats.CLAUDE_DESKTOP).lost == ()
+    assert write_server({**table, "protocol": "handshake"}, formats.CLAUDE_DESKTOP).lost == ("protocol",)
+
+
+def test_codex_gets_its_variables_in_fields_of_their_own():
+    env = {"A": "${A}", "B": "${A}", "C": "c"}
+    writing = write_server({"command": "x", "env": env}, formats.CODEX)
+    assert writing.table == {"command": "x", "env": {"B": "${A}", "C": "c"}, "env_vars": ["A"]}
+    assert writing.lost == ("env.B: it does not expand ${A}",)
+    forwarded = [{"name": "R", "source": "remote"}, "S"]
+    assert read(formats.CODEX, {"command": "x", "env_vars": forwarded}).table["env"] == {
+        "R": "${R}",
+        "S": "${S}",
+    }
+
+
+_TEXT = st.text(
+    st.characters(exclude_characters="$", exclude_categories=("Cs", "Cc")), min_size=1, max_size=8
+).filter(str.strip)
+_STDIO = st.fixed_dictionaries(
+    {"command": _TEXT},
+    optional={
+        "args": st.lists(_TEXT | st.just("${A:-b}"), min_size=1, max_size=3),
+        "env": st.dictionaries(st.sampled_from("ABC"), _TEXT | st.just("${A}"), min_size=1),
+        "call_timeout": st.integers(1, 600),
+        "tools": st.fixed_dictionaries({"allow": st.lists(_TEXT, min_size=1, max_size=2)}),
+        "disabled": st.just(True),
+    },
+)
+
+
+@given(_STDIO, st.sampled_from(sorted(CLIENTS)))
+def test_what_a_client_does_not_lose_comes_back(table, name):
+    form = CLIENTS[name].format
+    writing = write_server(table, form)
+    written = {**writing.table, **({"name": "a"} if form.names_itself else {})}
+    back = read_server("mcpServers.a", written, form, {"input:a": "${A:-b}"})
+    assert [it for it in back.problems if it.severity == "error"] == []
+    if not writing.lost and "{env:" not in str(table):
+        assert server_schema.build("a", back.table, {}) == server_schema.build("a", table, {})
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from(
+            [
+                "command",
+                "args",
+                "env",
+                "url",
+                "type",
+                "headers",
+                "timeout",
+                "enabled",
+                "cmd",
+                "envs",
+                "env_keys",
+                "env_vars",
+                "http_headers",
+                "env_http_headers",
+                "source",
+                "tools",
+            ]
+        ),
+        st.recursive(
+            st.none() | st.booleans() | st.integers() | st.text(max_size=4),
+            lambda inner: (
+                st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=3), inner, max_size=2)
+            ),
+            max_leaves=4,
+        ),
+    ),
+    st.sampled_from(sorted(CLIENTS)),
+)
+def test_a_table_of_any_shape_is_read_or_refused_and_never_breaks_the_reader(table, name):
+    reading = read(CLIENTS[name].format, table)
+    if not reading.reason:
+        server_schema.check_server("a", reading.table)

@@ -1,0 +1,220 @@
+"""Settings whose values a command prints."""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from pflow_mcp_plugin.contract import PflowError
+from pflow_mcp_plugin.host.secret_commands import CommandAnswers, words
+from pflow_mcp_plugin.host.stored_settings import StoredSettings
+
+
+def python(code):
+    return [sys.executable, "-c", code]
+
+
+@pytest.fixture
+def counting(tmp_path):
+    """A command that prints a secret, and the file in which it leaves a mark each time."""
+    marks = tmp_path / "marks"
+    return python(f"open({str(marks)!r}, 'a').write('x'); print('planted-4711')"), marks
+
+
+def test_the_words_of_a_command_are_split_as_a_shell_splits_them_and_nothing_is_expanded():
+    assert words("op read 'op://My Vault/token' $HOME *") == [
+        "op",
+        "read",
+        "op://My Vault/token",
+        "$HOME",
+        "*",
+    ]
+
+
+@pytest.mark.parametrize("command", ["", "   ", "op 'read", "''"])
+def test_a_command_without_a_program_is_refused(command):
+    with pytest.raises(PflowError) as caught:
+        words(command)
+    assert caught.value.kind == "usage"
+
+
+@pytest.mark.parametrize(
+    ("printed", "value"), [("a\n", "a"), ("a\r\n", "a"), ("a\n\n", "a\n"), (" a ", " a "), ("{x}", "{x}")]
+)
+def test_one_final_line_end_does_not_belong_to_the_value(printed, value):
+    command = python(f"import sys; sys.stdout.buffer.write({printed.encode()!r})")
+    assert CommandAnswers().ask("KEY", command) == value
+
+
+def test_a_command_is_asked_once_by_threads_that_need_it_at_the_same_time(counting):
+    command, marks = counting
+    answers = CommandAnswers()
+    threads = [threading.Thread(target=answers.ask, args=("KEY", command)) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert answers.ask("OTHER", command) == "planted-4711"
+    assert marks.read_text() == "x"
+
+
+def test_a_command_that_failed_is_not_asked_again(tmp_path):
+    command = python(f"open({str(tmp_path / 'marks')!r}, 'a').write('x'); exit(3)")
+    answers = CommandAnswers()
+    for _ in range(2):
+        with pytest.raises(PflowError):
+            answers.ask("KEY", command)
+    assert (tmp_path / "marks").read_text() == "x"
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        ("import sys; print('planted-4711'); print('planted-4712', file=sys.stderr); exit(3)", "exited 3"),
+        ("import os, signal; print('planted-4711'); os.kill(os.getpid(), signal.SIGTERM)", "signal"),
+        ("pass", "printed nothing"),
+        ("print()", "printed nothing"),
+        ("import os; os.write(1, b'planted-4711 \\xff')", "not UTF-8"),
+        ("while True: print('planted-4711' * 1000)", "printed more than 1024 KiB"),
+    ],
+)
+def test_a_failure_names_the_key_and_the_program_and_not_what_it_printed(code, words):
+    with pytest.raises(PflowError) as caught:
+        CommandAnswers().ask("GITHUB_TOKEN", python(code))
+    shown = json.dumps(caught.value.to_dict())
+    assert "GITHUB_TOKEN" in shown
+    assert sys.executable.rpartition("/")[2] in caught.value.message
+    assert words in caught.value.message
+    assert "planted" not in shown
+    assert caught.value.exit_code == 2
+
+
+@pytest.mark.parametrize("program", ["/nowhere/op", "a\x00b"])
+def test_a_program_that_is_not_there_is_named(program):
+    with pytest.raises(PflowError, match="could not be started"):
+        CommandAnswers().ask("KEY", [program, "read"])
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="the check reads /proc")
+def test_a_command_that_takes_too_long_is_ended_with_all_that_it_started(tmp_path):
+    marks = tmp_path / "pid"
+    code = (
+        "import os, subprocess, sys, time\n"
+        f"child = subprocess.Popen([{sys.executable!r}, '-c', 'import time; time.sleep(60)'])\n"
+        f"open({str(marks)!r}, 'w').write(str(child.pid))\n"
+        "time.sleep(60)"
+    )
+    with pytest.raises(PflowError, match="took longer than 2 seconds"):
+        CommandAnswers(deadline=2).ask("KEY", python(code))
+    _wait_until_gone(int(marks.read_text()))
+
+
+def test_a_command_whose_child_keeps_the_output_open_meets_the_deadline():
+    child = [sys.executable, "-c", "import time; time.sleep(60)"]
+    code = f"import subprocess; subprocess.Popen({child!r}); print('x')"
+    with pytest.raises(PflowError, match="took longer"):
+        CommandAnswers(deadline=1.5).ask("KEY", python(code))
+
+
+def test_a_command_gets_no_input_and_no_terminal():
+    code = "import sys; print(repr(sys.stdin.read()), sys.stdin.isatty())"
+    assert CommandAnswers().ask("KEY", python(code)) == "'' False"
+
+
+def test_a_key_has_one_source_and_the_last_one_set_counts(tmp_path, counting):
+    command, _ = counting
+    settings = StoredSettings(tmp_path / "settings.json")
+    settings.set("KEY", "value")
+    settings.set_command("KEY", command)
+    assert settings.names() == {"KEY": "command"}
+    assert settings.values() == {}
+    assert settings.get("KEY") == "planted-4711"
+    settings.set("KEY", "value")
+    assert settings.names() == {"KEY": "file"}
+    assert settings.get("KEY") == "value"
+    settings.set_command("KEY", command)
+    assert settings.unset("KEY")
+    assert settings.get("KEY") is None
+
+
+def test_nothing_runs_before_the_value_is_needed(tmp_path, counting):
+    command, marks = counting
+    settings = StoredSettings(tmp_path / "settings.json")
+    settings.set_command("KEY", command)
+    assert settings.names() == {"KEY": "command"}
+    assert settings.programs() == {"KEY": sys.executable}
+    assert settings.check() == []
+    assert not marks.exists()
+
+
+@pytest.mark.parametrize("commands", ['["op"]', '{"KEY": "op read"}', '{"KEY": []}', '{"KEY": [1]}'])
+def test_commands_in_another_shape_are_refused(tmp_path, commands):
+    path = tmp_path / "settings.json"
+    path.write_text(f'{{"commands": {commands}}}')
+    path.chmod(0o600)
+    [problem] = StoredSettings(path).check()
+    assert '"commands" must be an object of lists of words' in problem.message
+
+
+def test_the_program_saves_a_command_and_lists_it_without_running_it(pflow, tmp_path, counting):
+    command, marks = counting
+    line = f"{sys.executable} {tmp_path / 'secret.py'}"
+    (tmp_path / "secret.py").write_text(command[2])
+    done = pflow("settings", "set", "TOKEN", "--from-command", line, "--json")
+    assert done.envelope["data"] == {"key": "TOKEN", "place": "command", "program": sys.executable}
+    assert pflow("settings", "list", "--json").envelope["data"] == [
+        {"key": "TOKEN", "value": "****", "place": "command", "program": sys.executable}
+    ]
+    assert f"command ({sys.executable})" in pflow("settings", "list").stdout
+    assert not marks.exists()
+    assert pflow("settings", "get", "TOKEN").stdout == "****\n"
+    assert pflow("settings", "get", "TOKEN", "--show").stdout == "planted-4711\n"
+
+
+def test_what_a_command_prints_is_redacted_wherever_a_server_repeats_it(pflow, tmp_path, counting):
+    command, marks = counting
+    (tmp_path / "secret.py").write_text(command[2])
+    (tmp_path / "server.py").write_text("import sys; sys.exit('no door ' + sys.argv[1])")
+    pflow("settings", "set", "DOOR", "--from-command", f"{sys.executable} {tmp_path / 'secret.py'}")
+    pflow("mcp", "add", "house", "--", sys.executable, tmp_path / "server.py", "${DOOR}")
+    assert not marks.exists()
+    done = pflow("mcp", "sync", "house", "--json")
+    assert done.exit_code == 3
+    assert "no door ***" in done.stdout
+    assert "planted" not in done.stdout + done.stderr
+    assert marks.read_text() == "x"
+
+
+def test_a_command_that_fails_stops_a_server_before_it_starts(pflow, tmp_path):
+    pflow("settings", "set", "TOKEN", "--from-command", "/nowhere/op read it")
+    pflow("mcp", "add", "house", "--env", "TOKEN=${TOKEN}", "--", sys.executable, "-c", "print('started')")
+    done = pflow("mcp", "sync", "house")
+    assert done.exit_code == 2
+    assert "The command for TOKEN failed: op could not be started" in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("VALUE", "--from-command", "op"), ("--keyring", "--from-command", "op"), (), ("--from-command", "'")],
+)
+def test_a_command_and_a_value_exclude_each_other(pflow, arguments):
+    assert pflow("settings", "set", "TOKEN", *arguments).exit_code == 2
+    assert pflow("settings", "list", "--json").envelope["data"] == []
+
+
+def _wait_until_gone(pid):
+    state = Path(f"/proc/{pid}/stat")
+    end = time.monotonic() + 10
+    while time.monotonic() < end:
+        try:
+            if state.read_text().rpartition(")")[2].split()[0] == "Z":
+                return
+        except (FileNotFoundError, ProcessLookupError):
+            return
+        time.sleep(0.02)
+    raise AssertionError(f"process {pid} is still there")
