@@ -245,6 +245,17 @@ def duckdb_command() -> list[str]:
         return real_servers.duckdb()
 
 
+@pytest.fixture
+def preset_runners(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder, first on PATH, with `npx` and `uvx` that start the installed servers."""
+    folder = tmp_path / "runners"
+    folder.mkdir()
+    with _required():
+        real_servers.package_runners(folder)
+    monkeypatch.setenv("PATH", str(folder), prepend=os.pathsep)
+    return folder
+
+
 @pytest.fixture(scope="session")
 def everything_http() -> Iterator[str]:
     """The URL of a reference server over streamable HTTP, shared by the tests of this process."""

@@ -41,6 +41,7 @@ PRESETS = (
         command="npx",
         args=_reference("filesystem", "${folder}"),
         inputs=(PresetInput(name="folder", description="The folder it may use", path=True),),
+        manifest_hash="sha256:88d165e9d326708ca06175e4578a3a9277bf504ef792b060609c6df7ddf5bf6b",
     ),
     ServerPreset(
         name="git",
@@ -103,6 +104,7 @@ PRESETS = (
                 name="file", description="The file that holds the graph (.jsonl)", required=False, path=True
             ),
         ),
+        manifest_hash="sha256:b5d1a86ca5a29f8bf2b6c5179eea3a74027db02df5f333e0d7a8726e169ed28d",
     ),
     ServerPreset(
         name="everything",
@@ -111,6 +113,7 @@ PRESETS = (
         homepage=f"{_REFERENCE}/everything",
         command="npx",
         args=_reference("everything", "stdio"),
+        manifest_hash="sha256:15e6adea43f7cbf7a3a269892549f3bd756499920a48200e9993e0da26024ed4",
     ),
     ServerPreset(
         name="sequential-thinking",
@@ -119,6 +122,7 @@ PRESETS = (
         homepage=f"{_REFERENCE}/sequentialthinking",
         command="npx",
         args=_reference("sequential-thinking"),
+        manifest_hash="sha256:6d47489f3b321f4cce76c2060d09e62eac39e8a4aee145e18ce9d0ad2f8a876d",
     ),
     ServerPreset(
         name="slack",
@@ -183,6 +187,7 @@ PRESETS = (
                 path=True,
             ),
         ),
+        manifest_hash="sha256:9b1ceb80c489faa0f2d3e2a807f2937b5f8150e6dd583cadd04e75b5f3e22136",
     ),
     ServerPreset(
         name="context7",
@@ -200,6 +205,7 @@ PRESETS = (
                 secret=True,
             ),
         ),
+        manifest_hash="sha256:3fb741072ddc5855b6e84d35f36fe2a9bd34d6ffd597ff85cee2d0ca911856e3",
     ),
     ServerPreset(
         name="notion",

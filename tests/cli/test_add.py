@@ -152,9 +152,9 @@ def test_json_that_is_none_names_line_and_column_and_the_remedy(desk):
 
 def test_a_bare_word_is_answered_with_the_accepted_forms(desk):
     with pytest.raises(PflowError) as caught:
-        desk.run(add, "github")
+        desk.run(add, "GitHub")
     assert caught.value.kind == "usage"
-    assert len(caught.value.suggestions) == 4
+    assert len(caught.value.suggestions) == 5
 
 
 def test_an_option_of_the_command_without_two_hyphens_is_explained(desk):
@@ -218,13 +218,14 @@ def test_adding_and_listing_load_nothing_heavy():
     assert finished.returncode == 0, finished.stderr
 
 
-def test_with_sync_the_server_is_started_and_its_tools_are_there(desk):
+def test_with_sync_the_server_is_shown_and_started_and_its_tools_are_there(desk, capsys):
     report = desk.run(
         add, "demo", "--sync", "--", sys.executable, "-P", "-m", "pflow_mcp_plugin.server.demo_server"
     )
     assert report.error is None
     assert report.data["sync"][0]["tools_discovered"] > 0
-    assert report.render().startswith("Added server demo")
+    assert capsys.readouterr().err.startswith("Added server demo (stdio)\n  runs     ")  # before the sync
+    assert report.render().startswith("demo: 6 tools")
     assert catalog(desk).servers() == ("demo",)
 
 

@@ -7,6 +7,7 @@ through the fixtures of `tests/conftest.py`.
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import shutil
 import signal
@@ -24,6 +25,7 @@ LOOPBACK = HERE / "loopback.cjs"
 _NODE = INSTALLED / "node"
 _PYTHON = INSTALLED / "python"
 _DUCKDB = INSTALLED / "duckdb"
+_SQLITE = INSTALLED / "sqlite"
 _INSTALL_SECONDS = 600
 _START_SECONDS = 30
 _POLL_SECONDS = 0.05
@@ -57,6 +59,52 @@ def duckdb() -> list[str]:
     """Return the command of the DuckDB server, with a database in memory."""
     install_duckdb()
     return [str(_DUCKDB / "venv/bin/mcp-server-motherduck"), "--db-path", ":memory:", "--read-write"]
+
+
+def package_runners(folder: Path) -> None:
+    """Write programs `npx` and `uvx` that start the installed servers, at the exact versions only.
+
+    Raises:
+        Unavailable: A server is missing.
+    """
+    _node()
+    install_python()
+    install_sqlite()
+    install_duckdb()
+    for name in ("npx", "uvx"):
+        program = folder / name
+        runner = HERE / "package_runner.py"
+        program.write_text(f'#!/bin/sh\nexec {sys.executable} -S {runner} {name} "$@"\n', encoding="utf-8")
+        program.chmod(0o755)
+
+
+def npm_program(package: str, version: str) -> Path:
+    """Return the program of an installed npm package.
+
+    Raises:
+        LookupError: It is not installed in this version.
+    """
+    root = _NODE / "node_modules" / package
+    if not (root / "package.json").is_file():
+        raise LookupError(f"{package} is not installed")
+    manifest = json.loads((root / "package.json").read_text(encoding="utf-8"))
+    if manifest["version"] != version:
+        raise LookupError(f"{package} is installed in version {manifest['version']}, not {version}")
+    programs = manifest["bin"]
+    return root / (programs if isinstance(programs, str) else next(iter(programs.values())))
+
+
+def python_program(package: str, version: str) -> Path:
+    """Return the program of an installed Python package, which has its name.
+
+    Raises:
+        LookupError: It is not installed in this version.
+    """
+    for folder in (_PYTHON, _SQLITE, _DUCKDB):
+        site = next(folder.glob("venv/lib/python*/site-packages"), folder)
+        if (site / f"{package.replace('-', '_')}-{version}.dist-info").is_dir():
+            return folder / "venv/bin" / package
+    raise LookupError(f"{package} is not installed in version {version}")
 
 
 def install_node() -> None:
@@ -96,6 +144,11 @@ def install_python() -> None:
 def install_duckdb() -> None:
     """Install the DuckDB server, which needs much that no other does, likewise."""
     _install_from_pypi(HERE / "requirements-duckdb.txt", _DUCKDB)
+
+
+def install_sqlite() -> None:
+    """Install the SQLite server, which needs an older SDK, likewise."""
+    _install_from_pypi(HERE / "requirements-sqlite.txt", _SQLITE)
 
 
 def _install_from_pypi(pinned: Path, folder: Path) -> None:
@@ -222,7 +275,13 @@ def _end_group(process: subprocess.Popen[bytes]) -> None:
 def main() -> int:
     """Install everything; say what is there and what is not."""
     missing = 0
-    for name, install in (("npm", install_node), ("PyPI", install_python), ("PyPI (DuckDB)", install_duckdb)):
+    installers = {
+        "npm": install_node,
+        "PyPI": install_python,
+        "PyPI (DuckDB)": install_duckdb,
+        "PyPI (SQLite)": install_sqlite,
+    }
+    for name, install in installers.items():
         try:
             install()
         except Unavailable as reason:

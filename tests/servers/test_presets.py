@@ -1,0 +1,160 @@
+"""Every built-in preset that can start without an account is added, synced and called."""
+
+from __future__ import annotations
+
+import functools
+import http.server
+import os
+import shutil
+import subprocess
+import threading
+
+import pytest
+
+from pflow_mcp_plugin.presets.builtin_servers import PRESETS
+
+pytestmark = pytest.mark.servers
+
+NEED_ACCOUNT = {"github", "slack", "postgres", "notion"}
+"""The presets that cannot start without an account, or a database server."""
+
+
+@pytest.fixture
+def preset(pflow, preset_runners, no_leftovers):
+    """Add a preset with its inputs and sync it; return a function that calls one of its tools."""
+
+    def add(name, tools, **inputs):
+        pairs = [f"--input={key}={value}" for key, value in inputs.items()]
+        added = pflow("mcp", "add", name, *pairs, "--sync", "--json")
+        assert added.exit_code == 0, added.stdout
+        assert added.envelope["data"]["servers"][0]["runs"] in added.stderr
+        assert "other tools than its preset" not in added.stderr
+        assert added.envelope["data"]["sync"][0]["tools_registered"] == tools
+
+        def call(tool, *, exit_code=0, **arguments):
+            pairs = [f"{key}={value}" for key, value in arguments.items()]
+            ran = pflow("registry", "run", f"mcp-{name}-{tool}", *pairs, "--json")
+            assert ran.exit_code == exit_code, ran.stderr
+            return ran.stdout
+
+        return call
+
+    return add
+
+
+@pytest.fixture
+def site(tmp_path):
+    """The URL of a page on this machine."""
+    (tmp_path / "page.html").write_text("<title>Title of the page</title><p>Its text.</p>")
+    handler = functools.partial(QuietHandler, directory=tmp_path)
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}/page.html"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+class QuietHandler(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, *args):
+        pass
+
+
+@pytest.fixture
+def browser(tmp_path):
+    """A program that starts Chromium without its sandbox, which root cannot have."""
+    found = shutil.which("chromium") or shutil.which("chromium-browser")
+    if not found:
+        missing = "no Chromium here: install the Debian package chromium"
+        if os.environ.get("PFLOW_REQUIRE_BROWSER"):
+            pytest.fail(missing)
+        pytest.skip(missing)
+    program = tmp_path / "browser"
+    program.write_text(f'#!/bin/sh\nexec {found} --no-sandbox "$@"\n')
+    program.chmod(0o755)
+    return program
+
+
+def test_every_preset_is_tested_here_or_needs_an_account():
+    tested = {name.removeprefix("test_preset_").replace("_", "-") for name in globals()}
+    assert {preset.name for preset in PRESETS} - tested == NEED_ACCOUNT
+
+
+def test_preset_demo(preset):
+    assert '"words": 2' in preset("demo", 6)("word-count", text="two words")
+
+
+def test_preset_filesystem(preset, tmp_path):
+    (tmp_path / "note.txt").write_text("from the file")
+    assert "from the file" in preset("filesystem", 14, folder=tmp_path)(
+        "read-text-file", path=tmp_path / "note.txt"
+    )
+
+
+def test_preset_git(preset, tmp_path):
+    subprocess.run(["git", "init", "--quiet", "-b", "trunk", str(tmp_path / "repo")], check=True)
+    call = preset("git", 12, repository=tmp_path / "repo")
+    assert "trunk" in call("git-status", repo_path=tmp_path / "repo")
+
+
+def test_preset_fetch(preset, site):
+    # It fetches public pages only, which tests cannot reach.
+    assert "is not a public address" in preset("fetch", 1)("fetch", url=site, exit_code=1)
+
+
+def test_preset_time(preset):
+    assert "UTC" in preset("time", 2, timezone="Europe/Berlin")("get-current-time", timezone="UTC")
+
+
+def test_preset_memory(preset, tmp_path):
+    file = tmp_path / "graph.jsonl"
+    call = preset("memory", 9, file=file)
+    call("create-entities", entities='[{"name": "Ada", "entityType": "person", "observations": []}]')
+    assert "Ada" in call("read-graph")
+    assert "Ada" in file.read_text()
+
+
+def test_preset_everything(preset):
+    assert "Echo: hello" in preset("everything", 13)("echo", message="hello")
+
+
+def test_preset_sequential_thinking(preset):
+    call = preset("sequential-thinking", 1)
+    answer = call(
+        "sequentialthinking", thought="one", nextThoughtNeeded="false", thoughtNumber="1", totalThoughts="1"
+    )
+    assert "thoughtNumber" in answer
+
+
+def test_preset_sqlite(preset, tmp_path):
+    call = preset("sqlite", 6, database=tmp_path / "acme.db")
+    assert "42" in call("read-query", query="SELECT 40 + 2 AS answer")
+
+
+@pytest.mark.timeout(240)
+def test_preset_playwright(preset, site, browser):
+    call = preset("playwright", 25, executable=browser)
+    assert "Title of the page" in call("browser-navigate", url=site)
+
+
+def test_preset_context7(preset, pflow):
+    preset("context7", 2)  # its tools ask a service on the Internet
+    nodes = [row["node"] for row in pflow("mcp", "tools", "context7", "--json").envelope["data"]]
+    assert "mcp-context7-resolve-library-id" in nodes
+
+
+def test_preset_duckdb(preset):
+    assert "42" in preset("duckdb", 4)("execute-query", sql="SELECT 40 + 2 AS answer")
+
+
+def test_another_version_than_the_installed_is_refused_by_the_runners_of_the_tests(preset_runners):
+    done = subprocess.run(
+        [str(preset_runners / "npx"), "-y", "@modelcontextprotocol/server-memory@0.0.1"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "not 0.0.1" in done.stderr
+    assert done.returncode == 1
