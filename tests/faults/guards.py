@@ -116,7 +116,7 @@ GUARDS = (
     Guard(43, "Pool", never("safe_to_repeat")),
     Guard(44, "with_retry_after", always("seconds")),
     Guard(44, "_pause", never("get_running_loop")),
-    Guard(45, "Redactor.text", always("_pattern")),
+    Guard(45, "SecretForms.pattern", always("_shortest")),
     Guard(46, "from_status", never("BAD_REQUEST")),
     Guard(47, "StreamableHttp._resume", drop("cut")),
     Guard(48, "StreamableHttp._resume", always("left")),
