@@ -68,7 +68,7 @@ def find(command: str, *, ask_shell: bool = True) -> FoundProgram | None:
         return None
     for source, folder in _folders(Path.home()):
         path = folder / command
-        if path.is_file() and os.access(path, os.X_OK):
+        if os.path.isfile(path) and os.access(path, os.X_OK):  # noqa: PTH113  # False, too, for a name that is too long
             return FoundProgram(path=str(path), source=source)
     path_of_shell = _from_login_shell(command) if ask_shell else ""
     return FoundProgram(path=path_of_shell, source="your login shell") if path_of_shell else None
