@@ -35,7 +35,7 @@ class Where:
 
     @property
     def info_command(self) -> str:
-        """The command that an error suggests to see the tool's parameters."""
+        """The command that an `McpError` suggests, which shows the parameters of its tool."""
         from shlex import quote
 
         return f"pflow mcp info {quote(self.node or f'mcp-{self.server}-{self.tool}')}"

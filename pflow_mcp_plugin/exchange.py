@@ -18,7 +18,7 @@ from pflow_mcp_plugin.types import Server, ServerInfo, Tool
 
 @attrs.frozen(kw_only=True)
 class Blanks:
-    """The variables that the server of an exchange receives as empty strings.
+    """The variables without a value in an exchange, which the server receives as empty strings.
 
     Attributes:
         unset: Those that are not set.
@@ -30,7 +30,7 @@ class Blanks:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Lines about empty variables, for the message of an exchange that failed."""
+        """The variables without a value in an exchange, as lines for a message."""
         said = (("Not set and passed as empty", self.unset), ("Set to the empty string", self.empty))
         return tuple(f"{what}: {', '.join(names)}" for what, names in said if names)
 
@@ -41,7 +41,7 @@ class Blanks:
 
 
 def setting(variable: str) -> str:
-    """Return the command that sets a variable for later exchanges and keeps it out of the shell's history."""
+    """Return the command that sets a variable that an exchange lacked and keeps it out of history."""
     return f"pflow settings set {variable} -"
 
 

@@ -41,7 +41,7 @@ _SESSION: ContextVar[Runtime | None] = ContextVar("pflow_mcp_session", default=N
 
 
 class ToolNode(MCPNode):
-    """A tool's node for workflows written in Python; the base of the generated classes.
+    """The base of the nodes that workflows written in Python import, one class for each tool.
 
     Args:
         params: Arguments of the tool, by name. Missing ones are read from the shared store under the
@@ -63,13 +63,13 @@ class ToolNode(MCPNode):
         self.set_params({})
 
     def set_params(self, params: Mapping[str, Any]) -> None:
-        """Set params of a tool's class; those of the constructor stay, as a `Flow` passes its own to all."""
+        """Set an imported node's params; those of the constructor stay, as a `Flow` passes its own to all."""
         config = tool_config(self.entry)
         tool = {"__mcp_server__": config["server_id"], "__mcp_tool__": config["tool_name"]}
         self.params = {**self._given, **params, **tool}
 
     def post(self, shared: MutableMapping[str, Any], prep_res: Job, exec_res: Reading | PflowError) -> str:
-        """Write the outputs and return the action; raise a failure that the Python flow does not route.
+        """Write the outputs and return the action; raise a failure that a Python workflow does not route.
 
         Args:
             shared: The shared store.
@@ -96,7 +96,7 @@ class ToolNode(MCPNode):
 
 @contextmanager
 def session() -> Iterator[None]:
-    """Share connections between nodes of these classes that run inside, in this thread; then close them."""
+    """Share connections between imported nodes that run inside, in this thread; then close them."""
     with standalone() as runtime:
         token = _SESSION.set(runtime)
         try:
@@ -106,7 +106,7 @@ def session() -> Iterator[None]:
 
 
 def class_for(node_type: str) -> type[ToolNode]:
-    """Return the class for a tool's node type, such as `mcp-github-search-code`.
+    """Return the class that a workflow in Python imports for a tool's node, such as `mcp-github-search-code`.
 
     Raises:
         ImportError: The node does not exist; the message has the reason, similar names and the next step.

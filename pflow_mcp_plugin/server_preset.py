@@ -74,7 +74,7 @@ class PresetInput:
             raise _wrong(self, "default", f"{self.default!r} is not one of {', '.join(self.choices)}")
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the JSON form."""
+        """Return the JSON form of an input, as the preset's author describes it."""
         return {**attrs.asdict(self), "choices": list(self.choices)}
 
 
@@ -146,7 +146,7 @@ class ServerPreset:
         return tuple(_packages(_program(self.command), self.args)) if runner else ()
 
     def launch_texts(self) -> Iterator[tuple[str, str]]:
-        """Yield each string of the launch with its field, such as `args[1]` or `env.TOKEN`."""
+        """Yield each string in a preset's launch with its field, such as `args[1]` or `env.TOKEN`."""
         yield "command", self.command
         yield "url", self.url
         yield from ((f"args[{index}]", value) for index, value in enumerate(self.args))

@@ -23,7 +23,7 @@ from pflow_mcp_plugin.variable_references import references
 
 @attrs.frozen(kw_only=True)
 class PresetServer:
-    """A server made from a preset.
+    """The preset server that `pflow mcp add PRESET` adds, with the secrets to keep as settings.
 
     Attributes:
         given: Its table, and notes about it.

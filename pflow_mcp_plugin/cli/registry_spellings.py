@@ -30,7 +30,7 @@ _AT_ONCE = 8
 def add_mcp(
     host: Host, *, server: str, tools: Sequence[str], command: str, url: str, transport: str
 ) -> Report:
-    """Add a server, as `pflow mcp add` does; nothing is started."""
+    """Add a server: an older spelling of `pflow mcp add`; nothing is started."""
     if bool(command) == bool(url):
         raise PflowError("Give either --command or --url", kind="usage")
     table: dict[str, JSON] = {"type": transport}
@@ -62,7 +62,7 @@ def refresh(host: Host, server: str | None) -> Report:
 @click.option("--dry-run", is_flag=True, help="Show what would be done, and change nothing.")
 @click.pass_obj
 def migrate_mcp(host: Host, path: Path, *, backup: bool, dry_run: bool) -> Report:
-    """Configure the servers of an older pflow here; its files are read only, and no server is started.
+    """Migrate the servers of an older pflow; its files are read only, and no server is started.
 
     A server that is already configured stays as it is.
     """
@@ -87,7 +87,7 @@ def test_mcp_connections(host: Host) -> Report:
 
 
 def migrate(host: Host, older: Sequence[OlderFile], *, backup: bool, dry_run: bool) -> Report:
-    """Add the servers of older files that are not configured yet.
+    """Do the work of `pflow registry migrate-mcp`: add older files' servers that are not configured yet.
 
     Args:
         host: Receives the warnings.

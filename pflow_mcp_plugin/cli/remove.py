@@ -18,7 +18,7 @@ def remove(host: Host, name: str) -> Report:
 
 
 def remove_server(host: Host, name: str) -> Report:
-    """Remove a server as `pflow mcp remove` does: its config and its tool file.
+    """Remove a server's config and its tool file, and return the report of `pflow mcp remove`.
 
     This also removes a tool file whose server was deleted from the config by hand.
 

@@ -103,7 +103,7 @@ def _checked(store: ServerStore, names: Sequence[str]) -> list[str]:
 
 
 def enabled(store: ServerStore) -> list[str]:
-    """Return the names of the servers that a sync includes by default."""
+    """Return the names of the servers that `pflow mcp sync` includes by default."""
     names = []
     for name in store.names():
         try:

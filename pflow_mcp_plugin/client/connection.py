@@ -121,7 +121,7 @@ class Connection:
 
     @property
     def unheard(self) -> bool:
-        """Whether the server ended the connection before reading anything: no message can be the reason."""
+        """Whether the connection ended before the server read anything: no message can be the reason."""
         return self._lines is not None and self._lines.unheard
 
     @property

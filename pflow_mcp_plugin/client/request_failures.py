@@ -9,7 +9,7 @@ import attrs
 
 @attrs.frozen(kw_only=True)
 class Exchange:
-    """What is known about the exchange of a failed request.
+    """Request failure: what is known about the exchange that failed.
 
     Attributes:
         unsent: Whether the server certainly did not receive the complete request.

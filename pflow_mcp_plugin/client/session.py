@@ -184,7 +184,7 @@ class Session(OpenSession):
         self._on_list_changed = on_list_changed
 
     async def shake_hands(self, offer: str) -> None:
-        """Send the session's `initialize` with a protocol version, and settle on the one in the answer.
+        """Initialize the session with an offered protocol version, and adopt the server's answer.
 
         Raises:
             RuntimeError: The server answered with a version that we do not support.
@@ -205,7 +205,7 @@ class Session(OpenSession):
     async def dispatch_input_request(
         self, ctx: ClientRequestContext | None, request: InputRequest
     ) -> InputResponse | ErrorData:
-        """Answer a question in the session, whether it came as a request or in an `input_required` result."""
+        """Dispatch a question that the session received, as a request or in an `input_required` result."""
         return await self._questions.answer(request)
 
     async def _on_message(self, message: IncomingMessage) -> None:
@@ -232,7 +232,7 @@ def open_session(
 
 
 class InputRequired(Exception):
-    """A session's server requires input before it continues, and no acceptable input is available.
+    """A session cannot go on with a call: the server requires input, and none acceptable is available.
 
     Attributes:
         wanted: What it asks for.

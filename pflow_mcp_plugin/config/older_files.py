@@ -177,7 +177,7 @@ def _split(table: dict[str, JSON]) -> dict[str, JSON]:
 
 
 def command_line(text: str) -> dict[str, JSON]:
-    """Return `command` and `args` of a command line.
+    """Split a command line, as older files have it, into `command` and `args`.
 
     Raises:
         PflowError: A quote is not closed, or nothing is in it.

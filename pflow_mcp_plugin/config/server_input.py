@@ -55,7 +55,7 @@ _DESCRIBING = ("command", "url", "path", *dialects.URLS)
 
 @attrs.frozen(kw_only=True)
 class Flags:
-    """The options of `add` that describe a server; a preset has no use for them.
+    """The options in the input of `add` that describe a server; a preset has no use for them.
 
     Attributes:
         env: `NAME=VALUE` each.
@@ -77,12 +77,12 @@ class Flags:
 
 
 def is_preset_name(words: Sequence[str]) -> bool:
-    """Whether the arguments of `add` are one word that may name a preset."""
+    """Whether the input of `add` is one word that may name a preset, not a server described in full."""
     return len(words) == 1 and naming.is_server_name(words[0])
 
 
 def refuse_flags(flags: Flags, what: str) -> None:
-    """Refuse the options that describe a server where `what` describes it.
+    """Refuse input in options that describe a server, where `what` already describes it.
 
     Raises:
         PflowError: One is given.

@@ -191,7 +191,7 @@ def build(name: str, table: JSONObject, defaults: JSONObject) -> Server:
 
 
 def fingerprint(table: JSON, defaults: JSON = None) -> str:
-    """Return a hash of those fields of a server's table that decide which tools it has.
+    """Return a hash of a server's table: of those fields of the schema that decide which tools it has.
 
     Deadlines, limits, trust, filters and renames are not part of it: they are read when a tool is
     used, so changing them requires no sync.

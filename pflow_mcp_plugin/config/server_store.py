@@ -176,7 +176,7 @@ class ServerStore:
         return StoreChange(removed=(name,), warnings=self._change(change))
 
     def back_up(self) -> Path | None:
-        """Copy the file to a `.bak` beside it; return the copy, None if there is no file.
+        """Copy the store's file to a `.bak` beside it; return the copy, None if there is no file.
 
         Raises:
             storage.StoreError: The file could not be read, or the copy not written.

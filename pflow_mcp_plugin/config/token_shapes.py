@@ -93,7 +93,7 @@ class Token:
     end: int
 
     def overlaps(self, other: Token) -> bool:
-        """Return whether both have a character in common."""
+        """Return whether two recognised tokens have a character in common."""
         return self.start < other.end and other.start < self.end
 
 

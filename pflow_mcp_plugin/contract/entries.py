@@ -250,7 +250,7 @@ class Sketch:
 
 
 class Node(Protocol):
-    """An instance of the class that an entry names, such as a `pocketflow.Node`.
+    """Any plugin's node, contributed by an entry: an instance of its class, such as a `pocketflow.Node`.
 
     A host instantiates the class without arguments, passes it its params (those of the workflow with
     templates resolved, those that plugins injected, and its own id as `__node_id__`) and runs it
@@ -261,11 +261,11 @@ class Node(Protocol):
     """
 
     def set_params(self, params: Mapping[str, Any]) -> None:
-        """Store the params of a node of an entry's class."""
+        """Any plugin's node, contributed by an entry: store its params."""
         ...
 
     def run(self, shared: MutableMapping[str, Any]) -> str | None:
-        """Do the work of a node of an entry's class.
+        """Any plugin's node, contributed by an entry: do its work.
 
         Args:
             shared: The node's view of the shared store: its own keys, the workflow's inputs and,

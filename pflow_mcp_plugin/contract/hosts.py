@@ -148,7 +148,7 @@ class Runner(ABC):
 
     @abstractmethod
     def validate(self, workflow: JSONObject) -> Sequence[Problem]:
-        """Return every problem of a workflow; nothing runs."""
+        """Any host's runner: return every problem of a workflow; nothing runs."""
 
     @abstractmethod
     def run(
@@ -227,7 +227,7 @@ class Library(ABC):
 
     @abstractmethod
     def get(self, name: str, version: int | None = None) -> JSONObject:
-        """Return a saved workflow as JSON, by default its current version.
+        """Any host's library: return a saved workflow as JSON, by default its current version.
 
         Raises:
             PflowError: Kind `not_found`, with the nearest name; or its file is corrupt.
@@ -243,7 +243,7 @@ class Library(ABC):
 
     @abstractmethod
     def save(self, name: str, workflow: JSONObject, description: str = "") -> SavedWorkflow:
-        """Save a workflow under a name; the workflow it replaces is kept as an older version.
+        """Any host's library: save a workflow under a name; the one it replaces is kept as an older version.
 
         Args:
             name: Its name in the library.
@@ -280,7 +280,7 @@ class Traces(ABC):
 
     @abstractmethod
     def read(self, path: Path) -> JSONObject:
-        """Return the content of a trace file: `run_id`, `success`, `error`, `inputs`, `steps` and more.
+        """Any host's traces: return what a trace file holds: `run_id`, `success`, `error`, `steps` and more.
 
         Raises:
             PflowError: It cannot be read, or is not a trace.

@@ -60,7 +60,7 @@ class Problem:
 
 
 class PortableError(Exception):
-    """An exception that `pickle` and `copy` rebuild with all its fields, whatever `__init__` takes.
+    """Base class of any host's failures: `pickle` and `copy` rebuild them with all their fields.
 
     By default Python calls the class with `args`, which fails if `__init__` takes something else; for a
     result from another process, `multiprocessing.Pool` then waits forever.
@@ -71,7 +71,7 @@ class PortableError(Exception):
 
 
 def described(error: BaseException) -> str:
-    """Return the class of an exception and its message, without a message if that cannot be formatted.
+    """Describe an exception in a problem: its class, and its message unless that cannot be formatted.
 
     Raises:
         KeyboardInterrupt: The user interrupted the formatting.
@@ -87,7 +87,7 @@ def described(error: BaseException) -> str:
 
 
 def is_interruption(error: BaseException) -> bool:
-    """Return whether an exception is a KeyboardInterrupt, or was caused by one, or groups one."""
+    """Return whether a failure is a KeyboardInterrupt, or was caused by one, or groups one."""
     seen: set[int] = set()
     pending: list[BaseException | None] = [error]
     while pending:
@@ -164,11 +164,11 @@ class PflowError(PortableError):
 
     @property
     def exit_code(self) -> int:
-        """The process exit code of the failure, see `EXIT_CODES`."""
+        """The exit code with which any host reports the failure, see `EXIT_CODES`."""
         return EXIT_CODES[self.kind]
 
     def to_dict(self) -> dict[str, object]:
-        """Return the failure as the envelope's `error` object; its details include the outcome, if known."""
+        """Return any host's failure as the envelope's `error`; its details include the outcome, if known."""
         details = dict(self.details)
         if self.ran is not None:
             details |= {"ran": self.ran, "retryable": self.retryable}

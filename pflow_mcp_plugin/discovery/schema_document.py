@@ -72,7 +72,7 @@ class SchemaDocument:
         return target
 
     def friendly(self, schema: JSON) -> str:
-        """Return the friendly type of the values that a schema describes."""
+        """Return the friendly type of the values that a schema in the document describes."""
         plain = schema if isinstance(schema, dict) else {}
         if isinstance(kind := plain.get("type"), str) and not plain.keys() & _MORE:
             return _NAMES.get(kind, ANY)  # the fast path, which covers nearly every schema

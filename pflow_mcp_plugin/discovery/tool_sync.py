@@ -26,10 +26,10 @@ _AT_ONCE = 32
 
 
 class Lister(Protocol):
-    """The interface that a sync needs to ask servers for their tools; `client.Pool` implements it."""
+    """The interface through which a tool sync asks servers for their tools; `client.Pool` implements it."""
 
     def list_tools(self, launch: Launch) -> Listing:
-        """Return the tool list of a server that is synced; blocks."""
+        """Ask a server for its tools during a tool sync; blocks."""
         ...
 
 

@@ -66,7 +66,7 @@ class Caller(Protocol):
         ...
 
     def changed_lists(self) -> list[Launch]:
-        """Return to the runtime the servers that announced a change of their tools."""
+        """Return to the runtime those of its run's servers that announced a change of their tools."""
         ...
 
 
@@ -320,7 +320,7 @@ def standalone(run: Run | None = None) -> Iterator[Runtime]:
 
 
 def warner(host: Host) -> Callable[[str], None]:
-    """Return a function through which a runtime reports a line to the user as a warning."""
+    """Return the function with which a runtime of this host warns the user."""
 
     def warn(line: str) -> None:
         host.report(Problem(message=line, severity="warning", kind="connection", source="mcp"))

@@ -99,7 +99,7 @@ class EmbeddedHost(Host):
             self._show = show
 
     def refresh(self, source: str) -> None:
-        """Rebuild the index of the embedded host's registry, which covers all sources."""
+        """Rebuild the embedded host's index of node types, which covers all sources."""
         self.registry.refresh()
 
     def _setting(self, key: str) -> str | None:
@@ -134,12 +134,12 @@ def open_host(
 
 
 def print_warning(problem: Problem) -> None:
-    """Write a warning to standard error."""
+    """Write a warning of the embedded host to standard error."""
     write(sys.stderr, warning_lines(problem))
 
 
 def warning_lines(problem: Problem) -> str:
-    """Return a warning as lines for people."""
+    """Return a warning of the embedded host as lines for people."""
     lines = [f"Warning: {problem.path + ': ' if problem.path else ''}{problem.message}"]
     if problem.suggestion:
         lines.append(f"  -> {problem.suggestion}")

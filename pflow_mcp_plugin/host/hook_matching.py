@@ -25,7 +25,7 @@ class Manager(pluggy.PluginManager):
         self.misfits: list[tuple[object, str]] = []
 
     def add_hookspecs(self, module_or_class: Any) -> None:
-        """Add hook specs, and unregister plugins whose implementations do not match them.
+        """Add hook specs, match every plugin against them, and unregister those that do not match.
 
         Otherwise the plugin that adds the specs would fail because of another plugin's mistake.
         """
@@ -52,7 +52,7 @@ class Manager(pluggy.PluginManager):
 
 
 def create_manager() -> Manager:
-    """Return a pluggy manager with the contract's hook specs and no plugins."""
+    """Return a pluggy manager that matches plugins against the contract's hook specs; it has none yet."""
     manager = Manager()
     manager.add_hookspecs(hookspecs)
     # Historic: pluggy calls it for each plugin that is registered later.

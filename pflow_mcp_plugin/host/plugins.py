@@ -75,7 +75,7 @@ class Plugin:
 
 
 class PluginFailed(PflowError):
-    """A plugin raised an exception when the host called it.
+    """One of the host's plugins raised an exception when it was loaded or called.
 
     Args:
         plugin: Whose code was called.
@@ -95,7 +95,7 @@ class PluginFailed(PflowError):
         self.source = plugin.name
 
     def as_warning(self) -> Problem:
-        """Return the plugin's failure as a warning, after which the host continues."""
+        """Return the failure of one of the host's plugins as a warning, after which the host continues."""
         return Problem(
             message=self.message,
             suggestion=self.suggestions[0],
@@ -108,7 +108,7 @@ class PluginFailed(PflowError):
 def plugin_code(
     plugin: Plugin, doing: str, *, passing: tuple[type[BaseException], ...] = ()
 ) -> AbstractContextManager[None]:
-    """Call into a plugin; whatever it raises becomes `PluginFailed`, except `passing`.
+    """Load or call one of the host's plugins; what it raises becomes `PluginFailed`, except `passing`.
 
     Args:
         plugin: Whose code is called.
@@ -207,7 +207,7 @@ class Plugins:
 
     @contextmanager
     def reporting(self, plugin: Plugin, doing: str) -> Iterator[None]:
-        """Call into a plugin; what it raises is reported, and the host continues."""
+        """Call one of the host's plugins; what it raises is reported, and the host continues."""
         try:
             with plugin_code(plugin, doing):
                 yield
@@ -284,13 +284,13 @@ def disabled_names() -> frozenset[str]:
 
 @cache
 def own_distribution() -> Distribution | None:
-    """Return the distribution that contains the host's own plugins, None if it is not installed."""
+    """Return the distribution that the host's own plugins belong to, None if it is not installed."""
     scripts = entry_points("console_scripts")
     return next((script.distribution for script in scripts if is_own_script(script)), None)
 
 
 def is_own_script(script: EntryPoint) -> bool:
-    """Return whether a console script starts the program that loads these plugins."""
+    """Return whether a console script is in the package of the host's own plugins."""
     return script.module.partition(".")[0] == _PACKAGE
 
 

@@ -62,7 +62,7 @@ class Streams:
         self._end.close()
 
     def answer(self, text: str) -> int:
-        """Write the answer; return the exit code: 1 if that failed, 0 also if the reader is gone."""
+        """Write the answer to standard output; return 1 if that failed, 0 also if the reader is gone."""
         try:
             _write_line(sys.stdout, self._out, text)
         except OSError as error:
@@ -72,7 +72,7 @@ class Streams:
         return 0
 
     def tell(self, text: str) -> None:
-        """Write lines for people to standard error, without what could control a terminal."""
+        """Write lines for people to the program's own standard error, without control characters."""
         try:
             # Such lines quote untrusted output and files.
             _write_line(sys.stderr, self._err, plain(text))
@@ -82,7 +82,7 @@ class Streams:
             return
 
     def lost(self, error: OSError) -> int:
-        """Report that standard output failed, unless its reader is gone; return the exit code."""
+        """Report that the stream standard output failed, unless its reader is gone; return the exit code."""
         for stream in (sys.stdout, self._out):
             silence(stream)
         if isinstance(error, BrokenPipeError):
@@ -105,7 +105,7 @@ class Streams:
 
 
 def write(stream: IO[str] | None, text: str) -> None:
-    """Write lines for people to standard error, without what could control a terminal."""
+    """Write lines for people to a standard stream, without what could control a terminal."""
     try:
         _write_line(None, stream, plain(text))
     except OSError:
@@ -115,7 +115,7 @@ def write(stream: IO[str] | None, text: str) -> None:
 
 
 def is_of_output(error: OSError) -> bool:
-    """Return whether an error comes from writing standard output, not from a file of the command."""
+    """Return whether an error comes from the stream of standard output, not from a file of the command."""
     stream = getattr(sys.stdout, "wrapped", sys.stdout)  # click wraps it when the reader is gone
     if stream is None or error.errno == errno.EBADF:  # closed by the command itself
         return False

@@ -27,7 +27,7 @@ class OfferedPreset:
 
     @property
     def origin(self) -> str:
-        """The plugin's distribution and version, or its name if it was registered by hand."""
+        """The plugin that offers the preset: distribution and version, or its name if registered by hand."""
         return _origin(self.plugin)
 
 
@@ -68,7 +68,7 @@ class PresetCollection:
         return next(iter(get_close_matches(name.lower(), [*self.offered], n=1, cutoff=0.6)), "")
 
     def search(self, words: Sequence[str]) -> list[OfferedPreset]:
-        """Return the presets in which every word occurs, sorted by name."""
+        """Return the presets of the collection in which every word occurs, sorted by name."""
         wanted = [word.lower() for word in words]
         return [
             offer for offer in self.offered.values() if all(word in _text(offer.preset) for word in wanted)

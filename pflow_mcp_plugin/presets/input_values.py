@@ -32,7 +32,7 @@ class InputValues:
 
 
 def parse(preset: ServerPreset, pairs: Iterable[str]) -> dict[str, str]:
-    """Return the values of `--input NAME=VALUE` options; an empty value is the same as none.
+    """Return the values of a preset's inputs from `NAME=VALUE` pairs; an empty value is the same as none.
 
     Raises:
         PflowError: A pair is malformed, or the preset has no such input.

@@ -40,7 +40,7 @@ _SOURCES = {
 
 @attrs.frozen(kw_only=True)
 class FoundProgram:
-    """A program that is installed but not on PATH.
+    """A runner, such as npx, or another program that is installed but not on PATH.
 
     Attributes:
         path: Its full path.
@@ -52,13 +52,13 @@ class FoundProgram:
 
     @property
     def env(self) -> dict[str, str]:
-        """Variables that it needs: a script that `env` starts finds its interpreter on PATH only."""
+        """Variables that a found runner needs: one that `env` starts finds its interpreter on PATH only."""
         folder = str(Path(self.path).parent)
         return {"PATH": f"{folder}{os.pathsep}${{PATH}}"} if _is_env_script(self.path) else {}
 
 
 def find(command: str, *, ask_shell: bool = True) -> FoundProgram | None:
-    """Return a program that is not on PATH: from the folders of known tools, then from the login shell.
+    """Find a runner or another program that is not on PATH: in known tools' folders, then by the login shell.
 
     Args:
         command: The program's name; a path is never looked for.
@@ -81,7 +81,7 @@ def where_to_get(command: str) -> str:
 
 
 def remedy(command: str, *, ask_shell: bool = True) -> str:
-    """Return what to do about a program that is not on PATH, an empty string if nothing is known."""
+    """Return what to do about a runner or another program that is not on PATH, empty if nothing is known."""
     found = find(command, ask_shell=ask_shell)
     if found is None:
         return where_to_get(command)

@@ -12,7 +12,7 @@ _TIMES = ("startup_timeout", "list_timeout", "call_timeout", "call_timeout_max")
 
 
 def server_table(preset: ServerPreset, texts: Mapping[str, str]) -> dict[str, Any]:
-    """Return the table of a server as the config file holds it.
+    """Return the server table made from a preset, as the config file holds it.
 
     Args:
         preset: The preset.

@@ -28,7 +28,7 @@ _REFERENCES_ONLY = re.compile(
 
 
 def mask(value: str) -> str:
-    """Return a configured value in a form that is safe to print.
+    """Redact a configured value as a whole, to `****`, unless it consists of references.
 
     A value that is only `${...}` references (perhaps after an auth scheme, as in
     `Bearer ${TOKEN}`) stays as it is, except that defaults in the references are masked. Any other

@@ -91,7 +91,7 @@ class SecretForms:
         return _compiled(tuple(dict.fromkeys(form for forms in found for form in forms))) if found else None
 
     def cut_parts(self, text: str, *, outer: bool) -> Iterator[Span]:
-        """Yield the parts of secrets beside a cut, which is marked by `...` or `…`, in order.
+        """Yield the parts of a secret's forms beside a cut, which is marked by `...` or `…`, in order.
 
         Args:
             text: The text.

@@ -26,7 +26,7 @@ def class_name(node_type: str) -> str:
 
 
 def node_type(name: str) -> str | None:
-    """Return the node type of a Python class name, None if the name is not the class name of a node."""
+    """Return the node type that the name of a node class stands for, None if it is not such a name."""
     matched = _CLASS.fullmatch(name)
     parts = [digits or word for digits, word in _PART.findall(matched[1])] if matched else []
     found = "-".join(part.lower() for part in parts)
@@ -36,7 +36,7 @@ def node_type(name: str) -> str | None:
 
 
 def named(field: Field) -> bool:
-    """Whether the signature of a node's class can name a parameter."""
+    """Whether a node class can name a parameter in its signature."""
     key = field.key
     # Python normalises identifiers (PEP 3131): a keyword argument would arrive under another name.
     spelt = key.isidentifier() and unicodedata.normalize("NFKC", key) == key
@@ -44,12 +44,12 @@ def named(field: Field) -> bool:
 
 
 def has_others(entry: Entry) -> bool:
-    """Whether a node's class accepts arguments that its signature cannot name."""
+    """Whether a node class accepts arguments that its signature cannot name."""
     return entry.interface.open or not all(named(field) for field in entry.interface.params)
 
 
 def rest(entry: Entry) -> str:
-    """Return the name of the `**` parameter of a node's class, different from every other parameter."""
+    """Return the name of the `**` parameter of a node class, different from every other parameter."""
     keys = {field.key for field in entry.interface.params}
     name = "others"
     while name in keys:
@@ -58,7 +58,7 @@ def rest(entry: Entry) -> str:
 
 
 def hint(field: Field) -> str:
-    """Return the type of a field as a Python type hint in the signature of a node's class."""
+    """Return the type of a field as the type hint in a node class."""
     choices = field.schema.get("enum") if isinstance(field.schema, Mapping) else None
     if isinstance(choices, list) and choices and all(_is_literal(choice) for choice in choices):
         return f"Literal[{', '.join(map(ascii, choices))}]"

@@ -29,7 +29,7 @@ _TEMP_AGE = 86_400.0
 
 
 def read_bytes(path: Path) -> bytes | None:
-    """Return the content of a regular file of at most `LIMIT` bytes, None if it does not exist.
+    """Return the content of an atomic file of at most `LIMIT` bytes, None if it does not exist.
 
     Raises:
         StoreError: It exists but cannot be read.
@@ -43,7 +43,7 @@ def read_bytes(path: Path) -> bytes | None:
 
 
 def files_in(folder: Path, suffix: str) -> list[Path]:
-    """Return the paths in a folder with this suffix, unsorted; empty if the folder does not exist.
+    """Return the atomic files in a folder that have this suffix, unsorted; empty if there is no folder.
 
     Raises:
         StoreError: It exists but cannot be read.
@@ -57,7 +57,7 @@ def files_in(folder: Path, suffix: str) -> list[Path]:
 
 
 def make_folder(folder: Path) -> None:
-    """Create a folder and its missing parents, each readable by its owner only (0700).
+    """Create a folder for atomic files, and its missing parents, each readable by its owner only (0700).
 
     Raises:
         StoreError: The folder cannot be created.
@@ -100,7 +100,7 @@ def write_atomic(path: Path, data: bytes, *, mode: int | None = 0o600) -> None:
 
 
 def write_output(path: Path, data: bytes, *, private: bool = False) -> None:
-    """Write a file that the user named; a regular file is written atomically.
+    """Write a file that the user named, atomically if it is a regular file.
 
     A device or a pipe is written to directly, never replaced. An existing file keeps its permissions.
 
@@ -178,7 +178,7 @@ def sweep(folder: Path) -> None:
 
 
 def set_aside(path: Path) -> Path:
-    """Rename a corrupt file to `<name>.corrupt-<n>` and return its new path.
+    """Rename a corrupt atomic file to `<name>.corrupt-<n>` and return its new path.
 
     Raises:
         StoreError: It cannot be renamed.

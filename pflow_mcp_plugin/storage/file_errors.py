@@ -8,7 +8,7 @@ from pflow_mcp_plugin.contract import PflowError
 
 
 class CorruptFile(PflowError):
-    """A file with invalid content; it was not overwritten.
+    """The file error for invalid content, which was not overwritten.
 
     Args:
         path: The file.
@@ -35,7 +35,7 @@ class CorruptFile(PflowError):
 
 
 class StoreError(PflowError):
-    """A file could not be read, locked or written; its content is unchanged.
+    """The file error for a file that could not be read, locked or written; its content is unchanged.
 
     Args:
         path: The file.

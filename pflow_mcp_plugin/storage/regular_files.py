@@ -76,7 +76,7 @@ def read_regular(path: Path, most: int = LIMIT) -> bytes:
 
 
 def too_large(path: Path, most: int) -> OSError:
-    """Return the error of a file that is larger than `most` bytes."""
+    """Return the error of a regular file that is larger than `most` bytes."""
     size = f"{most / (1 << 20):g} MiB" if most >= 1 << 20 else f"{most:,} bytes"
     return OSError(errno.EFBIG, f"it is larger than {size}", str(path))
 

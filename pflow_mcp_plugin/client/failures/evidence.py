@@ -60,7 +60,7 @@ class Evidence:
     redactor: Redactor = attrs.field(factory=Redactor)
 
     def words(self, text: str, limit: int = _LONGEST_WORDS) -> str:
-        """Return a server's text for a message: secrets are redacted before it is cut."""
+        """Return a server's text as evidence to quote: secrets are redacted before it is cut."""
         return self.redactor.shortened(plain(self.redactor.piece(text)), limit)
 
     @property
@@ -88,7 +88,7 @@ def failure(
     next_step: str = "",
     **facts: Any,
 ) -> McpError:
-    """Build the error for a failure from a message and the evidence, with notes on variables and stderr.
+    """Turn the evidence and a message into an error, with notes on variables and stderr.
 
     Args:
         message: What happened.
@@ -114,7 +114,7 @@ def failure(
 
 
 def invalid_json(beginning: str, evidence: Evidence, fault: str = "") -> McpError:
-    """Build the error from the evidence that a message is not valid JSON, over any transport.
+    """Turn the evidence into the error for a message that is not valid JSON, over any transport.
 
     Args:
         beginning: The beginning of the message.
@@ -132,7 +132,7 @@ def invalid_json(beginning: str, evidence: Evidence, fault: str = "") -> McpErro
 
 
 def not_message(evidence: Evidence) -> McpError:
-    """Build the error from the evidence that an answer is JSON, but not a JSON-RPC message."""
+    """Turn the evidence into the error for an answer that is JSON, but not a JSON-RPC message."""
     return failure(
         f"Server {evidence.server.name} answered with JSON that is not a JSON-RPC message",
         evidence,

@@ -59,7 +59,7 @@ class Explainer:
         closed: bool = False,
         answered: bool = False,
     ) -> McpError:
-        """Gather the evidence for an exception of the connection, and return the error to raise.
+        """Gather the evidence for an exception of the explainer's connection; return the error to raise.
 
         Args:
             error: The original exception.
@@ -102,7 +102,7 @@ class Explainer:
         )
 
     def cause(self, error: BaseException) -> str:
-        """Return what broke the connection, as text."""
+        """Return what broke the explainer's connection, as text."""
         return in_words(next(leaves(error)), self._redactor)
 
     def _stderr(self) -> str:

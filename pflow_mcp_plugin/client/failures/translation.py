@@ -6,10 +6,10 @@ from typing import TypeVar
 
 from pflow_mcp_plugin.client.failures.evidence import Evidence, failure
 from pflow_mcp_plugin.client.failures.excerpt import plain
-from pflow_mcp_plugin.client.failures.exits import from_exit, from_seen, stopped_reading
 from pflow_mcp_plugin.client.failures.http_status import from_status
 from pflow_mcp_plugin.client.failures.json_rpc import from_error
 from pflow_mcp_plugin.client.failures.network import from_network
+from pflow_mcp_plugin.client.failures.process_failures import from_exit, from_seen, stopped_reading
 from pflow_mcp_plugin.client.failures.socket_errors import from_socket
 from pflow_mcp_plugin.errors import DeadlineExceeded, McpError
 from pflow_mcp_plugin.redaction import Redactor
@@ -35,7 +35,7 @@ def explain(error: BaseException, evidence: Evidence) -> McpError:
 
 
 def fit_to_show(error: E, redactor: Redactor) -> E:
-    """Redact secrets and remove terminal control codes: parts of the error come from the server."""
+    """Redact a translated error and remove terminal codes: parts of it come from the server."""
     error.message = _shown(error.message, redactor)
     error.args = (error.message,)
     error.details, error.facts = redactor.value(error.details), redactor.value(error.facts)

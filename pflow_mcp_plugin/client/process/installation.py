@@ -22,13 +22,13 @@ _POLL_SECONDS = 0.2
 
 
 def runner(server: Server) -> str:
-    """Return the package runner (`npx`, `uvx`, ...) that starts a server, or an empty string."""
+    """Return the package runner that may first have to install a server, or an empty string."""
     name = PurePath(server.command).stem
     return name if name in _RUNNERS else ""
 
 
 def start_deadline(server: Server) -> Deadline:
-    """Return the deadline from the spawn to the end of the handshake, which a package runner may exceed."""
+    """Return the deadline from the spawn to the end of the handshake; an installation may extend it."""
     seconds = server.startup_timeout
     return Deadline(START_SECONDS if seconds is None else seconds, "startup_timeout")
 

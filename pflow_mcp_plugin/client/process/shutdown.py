@@ -46,12 +46,12 @@ class ProcessEnd:
         self._expected = False
 
     def expect(self) -> None:
-        """Record that we are about to end the process: a later exit code is of our making."""
+        """Record that a shutdown begins: a later exit code of the process is of our making."""
         self.exit_code = self._process.returncode
         self._expected = True
 
     async def reached(self, seconds: float) -> bool:
-        """Wait for the end of the process, and return whether it was reached."""
+        """Wait for the process to shut down, and return whether it did in time."""
         # Polled: asyncio's child watchers would reap the process, and its group id could be reused.
         loop = asyncio.get_running_loop()
         deadline = loop.time() + seconds

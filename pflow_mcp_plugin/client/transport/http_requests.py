@@ -191,7 +191,7 @@ def refusal(response: httpx2.Response, body: bytes) -> RequestFailed:
 
 
 def read_value(text: bytes | str) -> JSON:
-    """Return the JSON value of an HTTP body or an event; bytes that are not UTF-8 become U+FFFD.
+    """Return the JSON of an HTTP request's answer or one of its events; invalid UTF-8 becomes U+FFFD.
 
     Raises:
         RequestFailed: It is not valid JSON.
@@ -218,7 +218,7 @@ def is_event_stream(response: httpx2.Response) -> bool:
 
 
 def is_message(event: httpx2.ServerSentEvent) -> bool:
-    """Whether an event of an HTTP stream holds a message; one without data only sets the id to resume at."""
+    """Whether an event in an HTTP request's answer is a message; one without data only sets the resume id."""
     return event.event == "message" and bool(event.data)
 
 

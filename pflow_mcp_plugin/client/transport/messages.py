@@ -33,7 +33,7 @@ _NO_MESSAGES = "lines on stdout that are not messages"
 
 
 class Observations:
-    """What was noticed in a stream of messages, as evidence to explain failures.
+    """What a message stream has noticed: invalid JSON, lines that are too long, a server that does not read.
 
     Attributes:
         invalid_json: The beginning of a line that looked like JSON but did not parse.
@@ -90,7 +90,7 @@ class MessageStream:
         self.incoming.throttle(source)
 
     async def send(self, message: SessionMessage) -> None:
-        """Write one JSON-RPC message as a line.
+        """Write one JSON-RPC message of the stream as newline-delimited JSON.
 
         Raises:
             anyio.BrokenResourceError: The server is gone, or does not read.
@@ -301,7 +301,9 @@ def _is_utf8(line: bytes) -> bool:
 
 
 def read_json(text: bytes) -> JSON:
-    """Return the value of a message's JSON; lone surrogates in it become U+FFFD.
+    """Return the value of a message's JSON, whatever transport it came over.
+
+    Lone surrogates in it become U+FFFD.
 
     Raises:
         ValueError: It is not valid JSON, or nested deeper than 200 levels.

@@ -15,7 +15,7 @@ _TAIL = 64 * 1024
 
 
 class TailReader(asyncio.Protocol):
-    """Drains a pipe to its end and keeps the last 64 KiB."""
+    """An asyncio protocol that drains a pipe to its end and keeps the last 64 KiB."""
 
     def __init__(self) -> None:
         self._kept = bytearray()

@@ -61,7 +61,7 @@ def piped_inputs(
 
 
 def piped_text() -> str:
-    """Return all of standard input, empty if it is closed.
+    """Return the input that was piped into the command line, empty if standard input is closed.
 
     Raises:
         PflowError: It is larger than `LIMIT`.

@@ -28,7 +28,7 @@ pflow COMMAND --help  shows the options of a command"""
 
 @attrs.frozen
 class Answer:
-    """What a command returned.
+    """What a leaf of the command tree returned.
 
     Attributes:
         report: Its report.
@@ -103,7 +103,7 @@ class Branch(click.Group):
 
 
 class Leaf(click.Command):
-    """A leaf of the command tree: its code is imported when it is called, and parses its own arguments."""
+    """A leaf of the tree of click groups; its code is imported when it is called, and parses arguments."""
 
     def __init__(self, announced: Command, plugin: Plugin) -> None:
         super().__init__(
@@ -122,7 +122,7 @@ class Leaf(click.Command):
         return args
 
     def invoke(self, ctx: click.Context) -> Answer:
-        """Import the command and run it.
+        """Import the code of a leaf of the command tree, and run it.
 
         Raises:
             PflowError: The command failed, crashed, or cannot be imported.
@@ -185,7 +185,7 @@ class Leaf(click.Command):
 
 
 def wrong_usage(error: click.ClickException) -> PflowError:
-    """Return click's complaint about the arguments as one of ours."""
+    """Return click's complaint about the arguments of a command in the tree as one of our errors."""
     context = getattr(error, "ctx", None)
     suggestions = (f"See: {context.command_path} --help",) if context else ()
     return PflowError(error.format_message(), suggestions=suggestions, kind="usage")
@@ -216,7 +216,7 @@ def build_cli(host: EmbeddedHost) -> click.Group:
 
 
 def leaves(group: click.Group) -> Iterator[Leaf]:
-    """Yield every leaf of a command tree."""
+    """Yield every leaf of a tree of click groups."""
     for command in group.commands.values():
         if isinstance(command, Leaf):
             yield command

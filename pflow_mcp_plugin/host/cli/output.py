@@ -25,7 +25,7 @@ _LARGEST = 10**4_000
 
 
 def wants_json(arguments: list[str]) -> bool:
-    """Return whether the output shall be JSON: `--json` is among the arguments, before any `--`."""
+    """Return whether to print the output as JSON: `--json` is among the arguments, before any `--`."""
     end = arguments.index("--") if "--" in arguments else len(arguments)
     return "--json" in arguments[:end]
 
@@ -109,7 +109,7 @@ def counted(problems: Sequence[Problem]) -> str:
 
 
 def to_json(value: object, *, strict: bool = False) -> str:
-    """Return a value as JSON; values that JSON cannot represent are written as strings.
+    """Return a value of the output as JSON; what JSON cannot represent is written as strings.
 
     Circular references, and values nested deeper than 200 levels, are written as `...`.
 

@@ -42,12 +42,12 @@ def run(host: EmbeddedHost, workflow: str, inputs: tuple[str, ...], *, trace: bo
 @click.argument("workflow")
 @click.pass_obj
 def validate(host: EmbeddedHost, workflow: str) -> Report:
-    """Validate WORKFLOW, a JSON file or the name of a saved workflow: list every problem, run nothing."""
+    """Validate WORKFLOW, a JSON file or a saved one's name, without a `pflow run`: list every problem."""
     return findings_report(workflow, host.runner.validate(find_workflow(host, workflow)))
 
 
 def find_workflow(host: EmbeddedHost, word: str) -> dict[str, JSON]:
-    """Return the workflow that the argument of `run` or another command names: a saved one, or a file.
+    """Return the workflow that `pflow run` or another command names: a saved one, or a file.
 
     A saved name wins over a file of the same name without suffix; `./NAME` is always the file.
 
@@ -67,7 +67,7 @@ def find_workflow(host: EmbeddedHost, word: str) -> dict[str, JSON]:
 
 
 def read_workflow(path: Path) -> dict[str, JSON]:
-    """Return the workflow in a regular file, or on standard input: `/dev/stdin`, or another `/dev/fd/N`.
+    """Return the workflow that `pflow run` reads from a regular file or a descriptor such as `/dev/stdin`.
 
     Raises:
         PflowError: The file does not exist, cannot be read, or is not JSON.

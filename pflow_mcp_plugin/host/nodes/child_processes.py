@@ -57,7 +57,7 @@ class Command:
 
     @property
     def outputs(self) -> tuple[CommandOutput, CommandOutput]:
-        """Both of its output streams."""
+        """Both output streams of the child process."""
         return self.stdout, self.stderr
 
 
@@ -220,7 +220,7 @@ class _Pipes:
 
 
 def end_groups(processes: Sequence[subprocess.Popen[bytes]]) -> None:
-    """End processes and all that they started: SIGTERM, and SIGKILL after a grace period."""
+    """End child processes with their groups: SIGTERM, and SIGKILL after a grace period."""
     ending = [process for process in processes if _signal_group(process, signal.SIGTERM)]
     end = time.monotonic() + _GRACE
     pause = _POLL

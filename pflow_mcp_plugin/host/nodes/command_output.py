@@ -76,13 +76,13 @@ class CommandOutput:
         self._tail = (self._tail + data)[-SHOWN - _SEAM :]
 
     def close(self) -> None:
-        """Close the file; what cannot be written any more is lost."""
+        """Close the file with a command's output; what cannot be written any more is lost."""
         if self._file is not None:
             with suppress(OSError):
                 self._file.close()
 
     def discard(self) -> None:
-        """Close and delete the file."""
+        """Close and delete the file with a command's output."""
         self.close()
         if self.path is not None:
             self.path.unlink(missing_ok=True)

@@ -11,7 +11,7 @@ from pflow_mcp_plugin.host.workflow.templates import TemplateReference, as_text,
 
 
 def command_strings(params: Mapping[str, Any], written: Mapping[str, Any]) -> dict[str, dict[str, str]]:
-    """Return the arguments and variables of a `shell` node by names for messages, in groups.
+    """Return the strings that a command is started with, by names for messages, in groups.
 
     Args:
         params: The node's params.

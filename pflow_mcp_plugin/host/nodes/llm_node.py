@@ -50,7 +50,7 @@ class Llm(pocketflow.Node):
     """
 
     def prep(self, shared: MutableMapping[str, Any]) -> _Question:
-        """Return the question for the language model."""
+        """Return the question that the node `llm` asks its language model."""
         return _Question(
             prompt=as_text(argument(self.params, shared, "prompt")),
             system=self.params.get("system"),

@@ -49,7 +49,7 @@ def _of_source(registry: NodeRegistry, source: str) -> list[Entry]:
 
 
 def as_errors(reported: Iterable[Problem]) -> Iterator[Problem]:
-    """Yield the problems that the registry reported as errors: each means that an entry was left out.
+    """Yield the registry's problems with entries for their check, as errors where an entry was left out.
 
     An entry that another one overwrites still works, so it stays a warning; one whose module is not
     installed is found by `check_nodes`.

@@ -26,7 +26,7 @@ _FEW = 2_000
 
 
 class Overwritten(Problem):
-    """A warning of the registry: two sources have a node type, and the first of them provides it."""
+    """The node registry's warning that two sources have a node type, which the first of them provides."""
 
 
 class NodeRegistry(Registry):
@@ -51,7 +51,7 @@ class NodeRegistry(Registry):
 
     @cached_property
     def sources(self) -> list[Origin]:
-        """The sources that the registry asks, in the order of precedence."""
+        """What the node registry asks for entries, one source after the other, in order of precedence."""
         saved = Origin(self._saved, Plugin(SAVED, own=True))
         origins = collect_sources(self._plugins, saved)
         self._memory.note(origins)
@@ -183,7 +183,7 @@ class NodeRegistry(Registry):
         self._replaced.clear()
 
     def plugin_origin(self, node_type: str) -> Origin | None:
-        """Return the plugin's source that the registry would ask for this name, None if no plugin has one."""
+        """Return the plugin's source that the node registry asks for this name, None if no plugin has one."""
         fitting = (origin for origin in self.sources if origin.fits(node_type) and not origin.plugin.own)
         return next(fitting, None)
 

@@ -41,7 +41,7 @@ class _Spot:
 
 
 def graph_page(name: str, document: WorkflowDocument, graph: Graph) -> str:
-    """Return an HTML page with the SVG drawing of a workflow.
+    """Return the SVG drawing of a workflow on a page of its own.
 
     Args:
         name: The title of the page.

@@ -132,7 +132,7 @@ class Attempts:
         return bind_line(value, self._lookup(user), keep_missing=self.values.document.permissive)
 
     def resolve(self, value: object, user: str) -> Any:
-        """Return a value with its templates resolved for an attempt; errors call what needs them `user`."""
+        """Resolve the templates in a value for an attempt at a node; errors call what needs them `user`."""
         return resolve(value, self._lookup(user), keep_missing=self.values.document.permissive)
 
     def _lookup(self, user: str) -> Lookup:

@@ -80,7 +80,7 @@ class RoutedFlow(pocketflow.Flow):
 
 
 def build_flow(compiled: Compiled, steps: Steps, bound: int) -> RoutedFlow:
-    """Return the pocketflow flow of a compiled workflow; imports the node classes.
+    """Return the pocketflow `Flow` that runs a compiled workflow; imports the node classes.
 
     Args:
         compiled: The workflow.

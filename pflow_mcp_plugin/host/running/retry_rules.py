@@ -23,7 +23,7 @@ def is_safe_to_repeat(failure: PflowError, entry: Entry) -> bool:
 
 
 def asked_wait(failure: PflowError) -> float:
-    """Return the seconds that the other side asks to wait before a retry, at most an hour."""
+    """Return the wait, in seconds, that a failure asks for before a node is retried, at most an hour."""
     return min(max(failure.retry_after or 0.0, 0.0), LONGEST_WAIT)
 
 

@@ -52,7 +52,7 @@ class Values:
         return self.lookup(TemplateReference(name, path))
 
     def names(self) -> list[str]:
-        """Return every name that a template can begin with at this point of the run."""
+        """Return every name under which the run has a value for templates at this point."""
         return [*(name for name in self.root if not is_reserved(name)), *self.written]
 
     def is_left_out(self, value: object) -> bool:
@@ -64,7 +64,7 @@ class Values:
         return spec is not None and not spec.required and reference.root not in self.root
 
     def is_absent(self, reference: TemplateReference) -> bool:
-        """Return whether a template names a value that a successful run may lack.
+        """Return whether the run lacks a template's value, as a successful run may.
 
         That is one of a node that the run did not reach, or that failed and was recovered from, or an
         optional input that was not given.

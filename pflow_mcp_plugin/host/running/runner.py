@@ -35,7 +35,7 @@ STEPS_PER_NODE = 10
 
 
 class WorkflowRunner(Runner):
-    """The embedded host's runner.
+    """The runner, which checks, compiles and runs workflows for the embedded host.
 
     Args:
         host: The handle that nodes and plugins get.

@@ -120,5 +120,5 @@ def refusal(name: str, problems: Sequence[Problem]) -> PflowError:
 
 
 def said(error: BaseException) -> str:
-    """Return an exception's message, with its class unless it is one of ours."""
+    """Return an exception's message for a finding, with its class unless it is one of ours."""
     return error.message if isinstance(error, PflowError) else described(error)

@@ -59,7 +59,7 @@ class Graph:
 
     @cached_property
     def positions(self) -> dict[str, int]:
-        """The place of each node in the graph, by id."""
+        """The index of each node in the graph, by id."""
         return {node_id: place for place, node_id in enumerate(self.successors)}
 
     @cached_property

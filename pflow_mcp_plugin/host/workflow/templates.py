@@ -51,7 +51,7 @@ class Malformed:
 
 
 class MissingValue(PortableError, LookupError):
-    """A template's path leads nowhere.
+    """The path of a template such as `${a.b}` leads nowhere.
 
     Args:
         reached: The part of the path that is there, as text.
@@ -144,7 +144,7 @@ def references(value: object, path: str = "$") -> Iterator[tuple[str, TemplateRe
 
 
 def resolve(value: object, lookup: Lookup, *, keep_missing: bool = False) -> Any:
-    """Return a value with its templates replaced by values, at any depth; the original is not changed.
+    """Return a value with each `${...}` in it replaced, at any depth; the original is not changed.
 
     Args:
         value: A JSON value; keys of objects are not templates.
@@ -197,7 +197,7 @@ def _resolve_part(part: str | TemplateReference | Malformed, lookup: Lookup, *, 
 
 
 def follow(value: object, path: Sequence[str | int], reached: str = "") -> Any:
-    """Follow a template's path into a value; strings along the path are parsed if they are JSON.
+    """Follow the path of a `${...}` into a value; strings along the path are parsed if they are JSON.
 
     Args:
         value: Where the path starts.
@@ -253,7 +253,7 @@ def _joined(reached: str, step: str | int) -> str:
 
 
 def as_text(value: object) -> str:
-    """Return a value as a template puts it into text: strings unchanged, other values as JSON.
+    """Return a value as the text that replaces a `${...}`: strings unchanged, other values as JSON.
 
     Raises:
         PflowError: It cannot be written as JSON: it is nested too deep or contains itself, or has keys

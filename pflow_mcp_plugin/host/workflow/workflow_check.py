@@ -36,7 +36,7 @@ class NodeTypes(Protocol):
         ...
 
     def upgrade(self, node: JSONObject) -> JSONObject | None:
-        """Return a node of the checked workflow rewritten from an older shape, or None."""
+        """Return a node rewritten from an older shape for the check of its workflow, or None."""
         ...
 
 

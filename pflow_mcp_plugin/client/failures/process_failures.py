@@ -12,7 +12,7 @@ _MIB = 1 << 20
 
 
 def from_seen(evidence: Evidence) -> McpError | None:
-    """Explain a failure by what the transport noticed in the lines that the process writes or reads."""
+    """Explain the failure of a server's process by what the transport noticed in its lines."""
     seen, name = evidence.seen, evidence.server.name
     if seen is None:
         return None
@@ -32,7 +32,7 @@ def from_seen(evidence: Evidence) -> McpError | None:
 
 
 def stopped_reading(evidence: Evidence) -> McpError:
-    """Explain a message that a server's process did not read from its stdin in time."""
+    """Explain the failure of a process that did not read a message from its stdin in time."""
     name = evidence.server.name
     message = f"Server {name} stopped reading: a message could not be written within its deadline"
     step = f"check whether server {name} hangs; call_timeout is how long it may refuse to read"
