@@ -126,9 +126,16 @@ def test_a_server_that_is_not_from_this_preset_is_not_replaced(desk, tmp_path):
     assert desk.raw()["mcpServers"]["git"]["command"] == sys.executable
 
 
+def test_the_server_of_the_tour_is_that_of_the_preset(desk):
+    desk.run(add, "demo", "--", sys.executable, "-P", "-m", "pflow_mcp_plugin.server.demo_server")
+    assert desk.run(add, "demo").data["replaced"] == ["demo"]
+    assert desk.raw()["mcpServers"]["demo"]["preset"] == "demo"
+
+
 @pytest.mark.parametrize(
     "words",
     [
+        ("fetch", "--name", "My Fetch"),
         ("git", "--env", "A=b"),
         ("git", "--input", "repositry=x"),
         ("git", "--input", "repository"),
