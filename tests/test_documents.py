@@ -36,19 +36,6 @@ SHOWN_ONLY = {"text", "{eval-rst}", "{toctree}"}
 _BLOCK_SECONDS = 90
 _MARK = re.compile(r"<!-- (file|not run): (\S.*?) -->")
 
-# Stand for the package runners: they start the servers that are installed beside the tests.
-_NPX = """#!/bin/sh
-name=${{2#@modelcontextprotocol/}}; shift 2
-exec {node} {folder}/mcp-${{name%%@*}} "$@"
-"""
-_UVX = """#!/bin/sh
-program=$1; shift
-for folder in {folders}; do
-    if [ -x "$folder/$program" ]; then exec "$folder/$program" "$@"; fi
-done
-exit 127
-"""
-
 
 @dataclass(frozen=True, kw_only=True)
 class Block:
@@ -167,21 +154,6 @@ def stage(tmp_path, pflow_home):
     return Stage(folder=folder, scratch=tmp_path, variables={**os.environ, **home, "PATH": path})
 
 
-@pytest.fixture
-def package_runners(stage, everything_command, time_command, duckdb_command):
-    """`npx` and `uvx` for the blocks."""
-    node, script, *_ = everything_command
-    folders = [str(Path(program).parent) for program, *_ in (time_command, duckdb_command)]
-    runners = {
-        "npx": _NPX.format(node=node, folder=Path(script).parent),
-        "uvx": _UVX.format(folders=" ".join(folders)),
-    }
-    for name, script in runners.items():
-        runner = stage.scratch / "programs" / name
-        runner.write_text(script, encoding="utf-8")
-        runner.chmod(0o755)
-
-
 @pytest.mark.parametrize(
     "document", [name for name in DOCUMENTS if played(name) and name not in NEED_SERVERS]
 )
@@ -193,7 +165,7 @@ def test_the_blocks_of_a_document_work(document, stage):
 @pytest.mark.servers
 @pytest.mark.timeout(600)  # it may be the first to need the servers: installing them takes minutes
 @pytest.mark.parametrize("document", sorted(NEED_SERVERS))
-def test_the_blocks_of_a_document_work_with_real_servers(document, stage, package_runners):
+def test_the_blocks_of_a_document_work_with_real_servers(document, preset_runners, stage):
     shutil.copytree(ROOT / "examples", stage.folder / "examples")
     for file in ("README.md", "examples/servers.json"):
         shutil.copy(ROOT / file, stage.folder)

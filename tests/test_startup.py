@@ -15,6 +15,7 @@ HEAVY = (
     "pocketflow",
     "rich",
 )
+PRESETS = "pflow_mcp_plugin.presets.builtin_servers"
 RUN = """
 import sys
 from pflow_mcp_plugin.__main__ import main
@@ -31,6 +32,7 @@ sys.stderr.write(" ".join(set({heavy}) & set(sys.modules)))
         ["registry", "search", "file"],
         ["registry", "describe", "echo"],
         ["mcp", "list"],
+        ["mcp", "presets"],
         ["plugins"],
         ["--help"],
     ],
@@ -42,3 +44,13 @@ def test_a_listing_imports_nothing_heavy(monkeypatch, tmp_path, arguments):
         [sys.executable, "-c", code, *arguments], capture_output=True, text=True, timeout=60, check=False
     )
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_presets_are_loaded_only_when_they_are_asked_for(monkeypatch, tmp_path):
+    monkeypatch.setenv("PFLOW_HOME", str(tmp_path))
+    code = RUN.format(heavy=(PRESETS, "pflow_mcp_plugin.server_preset"))
+    for arguments, loaded in ((["mcp", "list"], 0), (["mcp", "presets"], 2)):
+        done = subprocess.run(
+            [sys.executable, "-c", code, *arguments], capture_output=True, text=True, timeout=60, check=False
+        )
+        assert len(done.stderr.split()) == loaded

@@ -10,12 +10,14 @@ from typing import Any
 import attrs
 import click
 
+from pflow_mcp_plugin import naming
 from pflow_mcp_plugin.cli import terminal
 from pflow_mcp_plugin.cli.dependencies import lookup, server_store
 from pflow_mcp_plugin.config.dialects import Fitted
 from pflow_mcp_plugin.config.server_schema import server_path
 from pflow_mcp_plugin.contract import Host, PflowError, Problem
 from pflow_mcp_plugin.presets import input_values, runners
+from pflow_mcp_plugin.presets.manifest_check import is_launch_of
 from pflow_mcp_plugin.presets.server_table import server_table
 from pflow_mcp_plugin.types import PresetInput, ServerPreset
 from pflow_mcp_plugin.variable_references import references
@@ -56,10 +58,14 @@ def preset_server(host: Host, preset: ServerPreset, pairs: Sequence[str], name: 
         name: The server's name; by default that of the preset.
 
     Raises:
-        PflowError: An input is unknown, or a value is not allowed, or missing with no one to ask.
-        McpError: Another server has this name.
+        PflowError: The name is invalid, or another server has it; an input is unknown, or a value is not
+            allowed, or missing with no one to ask.
+        McpError: The server of this name has mistakes.
     """
     name = name or preset.name
+    if not naming.is_server_name(name):
+        step = f"--name {naming.server_name(name)}"
+        raise PflowError(f"Invalid server name: {name}", suggestions=(step,), kind="usage")
     _refuse_another(host, preset, name)
     values = _complete(preset, input_values.parse(preset, pairs), lookup(host))
     notes = tuple(_shadowed(each) for each in values.secrets if os.environ.get(each))
@@ -91,7 +97,10 @@ def _ask(each: PresetInput) -> str:
 def _refuse_another(host: Host, preset: ServerPreset, name: str) -> None:
     """Refuse to replace a server that did not come from this preset."""
     store = server_store(host)
-    if name not in store.names() or store.raw()["mcpServers"][name].get("preset") == preset.name:
+    if name not in store.names():
+        return
+    server = store.get(name)
+    if server.preset == preset.name or is_launch_of(preset, server):
         return
     raise PflowError(
         f"Server {name} is already configured, and not from the preset {preset.name}",

@@ -21,7 +21,8 @@ def difference(offer: OfferedPreset, server: Server, manifest_hash: str) -> Prob
         manifest_hash: The hash of its tools as of the last sync.
     """
     preset = offer.preset
-    if not preset.manifest_hash or preset.manifest_hash == manifest_hash or not _is_as_added(preset, server):
+    is_expected = not preset.manifest_hash or preset.manifest_hash == manifest_hash
+    if is_expected or not is_launch_of(preset, server):
         return None
     return Problem(
         message=(
@@ -36,7 +37,8 @@ def difference(offer: OfferedPreset, server: Server, manifest_hash: str) -> Prob
     )
 
 
-def _is_as_added(preset: ServerPreset, server: Server) -> bool:
+def is_launch_of(preset: ServerPreset, server: Server) -> bool:
+    """Whether a server is started or reached as its preset says, whatever its inputs are."""
     same_program = PurePath(preset.command).name == PurePath(server.command).name
     fixed = [value for value in preset.args if not references(value)]
     return same_program and preset.url == server.url and all(value in server.args for value in fixed)

@@ -1,6 +1,6 @@
 """Stands for npx and uvx in tests: starts a server that is installed beside this file.
 
-    package_runner.py npx -y NAME@VERSION ARGS...
+    package_runner.py npx -y NAME[@VERSION] ARGS...
     package_runner.py uvx [--with=NAME==VERSION] NAME[@VERSION] ARGS...
 
 A version other than the installed one is refused, so that presets and tests name the same.
@@ -22,7 +22,8 @@ def main(runner: str, *words: str) -> None:
     rest = list(words)
     while rest and rest[0].startswith("-"):
         rest.pop(0)
-    name, _, version = rest[0].rpartition("@")
+    name, _, version = rest[0][1:].partition("@")
+    name = rest[0][0] + name  # the first @ of @scope/name is part of it
     try:
         if runner == "npx":
             command = [shutil.which("node") or "node", str(real_servers.npm_program(name, version))]

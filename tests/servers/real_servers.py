@@ -79,7 +79,7 @@ def package_runners(folder: Path) -> None:
 
 
 def npm_program(package: str, version: str) -> Path:
-    """Return the program of an installed npm package.
+    """Return the program of an installed npm package; an empty version fits any.
 
     Raises:
         LookupError: It is not installed in this version.
@@ -88,21 +88,21 @@ def npm_program(package: str, version: str) -> Path:
     if not (root / "package.json").is_file():
         raise LookupError(f"{package} is not installed")
     manifest = json.loads((root / "package.json").read_text(encoding="utf-8"))
-    if manifest["version"] != version:
+    if version and manifest["version"] != version:
         raise LookupError(f"{package} is installed in version {manifest['version']}, not {version}")
     programs = manifest["bin"]
     return root / (programs if isinstance(programs, str) else next(iter(programs.values())))
 
 
 def python_program(package: str, version: str) -> Path:
-    """Return the program of an installed Python package, which has its name.
+    """Return the program of an installed Python package, which has its name; an empty version fits any.
 
     Raises:
         LookupError: It is not installed in this version.
     """
     for folder in (_PYTHON, _SQLITE, _DUCKDB):
         site = next(folder.glob("venv/lib/python*/site-packages"), folder)
-        if (site / f"{package.replace('-', '_')}-{version}.dist-info").is_dir():
+        if any(site.glob(f"{package.replace('-', '_')}-{version or '*'}.dist-info")):
             return folder / "venv/bin" / package
     raise LookupError(f"{package} is not installed in version {version}")
 

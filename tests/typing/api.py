@@ -28,7 +28,7 @@ from pflow_mcp_plugin.contract import (
     hookimpl,
 )
 from pflow_mcp_plugin.exchange import CallResult, ToolCall
-from pflow_mcp_plugin.types import Server
+from pflow_mcp_plugin.types import PresetInput, Server, ServerPreset
 
 
 class Loud:
@@ -135,5 +135,24 @@ def use(host: Host) -> None:
 def values() -> None:
     server = Server(name="time", command="mcp-server-time", args=("--local-timezone=UTC",))
     assert_type(server.env, Mapping[str, str])
-    assert_type(ToolCall(server="time", tool="get_current_time").arguments, JSONObject)
-    assert_type(CallResult().structured, JSON)
+    assert_type(ToolCall(server="time", tool="get_current_time").arguments, Mapping[str, Any])
+    assert_type(CallResult().structured, Any)
+
+
+@hookimpl
+def pflow_mcp_presets(host: Host) -> Iterable[ServerPreset]:
+    token = PresetInput(name="ACME_TOKEN", description="Token of your account", secret=True)
+    preset = ServerPreset(
+        name="acme",
+        title="Acme",
+        description="Search and file tickets",
+        command="uvx",
+        args=("acme-mcp@1.4.2",),
+        env={"ACME_TOKEN": "${ACME_TOKEN}"},
+        inputs=(token,),
+        tools=("search_*",),
+        call_timeout=90,
+    )
+    assert_type(preset.packages, tuple[str, ...])
+    assert_type(preset.call_timeout, float | None)
+    yield preset

@@ -1,0 +1,100 @@
+"""`pflow mcp presets`, run as a host runs it, and as a program."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from pflow_mcp_plugin.cli.presets import presets
+from pflow_mcp_plugin.contract import PflowError, hookimpl
+from pflow_mcp_plugin.types import ServerPreset
+
+
+def broken(host):
+    raise RuntimeError("boom")
+
+
+def test_presets_are_listed_with_what_starts_them(desk):
+    report = desk.run(presets)
+    assert len(report.data) == 16
+    lines = report.render().splitlines()
+    assert lines[0].split()[:2] == ["context7", "npx"]
+    assert lines[-1].startswith("Add one: pflow mcp add NAME")
+
+
+def test_words_select_presets(desk):
+    report = desk.run(presets, "browser")
+    assert [row["name"] for row in report.data] == ["playwright"]
+    report = desk.run(presets, "no", "such", "thing")
+    assert report.data == []
+    assert report.render() == "No preset contains no such thing. See all: pflow mcp presets"
+
+
+def test_one_is_shown_with_its_command_inputs_and_origin(desk):
+    report = desk.run(presets, "show", "filesystem")
+    text = report.render()
+    assert "npx -y @modelcontextprotocol/server-filesystem@" in text
+    assert "folder: The folder it may use" in text
+    assert "from     pflow-mcp" in text
+    assert "Add it: pflow mcp add filesystem --input folder=FOLDER" in text
+    assert report.data["args"][-1] == "${folder}"
+    assert report.data["inputs"][0]["name"] == "folder"
+    assert report.data["manifest_hash"].startswith("sha256:")
+
+
+def test_a_remote_one_is_shown_with_its_url_and_headers(desk):
+    text = desk.run(presets, "show", "github").render()
+    assert "https://api.githubcopilot.com/mcp/" in text
+    assert "Authorization: Bearer ${GITHUB_TOKEN}" in text
+    assert "secret" in text
+
+
+def test_a_missing_runner_is_said_with_where_to_get_it(desk, monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("SHELL", "")
+    report = desk.run(presets, "show", "git")
+    assert "uvx is not on PATH. Install uv" in report.render()
+    assert report.data["program"] is None
+    assert "https://docs.astral.sh/uv" in report.data["remedy"]
+
+
+def test_an_unknown_one_suggests_the_nearest(desk):
+    with pytest.raises(PflowError, match="No preset is named filesytem") as unknown:
+        desk.run(presets, "show", "filesytem")
+    assert unknown.value.suggestions[0] == "Did you mean filesystem?"
+
+
+def test_a_plugin_that_fails_is_warned_of_and_the_others_are_listed(desk):
+    desk.manager.register(SimpleNamespace(pflow_mcp_presets=hookimpl(broken)), "bad")
+    assert len(desk.run(presets).data) == 16
+    assert "Plugin bad" in desk.warnings()
+    assert "boom" in desk.warnings()
+
+
+def test_tools_and_other_plugins_are_shown(desk):
+    own = ServerPreset(
+        name="acme",
+        title="Acme",
+        description="Does it",
+        command="my server",
+        args=("a b",),
+        tools=("read_*",),
+    )
+    desk.manager.register(SimpleNamespace(pflow_mcp_presets=hookimpl(lambda host: [own])), "acme-plugin")
+    text = desk.run(presets, "show", "acme").render()
+    assert "runs     'my server' 'a b'" in text
+    assert "tools    read_*" in text
+    assert "from     plugin acme-plugin" in text
+
+
+def test_the_program_prints_json_and_the_built_in_plugin_can_be_disabled(pflow):
+    listed = pflow("mcp", "presets", "--json")
+    assert [row["name"] for row in listed.envelope["data"]][:2] == ["context7", "demo"]
+    assert listed.stderr == ""
+    without = pflow("mcp", "presets", "--json", env={"PFLOW_DISABLE_PLUGINS": "mcp-presets"})
+    assert (without.envelope["data"], without.stderr) == ([], "")
+    shown = pflow("mcp", "presets", "show", "nothing", "--json")
+    assert shown.exit_code == 2
+    assert shown.envelope["error"]["type"] == "not_found"
