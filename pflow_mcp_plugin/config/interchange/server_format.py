@@ -207,8 +207,11 @@ def _converted(value: Any, field: Field, *, reading: bool) -> Any:
         return not value
     if field.scale == 1 or isinstance(value, bool) or not isinstance(value, int | float):
         return value
-    scaled = round(value * field.scale if reading else value / field.scale, 6)
-    return int(scaled) if scaled == int(scaled) else scaled
+    try:
+        scaled = round(value * field.scale if reading else value / field.scale, 6)
+    except OverflowError:  # the check of the table reports it
+        return value
+    return int(scaled) if scaled.is_integer() else scaled
 
 
 def _set_type(table: Table) -> None:
@@ -230,8 +233,8 @@ def _set_type(table: Table) -> None:
 
 def _set_longest(table: Table) -> None:
     """Other clients have one limit for a call; ours has two, of which the second must not be shorter."""
-    limit = table.get("call_timeout")
-    if isinstance(limit, int | float) and limit > table.get("call_timeout_max", _LONGEST):
+    limit, longest = table.get("call_timeout"), table.get("call_timeout_max", _LONGEST)
+    if isinstance(limit, int | float) and isinstance(longest, int | float) and limit > longest:
         table["call_timeout_max"] = limit
 
 

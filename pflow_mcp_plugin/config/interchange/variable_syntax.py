@@ -11,7 +11,7 @@ from typing import Any
 
 import attrs
 
-from pflow_mcp_plugin.config import variable_references
+from pflow_mcp_plugin.config import secret_detection, variable_references
 from pflow_mcp_plugin.config.field_checks import fault
 from pflow_mcp_plugin.config.variable_references import VariableReference
 from pflow_mcp_plugin.contract import Problem
@@ -136,8 +136,6 @@ def write(text: str, syntax: VariableSyntax) -> tuple[str, list[str]]:
 
 def is_input(ref: VariableReference, syntax: VariableSyntax) -> bool:
     """Whether a client asks the user for a variable: for secrets, and for what has a default."""
-    from pflow_mcp_plugin.config import secret_detection
-
     return syntax.inputs and (ref.default is not None or secret_detection.is_secret(ref.name))
 
 
