@@ -36,12 +36,12 @@ def export_servers(host: Host, /, names: tuple[str, ...], *, client_name: str, o
     """
     chosen = client(client_name)
     plan = export_plan.plan(chosen, _tables(server_store(host), names))
-    for problem in _warnings(plan):
-        host.report(problem)
     if all(server.writing.reason for server in plan.servers):
         raise PflowError(
             f"No server can be exported to {chosen.title}", problems=tuple(_reasons(plan)), kind="config"
         )
+    for problem in _warnings(plan):
+        host.report(problem)
     if output is None:
         text = document_text.dump(plan.document({}), chosen.form)
         return Report(data={**_data(plan), "text": text}, text=text.rstrip("\n"))
@@ -62,8 +62,13 @@ def _tables(store: ServerStore, names: tuple[str, ...]) -> dict[str, dict[str, A
     for name in chosen:
         store.get(name)  # raises the error about a server that is not there, or has mistakes
     servers, defaults = document[server_schema.SERVERS], document.get(server_schema.DEFAULTS, {})
-    tables = {name: server_schema.clean(servers[name]) for name in chosen}
-    return {name: {**defaults, **table} for name, table in tables.items() if isinstance(table, Mapping)}
+    return {name: _with_defaults(server_schema.clean(servers[name]), defaults) for name in chosen}
+
+
+def _with_defaults(table: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
+    is_http = server_schema.transport_of(table) in ("http", "sse")
+    used = {key: value for key, value in defaults.items() if is_http or key not in server_schema.HTTP}
+    return {**used, **table}
 
 
 def _written(host: Host, plan: ExportPlan, output: Path) -> Report:

@@ -113,7 +113,7 @@ def _decided(host: Host, plan: ImportPlan, *, wish: bool | None, dry_run: bool) 
     if wish is not None or dry_run or not (sys.stdin and sys.stdin.isatty() and sys.stderr.isatty()):
         return bool(wish)
     for secret in plan.secrets:
-        click.echo(f"  {secret.variable}", err=True)
+        click.echo(f"  {secret.variable} ({secret.field})", err=True)
     question = f"Move {_counted(len(plan.secrets), 'secret')} to pflow's settings and refer to them?"
     return click.confirm(question, default=True, err=True)
 
@@ -126,8 +126,7 @@ def _apply(host: Host, store: ServerStore, plan: ImportPlan, *, moved: bool) -> 
         for secret in plan.secrets:
             host.settings.set(secret.variable, secret.value)
     for warning in store.add(tables).warnings:
-        if not warning.message.startswith("Unknown field"):
-            host.report(warning)
+        host.report(warning)
     for name in tables:
         insecure = egress.advise(store.get(name))
         if insecure:

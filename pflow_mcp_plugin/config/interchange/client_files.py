@@ -32,7 +32,12 @@ class Machine:
 def this_machine() -> Machine:
     """Return what decides it here and now."""
     system: System = {"darwin": "macos", "win32": "windows"}.get(sys.platform, "linux")  # type: ignore[assignment]
-    return Machine(system=system, home=Path.home(), folder=Path.cwd(), variables=os.environ)
+    home = Path.home()
+    try:
+        folder = Path.cwd()
+    except FileNotFoundError:  # it was deleted: there is no project
+        folder = home
+    return Machine(system=system, home=home, folder=folder, variables=os.environ)
 
 
 @attrs.frozen(kw_only=True)

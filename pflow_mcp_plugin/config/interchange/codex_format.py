@@ -14,7 +14,8 @@ _AUTHORIZATION = "Authorization"
 
 def unpack(table: Table) -> Table:
     """Return a server with references in its values."""
-    for entry in table.pop("env_vars", None) or ():
+    forwarded = table.pop("env_vars", None)
+    for entry in forwarded if isinstance(forwarded, list) else ():
         name = entry.get("name") if isinstance(entry, dict) else entry
         table["env"] = {str(name): f"${{{name}}}", **_mapping(table.get("env"))}
     headers = {

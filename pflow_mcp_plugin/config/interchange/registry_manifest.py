@@ -51,7 +51,7 @@ def server(document: Mapping[str, Any]) -> tuple[str, Table, tuple[str, ...]]:
 def _is_usable(package: Mapping[str, Any]) -> bool:
     transport = package.get("transport")
     kind = transport.get("type", "stdio") if isinstance(transport, Mapping) else "stdio"
-    return package.get("registryType") in _RUNNERS and kind == "stdio" and "identifier" in package
+    return str(package.get("registryType")) in _RUNNERS and kind == "stdio" and "identifier" in package
 
 
 def _package(name: str, package: Mapping[str, Any]) -> tuple[Table, tuple[str, ...]]:
@@ -120,7 +120,9 @@ def _value(server: str, item: Mapping[str, Any], variable: str) -> str:
     """Return a fixed value with references to the variables in it, or a reference to a variable."""
     if "value" in item:
         return _filled(server, str(item["value"]), item.get("variables"))
-    return f"${{{variable}:-{item['default']}}}" if item.get("default") else f"${{{variable}}}"
+    default = str(item.get("default") or "")
+    usable = default and not set("${}") & set(default)
+    return f"${{{variable}:-{default}}}" if usable else f"${{{variable}}}"
 
 
 def _filled(server: str, text: str, variables: object) -> str:

@@ -134,7 +134,8 @@ def read_server(path: str, given: Any, form: ServerFormat, known: Mapping[str, s
     table, lost = _renamed(theirs, form)
     _set_type(table)
     _set_longest(table)
-    notes = list(_made_strings(path, table))
+    _make_strings(table)
+    _drop_empty(table)
     problems: list[Problem] = []
 
     def translated(field: str, text: str) -> str:
@@ -143,7 +144,7 @@ def read_server(path: str, given: Any, form: ServerFormat, known: Mapping[str, s
         return converted
 
     table = _with_texts(table, translated)
-    return Reading(table=table, lost=lost, problems=(*problems, *notes))
+    return Reading(table=table, lost=lost, problems=tuple(problems))
 
 
 def write_server(table: Mapping[str, Any], form: ServerFormat) -> Writing:
@@ -207,8 +208,11 @@ def _converted(value: Any, field: Field, *, reading: bool) -> Any:
         return not value
     if field.scale == 1 or isinstance(value, bool) or not isinstance(value, int | float):
         return value
-    scaled = round(value * field.scale if reading else value / field.scale, 6)
-    return int(scaled) if scaled == int(scaled) else scaled
+    try:
+        scaled = round(value * field.scale if reading else value / field.scale, 6)
+    except OverflowError:  # the check of the table reports it
+        return value
+    return int(scaled) if scaled.is_integer() else scaled
 
 
 def _set_type(table: Table) -> None:
@@ -230,25 +234,25 @@ def _set_type(table: Table) -> None:
 
 def _set_longest(table: Table) -> None:
     """Other clients have one limit for a call; ours has two, of which the second must not be shorter."""
-    limit = table.get("call_timeout")
-    if isinstance(limit, int | float) and limit > table.get("call_timeout_max", _LONGEST):
+    limit, longest = table.get("call_timeout"), table.get("call_timeout_max", _LONGEST)
+    if isinstance(limit, int | float) and isinstance(longest, int | float) and limit > longest:
         table["call_timeout_max"] = limit
 
 
-def _made_strings(path: str, table: Table) -> Iterator[Problem]:
+def _make_strings(table: Table) -> None:
     """Turn numbers and booleans in `env`, `headers` and `args` into the strings that they become there."""
     for key in ("env", "headers"):
         if isinstance(table.get(key), Mapping):
             table[key] = {str(name): _string(value) for name, value in table[key].items()}
     if isinstance(table.get("args"), list):
         table["args"] = [_string(value) for value in table["args"]]
-    if table.get("disabled") is False:
-        del table["disabled"]
-    for key in ("args", "env", "headers"):
-        if table.get(key) in ([], {}):
+
+
+def _drop_empty(table: Table) -> None:
+    """Remove fields that say what a server has without them."""
+    for key, empty in (("args", []), ("env", {}), ("headers", {}), ("disabled", False)):
+        if table.get(key) == empty:
             del table[key]
-    if isinstance(table.get("command"), str) and not table["command"].strip():
-        yield field_checks.fault(f"{path}.command", "Is empty", "Name the program")
 
 
 def _string(value: Any) -> Any:

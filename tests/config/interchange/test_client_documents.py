@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+from contextlib import suppress
 from pathlib import Path
 
 import attrs
 import livemcpbench
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pflow_mcp_plugin.config import server_schema
 from pflow_mcp_plugin.config.expansion import expand
@@ -389,6 +392,86 @@ def test_a_clients_own_file_without_servers_is_no_error(tmp_path):
     path.write_text('{"theme": "dark"}')
     content = client_documents.read(FoundFile(client=CLIENTS["zed"], path=path), MACHINE)
     assert (content.servers, content.error) == ((), None)
+
+
+_VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.sampled_from(["", "stdio", "x", "${A}", "https://x.example"]),
+    lambda inner: (
+        st.lists(inner, max_size=2)
+        | st.dictionaries(
+            st.sampled_from(["name", "type", "default", "value", "id", "path", "env"]), inner, max_size=3
+        )
+    ),
+    max_leaves=6,
+)
+_KEYS = [
+    *(
+        "command",
+        "args",
+        "env",
+        "url",
+        "type",
+        "headers",
+        "timeout",
+        "enabled",
+        "cmd",
+        "envs",
+        "env_keys",
+        "source",
+    ),
+    *(
+        "env_vars",
+        "http_headers",
+        "env_http_headers",
+        "bearer_token_env_var",
+        "httpUrl",
+        "serverUrl",
+        "tools",
+    ),
+    *("call_timeout", "call_timeout_max", "startup_timeout_ms", "settings", "auth", "cwd", "includeTools"),
+]
+_SERVERS = st.dictionaries(
+    st.sampled_from(["a", "B c", "${x}"]), st.dictionaries(st.sampled_from(_KEYS), _VALUES) | _VALUES
+)
+_PACKAGE_KEYS = [
+    "registryType",
+    "identifier",
+    "version",
+    "transport",
+    "environmentVariables",
+    "packageArguments",
+]
+_PACKAGES = st.lists(
+    st.dictionaries(st.sampled_from(_PACKAGE_KEYS), st.sampled_from(["npm", "oci"]) | _VALUES) | _VALUES
+)
+
+
+@given(st.data(), st.sampled_from(sorted(CLIENTS)))
+def test_a_document_of_any_content_is_read_or_refused_in_words(data, name):
+    client = CLIENTS[name]
+    keys = ("mcpServers", "inputs", *(place[0] for place in client.places))
+    document = {key: data.draw(_SERVERS | _VALUES) for key in keys}
+    with suppress(PflowError):
+        for found in client_documents._servers(document, client, Path("/x/mcp.json"), MACHINE):
+            server_schema.check_server(found.name, found.reading.table)
+
+
+@given(
+    _PACKAGES | _VALUES,
+    st.lists(_VALUES) | _VALUES,
+    st.dictionaries(st.sampled_from(["mcp_config", "type"]), _VALUES),
+    _VALUES,
+)
+def test_a_manifest_of_any_content_is_read_or_left_out(packages, remotes, server, settings):
+    registry = {"name": "a/b", "packages": packages, "remotes": remotes}
+    bundle = {"name": "b", "manifest_version": "1", "server": server, "user_config": settings}
+    if client_documents.registry_manifest.is_manifest(registry):
+        client_documents._registry_file(registry, Path("/x/server.json"))
+    client_documents._bundle_file(bundle, Path("/x/manifest.json"), MACHINE)
 
 
 def test_the_folder_of_a_project_is_known_in_its_own_file(tmp_path):
