@@ -16,6 +16,7 @@ from pflow_mcp_plugin.config.interchange.clients import CLIENTS, Client, client
 from pflow_mcp_plugin.config.interchange.export_plan import ExportedFile, ExportPlan
 from pflow_mcp_plugin.config.server_store import ServerStore
 from pflow_mcp_plugin.contract import Host, PflowError, Problem, Report
+from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 
 
 @click.command(epilog=f"Clients: {', '.join(CLIENTS)}.")
@@ -65,7 +66,9 @@ def _tables(store: ServerStore, names: tuple[str, ...]) -> dict[str, dict[str, A
     return {name: _with_defaults(server_schema.clean(servers[name]), defaults) for name in chosen}
 
 
-def _with_defaults(table: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
+def _with_defaults(table: JSON, defaults: JSONObject) -> dict[str, JSON]:
+    if not isinstance(table, Mapping):
+        return {}
     is_http = server_schema.transport_of(table) in ("http", "sse")
     used = {key: value for key, value in defaults.items() if is_http or key not in server_schema.HTTP}
     return {**used, **table}

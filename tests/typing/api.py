@@ -135,8 +135,8 @@ def use(host: Host) -> None:
 def values() -> None:
     server = Server(name="time", command="mcp-server-time", args=("--local-timezone=UTC",))
     assert_type(server.env, Mapping[str, str])
-    assert_type(ToolCall(server="time", tool="get_current_time").arguments, Mapping[str, Any])
-    assert_type(CallResult().structured, Any)
+    assert_type(ToolCall(server="time", tool="get_current_time").arguments, JSONObject)
+    assert_type(CallResult().structured, JSON)
 
 
 @hookimpl

@@ -12,7 +12,6 @@ from typing import Any
 import attrs
 
 from pflow_mcp_plugin import variable_references
-from pflow_mcp_plugin.config import secret_detection, variable_references
 from pflow_mcp_plugin.config.field_checks import fault
 from pflow_mcp_plugin.contract import Problem
 from pflow_mcp_plugin.variable_references import VariableReference
