@@ -41,7 +41,7 @@ class Blanks:
 
 
 def setting(variable: str) -> str:
-    """Return the command that sets a variable that an exchange lacked and keeps it out of history."""
+    """Return the command that sets a variable an exchange lacked; its value stays out of shell history."""
     return f"pflow settings set {variable} -"
 
 

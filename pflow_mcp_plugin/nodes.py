@@ -69,7 +69,7 @@ class ToolNode(MCPNode):
         self.params = {**self._given, **params, **tool}
 
     def post(self, shared: MutableMapping[str, Any], prep_res: Job, exec_res: Reading | PflowError) -> str:
-        """Write the outputs and return the action; raise a failure that a Python workflow does not route.
+        """Write an imported node's outputs and return its action, or raise a failure its flow does not route.
 
         Args:
             shared: The shared store.

@@ -121,7 +121,7 @@ class Connection:
 
     @property
     def unheard(self) -> bool:
-        """Whether the connection ended before the server read anything: no message can be the reason."""
+        """Whether the connection was ended by a server that had read nothing: no message is the reason."""
         return self._lines is not None and self._lines.unheard
 
     @property

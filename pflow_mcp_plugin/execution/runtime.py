@@ -320,7 +320,7 @@ def standalone(run: Run | None = None) -> Iterator[Runtime]:
 
 
 def warner(host: Host) -> Callable[[str], None]:
-    """Return the function with which a runtime of this host warns the user."""
+    """Return the function through which a runtime reports a warning to the user."""
 
     def warn(line: str) -> None:
         host.report(Problem(message=line, severity="warning", kind="connection", source="mcp"))

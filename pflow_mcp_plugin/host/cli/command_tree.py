@@ -103,7 +103,7 @@ class Branch(click.Group):
 
 
 class Leaf(click.Command):
-    """A leaf of the tree of click groups; its code is imported when it is called, and parses arguments."""
+    """A leaf of the tree of click groups; its code is imported when called, and parses its own arguments."""
 
     def __init__(self, announced: Command, plugin: Plugin) -> None:
         super().__init__(

@@ -42,7 +42,7 @@ def run(host: EmbeddedHost, workflow: str, inputs: tuple[str, ...], *, trace: bo
 @click.argument("workflow")
 @click.pass_obj
 def validate(host: EmbeddedHost, workflow: str) -> Report:
-    """Validate WORKFLOW, a JSON file or a saved one's name, without a `pflow run`: list every problem."""
+    """Validate WORKFLOW, a JSON file or a saved name, before `pflow run`: list all problems, run nothing."""
     return findings_report(workflow, host.runner.validate(find_workflow(host, workflow)))
 
 
