@@ -59,7 +59,8 @@ def _tools(host: PflowHost, preset: str | ServerPreset, inputs: Mapping[str, str
     server, content = known.store.get(name), known.catalog.file(name)
     listed = content.tools if content else ()
     unfit = [*synced.notes, *(f"{tool} is malformed: {reason}" for tool, reason in synced.skipped)]
-    difference = manifest_check.difference(_offer(found), server, content.manifest_hash if content else "")
+    offer = OfferedPreset(preset=found, plugin="of this test")
+    difference = manifest_check.difference(offer, server, content.manifest_hash if content else "")
     unfit += [difference.message] if difference else []
     if unfit:
         raise AssertionError("\n  ".join([f"Preset {name} does not fit its server:", *unfit]))
@@ -67,10 +68,6 @@ def _tools(host: PflowHost, preset: str | ServerPreset, inputs: Mapping[str, str
     if not tools:
         raise AssertionError(f"Preset {name} starts, but none of its tools becomes a node")
     return tools
-
-
-def _offer(preset: ServerPreset) -> OfferedPreset:
-    return OfferedPreset(preset=preset, plugin="of this test")
 
 
 def _failure(what: str, error: PflowError, warnings: Sequence[Problem] = ()) -> AssertionError:
