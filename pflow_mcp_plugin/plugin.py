@@ -17,6 +17,7 @@ _GROUP = "Configure MCP servers and use their tools as nodes."
 _COMMANDS = {
     "add": "Add servers: a preset, a command, a URL, a file or JSON.",
     "presets": "List the ready-made servers, or show one.",
+    "new-preset": "Write a package with a preset, to begin with.",
     "list": "List the configured servers.",
     "remove": "Remove a server and its tools.",
     "sync": "Fetch the tools of servers and register them as nodes.",
@@ -84,7 +85,7 @@ def pflow_inject_params(node: NodeRef) -> Mapping[str, object] | None:
 def pflow_register_commands(host: Host) -> Iterable[Command]:
     """Contribute `pflow mcp ...`, and its older spellings below `pflow registry`."""
     for name, text in _COMMANDS.items():
-        module = _MODULES.get(name, name)
+        module = _MODULES.get(name, name.replace("-", "_"))
         load = f"pflow_mcp_plugin.cli.{module}:{module}"
         yield Command(path=("mcp", name), help=text, load=load, group=_GROUP)
     for name, text in _REGISTRY_SPELLINGS.items():

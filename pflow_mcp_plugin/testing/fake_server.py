@@ -1,0 +1,154 @@
+"""A fake server for tests: its tools run in the test, and clients start it as a program of its own."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import sys
+import tempfile
+import threading
+from collections.abc import Iterable
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self, TextIO
+
+from pflow_mcp_plugin.exchange import CallResult, ToolCall
+from pflow_mcp_plugin.testing import pipe_relay
+from pflow_mcp_plugin.testing.tool_answers import ToolAnswers
+from pflow_mcp_plugin.testing.tool_declarations import ToolLike
+
+if TYPE_CHECKING:  # loading the SDK takes most of a second
+    import mcp_types
+    from mcp.server.lowlevel import Server
+
+_END_SECONDS = 5
+
+
+class FakeServer:
+    """A fake server: real processes, pipes and messages, with tools that are functions of the test.
+
+    The program in `table` relays its stdin and stdout to this process, where the SDK answers. A context
+    manager; every client gets a session of its own, and all share the answers.
+
+    Args:
+        tools: Its tools; see `ToolAnswers`.
+        name: The name that it says it has.
+        version: The version that it says it has.
+
+    Attributes:
+        answers: What its tools answer, and the calls that were made.
+    """
+
+    def __init__(self, tools: Iterable[ToolLike], *, name: str = "fake", version: str = "1.0.0") -> None:
+        self.answers = ToolAnswers(tools)
+        self._name = name
+        self._version = version
+        self._folder = Path(tempfile.mkdtemp(prefix="pflow-"))
+        self._listener = socket.socket(socket.AF_UNIX)
+        self._listener.bind(str(self._folder / "server"))
+        self._listener.listen()
+        self._connections: list[socket.socket] = []
+        self._threads: list[threading.Thread] = []
+        self._closed = False
+        self._start(self._accept)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def table(self) -> dict[str, Any]:
+        """The server's table for the config file: the command that starts it."""
+        return {"command": sys.executable, "args": ["-I", pipe_relay.__file__, str(self._folder / "server")]}
+
+    def close(self) -> None:
+        """End all sessions; its program cannot be started any more. Safe to call twice."""
+        if self._closed:
+            return
+        self._closed = True
+        with socket.socket(socket.AF_UNIX) as last:  # wakes the thread that accepts
+            last.connect(str(self._folder / "server"))
+        self._threads[0].join(_END_SECONDS)
+        for connection in self._connections:
+            try:
+                connection.shutdown(socket.SHUT_RDWR)
+            except OSError:  # its session is over
+                continue
+        for thread in self._threads[1:]:
+            thread.join(_END_SECONDS)
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _start(self, target: Any, *args: object) -> None:
+        thread = threading.Thread(target=target, args=args, name=f"fake server {self._name}", daemon=True)
+        self._threads.append(thread)
+        thread.start()
+
+    def _accept(self) -> None:
+        with self._listener:
+            while True:
+                connection, _ = self._listener.accept()
+                if self._closed:
+                    connection.close()
+                    return
+                self._connections.append(connection)
+                self._start(self._serve, connection)
+
+    def _serve(self, connection: socket.socket) -> None:
+        import anyio
+
+        with (
+            connection,
+            connection.makefile("r", encoding="utf-8") as reader,
+            connection.makefile("w", encoding="utf-8") as writer,
+        ):
+            try:
+                anyio.run(self._session, reader, writer)
+            except* OSError:
+                pass  # the client went away in the middle of a message
+
+    async def _session(self, reader: TextIO, writer: TextIO) -> None:
+        import anyio
+        from mcp.server.stdio import stdio_server
+
+        server = self._sdk_server()
+        async with stdio_server(anyio.wrap_file(reader), anyio.wrap_file(writer)) as (incoming, outgoing):
+            await server.run(incoming, outgoing, server.create_initialization_options())
+
+    def _sdk_server(self) -> Server[Any]:
+        import anyio.to_thread
+        import mcp_types
+        from mcp.server.lowlevel import Server
+        from mcp.shared.exceptions import MCPError
+
+        async def list_tools(_: object, __: object) -> mcp_types.ListToolsResult:
+            tools = [_listed(tool) for tool in self.answers.tools]
+            return mcp_types.ListToolsResult.model_validate({"tools": tools})
+
+        async def call_tool(_: object, params: mcp_types.CallToolRequestParams) -> mcp_types.CallToolResult:
+            call = ToolCall(server=self._name, tool=params.name, arguments=params.arguments or {})
+            try:
+                answer = await anyio.to_thread.run_sync(self.answers.answer, call)
+            except Exception as error:  # whatever the test gave; the SDK would hide what it says
+                raise MCPError(mcp_types.INTERNAL_ERROR, str(error)) from error
+            return mcp_types.CallToolResult.model_validate(_answered(answer))
+
+        return Server(self._name, version=self._version, on_list_tools=list_tools, on_call_tool=call_tool)
+
+
+def _listed(tool: Any) -> dict[str, Any]:
+    optional = {"title": tool.title, "annotations": tool.annotations, "_meta": tool.meta}
+    given = {key: value for key, value in optional.items() if value}
+    if tool.output_schema is not None:
+        given["outputSchema"] = tool.output_schema
+    return {"name": tool.name, "description": tool.description, "inputSchema": tool.input_schema, **given}
+
+
+def _answered(result: CallResult) -> dict[str, Any]:
+    data: dict[str, Any] = {"content": [*result.content], "isError": result.is_error}
+    if result.has_structured:
+        data["structuredContent"] = result.structured
+    return {**data, "_meta": result.meta} if result.meta else data

@@ -1,0 +1,217 @@
+"""pflow in a test: an embedded host with a temporary home."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+from pflow_mcp_plugin.cli.preset_server import preset_server
+from pflow_mcp_plugin.config.expansion import host_lookup
+from pflow_mcp_plugin.contract import Outcome, Problem, hookimpl
+from pflow_mcp_plugin.contract.json_types import JSONObject
+from pflow_mcp_plugin.discovery.servers import servers
+from pflow_mcp_plugin.exchange import CallResult, Listing, ToolCall
+from pflow_mcp_plugin.host.embedded_host import EmbeddedHost, open_host
+from pflow_mcp_plugin.presets import input_values
+from pflow_mcp_plugin.presets.collection import collect
+from pflow_mcp_plugin.testing.fake_server import FakeServer
+from pflow_mcp_plugin.testing.tool_answers import ToolAnswers
+from pflow_mcp_plugin.testing.tool_declarations import ToolLike
+from pflow_mcp_plugin.types import ServerInfo, ServerPreset
+
+
+class PflowHost:
+    """pflow for a test, with every installed plugin; `open_pflow_host` opens it.
+
+    Args:
+        host: The embedded host.
+        home: Its `$PFLOW_HOME`.
+        warnings: Where the host's warnings go.
+        closing: Closes what is opened on the way, before the host.
+
+    Attributes:
+        host: The handle that plugins get.
+        home: Its `$PFLOW_HOME`.
+        warnings: What was reported to the user so far.
+    """
+
+    def __init__(self, host: EmbeddedHost, home: Path, warnings: list[Problem], closing: ExitStack) -> None:
+        self.host = host
+        self.home = home
+        self.warnings = warnings
+        self._closing = closing
+
+    def register(self, plugin: object, name: str = "") -> None:
+        """Register a plugin that is not installed: a module or an object with hook implementations.
+
+        Its nodes and commands are not added, for which a plugin has to be installed: `pflow_addhooks` and
+        the hooks that begin with `pflow_mcp_` are called.
+        """
+        self.host.plugins.manager.register(plugin, name or None)
+
+    def add(self, name: str, table: Mapping[str, Any]) -> None:
+        """Configure a server; nothing is started.
+
+        Args:
+            name: Its name.
+            table: Its table, as in the config file: `{"command": ..., "args": [...]}`, or `FakeServer.table`.
+
+        Raises:
+            McpError: The table has mistakes.
+        """
+        servers(self.host.paths).store.add({name: dict(table)})
+        self.host.refresh("mcp")
+
+    def add_preset(
+        self, preset: str | ServerPreset, inputs: Mapping[str, str] | None = None, *, name: str = ""
+    ) -> str:
+        """Configure the server of a preset as `pflow mcp add` does; nothing is started.
+
+        Args:
+            preset: A preset, or the name of one that an installed plugin offers.
+            inputs: Values for its inputs; secrets become settings of this home.
+            name: The server's name, if not that of the preset.
+
+        Returns:
+            The server's name.
+
+        Raises:
+            PflowError: No plugin, or more than one, offers the preset; an input is missing or not allowed.
+        """
+        found = preset if isinstance(preset, ServerPreset) else self.find_preset(preset)
+        pairs = [f"{key}={value}" for key, value in (inputs or {}).items()]
+        given = input_values.parse(found, pairs)
+        missing = input_values.resolve(found, given, host_lookup(self.host)).missing
+        if missing:  # a terminal would be asked otherwise
+            raise input_values.lacking(found, missing)
+        server = preset_server(self.host, found, pairs, name)
+        server.keep_secrets(self.host)
+        servers(self.host.paths).store.add(server.given.tables)
+        self.host.refresh("mcp")
+        return name or found.name
+
+    def sync(self, *names: str) -> tuple[str, ...]:
+        """Start servers and register their tools as nodes, as `pflow mcp sync` does.
+
+        Args:
+            names: The servers; all of them if none is named.
+
+        Returns:
+            The node types of all synced servers, sorted.
+
+        Raises:
+            PflowError: A server could not be started or listed.
+        """
+        from pflow_mcp_plugin.cli.sync import sync_servers
+
+        report = sync_servers(self.host, names or None)
+        if report.error is not None:
+            raise report.error
+        return self.nodes()
+
+    def serve(self, name: str, tools: Iterable[ToolLike]) -> FakeServer:
+        """Start a fake server, configure and sync it; it is closed with this host."""
+        server = self._closing.enter_context(FakeServer(tools, name=name))
+        self.add(name, server.table)
+        self.sync(name)
+        return server
+
+    def stub(self, name: str, tools: Iterable[ToolLike]) -> ToolAnswers:
+        """Register the tools of a server as nodes without having the server.
+
+        Calls are answered through the hook `pflow_mcp_call_tool`; everything before and after is real: the
+        check of arguments, the hooks of other plugins, the outputs and the actions of nodes.
+
+        Args:
+            name: The server's name, as in the node types of the workflow.
+            tools: Its tools; `read_tools` reads them from a file.
+
+        Returns:
+            What the tools answer; `give` sets it.
+        """
+        answers = ToolAnswers(tools)
+        known = servers(self.host.paths)
+        # A command that does not exist: a run starts nothing, and a call that is not answered says so.
+        known.store.add({name: {"command": str(self.home / f"no server {name} in this test")}})
+        listing = Listing(info=ServerInfo(name=name), tools=answers.tools)
+        known.catalog.save(name, listing, known.store.fingerprint(name))
+        self.register(_Stub(name, answers), f"stub-{name}")
+        self.host.refresh("mcp")
+        return answers
+
+    def nodes(self) -> tuple[str, ...]:
+        """Return the node types of all tools, sorted."""
+        return tuple(entry.node for entry in self.host.registry.entries("mcp-"))
+
+    def run(self, workflow: JSONObject | str | Path, inputs: Mapping[str, object] | None = None) -> Outcome:
+        """Run a workflow to its end; what it started is ended again.
+
+        Args:
+            workflow: The workflow, or the path of its JSON file.
+            inputs: Values by input name.
+
+        Returns:
+            How it ended: `success`, `outputs`, `error`.
+
+        Raises:
+            PflowError: The workflow has mistakes; nothing has run.
+        """
+        if not isinstance(workflow, str | Path):
+            return self.host.runner.run(workflow, inputs or {})
+        document = json.loads(Path(workflow).read_text(encoding="utf-8"))
+        return self.host.runner.run(document, inputs or {}, name=str(workflow))
+
+    def find_preset(self, name: str) -> ServerPreset:
+        """Return the preset that an installed or registered plugin offers under a name.
+
+        Raises:
+            PflowError: No plugin, or more than one, offers it. What is wrong with plugins is in `warnings`.
+        """
+        collection = collect(self.host)
+        for problem in collection.problems:
+            self.host.report(problem)
+        return collection.get(name).preset
+
+
+class _Stub:
+    """A plugin that answers the calls of one server."""
+
+    def __init__(self, server: str, answers: ToolAnswers) -> None:
+        self._server = server
+        self._answers = answers
+
+    @hookimpl
+    def pflow_mcp_call_tool(self, call: ToolCall) -> CallResult | None:
+        """Answer a call in place of the server."""
+        return self._answers.answer(call) if call.server == self._server else None
+
+
+@contextmanager
+def open_pflow_host(home: Path) -> Iterator[PflowHost]:
+    """Open pflow in a folder of its own, which is `$PFLOW_HOME` meanwhile; close it at the end.
+
+    Args:
+        home: The folder, which need not exist.
+    """
+    warnings: list[Problem] = []
+    with ExitStack() as closing:
+        closing.enter_context(_home(home))
+        host = closing.enter_context(open_host(show=warnings.append))
+        yield PflowHost(host, home, warnings, closing.enter_context(ExitStack()))
+
+
+@contextmanager
+def _home(home: Path) -> Iterator[None]:
+    before = os.environ.get("PFLOW_HOME")
+    os.environ["PFLOW_HOME"] = str(home)
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["PFLOW_HOME"]
+        else:
+            os.environ["PFLOW_HOME"] = before

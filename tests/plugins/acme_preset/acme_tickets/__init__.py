@@ -1,0 +1,1 @@
+"""A preset for pflow: Acme tickets."""

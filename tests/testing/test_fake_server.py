@@ -1,0 +1,134 @@
+"""A fake server: started as a program, spoken to by the real client, answered in this process."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from pflow_mcp_plugin.client import Pool
+from pflow_mcp_plugin.errors import CallFailed
+from pflow_mcp_plugin.exchange import Launch, ToolCall
+from pflow_mcp_plugin.testing import FakeServer, ToolFailure
+from pflow_mcp_plugin.types import Server, Tool
+
+DECLARED = Tool(name="plain", description="As declared", title="Plain", input_schema={"type": "object"})
+
+
+def shout(text: str, times: int = 1) -> dict[str, str]:
+    """Say it loud."""
+    if times > 9:
+        raise ToolFailure("that is too loud")
+    return {"said": text.upper() * times}
+
+
+def crash() -> str:
+    """Crash."""
+    raise RuntimeError("a mistake in the test")
+
+
+@pytest.fixture
+def server():
+    with FakeServer([shout, crash, DECLARED], name="fake", version="2.1") as server:
+        yield server
+
+
+@pytest.fixture
+def pool(no_leftovers):
+    with Pool(warn=pytest.fail) as pool:
+        yield pool
+
+
+def launch(server):
+    return Launch(server=Server(name="fake", command=server.table["command"], args=(*server.table["args"],)))
+
+
+def call(tool, **arguments):
+    return ToolCall(server="fake", tool=tool, arguments=arguments)
+
+
+def test_its_tools_are_listed_with_the_schemas_of_their_annotations(server, pool):
+    listing = pool.list_tools(launch(server))
+    assert (listing.info.name, listing.info.version) == ("fake", "2.1")
+    said, _, plain = listing.tools
+    assert (said.name, said.description) == ("shout", "Say it loud.")
+    assert said.input_schema["required"] == ["text"]
+    assert said.input_schema["properties"]["times"]["type"] == "integer"
+    assert said.output_schema["type"] == "object"
+    assert (plain.title, plain.description, plain.output_schema) == ("Plain", "As declared", None)
+
+
+def test_a_call_runs_the_function_in_the_test(server, pool):
+    result = pool.call(launch(server), call("shout", text="ho", times=2))
+    assert result.structured == {"said": "HOHO"}
+    assert server.answers.arguments("shout") == [{"text": "ho", "times": 2}]
+
+
+def test_an_answer_that_is_given_takes_the_place_of_the_function(server, pool):
+    server.answers.give("shout", "first", {"then": 2})
+    server.answers.give("plain", "text")
+    ready = launch(server)
+    assert pool.call(ready, call("shout", text="a")).content == ({"type": "text", "text": "first"},)
+    assert [pool.call(ready, call("shout", text="a")).structured for _ in range(2)] == [{"then": 2}] * 2
+    assert pool.call(ready, call("plain")).content[0]["text"] == "text"
+
+
+def test_a_failure_is_reported_by_the_tool(server, pool):
+    result = pool.call(launch(server), call("shout", text="a", times=10))
+    assert result.is_error
+    assert result.content[0]["text"] == "that is too loud"
+
+
+def test_a_crash_of_a_function_says_what_happened(server, pool):
+    result = pool.call(launch(server), call("crash"))
+    assert result.is_error
+    assert "RuntimeError: a mistake in the test" in result.content[0]["text"]
+
+
+def test_an_exception_that_is_given_fails_the_call(server, pool):
+    server.answers.give("plain", RuntimeError("out of order"))
+    with pytest.raises(CallFailed, match="out of order"):
+        pool.call(launch(server), call("plain"))
+
+
+def test_every_client_has_a_session_of_its_own(server, pool):
+    with Pool(warn=pytest.fail) as other, ThreadPoolExecutor() as threads:
+        ready = launch(server)
+        calls = [threads.submit(each.call, ready, call("shout", text="a")) for each in (pool, other) * 5]
+        assert {done.result().structured["said"] for done in calls} == {"A"}
+    assert server.answers.count("shout") == 10
+
+
+def test_it_is_a_table_for_the_config_of_any_client(server):
+    command = [server.table["command"], *server.table["args"]]
+    request = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+    done = subprocess.run(
+        command,
+        input=json.dumps(request) + "\n",
+        capture_output=True,
+        encoding="utf-8",
+        timeout=30,
+        check=True,
+    )
+    assert json.loads(done.stdout)["id"] == 1
+
+
+def test_a_closed_server_cannot_be_started_and_says_so(server):
+    server.close()
+    server.close()
+    command = [server.table["command"], *server.table["args"]]
+    done = subprocess.run(command, capture_output=True, encoding="utf-8", timeout=30, check=False)
+    assert done.returncode == 1
+    assert "The fake server was closed" in done.stderr
+    assert not Path(server.table["args"][-1]).parent.exists()
+
+
+def test_closing_ends_the_sessions_of_clients(server, pool):
+    ready = launch(server)
+    pool.list_tools(ready)
+    server.close()
+    with pytest.raises(CallFailed):
+        pool.call(ready, call("plain"))

@@ -1,0 +1,154 @@
+"""pflow in a test: servers, presets, syncs and runs, and nothing left when it is closed."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+
+import pytest
+
+from pflow_mcp_plugin.contract import PflowError, hookimpl
+from pflow_mcp_plugin.errors import DeadlineExceeded, Where
+from pflow_mcp_plugin.exchange import CallResult
+from pflow_mcp_plugin.testing import ToolFailure, open_pflow_host
+from pflow_mcp_plugin.types import PresetInput, ServerPreset, Tool
+
+SEARCH = Tool(
+    name="search",
+    input_schema={
+        "type": "object",
+        "properties": {"query": {"type": "string", "minLength": 3}},
+        "required": ["query"],
+    },
+)
+SEARCHES = {
+    "inputs": {"query": {"type": "str"}},
+    "nodes": [{"id": "find", "type": "mcp-tickets-search", "params": {"query": "${query}"}}],
+    "outputs": {"hits": {"source": "${find.result}"}},
+}
+ROUTED = {
+    "nodes": [
+        {"id": "find", "type": "mcp-tickets-search", "params": {"query": "open"}},
+        {"id": "tell", "type": "echo", "params": {"message": "too slow"}},
+    ],
+    "edges": [{"from": "find", "to": "tell", "action": "timeout"}],
+}
+DEMO = ServerPreset(
+    name="demo-here",
+    title="Demo",
+    description="The bundled server",
+    command=sys.executable,
+    args=("-m", "pflow_mcp_plugin.server.demo_server"),
+    env={"PFLOW_TOKEN": "${PFLOW_TOKEN}"},
+    inputs=(PresetInput(name="PFLOW_TOKEN", description="A token", secret=True),),
+)
+
+
+def add(a: int, b: int) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+def test_a_run_on_a_fake_server_is_real_and_leaves_nothing(pflow_host, no_leftovers):
+    server = pflow_host.serve("calc", [add])
+    outcome = pflow_host.run(
+        {"nodes": [{"id": "sum", "type": "mcp-calc-add", "params": {"a": 1, "b": 2}}]}, {}
+    )
+    assert outcome.success, outcome.error
+    assert outcome.outputs["result"] == 3
+    assert server.answers.arguments("add") == [{"a": 1, "b": 2}]
+    server.close()
+
+
+def test_a_stub_answers_in_place_of_a_server_that_nobody_has(pflow_host):
+    tickets = pflow_host.stub("tickets", [SEARCH])
+    tickets.give("search", ["first", "second"])
+    outcome = pflow_host.run(SEARCHES, {"query": "open"})
+    assert outcome.success, outcome.error
+    assert outcome.outputs == {"hits": ["first", "second"]}
+    assert tickets.arguments("search") == [{"query": "open"}]
+    (call,) = tickets.calls
+    assert (call.node_id, call.run_id) == ("find", outcome.run_id)
+    assert pflow_host.warnings == []
+
+
+def test_arguments_of_a_stub_are_checked_as_always(pflow_host):
+    tickets = pflow_host.stub("tickets", [SEARCH])
+    outcome = pflow_host.run(
+        {"nodes": [{"id": "find", "type": "mcp-tickets-search", "params": {"query": "ab"}}]}
+    )
+    assert not outcome.success
+    assert tickets.count() == 0
+
+
+def test_a_failure_of_a_stub_takes_the_action_of_a_real_one(pflow_host):
+    tickets = pflow_host.stub("tickets", [SEARCH])
+    tickets.give("search", DeadlineExceeded("too late", where=Where(server="tickets", tool="search")))
+    outcome = pflow_host.run(ROUTED)
+    assert outcome.success, outcome.error
+    assert outcome.steps == 2
+    tickets.give("search", ToolFailure("no such query"))
+    error = pflow_host.run(ROUTED).error
+    assert "no such query" in str(error)
+    assert tickets.count("search") == 2
+
+
+def test_a_call_without_an_answer_says_what_to_set(pflow_host):
+    pflow_host.stub("tickets", [SEARCH])
+    outcome = pflow_host.run(SEARCHES, {"query": "open"})
+    assert 'give("search", ...)' in str(outcome.error)
+
+
+def test_hooks_of_a_registered_plugin_see_the_calls_of_a_stub(pflow_host):
+    class Loud:
+        @hookimpl(wrapper=True)
+        def pflow_mcp_call_tool(self, call):
+            result = yield
+            return CallResult(content=({"type": "text", "text": result.content[0]["text"].upper()},))
+
+    pflow_host.stub("tickets", [SEARCH]).give("search", "quiet")
+    pflow_host.register(Loud())
+    assert pflow_host.run(SEARCHES, {"query": "open"}).outputs == {"hits": "QUIET"}
+
+
+def test_a_workflow_may_be_a_file(pflow_host, tmp_path):
+    pflow_host.stub("tickets", [SEARCH]).give("search", "found")
+    (tmp_path / "search.json").write_text(json.dumps(SEARCHES), encoding="utf-8")
+    assert pflow_host.run(tmp_path / "search.json", {"query": "open"}).outputs == {"hits": "found"}
+
+
+def test_a_preset_is_added_synced_and_run(pflow_host, no_leftovers):
+    assert pflow_host.add_preset(DEMO, {"PFLOW_TOKEN": "s3cret"}, name="mine") == "mine"
+    assert "mcp-mine-add" in pflow_host.sync("mine")
+    assert pflow_host.host.settings.get("PFLOW_TOKEN") == "s3cret"
+    assert "s3cret" not in (pflow_host.home / "config" / "mcp-servers.toml").read_text(encoding="utf-8")
+    outcome = pflow_host.run({"nodes": [{"id": "sum", "type": "mcp-mine-add", "params": {"a": 1, "b": 2}}]})
+    assert outcome.outputs["result"] == 3
+
+
+def test_an_installed_preset_is_added_by_its_name(pflow_host):
+    assert pflow_host.add_preset("demo") == "demo"
+    assert "mcp-demo-echo" in pflow_host.sync()
+
+
+def test_a_missing_input_is_named_and_nobody_is_asked(pflow_host):
+    with pytest.raises(PflowError, match="PFLOW_TOKEN"):
+        pflow_host.add_preset(DEMO)
+
+
+def test_a_server_that_does_not_start_fails_the_sync(pflow_host):
+    pflow_host.add("gone", {"command": "no-such-program-here"})
+    with pytest.raises(PflowError, match="no-such-program-here"):
+        pflow_host.sync("gone")
+
+
+def test_the_home_of_before_is_restored(tmp_path, monkeypatch):
+    monkeypatch.setenv("PFLOW_HOME", "before")
+    with open_pflow_host(tmp_path) as host:
+        assert os.environ["PFLOW_HOME"] == str(tmp_path) == str(host.home)
+    assert os.environ["PFLOW_HOME"] == "before"
+    monkeypatch.delenv("PFLOW_HOME")
+    with open_pflow_host(tmp_path):
+        pass
+    assert "PFLOW_HOME" not in os.environ

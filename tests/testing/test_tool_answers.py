@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+import pytest
+
+from pflow_mcp_plugin.exchange import CallResult, ToolCall
+from pflow_mcp_plugin.testing import ToolAnswers, ToolFailure
+
+
+def call(tool="search", **arguments):
+    return ToolCall(server="tickets", tool=tool, arguments=arguments)
+
+
+@pytest.fixture
+def answers():
+    return ToolAnswers([{"name": "search"}, {"name": "close"}])
+
+
+@pytest.mark.parametrize(
+    ("given", "structured", "text"),
+    [
+        ("a line", None, "a line"),
+        ({"hits": 2}, {"hits": 2}, '{"hits": 2}'),
+        ([1, "é"], {"result": [1, "é"]}, '{"result": [1, "é"]}'),
+        (None, {"result": None}, '{"result": null}'),
+        (lambda query: {"for": query}, {"for": "open"}, '{"for": "open"}'),
+        (CallResult(structured=3, has_structured=True, content=({"text": "3"},)), 3, "3"),
+    ],
+)
+def test_any_value_is_an_answer(answers, given, structured, text):
+    answers.give("search", given)
+    result = answers.answer(call(query="open"))
+    assert result.structured == structured
+    assert result.has_structured is (structured is not None)
+    assert result.content[0]["text"] == text
+
+
+def test_each_call_takes_the_next_answer_and_the_last_one_remains(answers):
+    answers.give("search", ToolFailure("429"), "then", "always")
+    results = [answers.answer(call()) for _ in range(4)]
+    assert [result.is_error for result in results] == [True, False, False, False]
+    assert [result.content[0]["text"] for result in results] == ["429", "then", "always", "always"]
+
+
+def test_calls_are_counted_with_those_that_failed(answers):
+    answers.give("search", OSError("gone"))
+    with pytest.raises(OSError, match="gone"):
+        answers.answer(call(query="open"))
+    with pytest.raises(LookupError, match=r'give\("close", ...\)'):
+        answers.answer(call("close", id=7))
+    assert (answers.count(), answers.count("search"), answers.count("close")) == (2, 1, 1)
+    assert answers.arguments("close") == [{"id": 7}]
+
+
+def test_an_unknown_tool_is_refused_with_those_there_are(answers):
+    with pytest.raises(ValueError, match="serch; there are: search, close"):
+        answers.give("serch", "x")
+    with pytest.raises(ValueError, match="No answer"):
+        answers.give("search")
