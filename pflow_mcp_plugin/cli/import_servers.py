@@ -40,7 +40,7 @@ _STEP = "Store it in the settings: pflow mcp import --secrets-to-settings"
     "move_secrets",
     default=None,
     help="Whether to move secrets that the files contain to pflow's settings and refer to them. "
-    "By default, pflow asks on a terminal and otherwise keeps them where they are.",
+    "By default, pflow asks on a terminal; otherwise it stores them in the config and warns.",
 )
 @click.pass_obj
 def import_servers(

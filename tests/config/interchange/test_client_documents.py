@@ -105,6 +105,17 @@ def test_a_file_that_is_imported_and_exported_back_describes_the_same_servers(na
     assert all("does not expand" in item for item in lost), lost  # nothing but what the file itself lacks
 
 
+@pytest.mark.parametrize("name", ["server.json", "manifest.json"])
+def test_a_server_to_install_comes_back_from_our_own_json(name, tmp_path):
+    content = client_documents.read_any(DATA / name, MACHINE)
+    found = {server.name: server.reading.table for server in content.servers}
+    plan = export_plan.plan(CLIENTS["mcp-json"], found)
+    back = read_back(CLIENTS["mcp-json"], plan.document({}), tmp_path)
+    assert back == found
+    assert expanded(back) == expanded(found)
+    assert [server.writing.lost for server in plan.servers] == [()]
+
+
 @pytest.mark.parametrize("name", FILES)
 def test_servers_put_into_their_own_file_leave_the_rest_of_it(name, tmp_path):
     client = CLIENTS[FILES[name]]
