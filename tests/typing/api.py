@@ -28,7 +28,15 @@ from pflow_mcp_plugin.contract import (
     hookimpl,
 )
 from pflow_mcp_plugin.exchange import CallResult, ToolCall
-from pflow_mcp_plugin.types import Server
+from pflow_mcp_plugin.testing import (
+    FakeServer,
+    PflowHost,
+    ToolAnswers,
+    ToolFailure,
+    assert_preset_starts,
+    read_tools,
+)
+from pflow_mcp_plugin.types import PresetInput, Server, ServerPreset
 
 
 class Loud:
@@ -137,3 +145,25 @@ def values() -> None:
     assert_type(server.env, Mapping[str, str])
     assert_type(ToolCall(server="time", tool="get_current_time").arguments, JSONObject)
     assert_type(CallResult().structured, JSON)
+
+
+@hookimpl
+def pflow_mcp_presets(host: Host) -> Iterator[ServerPreset]:
+    given = PresetInput(name="project", description="Key of the project")
+    yield ServerPreset(
+        name="acme", title="Acme", description="Tickets", command="acme", args=["${project}"], inputs=[given]
+    )
+
+
+def search(words: str) -> list[str]:
+    return [words]
+
+
+def test_a_workflow(pflow_host: PflowHost) -> None:
+    assert_type(assert_preset_starts("acme", {"project": "DEMO"}, host=pflow_host), tuple[str, ...])
+    assert_type(pflow_host.serve("fake", [search]), FakeServer)
+    answers = pflow_host.stub("tickets", [search, *read_tools("tools.json"), {"name": "close"}])
+    assert_type(answers, ToolAnswers)
+    answers.give("search", ToolFailure("429"), {"hits": 3}, lambda words: words)
+    assert_type(answers.arguments("search"), list[JSONObject])
+    assert_type(pflow_host.run("triage.json", {"words": "login"}), Outcome)
