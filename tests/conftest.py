@@ -65,7 +65,7 @@ ALLOWED_SKIPS = (
 """How the reasons begin for which a test may be skipped; any other skip is a failure."""
 
 
-PROGRAMS = ("end_to_end", "faults", "foreign_host")
+PROGRAMS = ("end_to_end", "faults", "foreign_host", "plugins")
 """The folders whose tests play whole programs, or many faults: they take minutes."""
 
 

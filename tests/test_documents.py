@@ -23,6 +23,7 @@ from urllib.parse import unquote, urlsplit
 import pytest
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
+from virtual_environment import VirtualEnvironment
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = sorted(
@@ -31,6 +32,7 @@ DOCUMENTS = sorted(
     for path in ROOT.glob(pattern)
 )
 NEED_SERVERS = {"README.md", "examples/README.md"}
+INSTALL_PACKAGES = {"docs/first-preset.md"}
 SHOWN_ONLY = {"text", "{eval-rst}", "{toctree}"}
 
 _BLOCK_SECONDS = 90
@@ -73,7 +75,9 @@ class Stage:
     def play(self, block: Block) -> None:
         """Check a block, and run it unless it is marked."""
         if block.file:
-            (self.folder / block.file).write_text(block.text, encoding="utf-8")
+            file = self.folder / block.file
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(block.text, encoding="utf-8")
         {"console": self._console, "json": self._json, "python": self._python, "toml": self._toml}[
             block.language
         ](block)
@@ -137,7 +141,7 @@ def blocks(document: str) -> Iterator[Block]:
                 file=marks.get("file", ""),
                 excuse=marks.get("not run", ""),
             )
-        marks = dict(_MARK.findall(token.content)) if token.type == "html_block" else {}
+        marks = {**marks, **dict(_MARK.findall(token.content))} if token.type == "html_block" else {}
 
 
 def played(document: str) -> list[Block]:
@@ -155,9 +159,18 @@ def stage(tmp_path, pflow_home):
 
 
 @pytest.mark.parametrize(
-    "document", [name for name in DOCUMENTS if played(name) and name not in NEED_SERVERS]
+    "document", [name for name in DOCUMENTS if played(name) and name not in NEED_SERVERS | INSTALL_PACKAGES]
 )
 def test_the_blocks_of_a_document_work(document, stage):
+    for block in played(document):
+        stage.play(block)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("document", sorted(INSTALL_PACKAGES))
+def test_the_blocks_of_a_document_work_that_installs_packages(document, stage):
+    environment = VirtualEnvironment(stage.scratch / "venv")
+    stage.variables = {**stage.variables, **environment.variables}
     for block in played(document):
         stage.play(block)
 
@@ -175,8 +188,8 @@ def test_the_blocks_of_a_document_work_with_real_servers(document, preset_runner
 
 def test_every_mark_stands_before_a_block():
     marks = sum((ROOT / name).read_text(encoding="utf-8").count("\n<!-- ") for name in DOCUMENTS)
-    marked = [block for name in DOCUMENTS for block in blocks(name) if block.file or block.excuse]
-    assert len(marked) == marks
+    marked = (bool(block.file) + bool(block.excuse) for name in DOCUMENTS for block in blocks(name))
+    assert sum(marked) == marks
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)

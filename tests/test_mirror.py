@@ -69,7 +69,9 @@ ELSEWHERE = {
     "mcp_hookspecs": "contract/test_hooks.py",
     "plugin": "test_package.py",
     "presets/builtin_servers": "presets/test_builtin.py",
+    "presets/package_template": "cli/test_new_preset.py",
     "redaction": "redaction/test_redaction.py",
+    "testing/pipe_relay": "testing/test_fake_server.py",
     "types": "values without behaviour",
 }
 """What has no test file of its name, by module or by room, with the file that tests it or a reason."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import keyword
+import re
 from pathlib import Path
 
 import click
@@ -10,8 +11,9 @@ import click
 from pflow_mcp_plugin import storage
 from pflow_mcp_plugin.cli.presets import collected
 from pflow_mcp_plugin.contract import Host, PflowError, Report
-from pflow_mcp_plugin.naming import is_server_name
-from pflow_mcp_plugin.presets.package_template import module_name, package_files
+from pflow_mcp_plugin.presets.package_template import package_files
+
+_NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 
 
 @click.command("new-preset")
@@ -51,7 +53,7 @@ def write_package(host: Host, name: str, folder: Path) -> Report:
 
 
 def _check(host: Host, name: str) -> None:
-    if not (is_server_name(name) and module_name(name).isidentifier() and not keyword.iskeyword(name)):
+    if not _NAME.fullmatch(name) or keyword.iskeyword(name):
         step = "Use a-z, 0-9 and hyphens, beginning with a letter, such as acme-tickets"
         raise PflowError(f"Invalid package name {name!r}", suggestions=(step,), kind="usage")
     collection = collected(host)

@@ -38,9 +38,9 @@ $ pflow mcp presets show acme-tickets
 $ pflow mcp add acme-tickets --sync
 ```
 
-The preset is in `acme_tickets/presets.py`. The server in `acme_tickets/server.py` is one to begin with. If yours
-is on PyPI or npm, set `command` and `args` to what starts it in its exact version (`uvx NAME@1.2.3`,
-`npx -y NAME@1.2.3`), and delete this one.
+The preset is in `acme_tickets/presets.py`. The server in `acme_tickets/server.py` is one to begin with.
+If yours is on PyPI or npm, set `command` and `args` to what starts it in its exact version
+(`uvx NAME@1.2.3`, `npx -y NAME@1.2.3`), and delete this one.
 
 To test a change:
 

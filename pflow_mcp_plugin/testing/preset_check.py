@@ -57,11 +57,11 @@ def _tools(host: PflowHost, preset: str | ServerPreset, inputs: Mapping[str, str
     if synced.error is not None:
         raise _failure(f"Preset {name} does not start", synced.error)
     server, content = known.store.get(name), known.catalog.file(name)
-    listed = content.tools if content else ()
+    listed, found_hash = (content.tools, content.manifest_hash) if content else ((), "")
     unfit = [*synced.notes, *(f"{tool} is malformed: {reason}" for tool, reason in synced.skipped)]
     offer = OfferedPreset(preset=found, plugin="of this test")
-    difference = manifest_check.difference(offer, server, content.manifest_hash if content else "")
-    unfit += [difference.message] if difference else []
+    difference = manifest_check.difference(offer, server, found_hash)
+    unfit += [f"{difference.message}; all of it: {found_hash}"] if difference else []
     if unfit:
         raise AssertionError("\n  ".join([f"Preset {name} does not fit its server:", *unfit]))
     tools = tuple(tool.name for tool in listed if allows(server.tools, tool.name))

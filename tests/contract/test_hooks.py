@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import doctest
 import inspect
+import re
 from pathlib import Path
 from types import FunctionType
 
@@ -64,6 +65,12 @@ def test_what_raising_does_is_said_for_all_hooks_or_by_each():
 @pytest.mark.parametrize("name", ARGUMENTS)
 def test_a_hook_is_documented(name):
     assert f"`{name}({ARGUMENTS[name][0]})`" in (ROOT / "docs" / "plugins.md").read_text(encoding="utf-8")
+
+
+def test_the_page_of_hooks_shows_every_module_of_hooks():
+    page = (ROOT / "docs" / "hooks.md").read_text(encoding="utf-8")
+    shown = set(re.findall(r"^\.\. automodule:: (\S+)\n   :members:$", page, re.MULTILINE))
+    assert {hook.__module__ for hook in HOOKS.values()} <= shown
 
 
 @pytest.mark.parametrize("name", ARGUMENTS)

@@ -35,7 +35,7 @@ def test_a_preset_is_found_by_its_name():
         ({"command": "no-such-program"}, ["does not start", "Command not found: no-such-program"]),
         ({"tools": ("delete_*",)}, ["does not fit its server", "delete_*"]),
         ({"rename": {"sum": "add"}}, ["does not fit its server", "`rename`", "sum"]),
-        ({"manifest_hash": "sha256:" + 64 * "0"}, ["does not fit its server", "demo-here"]),
+        ({"manifest_hash": "sha256:" + 64 * "0"}, ["does not fit its server", "all of it: sha256:"]),
         (
             {
                 "inputs": (PresetInput(name="KEY", description="A key", secret=True),),

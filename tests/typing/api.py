@@ -28,6 +28,14 @@ from pflow_mcp_plugin.contract import (
     hookimpl,
 )
 from pflow_mcp_plugin.exchange import CallResult, ToolCall
+from pflow_mcp_plugin.testing import (
+    FakeServer,
+    PflowHost,
+    ToolAnswers,
+    ToolFailure,
+    assert_preset_starts,
+    read_tools,
+)
 from pflow_mcp_plugin.types import PresetInput, Server, ServerPreset
 
 
@@ -156,3 +164,17 @@ def pflow_mcp_presets(host: Host) -> Iterable[ServerPreset]:
     assert_type(preset.packages, tuple[str, ...])
     assert_type(preset.call_timeout, float | None)
     yield preset
+
+
+def search(words: str) -> list[str]:
+    return [words]
+
+
+def test_a_workflow(pflow_host: PflowHost) -> None:
+    assert_type(assert_preset_starts("acme", {"project": "DEMO"}, host=pflow_host), tuple[str, ...])
+    assert_type(pflow_host.serve("fake", [search]), FakeServer)
+    answers = pflow_host.stub("tickets", [search, *read_tools("tools.json"), {"name": "close"}])
+    assert_type(answers, ToolAnswers)
+    answers.give("search", ToolFailure("429"), {"hits": 3}, lambda words: words)
+    assert_type(answers.arguments("search"), list[JSONObject])
+    assert_type(pflow_host.run("triage.json", {"words": "login"}), Outcome)
