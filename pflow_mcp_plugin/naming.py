@@ -70,7 +70,7 @@ def node_names(
 
 
 def rivals(node_type: str, claiming: Callable[[str], Iterable[tuple[str, str]]]) -> set[tuple[str, str]]:
-    """Return the tools that compete for the name `node_type`, and those their names depend on.
+    """Return the tools whose names may collide with `node_type`, and those that their own names depend on.
 
     `node_names` returns the same names for this small set as it does for all tools.
 

@@ -41,7 +41,7 @@ _SESSION: ContextVar[Runtime | None] = ContextVar("pflow_mcp_session", default=N
 
 
 class ToolNode(MCPNode):
-    """The base of the nodes that workflows written in Python import, one class for each tool.
+    """The base of what `from pflow_mcp_plugin.nodes import ...` gives: a class for each tool.
 
     Args:
         params: Arguments of the tool, by name. Missing ones are read from the shared store under the
@@ -63,18 +63,13 @@ class ToolNode(MCPNode):
         self.set_params({})
 
     def set_params(self, params: Mapping[str, Any]) -> None:
-        """Set an imported node's params; those of the constructor stay, as a `Flow` passes its own to all."""
+        """Set params; a node imported from `nodes` keeps those it was made with, as a `Flow` sets its own."""
         config = tool_config(self.entry)
         tool = {"__mcp_server__": config["server_id"], "__mcp_tool__": config["tool_name"]}
         self.params = {**self._given, **params, **tool}
 
     def post(self, shared: MutableMapping[str, Any], prep_res: Job, exec_res: Reading | PflowError) -> str:
-        """Write an imported node's outputs and return its action, or raise a failure its flow does not route.
-
-        Args:
-            shared: The shared store.
-            prep_res: The job.
-            exec_res: A result, or the failure of the call.
+        """Write the outputs of a node imported from `nodes`; raise a failure that its flow does not route.
 
         Args:
             shared: The shared store of the flow.
@@ -96,7 +91,7 @@ class ToolNode(MCPNode):
 
 @contextmanager
 def session() -> Iterator[None]:
-    """Share connections between imported nodes that run inside, in this thread; then close them."""
+    """Share connections between nodes imported from `nodes`, in this thread; then close them."""
     with standalone() as runtime:
         token = _SESSION.set(runtime)
         try:

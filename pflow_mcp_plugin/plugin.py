@@ -59,7 +59,7 @@ def pflow_configure(host: Host) -> None:
 
 @hookimpl
 def pflow_unconfigure(host: Host) -> None:
-    """Forget the host of the plugin."""
+    """As the plugin's hook for the end of pflow, forget the host."""
     from pflow_mcp_plugin.execution import current_host
 
     current_host.forget(host)

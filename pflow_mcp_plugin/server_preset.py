@@ -74,7 +74,7 @@ class PresetInput:
             raise _wrong(self, "default", f"{self.default!r} is not one of {', '.join(self.choices)}")
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the JSON form of an input, as the preset's author describes it."""
+        """Return the JSON form of one input of a `ServerPreset`."""
         return {**attrs.asdict(self), "choices": list(self.choices)}
 
 
@@ -141,12 +141,12 @@ class ServerPreset:
 
     @property
     def packages(self) -> tuple[str, ...]:
-        """The packages that its runner downloads, each with its version; empty without a runner."""
+        """The packages that the runner of a `ServerPreset` downloads, with versions; empty without one."""
         runner = _PACKAGES.get(_program(self.command))
         return tuple(_packages(_program(self.command), self.args)) if runner else ()
 
     def launch_texts(self) -> Iterator[tuple[str, str]]:
-        """Yield each string in a preset's launch with its field, such as `args[1]` or `env.TOKEN`."""
+        """Yield the strings that a `ServerPreset` is launched with, each with a field such as `args[1]`."""
         yield "command", self.command
         yield "url", self.url
         yield from ((f"args[{index}]", value) for index, value in enumerate(self.args))

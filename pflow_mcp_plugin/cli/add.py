@@ -256,12 +256,12 @@ def _program_advice(server: Server) -> Iterator[Problem]:
 
 def _program_step(command: str, path: str) -> str:
     from pflow_mcp_plugin.client.process.spawning import closest_program
-    from pflow_mcp_plugin.presets import runners
+    from pflow_mcp_plugin.presets import missing_programs
 
     program, _, rest = command.partition(" ")
     if rest:
         return f'Write the program alone, command = "{program}", and its arguments as args'
-    known = runners.remedy(command)
+    known = missing_programs.remedy(command)
     if known:
         return known
     near = closest_program(command, path)

@@ -16,7 +16,7 @@ from pflow_mcp_plugin.cli.dependencies import lookup, server_store
 from pflow_mcp_plugin.config.dialects import Fitted
 from pflow_mcp_plugin.config.server_schema import server_path
 from pflow_mcp_plugin.contract import Host, PflowError, Problem
-from pflow_mcp_plugin.presets import input_values, runners
+from pflow_mcp_plugin.presets import input_values, missing_programs
 from pflow_mcp_plugin.presets.manifest_check import is_launch_of
 from pflow_mcp_plugin.presets.server_table import server_table
 from pflow_mcp_plugin.types import PresetInput, ServerPreset
@@ -114,7 +114,7 @@ def _with_found_program(name: str, table: dict[str, Any]) -> tuple[dict[str, Any
     command = table.get("command", "")
     if not command or references(command) or shutil.which(command):
         return table, ()
-    found = runners.find(command)
+    found = missing_programs.find(command)
     if found is None:
         return table, ()
     note = f"{command} is not on PATH; the server is started by the full path that {found.source} has for it"

@@ -12,7 +12,7 @@ import click
 
 from pflow_mcp_plugin.cli.columns import columns
 from pflow_mcp_plugin.contract import Host, Report
-from pflow_mcp_plugin.presets import runners
+from pflow_mcp_plugin.presets import missing_programs
 from pflow_mcp_plugin.presets.collection import OfferedPreset, PresetCollection, collect
 from pflow_mcp_plugin.types import PresetInput, ServerPreset
 
@@ -78,7 +78,7 @@ def _launch(preset: ServerPreset) -> dict[str, Any]:
     data: dict[str, Any] = {"manifest_hash": preset.manifest_hash or None, "tools": [*preset.tools]}
     if preset.command:
         program = shutil.which(preset.command)
-        missing = {} if program else {"remedy": runners.remedy(preset.command)}
+        missing = {} if program else {"remedy": missing_programs.remedy(preset.command)}
         return data | {
             "command": preset.command,
             "args": [*preset.args],
@@ -111,7 +111,8 @@ def _lines(offer: OfferedPreset) -> Iterator[str]:
     if preset.command:
         yield f"  runs     {command_line(preset)}"
         if not shutil.which(preset.command):
-            yield f"           {preset.command} is not on PATH. {runners.remedy(preset.command)}".rstrip()
+            remedy = missing_programs.remedy(preset.command)
+            yield f"           {preset.command} is not on PATH. {remedy}".rstrip()
     else:
         yield f"  url      {preset.url}"
     yield from (f"  env      {name}={value}" for name, value in preset.env.items())

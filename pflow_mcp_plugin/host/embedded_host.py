@@ -44,7 +44,7 @@ class EmbeddedHost(Host):
 
     @property
     def hook(self) -> pluggy.HookRelay:
-        """The hooks of the embedded host's plugins."""
+        """The hook relay of the embedded host, as in `host.hook.pflow_configure(host=host)`."""
         return self.plugins.manager.hook
 
     @cached_property
@@ -83,7 +83,7 @@ class EmbeddedHost(Host):
         return TraceFiles(self.paths.state / "traces")
 
     def report(self, problem: Problem) -> None:
-        """Show a warning of the embedded host to the user; each message once only."""
+        """Report a warning for any part of the embedded host; each message is shown once only."""
         if problem.message not in self._reported:
             self._reported.add(problem.message)
             self._show(problem)
@@ -99,7 +99,7 @@ class EmbeddedHost(Host):
             self._show = show
 
     def refresh(self, source: str) -> None:
-        """Rebuild the embedded host's index of node types, which covers all sources."""
+        """When a plugin asks the embedded host to, rebuild the node index, for all sources at once."""
         self.registry.refresh()
 
     def _setting(self, key: str) -> str | None:
@@ -139,7 +139,7 @@ def print_warning(problem: Problem) -> None:
 
 
 def warning_lines(problem: Problem) -> str:
-    """Return a warning of the embedded host as lines for people."""
+    """Return a warning as the embedded host shows it to people: the message, then the suggestion."""
     lines = [f"Warning: {problem.path + ': ' if problem.path else ''}{problem.message}"]
     if problem.suggestion:
         lines.append(f"  -> {problem.suggestion}")

@@ -25,7 +25,7 @@ class Manager(pluggy.PluginManager):
         self.misfits: list[tuple[object, str]] = []
 
     def add_hookspecs(self, module_or_class: Any) -> None:
-        """Add hook specs, match every plugin against them, and unregister those that do not match.
+        """Match all plugins' functions against new hook specs, and unregister plugins that do not match.
 
         Otherwise the plugin that adds the specs would fail because of another plugin's mistake.
         """

@@ -11,7 +11,7 @@ from pflow_mcp_plugin.host import ctrl_c
 
 @contextmanager
 def interrupts_kept() -> Iterator[None]:
-    """Raise KeyboardInterrupt for Ctrl-C where another exception replaced it on its way."""
+    """Let an interruption inside end in KeyboardInterrupt, whatever exception has replaced it."""
     try:
         yield
     except BaseException as error:
@@ -20,7 +20,7 @@ def interrupts_kept() -> Iterator[None]:
 
 
 def end_if_interrupted(error: BaseException) -> None:
-    """Raise KeyboardInterrupt if it caused an exception that replaced it.
+    """Turn an exception back into KeyboardInterrupt if an interruption caused it.
 
     Inside `threading.Condition.wait`, on which futures, events and new threads wait, Ctrl-C can surface
     as "RuntimeError: release unlocked lock"; other code may wrap whatever it catches, also in an exception

@@ -61,7 +61,7 @@ class Plugin:
 
     @property
     def version(self) -> str:
-        """The version of the plugin's distribution."""
+        """The version of the distribution in which the host found a plugin, empty if it has none."""
         metadata = self._read_metadata()
         return metadata.version if metadata else ""
 
@@ -75,7 +75,7 @@ class Plugin:
 
 
 class PluginFailed(PflowError):
-    """One of the host's plugins raised an exception when it was loaded or called.
+    """The failure of a plugin, with its name and distribution, and how to upgrade or disable it.
 
     Args:
         plugin: Whose code was called.
@@ -95,7 +95,7 @@ class PluginFailed(PflowError):
         self.source = plugin.name
 
     def as_warning(self) -> Problem:
-        """Return the failure of one of the host's plugins as a warning, after which the host continues."""
+        """Return a failed plugin's error as a warning, for when pflow continues without that plugin."""
         return Problem(
             message=self.message,
             suggestion=self.suggestions[0],
@@ -108,7 +108,7 @@ class PluginFailed(PflowError):
 def plugin_code(
     plugin: Plugin, doing: str, *, passing: tuple[type[BaseException], ...] = ()
 ) -> AbstractContextManager[None]:
-    """Load or call one of the host's plugins; what it raises becomes `PluginFailed`, except `passing`.
+    """Blame a plugin for what is raised in the block: it becomes `PluginFailed`, except `passing`.
 
     Args:
         plugin: Whose code is called.
@@ -207,7 +207,7 @@ class Plugins:
 
     @contextmanager
     def reporting(self, plugin: Plugin, doing: str) -> Iterator[None]:
-        """Call one of the host's plugins; what it raises is reported, and the host continues."""
+        """Let a plugin fail in the block without harm: warn of it, and go on with the other plugins."""
         try:
             with plugin_code(plugin, doing):
                 yield
@@ -284,13 +284,13 @@ def disabled_names() -> frozenset[str]:
 
 @cache
 def own_distribution() -> Distribution | None:
-    """Return the distribution that the host's own plugins belong to, None if it is not installed."""
+    """Return the distribution to show for plugins that are the host's own, None if it is not installed."""
     scripts = entry_points("console_scripts")
     return next((script.distribution for script in scripts if is_own_script(script)), None)
 
 
 def is_own_script(script: EntryPoint) -> bool:
-    """Return whether a console script is in the package of the host's own plugins."""
+    """Return whether a console script is from the package whose plugins count as the host's own."""
     return script.module.partition(".")[0] == _PACKAGE
 
 

@@ -29,7 +29,7 @@ def prepare_streams() -> None:
 
 
 def plain(text: str) -> str:
-    """Return a string for a stream, without terminal and other control characters or direction overrides."""
+    """Remove what must not reach a standard stream: control characters and direction overrides."""
     return text if text.isprintable() else re.sub(_STEERING, "", text)
 
 
@@ -62,7 +62,7 @@ class Streams:
         self._end.close()
 
     def answer(self, text: str) -> int:
-        """Write the answer to standard output; return 1 if that failed, 0 also if the reader is gone."""
+        """Write an answer to the standard output stream; return 1 on failure, 0 also if the reader left."""
         try:
             _write_line(sys.stdout, self._out, text)
         except OSError as error:
@@ -82,7 +82,7 @@ class Streams:
             return
 
     def lost(self, error: OSError) -> int:
-        """Report that the stream standard output failed, unless its reader is gone; return the exit code."""
+        """Silence a standard stream that failed, and say so unless its reader left; return the exit code."""
         for stream in (sys.stdout, self._out):
             silence(stream)
         if isinstance(error, BrokenPipeError):

@@ -55,7 +55,7 @@ class StoredSettings(Settings):
         return dict(sorted((places | dict.fromkeys(self._commands(data), "command")).items()))
 
     def programs(self) -> dict[str, str]:
-        """Return the program of each key whose value a command prints; its arguments may be private."""
+        """Return the settings stored as commands: each key with its program, as arguments may be private."""
         return {key: words[0] for key, words in self._commands(self.store.read()).items()}
 
     def get(self, key: str) -> str | None:
@@ -107,7 +107,7 @@ class StoredSettings(Settings):
         self.store.update(change)
 
     def set_command(self, key: str, command: Sequence[str]) -> None:
-        """Save the words of the command that prints a value; it is not run.
+        """Store a setting as the words of a command that prints its value; the command is not run.
 
         Raises:
             PflowError: `key` is invalid, or the command cannot be saved.

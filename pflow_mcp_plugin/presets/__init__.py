@@ -4,7 +4,7 @@
   `builtin_servers`
 - `input_values`: the values that a user gives to a preset's inputs
 - `server_table`: the config of a server, made from a preset and these values
-- `runners`: where npx, uvx and the like are, and where to get them
+- `missing_programs`: programs such as npx and uvx that are not on PATH: where they are, or where to get them
 - `manifest_check`: whether a server still has the tools that its preset's author saw
 
 A preset itself is `types.ServerPreset`; `pflow_mcp_presets` in `mcp_hookspecs` is the hook that offers it.

@@ -77,7 +77,7 @@ def resolve(preset: ServerPreset, given: Mapping[str, str], lookup: Lookup) -> I
 
 
 def lacking(preset: ServerPreset, missing: Iterable[PresetInput]) -> PflowError:
-    """Return the error that names all missing inputs, each with a way to give it."""
+    """Return the error that names all preset inputs without a value, each with a way to give it."""
     missing = tuple(missing)
     named = ", ".join(f"{each.name} ({each.description})" for each in missing)
     plain = " ".join(f"--input {each.name}=..." for each in missing if not each.secret)

@@ -38,7 +38,7 @@ def difference(offer: OfferedPreset, server: Server, manifest_hash: str) -> Prob
 
 
 def is_launch_of(preset: ServerPreset, server: Server) -> bool:
-    """Whether a server is started or reached as its preset says, whatever its inputs are."""
+    """Whether the manifest check applies to a server: it is launched as its preset says, for any inputs."""
     same_program = PurePath(preset.command).name == PurePath(server.command).name
     fixed = [value for value in preset.args if not references(value)]
     return same_program and preset.url == server.url and all(value in server.args for value in fixed)

@@ -28,7 +28,7 @@ _REFERENCES_ONLY = re.compile(
 
 
 def mask(value: str) -> str:
-    """Redact a configured value as a whole, to `****`, unless it consists of references.
+    """Return the redactor's `****` for a configured value; one that consists of references is kept.
 
     A value that is only `${...}` references (perhaps after an auth scheme, as in
     `Bearer ${TOKEN}`) stays as it is, except that defaults in the references are masked. Any other

@@ -17,7 +17,7 @@ _HINTS = {"list": "list[Any]", "dict": "dict[str, Any]", "any": "Any"}
 
 
 def class_name(node_type: str) -> str:
-    """Return the Python class name of a node type: `McpGithubSearchCodeNode` for `mcp-github-search-code`.
+    """Return the name of the node class for a node type, such as `McpGithubSearchCodeNode`.
 
     No two node types share one: a part that begins with a digit is preceded by `_`.
     """
@@ -44,12 +44,12 @@ def named(field: Field) -> bool:
 
 
 def has_others(entry: Entry) -> bool:
-    """Whether a node class accepts arguments that its signature cannot name."""
+    """Whether the node class of a registered tool also takes params that its signature does not name."""
     return entry.interface.open or not all(named(field) for field in entry.interface.params)
 
 
 def rest(entry: Entry) -> str:
-    """Return the name of the `**` parameter of a node class, different from every other parameter."""
+    """Return the name of the `**` parameter of a registered tool's node class, different from its params."""
     keys = {field.key for field in entry.interface.params}
     name = "others"
     while name in keys:
@@ -58,7 +58,7 @@ def rest(entry: Entry) -> str:
 
 
 def hint(field: Field) -> str:
-    """Return the type of a field as the type hint in a node class."""
+    """Return the type hint of a param in the signature of a node class."""
     choices = field.schema.get("enum") if isinstance(field.schema, Mapping) else None
     if isinstance(choices, list) and choices and all(_is_literal(choice) for choice in choices):
         return f"Literal[{', '.join(map(ascii, choices))}]"

@@ -57,7 +57,7 @@ def files_in(folder: Path, suffix: str) -> list[Path]:
 
 
 def make_folder(folder: Path) -> None:
-    """Create a folder for atomic files, and its missing parents, each readable by its owner only (0700).
+    """Create a folder for files that are written atomically, and its missing parents, all private (0700).
 
     Raises:
         StoreError: The folder cannot be created.
@@ -100,7 +100,7 @@ def write_atomic(path: Path, data: bytes, *, mode: int | None = 0o600) -> None:
 
 
 def write_output(path: Path, data: bytes, *, private: bool = False) -> None:
-    """Write a file that the user named, atomically if it is a regular file.
+    """Atomically replace a file that the user named, so that a crash cannot leave half of it.
 
     A device or a pipe is written to directly, never replaced. An existing file keeps its permissions.
 

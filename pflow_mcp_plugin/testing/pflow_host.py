@@ -46,7 +46,7 @@ class PflowHost:
         self._closing = closing
 
     def register(self, plugin: object, name: str = "") -> None:
-        """Register a plugin that is not installed: a module or an object with hook implementations.
+        """Register with the test's host a plugin that is not installed: a module or an object with hooks.
 
         Its nodes and commands are not added, for which a plugin has to be installed: `pflow_addhooks` and
         the hooks that begin with `pflow_mcp_` are called.
@@ -95,7 +95,7 @@ class PflowHost:
         return name or found.name
 
     def sync(self, *names: str) -> tuple[str, ...]:
-        """Start servers and register their tools as nodes, as `pflow mcp sync` does.
+        """In the test's host, start servers and register their tools as nodes, as `pflow mcp sync` does.
 
         Args:
             names: The servers; all of them if none is named.
@@ -144,11 +144,11 @@ class PflowHost:
         return answers
 
     def nodes(self) -> tuple[str, ...]:
-        """Return the node types of all tools, sorted."""
+        """Return the node types of all tools that the test's host has, sorted."""
         return tuple(entry.node for entry in self.host.registry.entries("mcp-"))
 
     def run(self, workflow: JSONObject | str | Path, inputs: Mapping[str, object] | None = None) -> Outcome:
-        """Run a workflow to its end; what it started is ended again.
+        """Run a workflow in the test's host to its end; what it started is ended again.
 
         Args:
             workflow: The workflow, or the path of its JSON file.
@@ -166,7 +166,7 @@ class PflowHost:
         return self.host.runner.run(document, inputs or {}, name=str(workflow))
 
     def find_preset(self, name: str) -> ServerPreset:
-        """Return the preset that an installed or registered plugin offers under a name.
+        """Return a preset by name as the test's host finds it: from an installed or registered plugin.
 
         Raises:
             PflowError: No plugin, or more than one, offers it. What is wrong with plugins is in `warnings`.

@@ -38,7 +38,7 @@ class ToolAnswers:
         }
 
     def give(self, tool: str, *answers: object) -> None:
-        """Set the answers of a tool; each call takes the next, and the last one remains.
+        """Set the answers that a tool gives in a test, one for each call; the last one remains.
 
         Args:
             tool: Its raw name.
@@ -59,11 +59,11 @@ class ToolAnswers:
             self._answers[tool] = deque(answers)
 
     def arguments(self, tool: str) -> list[JSONObject]:
-        """Return the arguments of each call of a tool, in order."""
+        """Return the arguments of every call that a tool had to answer, in order."""
         return [call.arguments for call in [*self.calls] if call.tool == tool]
 
     def count(self, tool: str = "") -> int:
-        """Return how often a tool was called; without a name, how many calls there were."""
+        """Return how many calls a tool had to answer; without a name, all tools together."""
         return len(self.arguments(tool)) if tool else len(self.calls)
 
     def answer(self, call: ToolCall) -> CallResult:

@@ -18,7 +18,7 @@ ToolLike = Tool | Mapping[str, Any] | Callable[..., Any]
 
 
 class ToolFailure(Exception):
-    """A failure that a tool reports: raise it in a tool's function, or give it as an answer."""
+    """What a tool declared as a Python function raises to report a failure; also given as an answer."""
 
 
 @attrs.frozen(kw_only=True)

@@ -16,7 +16,7 @@ def purity(tool: Tool, server: Server) -> Literal["impure", "flow_safe"]:
 
 
 def is_safe_to_repeat(tool: Tool, server: Server) -> bool:
-    """Whether a call whose outcome is unknown may be sent again: trusted as read-only or idempotent."""
+    """Whether a tool is pure enough to repeat a call of unknown outcome: trusted read-only or idempotent."""
     idempotent = _claims(tool, "idempotentHint") and server.trust_idempotent
     return idempotent or purity(tool, server) == "flow_safe"
 

@@ -18,7 +18,7 @@ from pflow_mcp_plugin.client.process.environment import child_environment
 from pflow_mcp_plugin.client.process.reaper import Reaper
 from pflow_mcp_plugin.config.display import command_line
 from pflow_mcp_plugin.errors import ConnectionFailed, Where
-from pflow_mcp_plugin.presets import runners
+from pflow_mcp_plugin.presets import missing_programs
 from pflow_mcp_plugin.types import Server
 
 _PIPE_SIZE = 1 << 20
@@ -136,7 +136,7 @@ def _program(server: Server, environment: dict[str, str]) -> str:
     if found is None:
         _refuse_not_executable(server, environment, where)
         # The login shell is not asked: other servers' connections would wait for it.
-        known = runners.remedy(server.command, ask_shell=False)
+        known = missing_programs.remedy(server.command, ask_shell=False)
         near = None if known else closest_program(server.command, environment.get("PATH", ""))
         otherwise = f"did you mean {near}?" if near else "install it, or give its full path as command"
         raise ConnectionFailed(

@@ -65,7 +65,7 @@ def pflow_register_commands() -> Iterable[Command]:
 
 @hookimpl
 def pflow_validate_config(host: EmbeddedHost) -> Iterable[Problem]:
-    """Check the host's own config, for the built-in command `config check`."""
+    """As the plugin of the built-in commands, check the host's own config for `config check`."""
     from pflow_mcp_plugin.host.config_checks import check_own_config
 
     return check_own_config(host)

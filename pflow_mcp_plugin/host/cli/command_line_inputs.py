@@ -61,7 +61,7 @@ def piped_inputs(
 
 
 def piped_text() -> str:
-    """Return the input that was piped into the command line, empty if standard input is closed.
+    """Return a command-line input that is piped in rather than typed; empty if standard input is closed.
 
     Raises:
         PflowError: It is larger than `LIMIT`.

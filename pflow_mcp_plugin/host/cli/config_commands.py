@@ -43,7 +43,7 @@ def findings_report(problems: list[Problem]) -> Report:
 
 
 def files_of_sources(host: EmbeddedHost) -> dict[Path, str]:
-    """Return for `config path` the files that the node sources of plugins read, each with its role."""
+    """Return what the config command `config path` lists for plugins: their sources' files, with roles."""
     found: dict[Path, str] = {}
     for origin in host.registry.sources:
         found |= asked(origin.files, host.report) or {}

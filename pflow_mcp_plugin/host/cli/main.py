@@ -55,7 +55,7 @@ def _run(
 
 
 def report_interruption() -> int:
-    """Report a Ctrl-C that came before the main function of `pflow` began, and return the exit code."""
+    """Report a Ctrl-C that came before `main` began, and return the exit code of `pflow`."""
     with Streams() as streams:
         output = Output(streams, as_json=wants_json(sys.argv[1:]))
         return output.fail(PflowError("interrupted", kind="interrupted"))

@@ -134,7 +134,7 @@ def validate(host: EmbeddedHost, nodes: tuple[str, ...], *, source: str, every: 
 
 
 def run_node(host: EmbeddedHost, node: str, params: Mapping[str, str]) -> Report:
-    """Run one node for `registry run`, with params as they are typed on a command line.
+    """Run a single node for the registry command `registry run`; its params are strings as typed.
 
     Args:
         host: The host to run it in.

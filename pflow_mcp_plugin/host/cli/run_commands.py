@@ -47,7 +47,7 @@ def validate(host: EmbeddedHost, workflow: str) -> Report:
 
 
 def find_workflow(host: EmbeddedHost, word: str) -> dict[str, JSON]:
-    """Return the workflow that `pflow run` or another command names: a saved one, or a file.
+    """Look up the argument of `pflow run` or another command: the name of a saved workflow, or a file.
 
     A saved name wins over a file of the same name without suffix; `./NAME` is always the file.
 
@@ -67,7 +67,7 @@ def find_workflow(host: EmbeddedHost, word: str) -> dict[str, JSON]:
 
 
 def read_workflow(path: Path) -> dict[str, JSON]:
-    """Return the workflow that `pflow run` reads from a regular file or a descriptor such as `/dev/stdin`.
+    """Read the file argument of `pflow run`: a regular file, or a descriptor such as `/dev/stdin`.
 
     Raises:
         PflowError: The file does not exist, cannot be read, or is not JSON.

@@ -121,7 +121,7 @@ def export_python(host: EmbeddedHost, workflow: str, output: Path | None) -> Rep
 
 
 def read_sound_document(host: EmbeddedHost, word: str) -> WorkflowDocument:
-    """Return the workflow to draw: well-formed and with a valid start; its node types need not exist.
+    """Read what `pflow workflow graph` draws: well-formed, with a valid start; node types may be unknown.
 
     Raises:
         PflowError: It does not exist, or is malformed.

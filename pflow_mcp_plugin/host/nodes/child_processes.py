@@ -35,7 +35,7 @@ _CHUNK = 1 << 16
 
 @attrs.frozen(kw_only=True)
 class Command:
-    """A program to run.
+    """What a node starts as a child process: the program, its input and its limits.
 
     Attributes:
         arguments: The program and its arguments; not interpreted by a shell.
@@ -57,7 +57,7 @@ class Command:
 
     @property
     def outputs(self) -> tuple[CommandOutput, CommandOutput]:
-        """Both output streams of the child process."""
+        """What collects the child process's standard output and its standard error, in this order."""
         return self.stdout, self.stderr
 
 

@@ -47,7 +47,7 @@ class CommandOutput:
         self._file: BinaryIO | None = None
 
     def add(self, data: bytes) -> None:
-        """Add what was read.
+        """Add bytes to the output of a command, which moves from memory to a file when it grows long.
 
         Raises:
             PflowError: The file cannot be written.

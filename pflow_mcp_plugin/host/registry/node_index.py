@@ -92,7 +92,7 @@ class NodeRow(NamedTuple):
     score: float = 0.0
 
     def to_dict(self) -> dict[str, JSON]:
-        """Return the row's JSON form, labels included."""
+        """Return a row of the node index in JSON form, labels included."""
         score = {"score": round(self.score, 6)} if self.score else {}
         return {
             "node": self.node,

@@ -51,7 +51,7 @@ class NodeRegistry(Registry):
 
     @cached_property
     def sources(self) -> list[Origin]:
-        """What the node registry asks for entries, one source after the other, in order of precedence."""
+        """What the node registry combines, plugins' nodes and saved ones, in order of precedence."""
         saved = Origin(self._saved, Plugin(SAVED, own=True))
         origins = collect_sources(self._plugins, saved)
         self._memory.note(origins)
@@ -75,7 +75,7 @@ class NodeRegistry(Registry):
         )
 
     def find(self, node_type: str) -> Entry | None:
-        """Return the registry's entry of a node type or alias, None if no source has it."""
+        """Look up a node type or alias in the node registry; return None if it is unknown there."""
         fitting = [origin for origin in self.sources if origin.fits(node_type)]
         found = [(origin, asked(partial(origin.get, node_type), self._report)) for origin in fitting]
         answers = [(origin, entry) for origin, entry in found if entry is not None]
@@ -109,7 +109,7 @@ class NodeRegistry(Registry):
         return self._opened().search(words, limit)
 
     def discover(self, task: str, limit: int = 10) -> list[tuple[Entry, float]]:
-        """Return the registry's entries that a task in words needs, spread over its parts, best first."""
+        """Ask the node registry for the entries for a task in words, spread over its parts, best first."""
         found = ((self.find(row.node), row.score) for row in self.discovered(task, limit).rows)
         return [(entry, score) for entry, score in found if entry is not None]
 
@@ -171,7 +171,7 @@ class NodeRegistry(Registry):
         return {"schema_version": 1, "nodes": {entry.node: _exported(entry) for entry in self.entries()}}
 
     def refresh(self) -> None:
-        """Bring the registry's index up to date, so that no list or search has to wait for it."""
+        """Bring the node registry's index up to date, so that no list or search has to wait for it."""
         self._opened()
 
     def close(self) -> None:

@@ -39,7 +39,7 @@ class Memory:
                 return  # only a better message later is lost
 
     def explain(self, node_type: str, plugins: Iterable[Plugin]) -> Problem | None:
-        """Return why a node type is unknown, if the record says that an absent plugin brought it.
+        """Explain an unknown node type by the absent plugin remembered as its source; None if none is.
 
         Args:
             node_type: The node type of a workflow.

@@ -41,7 +41,7 @@ class _Spot:
 
 
 def graph_page(name: str, document: WorkflowDocument, graph: Graph) -> str:
-    """Return the SVG drawing of a workflow on a page of its own.
+    """Return the SVG drawing of a workflow with its title, as a file that a browser can open.
 
     Args:
         name: The title of the page.

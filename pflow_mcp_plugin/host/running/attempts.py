@@ -132,7 +132,7 @@ class Attempts:
         return bind_line(value, self._lookup(user), keep_missing=self.values.document.permissive)
 
     def resolve(self, value: object, user: str) -> Any:
-        """Resolve the templates in a value for an attempt at a node; errors call what needs them `user`."""
+        """Before an attempt, resolve the templates in a value; errors call what needs them `user`."""
         return resolve(value, self._lookup(user), keep_missing=self.values.document.permissive)
 
     def _lookup(self, user: str) -> Lookup:
@@ -159,7 +159,7 @@ def _is_needed(field: Field | None, store: NodeAwareSharedStore) -> bool:
 
 
 def argument_types(entry: Entry) -> Fit:
-    """Return a function that coerces what an attempt reads from the shared store to the declared types.
+    """Return what an attempt applies to each value that its node reads: coercion to the declared type.
 
     A value that does not fit is returned unchanged; the node decides what to do with it.
     """
@@ -175,14 +175,14 @@ def argument_types(entry: Entry) -> Fit:
 
 
 def routed(planned: PlannedNode, action: str) -> str:
-    """Return the action to route a failed attempt by: its own if an edge has it, else `error` if one does."""
+    """Return the action that follows a failed attempt: its own, unless only `error` has an edge."""
     if action in planned.successors or "error" not in planned.successors:
         return action
     return "error"
 
 
 def failed(planned: PlannedNode, failure: PflowError, store: NodeAwareSharedStore) -> Result:
-    """Return the result of a node that failed; its output `error` tells the cause.
+    """End failed attempts at a node: set its output `error` to the cause, and return the result.
 
     Args:
         planned: The node.

@@ -60,5 +60,5 @@ class CurrentRun(Run):
 
 
 def new_run_id() -> str:
-    """Return a unique id for the current run; ids sort by time."""
+    """Return a unique id for a run that becomes the current one; ids sort by time."""
     return f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{os.urandom(4).hex()}"

@@ -62,13 +62,13 @@ class WorkflowRunner(Runner):
         self._engine = engine
 
     def validate(self, workflow: JSONObject) -> Sequence[Problem]:
-        """Check a workflow, which may be any JSON value, without running it; return every problem."""
+        """Ask the runner for every problem of a workflow, which may be any JSON value; nothing is run."""
         return check_workflow(workflow, self._types).problems
 
     def compile(
         self, workflow: JSONObject, name: str = "", inputs: Mapping[str, object] | None = None
     ) -> Compiled:
-        """Return the plan that the runner follows, checked against a run's inputs if they are given.
+        """Do what the runner does before a run: check and compile a workflow, with inputs if given.
 
         Args:
             workflow: The workflow as loaded; it is not changed.
@@ -198,7 +198,7 @@ def _has_run(steps: Sequence[Step]) -> bool:
 
 
 def collect_outputs(steps: Steps) -> dict[str, object]:
-    """Return the outputs for the runner's outcome: those declared, else what the last node wrote.
+    """Return the outputs that the runner gives its caller: those declared, else what the last node wrote.
 
     A declared output is None when it names a node that the run did not reach, or recovered from, or an
     optional input that was not given.

@@ -33,7 +33,7 @@ class Steps:
 
     @property
     def attempts(self) -> Attempts:
-        """The attempts that the steps make, on the values of the run."""
+        """What each step of the run calls to run its node, once or for each item."""
         return Attempts(self.run, self.values)
 
     def perform(self, planned: PlannedNode, prepare: Prepare) -> Result:

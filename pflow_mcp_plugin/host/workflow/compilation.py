@@ -71,7 +71,7 @@ def compile_workflow(
     plugins: Plugins,
     inputs: Mapping[str, object] | None = None,
 ) -> Compiled:
-    """Check and compile a workflow; return the plan.
+    """Check a workflow and, if it has no errors, compile it into a plan.
 
     Args:
         workflow: The workflow as loaded; it is not changed.

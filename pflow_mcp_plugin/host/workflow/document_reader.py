@@ -62,7 +62,7 @@ _WORDS: Mapping[type, tuple[str, str]] = {
 
 
 def read_document(workflow: JSON, findings: Findings) -> WorkflowDocument:
-    """Read a workflow's JSON and return its well-formed parts; problems go to `findings`.
+    """Read workflow JSON into a document: malformed parts are left out and reported to `findings`.
 
     Args:
         workflow: Any JSON value, in normal form.

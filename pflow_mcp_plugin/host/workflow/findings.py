@@ -59,7 +59,7 @@ def at(path: str, key: str) -> str:
 
 
 def shown(value: object) -> str:
-    """Return the JSON type of a value in the words of a finding: `a string`, `a list`."""
+    """Return the words in which findings name the type of a value, such as `a string` or `a list`."""
     if value is None:
         return "null"
     names = {bool: "true or false", str: "a string", dict: "an object", list: "a list"}

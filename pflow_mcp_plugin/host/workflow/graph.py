@@ -85,7 +85,7 @@ class Graph:
         return set(self._order) - _spread(ends, self._sources)
 
     def default_loops(self) -> list[tuple[str, ...]]:
-        """Return the loops of the graph that trapped nodes reach by default edges."""
+        """Walk the graph along default edges from each trapped node, and return the loops found."""
         loops: list[tuple[str, ...]] = []
         known: set[str] = set()
         for node_id in sorted(self.trapped()):

@@ -44,7 +44,7 @@ class RouteCheck:
         self._check_loops()
 
     def unknown_node(self, path: str, message: str, node_id: str) -> None:
-        """Report an unknown node id in an edge, the start or a mapping.
+        """Report that a route, its start or a mapping names an unknown node.
 
         Args:
             path: The JSON path of the place.

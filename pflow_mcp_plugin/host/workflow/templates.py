@@ -144,7 +144,7 @@ def references(value: object, path: str = "$") -> Iterator[tuple[str, TemplateRe
 
 
 def resolve(value: object, lookup: Lookup, *, keep_missing: bool = False) -> Any:
-    """Return a value with each `${...}` in it replaced, at any depth; the original is not changed.
+    """Fill in the templates in a value, at any depth, and return the result; the original is unchanged.
 
     Args:
         value: A JSON value; keys of objects are not templates.

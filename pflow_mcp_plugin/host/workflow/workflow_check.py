@@ -36,7 +36,7 @@ class NodeTypes(Protocol):
         ...
 
     def upgrade(self, node: JSONObject) -> JSONObject | None:
-        """Return a node rewritten from an older shape for the check of its workflow, or None."""
+        """Return the node that the check uses in place of one of an older shape, None to keep the node."""
         ...
 
 

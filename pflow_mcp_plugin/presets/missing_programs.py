@@ -1,4 +1,4 @@
-"""Programs such as npx and uvx that start servers: where they are, and where to get them.
+"""Programs such as npx and uvx that are missing from PATH: where they are, or where to get them.
 
 Version managers of Node put their folders on PATH in the start-up files of a login shell, so a
 pflow that was not started from one does not see them.
@@ -40,7 +40,7 @@ _SOURCES = {
 
 @attrs.frozen(kw_only=True)
 class FoundProgram:
-    """A runner, such as npx, or another program that is installed but not on PATH.
+    """A program that is missing from PATH but was found in another folder.
 
     Attributes:
         path: Its full path.
@@ -52,13 +52,13 @@ class FoundProgram:
 
     @property
     def env(self) -> dict[str, str]:
-        """Variables that a found runner needs: one that `env` starts finds its interpreter on PATH only."""
+        """Variables to run it with: the interpreter of an `env` script is missing from PATH, too."""
         folder = str(Path(self.path).parent)
         return {"PATH": f"{folder}{os.pathsep}${{PATH}}"} if _is_env_script(self.path) else {}
 
 
 def find(command: str, *, ask_shell: bool = True) -> FoundProgram | None:
-    """Find a runner or another program that is not on PATH: in known tools' folders, then by the login shell.
+    """Find a program that is missing from PATH: in known tools' folders, then by the login shell.
 
     Args:
         command: The program's name; a path is never looked for.
@@ -75,13 +75,13 @@ def find(command: str, *, ask_shell: bool = True) -> FoundProgram | None:
 
 
 def where_to_get(command: str) -> str:
-    """Return how to install a known runner, an empty string for other programs."""
+    """Return how to install a missing program such as npx, an empty string for unknown programs."""
     name = PurePath(command).stem
     return _SOURCES.get(name, "").format(name)
 
 
 def remedy(command: str, *, ask_shell: bool = True) -> str:
-    """Return what to do about a runner or another program that is not on PATH, empty if nothing is known."""
+    """Return what to do about a program that is missing from PATH, empty if nothing is known."""
     found = find(command, ask_shell=ask_shell)
     if found is None:
         return where_to_get(command)

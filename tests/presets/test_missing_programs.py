@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from pflow_mcp_plugin.presets import runners
+from pflow_mcp_plugin.presets import missing_programs
 
 
 @pytest.fixture
@@ -42,37 +42,37 @@ def program(path, text="#!/bin/sh\n"):
 )
 def test_the_folders_of_version_managers_are_known(home, source, folder):
     path = program(home / folder / "acme-npx")
-    found = runners.find("acme-npx")
+    found = missing_programs.find("acme-npx")
     assert (found.path, found.source) == (str(path), source)
 
 
 def test_the_newest_version_wins(home):
     for version in ("v9.0.0", "v20.1.0", "v18.9.9"):
         program(home / ".nvm/versions/node" / version / "bin" / "acme-npx")
-    assert "v20.1.0" in runners.find("acme-npx").path
+    assert "v20.1.0" in missing_programs.find("acme-npx").path
 
 
 def test_a_version_manager_may_be_elsewhere(home, monkeypatch):
     path = program(home / "tools/versions/node/v20.1.0/bin/acme-npx")
     monkeypatch.setenv("NVM_DIR", str(home / "tools"))
-    assert runners.find("acme-npx").path == str(path)
+    assert missing_programs.find("acme-npx").path == str(path)
 
 
 def test_a_script_needs_its_folder_on_path_and_a_binary_does_not(home):
     script = program(home / ".volta/bin/acme-npx", "#!/usr/bin/env node\n")
-    assert runners.find("acme-npx").env == {"PATH": f"{script.parent}:${{PATH}}"}
+    assert missing_programs.find("acme-npx").env == {"PATH": f"{script.parent}:${{PATH}}"}
     program(home / ".cargo/bin/acme-uvx")
-    assert runners.find("acme-uvx").env == {}
+    assert missing_programs.find("acme-uvx").env == {}
 
 
 def test_what_only_a_login_shell_finds_is_found(home, monkeypatch):
     path = program(home / "hidden/acme-npx")
     (home / ".profile").write_text(f'echo "Welcome!"\nexport PATH="{path.parent}:$PATH"\n')
     monkeypatch.setenv("SHELL", "/bin/bash")
-    found = runners.find("acme-npx")
+    found = missing_programs.find("acme-npx")
     assert (found.path, found.source) == (str(path), "your login shell")
-    assert runners.find("acme-npx", ask_shell=False) is None
-    assert runners.find("acme-none") is None
+    assert missing_programs.find("acme-npx", ask_shell=False) is None
+    assert missing_programs.find("acme-none") is None
 
 
 def test_what_only_an_interactive_shell_finds_is_found(home, monkeypatch):
@@ -80,35 +80,35 @@ def test_what_only_an_interactive_shell_finds_is_found(home, monkeypatch):
     (home / ".profile").write_text('. "$HOME/.bashrc"\n')
     (home / ".bashrc").write_text(f'case $- in *i*) PATH="{path.parent}:$PATH";; esac\nalias acme-npx2=x\n')
     monkeypatch.setenv("SHELL", "/bin/bash")
-    assert runners.find("acme-npx").path == str(path)
-    assert runners.find("acme-npx2") is None
+    assert missing_programs.find("acme-npx").path == str(path)
+    assert missing_programs.find("acme-npx2") is None
 
 
 def test_a_login_shell_that_hangs_is_ended(home, monkeypatch):
     (home / ".profile").write_text("sleep 60 & sleep 61\n")
     monkeypatch.setenv("SHELL", "/bin/bash")
-    monkeypatch.setattr(runners, "_SHELL_SECONDS", 0.3)
+    monkeypatch.setattr(missing_programs, "_SHELL_SECONDS", 0.3)
     began = time.monotonic()
-    assert runners.find("acme-npx") is None
+    assert missing_programs.find("acme-npx") is None
     assert time.monotonic() - began < 20
 
 
 def test_a_path_is_not_looked_for(home):
     program(home / ".volta/bin/acme-npx")
-    assert runners.find("./acme-npx") is None
-    assert runners.find("") is None
+    assert missing_programs.find("./acme-npx") is None
+    assert missing_programs.find("") is None
 
 
 @pytest.mark.parametrize("name", ["npx", "uvx", "docker", "/usr/bin/npx"])
 def test_known_runners_have_a_source(name):
-    assert "https://" in runners.where_to_get(name)
+    assert "https://" in missing_programs.where_to_get(name)
 
 
 def test_the_remedy_gives_the_full_path_or_where_to_get_it(home):
     path = program(home / ".volta/bin/acme-npx", "#!/usr/bin/env node\n")
-    remedy = runners.remedy("acme-npx")
+    remedy = missing_programs.remedy("acme-npx")
     assert "volta" in remedy
     assert str(path) in remedy
     assert f"{path.parent}{os.pathsep}${{PATH}}" in remedy
-    assert runners.remedy("acme-none") == ""
-    assert sys.platform == "darwin" or "Homebrew" in runners.where_to_get("npx")
+    assert missing_programs.remedy("acme-none") == ""
+    assert sys.platform == "darwin" or "Homebrew" in missing_programs.where_to_get("npx")
