@@ -19,7 +19,7 @@ from pflow_mcp_plugin.config.interchange import (
 )
 from pflow_mcp_plugin.config.interchange.client_files import FoundFile, Machine, owner
 from pflow_mcp_plugin.config.interchange.clients import CLIENTS, Client
-from pflow_mcp_plugin.config.interchange.server_format import NoEquivalent, Reading, Table
+from pflow_mcp_plugin.config.interchange.server_format import NoEquivalent, ServerReading, Table
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.variable_references import VariableReference
 
@@ -40,7 +40,7 @@ class ForeignServer:
     given: str
     name: str
     project: str = ""
-    reading: Reading
+    reading: ServerReading
 
 
 @attrs.frozen(kw_only=True)
@@ -170,7 +170,7 @@ def _servers(
         yield ForeignServer(given=name, name=fitted, project=project, reading=reading)
 
 
-def _in_folder(name: str, reading: Reading, folder: str) -> Reading:
+def _in_folder(name: str, reading: ServerReading, folder: str) -> ServerReading:
     """Return a project's server with the folder in which its client starts it, if its paths are relative."""
     args = reading.table.get("args")
     words = [reading.table.get("command"), *(args if isinstance(args, list) else ())]
@@ -249,8 +249,8 @@ def _registry_file(document: Mapping[str, Any], path: Path) -> FileContent:
     try:
         name, table, lost = registry_manifest.server(document)
     except NoEquivalent as error:
-        return _one("MCP Registry", "server.json", path, document["name"], Reading(reason=str(error)))
-    return _one("MCP Registry", "server.json", path, name, Reading(table=table, lost=lost))
+        return _one("MCP Registry", "server.json", path, document["name"], ServerReading(reason=str(error)))
+    return _one("MCP Registry", "server.json", path, name, ServerReading(table=table, lost=lost))
 
 
 def _bundle_file(document: Mapping[str, Any], path: Path, machine: Machine) -> FileContent:
@@ -258,7 +258,7 @@ def _bundle_file(document: Mapping[str, Any], path: Path, machine: Machine) -> F
     try:
         name, table = bundle_manifest.server(document, machine.system)
     except NoEquivalent as error:
-        name, reading = str(document.get("name")), Reading(reason=str(error))
+        name, reading = str(document.get("name")), ServerReading(reason=str(error))
         return _one("MCP bundle", "manifest.json", path, name, reading)
     known = {**bundle_manifest.known(document, folder)}
     place = server_schema.server_path(next(iter(dialects.fitted_names([name]).values())))
@@ -266,7 +266,7 @@ def _bundle_file(document: Mapping[str, Any], path: Path, machine: Machine) -> F
     return _one("MCP bundle", "manifest.json", path, name, reading)
 
 
-def _one(title: str, client: str, path: Path, given: str, reading: Reading) -> FileContent:
+def _one(title: str, client: str, path: Path, given: str, reading: ServerReading) -> FileContent:
     server = ForeignServer(given=given, name=dialects.fitted_names([given])[given], reading=reading)
     return FileContent(title=title, client=client, path=path, servers=(server,))
 

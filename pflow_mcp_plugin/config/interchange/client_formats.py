@@ -12,7 +12,7 @@ import attrs
 from pflow_mcp_plugin.config import server_schema
 from pflow_mcp_plugin.config.interchange import codex_format
 from pflow_mcp_plugin.config.interchange.server_format import (
-    Field,
+    FormatField,
     NoEquivalent,
     ServerFormat,
     Table,
@@ -24,10 +24,10 @@ from pflow_mcp_plugin.variable_references import references
 
 _MS = 0.001
 
-_LOCAL = (Field("command"), Field("args"), Field("env"))
-_REMOTE = (Field("url"), Field("headers"))
-_CWD = Field("cwd", read_only=True)
-_DISABLED = Field("disabled", read_only=True)
+_LOCAL = (FormatField("command"), FormatField("args"), FormatField("env"))
+_REMOTE = (FormatField("url"), FormatField("headers"))
+_CWD = FormatField("cwd", read_only=True)
+_DISABLED = FormatField("disabled", read_only=True)
 _WRITTEN = {"stdio": "stdio", "http": "http", "sse": "sse"}
 
 
@@ -56,7 +56,9 @@ MCP_JSON = ServerFormat(
         for key in server_schema.FIELDS
         if key != "type"
         for field in (
-            (Field("tools.allow"), Field("tools.deny"), Field("tools")) if key == "tools" else (Field(key),)
+            (FormatField("tools.allow"), FormatField("tools.deny"), FormatField("tools"))
+            if key == "tools"
+            else (FormatField(key),)
         )
     ),
     types={"stdio": "", **{name: name for name in server_schema.TRANSPORTS if name != "stdio"}},
@@ -66,7 +68,7 @@ MCP_JSON = ServerFormat(
 )
 
 PFLOW_CLI = ServerFormat(
-    fields=(*_LOCAL, *_REMOTE, Field("auth"), Field("timeout"), Field("sse_timeout")),
+    fields=(*_LOCAL, *_REMOTE, FormatField("auth"), FormatField("timeout"), FormatField("sse_timeout")),
     types={"stdio": "", "http": "http"},
     variables=OURS,
     unpack=_one_url,
@@ -74,13 +76,13 @@ PFLOW_CLI = ServerFormat(
 )
 
 CLAUDE_DESKTOP = ServerFormat(
-    fields=(*_LOCAL, *(Field(key, read_only=True) for key in ("cwd", "url", "headers", "disabled"))),
+    fields=(*_LOCAL, *(FormatField(key, read_only=True) for key in ("cwd", "url", "headers", "disabled"))),
     types={"stdio": ""},
     variables=NONE,
 )
 
 CLAUDE_CODE = ServerFormat(
-    fields=(*_LOCAL, *_REMOTE, Field("timeout", "call_timeout", scale=_MS), _CWD),
+    fields=(*_LOCAL, *_REMOTE, FormatField("timeout", "call_timeout", scale=_MS), _CWD),
     types=_WRITTEN,
     variables=OURS,
 )
@@ -89,7 +91,7 @@ CURSOR = ServerFormat(
     fields=(*_LOCAL, *_REMOTE, _CWD, _DISABLED), types=_WRITTEN, variables=PREFIXED, unpack=_one_url
 )
 
-VSCODE = ServerFormat(fields=(*_LOCAL, Field("cwd"), *_REMOTE), types=_WRITTEN, variables=INPUTS)
+VSCODE = ServerFormat(fields=(*_LOCAL, FormatField("cwd"), *_REMOTE), types=_WRITTEN, variables=INPUTS)
 
 
 def _windsurf(table: Table, lost: list[str]) -> Table:
@@ -98,7 +100,7 @@ def _windsurf(table: Table, lost: list[str]) -> Table:
 
 
 WINDSURF = ServerFormat(
-    fields=(*_LOCAL, _CWD, *_REMOTE, Field("disabled"), Field("disabledTools", "tools.deny")),
+    fields=(*_LOCAL, _CWD, *_REMOTE, FormatField("disabled"), FormatField("disabledTools", "tools.deny")),
     types={"stdio": "", "http": "", "sse": "sse"},
     variables=PREFIXED,
     unpack=_one_url,
@@ -134,8 +136,8 @@ ZED = ServerFormat(
     fields=(
         *_LOCAL,
         *_REMOTE,
-        Field("timeout", "call_timeout", scale=_MS),
-        Field("enabled", "disabled", negated=True),
+        FormatField("timeout", "call_timeout", scale=_MS),
+        FormatField("enabled", "disabled", negated=True),
     ),
     types={"stdio": "", "http": ""},
     variables=NONE,
@@ -164,11 +166,11 @@ def _to_gemini(table: Table, _: list[str]) -> Table:
 GEMINI_CLI = ServerFormat(
     fields=(
         *_LOCAL,
-        Field("cwd"),
+        FormatField("cwd"),
         *_REMOTE,
-        Field("timeout", "call_timeout", scale=_MS),
-        Field("includeTools", "tools.allow"),
-        Field("excludeTools", "tools.deny"),
+        FormatField("timeout", "call_timeout", scale=_MS),
+        FormatField("includeTools", "tools.allow"),
+        FormatField("excludeTools", "tools.deny"),
     ),
     types={"stdio": "", "http": "http", "sse": "sse"},
     variables=DOLLAR,
@@ -199,13 +201,13 @@ def _to_opencode(table: Table, lost: list[str]) -> Table:
 
 OPENCODE = ServerFormat(
     fields=(
-        Field("command"),
-        Field("args"),
-        Field("environment", "env"),
+        FormatField("command"),
+        FormatField("args"),
+        FormatField("environment", "env"),
         *_REMOTE,
         _CWD,
-        Field("timeout", "list_timeout", scale=_MS),
-        Field("enabled", "disabled", negated=True),
+        FormatField("timeout", "list_timeout", scale=_MS),
+        FormatField("enabled", "disabled", negated=True),
         _DISABLED,
     ),
     types={"stdio": "local", "http": "http", "sse": "sse"},
@@ -240,14 +242,14 @@ def _to_goose(table: Table, _: list[str]) -> Table:
 
 GOOSE = ServerFormat(
     fields=(
-        Field("cmd", "command"),
-        Field("args"),
-        Field("envs", "env"),
-        Field("uri", "url"),
-        Field("headers"),
-        Field("timeout", "call_timeout"),
-        Field("enabled", "disabled", negated=True),
-        Field("available_tools", "tools.allow"),
+        FormatField("cmd", "command"),
+        FormatField("args"),
+        FormatField("envs", "env"),
+        FormatField("uri", "url"),
+        FormatField("headers"),
+        FormatField("timeout", "call_timeout"),
+        FormatField("enabled", "disabled", negated=True),
+        FormatField("available_tools", "tools.allow"),
     ),
     types={"stdio": "stdio", "http": "streamable_http", "sse": "sse"},
     variables=attrs.evolve(DOLLAR, with_default="", fields=("headers",)),
@@ -260,15 +262,15 @@ GOOSE = ServerFormat(
 CODEX = ServerFormat(
     fields=(
         *_LOCAL,
-        Field("cwd"),
-        Field("url"),
-        Field("http_headers", "headers"),
-        Field("startup_timeout_sec", "startup_timeout"),
-        Field("startup_timeout_ms", "startup_timeout", scale=_MS, read_only=True),
-        Field("tool_timeout_sec", "call_timeout"),
-        Field("enabled", "disabled", negated=True),
-        Field("enabled_tools", "tools.allow"),
-        Field("disabled_tools", "tools.deny"),
+        FormatField("cwd"),
+        FormatField("url"),
+        FormatField("http_headers", "headers"),
+        FormatField("startup_timeout_sec", "startup_timeout"),
+        FormatField("startup_timeout_ms", "startup_timeout", scale=_MS, read_only=True),
+        FormatField("tool_timeout_sec", "call_timeout"),
+        FormatField("enabled", "disabled", negated=True),
+        FormatField("enabled_tools", "tools.allow"),
+        FormatField("disabled_tools", "tools.deny"),
     ),
     types={"stdio": "", "http": ""},
     variables=NONE,

@@ -17,7 +17,7 @@ from pflow_mcp_plugin.config.interchange import (
     server_format,
 )
 from pflow_mcp_plugin.config.interchange.clients import Client
-from pflow_mcp_plugin.config.interchange.server_format import Writing
+from pflow_mcp_plugin.config.interchange.server_format import ServerWriting
 from pflow_mcp_plugin.contract import PflowError
 
 
@@ -32,7 +32,7 @@ class ExportedServer:
     """
 
     name: str
-    writing: Writing
+    writing: ServerWriting
     literals: tuple[str, ...] = ()
 
 
@@ -84,7 +84,7 @@ def plan(client: Client, tables: Mapping[str, Mapping[str, Any]]) -> ExportPlan:
     for name, table in tables.items():
         writing = server_format.write_server(table, client.format)
         if table.get("disabled") and "disabled" in writing.lost:
-            writing = Writing(reason="it is disabled, which this client cannot say")
+            writing = ServerWriting(reason="it is disabled, which this client cannot say")
         _, secrets = literal_secrets.extracted(name, dict(table), lambda *_: False)
         fields = () if writing.reason else tuple(secret.field for secret in secrets)
         servers.append(ExportedServer(name=name, writing=writing, literals=fields))

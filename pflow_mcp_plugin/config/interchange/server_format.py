@@ -35,7 +35,7 @@ class NoEquivalent(Exception):
 
 
 @attrs.frozen
-class Field:
+class FormatField:
     """A field of a client and ours.
 
     Attributes:
@@ -68,7 +68,7 @@ class ServerFormat:
         is_ours: Whether it is pflow's own format, with `auth` and globs; others get a header and plain names.
     """
 
-    fields: tuple[Field, ...]
+    fields: tuple[FormatField, ...]
     types: Mapping[str, str]
     variables: VariableSyntax = variable_syntax.NONE
     unpack: Rearrange = dict
@@ -83,7 +83,7 @@ class ServerFormat:
 
 
 @attrs.frozen(kw_only=True)
-class Reading:
+class ServerReading:
     """A server of a client in our fields.
 
     Attributes:
@@ -100,7 +100,7 @@ class Reading:
 
 
 @attrs.frozen(kw_only=True)
-class Writing:
+class ServerWriting:
     """A server of ours in the fields of a client.
 
     Attributes:
@@ -116,7 +116,7 @@ class Writing:
     reason: str = ""
 
 
-def read_server(path: str, given: Any, form: ServerFormat, known: Mapping[str, str]) -> Reading:
+def read_server(path: str, given: Any, form: ServerFormat, known: Mapping[str, str]) -> ServerReading:
     """Return a client's server in our fields.
 
     Args:
@@ -126,11 +126,11 @@ def read_server(path: str, given: Any, form: ServerFormat, known: Mapping[str, s
         known: References that have a meaning in this file; see `variable_syntax.read`.
     """
     if not isinstance(given, Mapping):
-        return Reading(reason=f"it is {field_checks.kind_of(given)}, not a table")
+        return ServerReading(reason=f"it is {field_checks.kind_of(given)}, not a table")
     try:
         theirs = form.unpack(dict(given))
     except NoEquivalent as error:
-        return Reading(reason=str(error))
+        return ServerReading(reason=str(error))
     table, lost = _renamed(theirs, form)
     _set_type(table)
     _set_longest(table)
@@ -144,10 +144,10 @@ def read_server(path: str, given: Any, form: ServerFormat, known: Mapping[str, s
         return converted
 
     table = _with_texts(table, translated)
-    return Reading(table=table, lost=lost, problems=tuple(problems))
+    return ServerReading(table=table, lost=lost, problems=tuple(problems))
 
 
-def write_server(table: Mapping[str, Any], form: ServerFormat) -> Writing:
+def write_server(table: Mapping[str, Any], form: ServerFormat) -> ServerWriting:
     """Return a server of ours in the fields of a client.
 
     Args:
@@ -156,10 +156,10 @@ def write_server(table: Mapping[str, Any], form: ServerFormat) -> Writing:
     """
     transport = server_schema.transport_of(table) or "stdio"
     if transport not in form.types:
-        return Writing(reason=f"it has no {transport} servers")
+        return ServerWriting(reason=f"it has no {transport} servers")
     ours = dict(table) if form.is_ours else _with_header(dict(table))
     if ours is None:
-        return Writing(reason="it cannot say auth of type basic without writing the password out")
+        return ServerWriting(reason="it cannot say auth of type basic without writing the password out")
     lost: list[str] = []
     theirs = {"type": form.types[transport]} if form.types[transport] else {}
     theirs |= _their_fields(ours, form, lost)
@@ -174,7 +174,7 @@ def write_server(table: Mapping[str, Any], form: ServerFormat) -> Writing:
         return converted
 
     theirs = _with_texts(theirs, translated, every=True)
-    return Writing(table=theirs, lost=tuple(lost), inputs=tuple(dict.fromkeys(inputs)))
+    return ServerWriting(table=theirs, lost=tuple(lost), inputs=tuple(dict.fromkeys(inputs)))
 
 
 def transport_named(spelling: object) -> str | None:
@@ -203,7 +203,7 @@ def _put(table: Table, path: str, value: Any) -> None:
     (table.setdefault(above, {}) if above else table)[key] = value
 
 
-def _converted(value: Any, field: Field, *, reading: bool) -> Any:
+def _converted(value: Any, field: FormatField, *, reading: bool) -> Any:
     if field.negated and isinstance(value, bool):
         return not value
     if field.scale == 1 or isinstance(value, bool) or not isinstance(value, int | float):
@@ -321,7 +321,7 @@ def _holds_glob(names: list[str]) -> bool:
     return any(map(_GLOB.search, names))
 
 
-def _says_nothing(path: str, value: Any, ours: Mapping[str, Any], names: Mapping[str, Field]) -> bool:
+def _says_nothing(path: str, value: Any, ours: Mapping[str, Any], names: Mapping[str, FormatField]) -> bool:
     """Whether a value is the one that a server has without it."""
     if path == "call_timeout_max" and "call_timeout" in names and "call_timeout" in ours:
         return bool(value == max(_LONGEST, ours["call_timeout"]))

@@ -34,7 +34,7 @@ _CHUNK = 1 << 16
 
 
 @attrs.frozen(kw_only=True)
-class Command:
+class ChildCommand:
     """What a node starts as a child process: the program, its input and its limits.
 
     Attributes:
@@ -90,7 +90,7 @@ class Processes:
         with self._changed:  # their threads close pipes and files
             self._changed.wait_for(lambda: not self._running, 2 * DRAIN)
 
-    def run(self, command: Command) -> Finished:
+    def run(self, command: ChildCommand) -> Finished:
         """Run a program until it exits, and end what it leaves running.
 
         Raises:
@@ -105,7 +105,7 @@ class Processes:
                 wait([work], _NAP)
             return work.result()
 
-    def _run(self, command: Command) -> Finished:
+    def _run(self, command: ChildCommand) -> Finished:
         process = self._start(command)
         try:
             with closing(_Pipes(process, command)) as pipes:
@@ -118,7 +118,7 @@ class Processes:
             end_groups([process])
             self._forget(process, command)
 
-    def _start(self, command: Command) -> subprocess.Popen[bytes]:
+    def _start(self, command: ChildCommand) -> subprocess.Popen[bytes]:
         with self._changed:
             if self._closed:
                 raise OSError("the run has ended")
@@ -134,7 +134,7 @@ class Processes:
             self._running.add(process)
             return process
 
-    def _forget(self, process: subprocess.Popen[bytes], command: Command) -> None:
+    def _forget(self, process: subprocess.Popen[bytes], command: ChildCommand) -> None:
         for output in command.outputs:
             output.close()
             if self._closed:  # nobody gets to know the path
@@ -150,7 +150,7 @@ class _Pipes:
     It does not wait for the end of the output, as a process in the background may keep the pipes open.
     """
 
-    def __init__(self, process: subprocess.Popen[bytes], command: Command) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], command: ChildCommand) -> None:
         assert process.stdin is not None and process.stdout is not None and process.stderr is not None  # noqa: PT018, S101  # started with pipes
         self._process = process
         self._stdin = process.stdin

@@ -14,7 +14,7 @@ import pocketflow
 
 from pflow_mcp_plugin.argument_sizes import too_long
 from pflow_mcp_plugin.contract import PflowError, Run
-from pflow_mcp_plugin.host.nodes.child_processes import RESOURCE, Command, Finished, Processes
+from pflow_mcp_plugin.host.nodes.child_processes import RESOURCE, ChildCommand, Finished, Processes
 from pflow_mcp_plugin.host.nodes.command_output import CommandOutput
 from pflow_mcp_plugin.host.nodes.command_strings import command_strings
 from pflow_mcp_plugin.host.nodes.node_arguments import argument, positive
@@ -33,7 +33,7 @@ _TAIL = 2_000
 
 @attrs.frozen(kw_only=True)
 class _Job:
-    command: Command
+    command: ChildCommand
     check: bool
     written: Mapping[str, Any]
     processes: AbstractContextManager[Processes]
@@ -59,7 +59,7 @@ class Shell(pocketflow.Node):
         kept = run.resources.get(RESOURCE) if run else None
         file = (run.artifacts_dir if run else _folder_without_run()) / f"shell-{os.urandom(6).hex()}"
         most = int(positive(self.params, "max_output_mb", MOST_OUTPUT, "MiB") * (1 << 20))
-        command = Command(
+        command = ChildCommand(
             arguments=arguments,
             env={**env, **variables},
             cwd=self.params.get("cwd"),

@@ -9,12 +9,13 @@ import pytest
 from pflow_mcp_plugin.config import server_schema
 from pflow_mcp_plugin.config.interchange import import_plan
 from pflow_mcp_plugin.config.interchange.client_documents import FileContent, ForeignServer
-from pflow_mcp_plugin.config.interchange.server_format import Reading
+from pflow_mcp_plugin.config.interchange.server_format import ServerReading
 
 
 def file(path, **tables):
     servers = (
-        ForeignServer(given=name, name=name, reading=Reading(table=table)) for name, table in tables.items()
+        ForeignServer(given=name, name=name, reading=ServerReading(table=table))
+        for name, table in tables.items()
     )
     return FileContent(title="Client", client="client", path=Path(path), servers=tuple(servers))
 
