@@ -20,7 +20,7 @@ _SIGNALLED = 128
 
 
 def main() -> int:
-    """Run the command line for `__main__`, with fewer garbage collections; return the exit code."""
+    """Run the program, however it was started, with fewer garbage collections; return the exit code."""
     gc.set_threshold(_YOUNG_OBJECTS)
     try:
         from pflow_mcp_plugin.host.cli.main import main as run_command_line
@@ -33,10 +33,10 @@ def main() -> int:
 
 
 def program() -> int:
-    """Run `__main__` and return the exit code; the process should then exit like any Python program.
+    """Run the program behind `pflow`, `pflow-mcp` and `python -m`; return the code to exit with.
 
-    If that takes too long, it is ended: `atexit` functions may hang, and so may non-daemon threads,
-    for which Python would wait forever.
+    The process should then exit like any Python program. If that takes too long, it is ended:
+    `atexit` functions may hang, and so may non-daemon threads, for which Python would wait forever.
     """
     ctrl_c = CtrlC()
     ctrl_c.take()

@@ -91,18 +91,18 @@ class McpError(PflowError):
 
 
 class ConnectionFailed(McpError):
-    """The `McpError` for a server that could not be started, reached or understood before any call."""
+    """The branch of the error tree for a server that could not be started, reached or understood."""
 
     def __init__(self, message: str, **given: Any) -> None:
         super().__init__(message, kind="connection", **given)
 
 
 class CallFailed(McpError):
-    """The `McpError` for a call that returned no result, or could not be made."""
+    """The branch of the error tree for a call that returned no result, or could not be made."""
 
 
 class DeadlineExceeded(CallFailed):
-    """The `McpError` for a call that was cancelled at its deadline; the message names which one."""
+    """The leaf of the error tree for a call that was cancelled at a deadline; the message names which one."""
 
     def __init__(self, message: str, **given: Any) -> None:
         super().__init__(message, action="timeout", **given)

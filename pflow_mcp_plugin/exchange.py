@@ -30,18 +30,18 @@ class Blanks:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """The variables without a value in an exchange, as lines for a message."""
+        """The variables that were empty in an exchange with a server, as lines for a message."""
         said = (("Not set and passed as empty", self.unset), ("Set to the empty string", self.empty))
         return tuple(f"{what}: {', '.join(names)}" for what, names in said if names)
 
     @property
     def steps(self) -> tuple[str, ...]:
-        """Next steps for the user about empty variables, if an exchange failed."""
+        """Next steps for the user after a failed exchange with a server, about variables that were empty."""
         return tuple(f"if it needs {name}: {setting(name)}" for name in (*self.unset, *self.empty))
 
 
 def setting(variable: str) -> str:
-    """Return the command that sets a variable an exchange lacked; its value stays out of shell history."""
+    """Return the command that sets a variable for exchanges with a server; shell history omits the value."""
     return f"pflow settings set {variable} -"
 
 

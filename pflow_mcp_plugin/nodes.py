@@ -33,7 +33,7 @@ from pflow_mcp_plugin.discovery.servers import servers
 from pflow_mcp_plugin.execution.node import Job, MCPNode
 from pflow_mcp_plugin.execution.result import Reading
 from pflow_mcp_plugin.execution.runtime import Runtime, standalone
-from pflow_mcp_plugin.registration import node_classes
+from pflow_mcp_plugin.registration import class_signature
 from pflow_mcp_plugin.registration.tool_entry import tool_config
 from pflow_mcp_plugin.registration.tool_source import ToolSource
 
@@ -114,7 +114,7 @@ def class_for(node_type: str) -> type[ToolNode]:
 
 
 def __getattr__(name: str) -> type[ToolNode]:
-    node_type = node_classes.node_type(name)
+    node_type = class_signature.node_type(name)
     if node_type is None:
         message = f"module {__name__!r} has no attribute {name!r}"
         raise AttributeError(message)
@@ -122,7 +122,7 @@ def __getattr__(name: str) -> type[ToolNode]:
 
 
 def __dir__() -> list[str]:
-    return sorted([*__all__, *(node_classes.class_name(entry.node) for entry in _source().entries())])
+    return sorted([*__all__, *(class_signature.class_name(entry.node) for entry in _source().entries())])
 
 
 def _source() -> ToolSource:
@@ -136,7 +136,7 @@ def _made(description: str) -> type[ToolNode]:
     entry = Entry.from_dict(json.loads(description))
     config = tool_config(entry)
     body = {
-        "__doc__": node_classes.docstring(entry),
+        "__doc__": class_signature.docstring(entry),
         "__module__": __name__,
         "__signature__": _signature(entry),
         "entry": entry,
@@ -145,19 +145,19 @@ def _made(description: str) -> type[ToolNode]:
         "_mcp_tool_version": config["version"],
         "_mcp_manifest_hash": config["manifest_hash"],
     }
-    return type(node_classes.class_name(entry.node), (ToolNode,), body)
+    return type(class_signature.class_name(entry.node), (ToolNode,), body)
 
 
 def _signature(entry: Entry) -> inspect.Signature:
-    params = [_parameter(field) for field in entry.interface.params if node_classes.named(field)]
-    if node_classes.has_others(entry):
+    params = [_parameter(field) for field in entry.interface.params if class_signature.named(field)]
+    if class_signature.has_others(entry):
         kind = inspect.Parameter.VAR_KEYWORD
-        params.append(inspect.Parameter(node_classes.rest(entry), kind, annotation="Any"))
+        params.append(inspect.Parameter(class_signature.rest(entry), kind, annotation="Any"))
     return inspect.Signature(params)
 
 
 def _parameter(field: Field) -> inspect.Parameter:
-    hint = node_classes.hint(field)
+    hint = class_signature.hint(field)
     return inspect.Parameter(field.key, inspect.Parameter.KEYWORD_ONLY, default=..., annotation=hint)
 
 
@@ -172,9 +172,9 @@ def _refuse_unknown(made: type[ToolNode], params: Mapping[str, Any]) -> None:
 
 
 def _missing(source: ToolSource, node_type: str) -> str:
-    name = node_classes.class_name(node_type)
+    name = class_signature.class_name(node_type)
     problem = source.missing(node_type)
-    known = [node_classes.class_name(entry.node) for entry in source.entries()]
+    known = [class_signature.class_name(entry.node) for entry in source.entries()]
     near = get_close_matches(name, known, n=3)
     meant = f" Did you mean {' or '.join(near)}?" if near else ""
     why = f" ({problem.message})" if problem else ""

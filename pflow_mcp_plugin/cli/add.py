@@ -118,7 +118,7 @@ def add_servers(host: Host, given: Fitted, *, sync_too: bool = False) -> Report:
 
 @attrs.frozen(kw_only=True)
 class Added:
-    """The servers that `pflow mcp add` stored.
+    """What `pflow mcp add` reports: the servers that it stored.
 
     Attributes:
         file: The config file.
@@ -147,7 +147,7 @@ class Added:
         return Report(data={**self.to_dict(), "next": self.next}, text="\n".join(text), error=self.error)
 
     def to_dict(self) -> dict[str, JSON]:
-        """Return the servers that were added in JSON form."""
+        """Return what `pflow mcp add --json` prints: the servers that it stored."""
         return {
             "file": str(self.file),
             "added": [*self.change.added],

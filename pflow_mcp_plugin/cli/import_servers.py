@@ -151,7 +151,7 @@ def _kept_secrets(plan: ImportPlan) -> Iterator[Problem]:
 
 @attrs.frozen(kw_only=True)
 class Imported:
-    """An import that was done, or would be.
+    """What `pflow mcp import` reports: the import that was done, or would be.
 
     Attributes:
         plan: What it does.
@@ -168,13 +168,13 @@ class Imported:
     host: Host
 
     def report(self) -> Report:
-        """Return the report of the command."""
+        """Return the report of `pflow mcp import`."""
         return Report(
             data=self.to_dict(), text=lambda: "\n".join(map(_visible, self.lines())), error=self.error()
         )
 
     def error(self) -> PflowError | None:
-        """Return the failure to read a file or to import a server, if there was one."""
+        """Return the error of `pflow mcp import`: a file that was not read, or a server that was refused."""
         failures = [file.error for file in self.plan.files if file.error]
         refused = [each for each in self.plan.servers if each.action == "refuse"]
         if refused:
@@ -191,7 +191,7 @@ class Imported:
         return failures[0] if failures else None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the JSON form."""
+        """Return what `pflow mcp import --json` prints."""
         named = {
             key: [each.server.name for each in self.plan.servers if each.action == action]
             for key, action in (
@@ -213,7 +213,7 @@ class Imported:
         }
 
     def lines(self) -> Iterator[str]:
-        """Yield the lines for people."""
+        """Yield the lines that `pflow mcp import` prints for people."""
         for file in self.plan.files:
             yield f"{file.title}: {file.path}" + (" (project)" if file.is_project else "")
             if file.error is None and not file.servers:

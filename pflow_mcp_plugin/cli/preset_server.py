@@ -36,7 +36,7 @@ class PresetServer:
     secrets: Mapping[str, str]
 
     def keep_secrets(self, host: Host) -> None:
-        """Save the secrets as settings.
+        """Save the secrets that were given for the preset's server as settings.
 
         Raises:
             PflowError: The host saves no settings.

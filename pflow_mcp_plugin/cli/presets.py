@@ -53,7 +53,7 @@ def show_preset(host: Host, name: str) -> Report:
 
 
 def collected(host: Host) -> PresetCollection:
-    """Return the presets that `pflow mcp presets` lists; what is wrong with some is reported."""
+    """Return the presets for `pflow mcp presets` to list, and report what is wrong with some."""
     collection = collect(host)
     for problem in collection.problems:
         host.report(problem)
@@ -124,7 +124,7 @@ def _lines(offer: OfferedPreset) -> Iterator[str]:
 
 
 def command_line(preset: ServerPreset) -> str:
-    """Return the command that `pflow mcp presets` shows, with the references to its inputs."""
+    """Return a preset's command as `pflow mcp presets` prints it, with the references to its inputs."""
     return " ".join(
         word if "${" in word and " " not in word else shlex.quote(word)
         for word in (preset.command, *preset.args)

@@ -72,7 +72,7 @@ def migrate_mcp(host: Host, path: Path, *, backup: bool, dry_run: bool) -> Repor
 @click.command()
 @click.pass_obj
 def test_mcp_connections(host: Host) -> Report:
-    """Connect to every server that is not disabled, as `pflow mcp test` does."""
+    """Connect to every enabled server, for the older spelling `pflow registry test-mcp-connections`."""
     from concurrent.futures import ThreadPoolExecutor
 
     names = enabled(server_store(host))

@@ -41,7 +41,7 @@ def sync(host: Host, name: str | None, *, all_servers: bool) -> Report:
 
 
 def sync_servers(host: Host, names: Sequence[str] | None = None) -> Report:
-    """Sync servers as `pflow mcp sync` does: the named ones, by default all that are not disabled.
+    """Do the work of `pflow mcp sync`: ask the named servers for their tools, by default every enabled one.
 
     Returns:
         A result for each; `error` is set when any failed.
@@ -103,7 +103,7 @@ def _checked(store: ServerStore, names: Sequence[str]) -> list[str]:
 
 
 def enabled(store: ServerStore) -> list[str]:
-    """Return the names of the servers that `pflow mcp sync` includes by default."""
+    """Return the servers that `pflow mcp sync` asks if none is named: all that are not disabled."""
     names = []
     for name in store.names():
         try:

@@ -116,12 +116,12 @@ class Connection:
 
     @property
     def has_process(self) -> bool:
-        """Whether the server was started for the connection, and ends with it."""
+        """Whether the connection started a process for its server, which ends when it is closed."""
         return self._process is not None
 
     @property
     def unheard(self) -> bool:
-        """Whether the connection was ended by a server that had read nothing: no message is the reason."""
+        """Whether the connection ended before its server had read anything: no message is the reason."""
         return self._lines is not None and self._lines.unheard
 
     @property
@@ -130,7 +130,7 @@ class Connection:
         return self._calls > 0
 
     async def open(self) -> None:
-        """Open the connection and settle its protocol version.
+        """Start the connection's owner task, and wait until the connection is open.
 
         Raises:
             ConnectionFailed: With the cause; the process and all tasks have been ended.

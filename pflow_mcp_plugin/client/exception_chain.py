@@ -11,7 +11,7 @@ _SHOWN = 200
 
 
 def in_words(error: BaseException, redactor: Redactor) -> str:
-    """Return one exception of a chain as text for people: its message, redacted and cut, its class."""
+    """Return an exception in a chain of exceptions as text: its message, redacted and cut, and its class."""
     kind, text = type(error).__name__, redactor.shortened(" ".join(str(error).split()), _SHOWN)
     return f"{text} ({kind})" if text else kind
 

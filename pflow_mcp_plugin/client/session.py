@@ -184,7 +184,7 @@ class Session(OpenSession):
         self._on_list_changed = on_list_changed
 
     async def shake_hands(self, offer: str) -> None:
-        """Initialize the session with an offered protocol version, and adopt the server's answer.
+        """Send the session's `initialize` with the offered version, and let the session adopt the answer.
 
         Raises:
             RuntimeError: The server answered with a version that we do not support.
@@ -219,7 +219,7 @@ def open_session(
     questions: Elicitation,
     on_list_changed: Callable[[], None] = lambda: None,
 ) -> tuple[Session, Dispatcher]:
-    """Return a session over a transport's streams, not yet entered, and its dispatcher.
+    """Return a session that screens out malformed tools, not entered yet, and its dispatcher.
 
     Args:
         streams: The read and the write stream.
@@ -244,7 +244,7 @@ class InputRequired(Exception):
 
 
 def describe(session: Session) -> ServerInfo:
-    """Return the server's description of itself from an entered session."""
+    """Return how the server describes itself in an entered session of the SDK."""
     info, capabilities = session.server_info, session.server_capabilities
     return ServerInfo(
         name=info.name if info else "",

@@ -55,7 +55,7 @@ def fitted(tables: JSONObject) -> Fitted:
 
 
 def fitted_table(name: str, table: JSON) -> Fitted:
-    """Adapt one server's table from another client to the fields of our config file; its name is kept."""
+    """Adapt one server table in another client's dialect, its transport and URL; its name is kept."""
     if not isinstance(table, Mapping):
         return Fitted(tables={name: table})
     notes: list[Problem] = []
@@ -64,7 +64,7 @@ def fitted_table(name: str, table: JSON) -> Fitted:
 
 
 def fitted_names(given: Iterable[str]) -> dict[str, str]:
-    """Return a valid name for each server, by the name it has; all are different."""
+    """Map the server names in another client's dialect to valid names of ours, all different."""
     # Valid names first: they are kept, and a renamed server must not take one.
     names = {name: name for name in given if naming.is_server_name(name)}
     for name in given:

@@ -52,14 +52,14 @@ class VariableLookup:
         return value if value is not None or self.settings is None else self.settings.get(name)
 
     def is_secret(self, name: str) -> bool:
-        """Whether a value is kept apart from the settings file, in a keyring or behind a command."""
+        """Whether the value that replaces a reference is kept in a keyring or behind a command."""
         if name in os.environ or self.settings is None:
             return False
         return self.settings.names().get(name, "file") != "file"
 
 
 def environment_lookup(settings: Settings | None = None) -> VariableLookup:
-    """Return the lookup of variables: the environment, then the user's settings."""
+    """Return the lookup for the values that replace references: the environment, then the user's settings."""
     return VariableLookup(settings)
 
 

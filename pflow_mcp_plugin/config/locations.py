@@ -27,7 +27,7 @@ def stderr_folder(paths: Paths) -> Path:
 
 
 def stamp(config: Path, folder: Path) -> str:
-    """Return a stamp of the plugin's files, which changes when the server config or a tool file does."""
+    """Return a stamp of the files at these paths; it changes when the server config or a tool file does."""
     try:
         status = config.stat()
         about_config = f"{status.st_mtime_ns} {status.st_size}"

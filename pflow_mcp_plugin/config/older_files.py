@@ -177,7 +177,7 @@ def _split(table: dict[str, JSON]) -> dict[str, JSON]:
 
 
 def command_line(text: str) -> dict[str, JSON]:
-    """Split a command line, as older files have it, into `command` and `args`.
+    """Split the command line of a server in the files of an older pflow into `command` and `args`.
 
     Raises:
         PflowError: A quote is not closed, or nothing is in it.

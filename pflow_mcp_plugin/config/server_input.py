@@ -55,7 +55,7 @@ _DESCRIBING = ("command", "url", "path", *dialects.URLS)
 
 @attrs.frozen(kw_only=True)
 class Flags:
-    """The options in the input of `add` that describe a server; a preset has no use for them.
+    """Server input from options, for the server's table; a preset has no use for them.
 
     Attributes:
         env: `NAME=VALUE` each.
@@ -118,7 +118,7 @@ def read(words: Sequence[str], flags: Flags) -> Fitted:
 
 
 def nameless(command: Sequence[str]) -> PflowError:
-    """Return the error about input that is a command without a server name before it."""
+    """Return the error for server input that is a command without a server name before it."""
     package = next((word for word in command[1:] if not word.startswith("-")), "")
     is_known = command[0] in _LAUNCHERS and package
     name = naming.server_name(_short(package)) if is_known else "NAME"
@@ -141,7 +141,7 @@ def from_file(path: Path) -> Fitted:
 
 
 def document(path: Path) -> JSON:
-    """Return the content of a JSON or TOML file.
+    """Return the server input in a JSON or TOML file, decoded.
 
     Raises:
         PflowError: The file does not exist, or is not valid JSON (the message names line and column).
@@ -183,7 +183,7 @@ def servers_in(document: JSON, origin: str) -> Fitted:
 
 
 def tables_in(document: JSON, origin: str) -> JSONObject:
-    """Return the server tables of a document as they stand there.
+    """Return the server tables in a document given as server input, as they stand there.
 
     The document has `mcpServers` or the older `servers`, maps names directly to servers, or is one
     server, or a list of servers, with a `name` field each.

@@ -71,7 +71,7 @@ class ServerStore:
         return tuple(self._servers())
 
     def raw(self) -> dict[str, Any]:
-        """Return a copy of the store's whole content, `{}` if there is no file.
+        """Return a copy of everything in `mcp-servers.toml`, `{}` if there is no file.
 
         Raises:
             storage.CorruptFile: The file is not valid TOML.

@@ -60,7 +60,7 @@ def encode(document: JSONObject) -> bytes:
 
 
 def comments(content: bytes) -> Counter[str]:
-    """Decode the comments in valid TOML, and count how often each occurs."""
+    """Decode only the comments of valid TOML, and count how often each occurs."""
     tokens = (found[0] for found in TOKEN.finditer(content.decode("utf-8-sig")))
     return Counter(token.rstrip() for token in tokens if token.startswith("#"))
 

@@ -325,5 +325,5 @@ class NodeSource(ABC):
         return None
 
     def upgrade(self, node: JSONObject) -> JSONObject | None:
-        """Return a workflow node converted from an older form; None, the default, leaves it as is."""
+        """Any plugin's source: convert a node written for an older entry; None, the default, keeps it."""
         return None

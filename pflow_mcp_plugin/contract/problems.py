@@ -87,7 +87,7 @@ def described(error: BaseException) -> str:
 
 
 def is_interruption(error: BaseException) -> bool:
-    """Return whether a failure is a KeyboardInterrupt, or was caused by one, or groups one."""
+    """Whether an exception is no failure to report: a KeyboardInterrupt, caused by one, or grouping one."""
     seen: set[int] = set()
     pending: list[BaseException | None] = [error]
     while pending:
@@ -168,7 +168,7 @@ class PflowError(PortableError):
         return EXIT_CODES[self.kind]
 
     def to_dict(self) -> dict[str, object]:
-        """Return any host's failure as the envelope's `error`; its details include the outcome, if known."""
+        """Return the failure in the form that every host shows, with its problems and outcome, if known."""
         details = dict(self.details)
         if self.ran is not None:
             details |= {"ran": self.ran, "retryable": self.retryable}

@@ -102,7 +102,7 @@ class Catalog:
         return max(found, key=lambda path: (len(path.name), path.name), default=None)
 
     def find(self, node_type: str) -> ToolRecord | None:
-        """Look up the tool that a node type, or an alias `mcp-{server}-{raw tool}`, stands for."""
+        """Look up a tool in the catalog by its node type or an alias, `mcp-{server}-{raw tool}`."""
         for record in self._rivals(node_type):
             if record.node == node_type:
                 return record
@@ -117,7 +117,7 @@ class Catalog:
         return tuple(_fitting(node_type, self.servers()))
 
     def tool(self, server: str, raw: str) -> ToolRecord | None:
-        """Look up a tool by server and raw name; the spelling used in node types works too."""
+        """Look up a tool in the catalog by server and raw name; the spelling used in node types works too."""
         fitting = self._claiming(server, raw)
         tool = next((tool for tool in fitting if tool.name == raw), None)
         if tool is None and len(fitting) == 1 and naming.slug(raw) == raw:  # spelled as in node types
@@ -182,7 +182,7 @@ class Catalog:
                 raise storage.StoreError(path, f"could not be removed: {error.strerror}") from error
 
     def era(self, server: str, config_fingerprint: str) -> Literal["modern", "handshake"] | None:
-        """Look up the protocol era of a server at its last sync, if its config has not changed since."""
+        """Look up in the catalog the protocol era of a server's last sync, unless its config has changed."""
         head = self.head(server)
         same = head is not None and head.config_fingerprint == config_fingerprint
         return head.info.era if head and same else None

@@ -72,7 +72,7 @@ class SchemaDocument:
         return target
 
     def friendly(self, schema: JSON) -> str:
-        """Return the friendly type of the values that a schema in the document describes."""
+        """Return the friendly type of a schema in this document; references in the document are followed."""
         plain = schema if isinstance(schema, dict) else {}
         if isinstance(kind := plain.get("type"), str) and not plain.keys() & _MORE:
             return _NAMES.get(kind, ANY)  # the fast path, which covers nearly every schema
@@ -117,7 +117,7 @@ class SchemaDocument:
 
 
 def join(names: Iterable[str]) -> str:
-    """Return one friendly type for several: each once, `None` last, `any` for all of them."""
+    """Join the friendly types in a schema document: each once, `None` last, `any` if it is among them."""
     parts = list(dict.fromkeys(part for name in names for part in name.split(" | ")))
     if ANY in parts or not parts:
         return ANY

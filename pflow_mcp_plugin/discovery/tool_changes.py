@@ -39,7 +39,7 @@ class Changes:
         return bool(self.added or self.removed or self.changed)
 
     def to_dict(self) -> dict[str, JSON]:
-        """Return the added, removed and changed tools in the JSON form of `sync --json`."""
+        """Return the difference between two lists of tools in JSON form: added, removed and changed ones."""
         changed = [{"tool": c.tool, "kind": c.kind, "fields": list(c.fields)} for c in self.changed]
         return {"added": list(self.added), "removed": list(self.removed), "changed": changed}
 

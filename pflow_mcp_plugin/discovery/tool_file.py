@@ -141,7 +141,7 @@ def decode(path: Path, content: bytes) -> ToolFile:
 
 
 def head_from_json(data: Mapping[str, Any]) -> Head:
-    """Return the content of a tool file except its tools; raises KeyError, TypeError... if malformed."""
+    """Return a tool file's content without the tools, from its JSON form; raises KeyError... if malformed."""
     return Head(**_head_fields(data))
 
 

@@ -35,7 +35,7 @@ class Artifacts:
     folder: Path
 
     def write(self, content: bytes, mime_type: str) -> dict[str, JSON]:
-        """Write the whole of `content` to a file (mode 0600); nothing is redacted.
+        """Write an artifact: the whole of `content`, to a file (mode 0600); nothing is redacted.
 
         Returns:
             A reference to the file: `path`, `mimeType`, `size` in bytes, `sha256`.

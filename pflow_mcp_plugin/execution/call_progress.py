@@ -18,7 +18,7 @@ _LONGEST = 60
 
 
 class CallProgress:
-    """Shows the progress of a run's tool calls; a context manager that removes its line on exit.
+    """Shows the progress that servers report during calls; a context manager that removes its line on exit.
 
     Args:
         annotate: Called with a node's id and details of its step.

@@ -92,7 +92,7 @@ class MCPNode(Node):
             return read(answer, target.where, artifacts, target.inline_limit, launch.blanks, redactor)
 
     def exec_fallback(self, prep_res: Job, exc: Exception) -> PflowError:
-        """Return a failure that the MCP node can report; raise any other."""
+        """Pass a failure of the node's `exec` on to its `post`; raise any other exception."""
         if isinstance(exc, PflowError):
             return exc
         raise exc

@@ -37,10 +37,10 @@ ProgressCallback = Callable[[float, float | None, str | None], None]
 
 
 class Caller(Protocol):
-    """The interface that a runtime needs to call tools; `client.Pool` implements it."""
+    """What the runtime of a run's nodes makes its calls through; `client.Pool` implements it."""
 
     def prepare(self, launch: Launch) -> None:
-        """Start a server for the runtime, in the background."""
+        """The runtime's way to start a server in the background, before a call."""
         ...
 
     def call(
@@ -51,7 +51,7 @@ class Caller(Protocol):
         *,
         safe_to_repeat: bool = False,
     ) -> CallResult:
-        """Call a tool for the runtime, once; blocks.
+        """The runtime's way to call a tool, once; blocks.
 
         Args:
             launch: The server.
@@ -62,11 +62,11 @@ class Caller(Protocol):
         ...
 
     def list_tools(self, launch: Launch) -> Listing:
-        """Return to the runtime the tools that a server has now; blocks."""
+        """The runtime's way to list the tools that a server has now; blocks."""
         ...
 
     def changed_lists(self) -> list[Launch]:
-        """Return to the runtime those of its run's servers that announced a change of their tools."""
+        """The runtime's way to learn which servers of its run announced a change of their tools."""
         ...
 
 
@@ -99,7 +99,7 @@ class Target:
 
     @property
     def safe_to_repeat(self) -> bool:
-        """Whether the target claims that a second call is harmless, and the user trusts the claim."""
+        """Whether the runtime may repeat a call: the tool claims that it may, and the user trusts the claim."""
         return self.record is not None and is_safe_to_repeat(self.record.tool, self.launch.server)
 
     @property
@@ -110,7 +110,7 @@ class Target:
 
 @attrs.frozen(kw_only=True)
 class Notices:
-    """The callbacks through which a runtime reports what happens during a run.
+    """The callbacks of a run's runtime: for warnings, new secrets and the progress of calls.
 
     Attributes:
         warn: Called with each warning to the user, once per line.

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 from pflow_mcp_plugin.contract import PflowError, Problem
 from pflow_mcp_plugin.host.embedded_host import EmbeddedHost
-from pflow_mcp_plugin.host.entrypoints import entry_points
-from pflow_mcp_plugin.host.plugins import is_own_script, own_distribution
+from pflow_mcp_plugin.host.entrypoints import entry_points, is_own_script, own_distribution
 from pflow_mcp_plugin.host.registry.saved_entries import SavedEntries
 from pflow_mcp_plugin.host.stored_settings import StoredSettings
 

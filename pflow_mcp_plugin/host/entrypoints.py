@@ -13,10 +13,12 @@ import os
 import re
 import sys
 from collections.abc import Iterator
+from functools import cache
 from importlib import import_module
 from typing import Any, NamedTuple
 
 _METADATA_FOLDER = re.compile(r"(?P<name>.+?)(-.*)?\.(dist-info|egg-info)")
+_PACKAGE = __name__.partition(".")[0]
 
 
 class Distribution:
@@ -82,6 +84,18 @@ def entry_points(group: str) -> list[EntryPoint]:
         if f"[{group}]" in distribution.entry_points
         for name, value in _section(distribution.entry_points, group)
     ]
+
+
+@cache
+def own_distribution() -> Distribution | None:
+    """Return the distribution with this package's own entry points, None if it is not installed."""
+    scripts = entry_points("console_scripts")
+    return next((script.distribution for script in scripts if is_own_script(script)), None)
+
+
+def is_own_script(script: EntryPoint) -> bool:
+    """Whether the entry point of a console script names a module in this package."""
+    return script.module.partition(".")[0] == _PACKAGE
 
 
 def _distributions() -> Iterator[Distribution]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from functools import cache, partial
+from functools import partial
 from importlib import import_module
 from typing import Any, Literal
 
@@ -18,12 +18,11 @@ import pluggy
 
 from pflow_mcp_plugin.contract import ENTRY_POINT_GROUP, Host, PflowError, Problem
 from pflow_mcp_plugin.contract.problems import described
-from pflow_mcp_plugin.host.entrypoints import Distribution, EntryPoint, entry_points
+from pflow_mcp_plugin.host.entrypoints import Distribution, entry_points, own_distribution
 from pflow_mcp_plugin.host.foreign_code import foreign_code
 from pflow_mcp_plugin.host.hook_matching import create_manager, uncalled_hooks
 
 DISABLE_VARIABLE = "PFLOW_DISABLE_PLUGINS"
-_PACKAGE = __name__.partition(".")[0]
 _OWN = (
     ("pflow-nodes", f"{__package__}.builtin_nodes"),
     ("pflow-commands", f"{__package__}.cli.builtin_commands"),
@@ -280,18 +279,6 @@ class Plugins:
 def disabled_names() -> frozenset[str]:
     """Return the names of the plugins that the user has disabled."""
     return frozenset(filter(None, map(str.strip, os.environ.get(DISABLE_VARIABLE, "").split(","))))
-
-
-@cache
-def own_distribution() -> Distribution | None:
-    """Return the distribution to show for plugins that are the host's own, None if it is not installed."""
-    scripts = entry_points("console_scripts")
-    return next((script.distribution for script in scripts if is_own_script(script)), None)
-
-
-def is_own_script(script: EntryPoint) -> bool:
-    """Return whether a console script is from the package whose plugins count as the host's own."""
-    return script.module.partition(".")[0] == _PACKAGE
 
 
 def _caller(implementation: pluggy.HookImpl) -> Callable[[object], Any]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from pflow_mcp_plugin.contract import PflowError
-from pflow_mcp_plugin.host.plugins import Plugin, PluginFailed, own_distribution, plugin_code
+from pflow_mcp_plugin.host.entrypoints import own_distribution
+from pflow_mcp_plugin.host.plugins import Plugin, PluginFailed, plugin_code
 
 _SERVICE = "pflow"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from pflow_mcp_plugin.contract import Entry
-from pflow_mcp_plugin.registration.node_classes import class_name, docstring, has_others, hint, named, rest
+from pflow_mcp_plugin.registration.class_signature import class_name, docstring, has_others, hint, named, rest
 
 _HEAD = '''\
 """Every registered tool as a class; written by `pflow mcp stubs`, as of the last sync."""

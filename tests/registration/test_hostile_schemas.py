@@ -14,7 +14,7 @@ from hypothesis import given
 from pflow_mcp_plugin.config.server_store import ServerStore
 from pflow_mcp_plugin.discovery.catalog import Catalog
 from pflow_mcp_plugin.exchange import Listing
-from pflow_mcp_plugin.registration import node_classes
+from pflow_mcp_plugin.registration import class_signature
 from pflow_mcp_plugin.registration.stub_file import stub
 from pflow_mcp_plugin.registration.tool_source import ToolSource
 from pflow_mcp_plugin.types import ServerInfo, Tool
@@ -38,7 +38,7 @@ def registered(folder, tools):
     for entry in entries:
         assert source.get(entry.node).node == entry.node
         json.dumps(entry.to_dict())
-        assert "Interface:" in node_classes.docstring(entry)
+        assert "Interface:" in class_signature.docstring(entry)
     ast.parse(stub(entries).encode())
     assert len(list(source.sketches())) == len(entries) == len(tools)
     return source

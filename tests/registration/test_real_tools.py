@@ -19,7 +19,7 @@ from pflow_mcp_plugin.discovery import tool_file
 from pflow_mcp_plugin.discovery.catalog import Catalog
 from pflow_mcp_plugin.discovery.tool_sync import sync
 from pflow_mcp_plugin.exchange import Launch, Listing
-from pflow_mcp_plugin.registration.node_classes import node_type
+from pflow_mcp_plugin.registration.class_signature import node_type
 from pflow_mcp_plugin.registration.node_interface import interface
 from pflow_mcp_plugin.registration.stub_file import stub
 from pflow_mcp_plugin.registration.tool_source import ToolSource

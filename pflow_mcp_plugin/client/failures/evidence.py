@@ -60,7 +60,7 @@ class Evidence:
     redactor: Redactor = attrs.field(factory=Redactor)
 
     def words(self, text: str, limit: int = _LONGEST_WORDS) -> str:
-        """Return a server's text as evidence to quote: secrets are redacted before it is cut."""
+        """Return a server's words as evidence of a failure: secrets are redacted before the text is cut."""
         return self.redactor.shortened(plain(self.redactor.piece(text)), limit)
 
     @property
@@ -114,7 +114,7 @@ def failure(
 
 
 def invalid_json(beginning: str, evidence: Evidence, fault: str = "") -> McpError:
-    """Turn the evidence into the error for a message that is not valid JSON, over any transport.
+    """Build the error from the evidence that a message, over any transport, is not valid JSON.
 
     Args:
         beginning: The beginning of the message.
@@ -132,7 +132,7 @@ def invalid_json(beginning: str, evidence: Evidence, fault: str = "") -> McpErro
 
 
 def not_message(evidence: Evidence) -> McpError:
-    """Turn the evidence into the error for an answer that is JSON, but not a JSON-RPC message."""
+    """Build the error from the evidence that an answer, though JSON, is not a message."""
     return failure(
         f"Server {evidence.server.name} answered with JSON that is not a JSON-RPC message",
         evidence,

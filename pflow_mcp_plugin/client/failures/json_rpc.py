@@ -162,7 +162,7 @@ def says_tool_is_gone(text: str, tool: str) -> bool:
 
 
 def tool_gone(where: Where, **facts: Any) -> McpError:
-    """Return the failure of a call that was answered with a JSON-RPC error: the tool no longer exists."""
+    """Return the failure for a JSON-RPC error which says that the tool no longer exists."""
     return McpError(
         f"Tool {where.tool} not found on server {where.server}",
         where=where,

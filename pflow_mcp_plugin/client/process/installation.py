@@ -28,7 +28,7 @@ def runner(server: Server) -> str:
 
 
 def start_deadline(server: Server) -> Deadline:
-    """Return the deadline from the spawn to the end of the handshake; an installation may extend it."""
+    """Return the deadline of a start; it is extended while a package runner installs the server."""
     seconds = server.startup_timeout
     return Deadline(START_SECONDS if seconds is None else seconds, "startup_timeout")
 

@@ -207,7 +207,7 @@ def _not_started(server: Server, error: Exception) -> ConnectionFailed:
 
 
 def closest_program(name: str, path: str) -> str | None:
-    """Return the program on `path` whose name is most similar to a command that was not found, or None."""
+    """Return the program on `path` to suggest when spawning finds none of that name: the most similar one."""
     return next(iter(difflib.get_close_matches(name, _programs(path), n=1, cutoff=0.75)), None)
 
 

@@ -43,7 +43,7 @@ _PORTS = {"http": 80, "https": 443}
 
 
 class HttpRequests:
-    """An async context manager that sends HTTP requests to one server.
+    """Makes the HTTP requests to one server, within its origin and a size limit; an async context manager.
 
     Attributes:
         limit: The largest message, in bytes, after decompression.
@@ -83,7 +83,7 @@ class HttpRequests:
     def post(
         self, url: str, body: JSONRPCMessage, seconds: float | None, headers: Mapping[str, str] | None = None
     ) -> AbstractAsyncContextManager[httpx2.Response]:
-        """Send a message as an HTTP POST; see `answer`.
+        """Make one of the HTTP requests to the server: a POST with one message as its body; see `answer`.
 
         Args:
             url: Where to send it.
@@ -218,7 +218,7 @@ def is_event_stream(response: httpx2.Response) -> bool:
 
 
 def is_message(event: httpx2.ServerSentEvent) -> bool:
-    """Whether an event in an HTTP request's answer is a message; one without data only sets the resume id."""
+    """Whether an event in the answer to one of the HTTP requests is a message, not only a new resume id."""
     return event.event == "message" and bool(event.data)
 
 
@@ -266,7 +266,7 @@ def _may_follow(request: httpx2.Request, following: httpx2.Request) -> bool:
 
 
 def is_same_origin(one: str, other: str) -> bool:
-    """Whether two URLs of HTTP requests have the same origin (RFC 6454), however they are spelled.
+    """Whether HTTP requests to two URLs go to the same origin (RFC 6454), however the URLs are spelled.
 
     Raises:
         ValueError: One of them is not a valid URL.

@@ -90,7 +90,7 @@ class MessageStream:
         self.incoming.throttle(source)
 
     async def send(self, message: SessionMessage) -> None:
-        """Write one JSON-RPC message of the stream as newline-delimited JSON.
+        """Write one message as newline-delimited JSON-RPC, for any transport that uses lines.
 
         Raises:
             anyio.BrokenResourceError: The server is gone, or does not read.

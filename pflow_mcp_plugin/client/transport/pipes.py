@@ -15,7 +15,7 @@ _TAIL = 64 * 1024
 
 
 class TailReader(asyncio.Protocol):
-    """An asyncio protocol that drains a pipe to its end and keeps the last 64 KiB."""
+    """The asyncio protocol for a pipe of which only the tail is kept, the last 64 KiB."""
 
     def __init__(self) -> None:
         self._kept = bytearray()
@@ -23,7 +23,7 @@ class TailReader(asyncio.Protocol):
         self.closed = asyncio.Event()
 
     def data_received(self, data: bytes) -> None:
-        """Keep the tail of what was read from the pipe."""
+        """Receive data from the pipe, as an asyncio protocol does, and keep the tail."""
         self._kept += data
         self._seen += len(data)
         if len(self._kept) > 2 * _TAIL:
@@ -35,7 +35,7 @@ class TailReader(asyncio.Protocol):
 
     @property
     def text(self) -> str:
-        """The kept tail of the pipe, decoded, from its first complete line if it has one."""
+        """The tail that the asyncio protocol kept of a pipe, decoded, from its first complete line if any."""
         kept = bytes(self._kept[-_TAIL:])
         if self._seen > _TAIL:
             kept = kept[kept.find(b"\n") + 1 :] or kept
@@ -98,7 +98,7 @@ class PipeWriter(asyncio.BaseProtocol):
         self._transport, _ = await loop.connect_write_pipe(lambda: self, pipe)
 
     def take(self, transport: asyncio.WriteTransport) -> None:
-        """Write to a connected transport instead of a pipe."""
+        """Let the asyncio protocol for writing to pipes write to a connected transport instead."""
         self._transport = transport
 
     def pause_writing(self) -> None:

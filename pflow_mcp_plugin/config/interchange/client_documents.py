@@ -45,7 +45,7 @@ class ForeignServer:
 
 @attrs.frozen(kw_only=True)
 class FileContent:
-    """What was read from a file.
+    """A client's config document, as read: the servers in it, or why it could not be read.
 
     Attributes:
         title: The client or format, for people.
@@ -65,7 +65,7 @@ class FileContent:
 
 
 def read(file: FoundFile, machine: Machine) -> FileContent:
-    """Return the servers in a client's own file; one without servers is no error."""
+    """Return the servers in a client's config document, read from its own file; it may contain none."""
     about = FileContent(
         title=file.client.title, client=file.client.name, path=file.path, is_project=file.is_project
     )
@@ -79,7 +79,7 @@ def read(file: FoundFile, machine: Machine) -> FileContent:
 
 
 def read_any(path: Path, machine: Machine, client: Client | None = None) -> FileContent:
-    """Return the servers in a file that the user named.
+    """Return the servers in the config document that the user named, in the format of any client.
 
     Args:
         path: The file: a client's, a `server.json`, a bundle's `manifest.json`, or JSON with `mcpServers`.

@@ -30,7 +30,7 @@ class Machine:
 
 
 def this_machine() -> Machine:
-    """Return what decides it here and now."""
+    """Return what decides where clients keep their config files on this machine."""
     system: System = {"darwin": "macos", "win32": "windows"}.get(sys.platform, "linux")  # type: ignore[assignment]
     home = Path.home()
     try:
@@ -42,7 +42,7 @@ def this_machine() -> Machine:
 
 @attrs.frozen(kw_only=True)
 class FoundFile:
-    """A file of a client.
+    """A config file of another client, at a place on this machine.
 
     Attributes:
         client: Whose it is.

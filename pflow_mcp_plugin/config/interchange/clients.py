@@ -22,7 +22,7 @@ _EVERYWHERE: tuple[System, ...] = ("linux", "macos", "windows")
 
 @attrs.frozen
 class ConfigFile:
-    """A place where a client may keep its config.
+    """A place where one of the known clients may keep its config, and the systems that have it there.
 
     Attributes:
         path: Begins with `~` (the home folder), `$NAME` (a folder in a variable; skipped if it is unset),

@@ -13,7 +13,7 @@ _AUTHORIZATION = "Authorization"
 
 
 def unpack(table: Table) -> Table:
-    """Return a server with references in its values."""
+    """Return a server of Codex with references in its values, instead of variables named in fields."""
     forwarded = table.pop("env_vars", None)
     for entry in forwarded if isinstance(forwarded, list) else ():
         name = entry.get("name") if isinstance(entry, dict) else entry

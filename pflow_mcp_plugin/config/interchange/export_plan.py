@@ -49,7 +49,7 @@ class ExportPlan:
     servers: tuple[ExportedServer, ...]
 
     def document(self, document: Mapping[str, Any]) -> dict[str, Any]:
-        """Return a document of the client with the servers put in."""
+        """Return what the planned export makes of a client's document: its servers are put in."""
         written = [server for server in self.servers if not server.writing.reason]
         tables = {server.name: server.writing.table for server in written}
         inputs = [ref for server in written for ref in server.writing.inputs]
@@ -92,7 +92,7 @@ def plan(client: Client, tables: Mapping[str, Mapping[str, Any]]) -> ExportPlan:
 
 
 def merged(made: ExportPlan, path: Path) -> ExportedFile:
-    """Return the content of a file with the servers of a plan put in.
+    """Return the file that the planned export would write: the existing content with the servers put in.
 
     Raises:
         PflowError: The file cannot be read, or is not one of the client's.

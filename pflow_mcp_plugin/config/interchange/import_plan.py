@@ -66,7 +66,7 @@ class ImportPlan:
 
     @property
     def secrets(self) -> tuple[LiteralSecret, ...]:
-        """The literal secrets of the servers that are stored, each variable once."""
+        """The secrets in the servers that the planned import would store, each variable once."""
         found = {
             secret.variable: secret
             for server in self.servers

@@ -31,7 +31,7 @@ _TEXTS = ("command", "args", "cwd", "path", "url", "env", "headers", "auth")
 
 
 class NoEquivalent(Exception):
-    """A table does not describe a server that can be started or reached; the message says why."""
+    """A server's table in another client's format has no equivalent in ours; the message says why."""
 
 
 @attrs.frozen
@@ -55,7 +55,7 @@ class FormatField:
 
 @attrs.frozen(kw_only=True)
 class ServerFormat:
-    """How a client describes a server.
+    """The format of one server's table in another client, to convert it to ours and back.
 
     Attributes:
         fields: The fields it has in common with us.
@@ -78,7 +78,7 @@ class ServerFormat:
     is_ours: bool = False
 
     def owns(self, key: str) -> bool:
-        """Whether a field of the client's table is written from ours; others are left as they are."""
+        """Whether this format writes a field of a server's table from ours; it leaves others as they are."""
         return key == "type" or key in self.rearranged or any(field.theirs == key for field in self.fields)
 
 
@@ -178,12 +178,15 @@ def write_server(table: Mapping[str, Any], form: ServerFormat) -> ServerWriting:
 
 
 def transport_named(spelling: object) -> str | None:
-    """Return the transport that a client's `type` names, None if it names none that we know."""
+    """Return the transport that `type` names in another format of a server's table, None if unknown."""
     return _TRANSPORTS.get(re.sub(r"[^a-z]", "", spelling.lower())) if isinstance(spelling, str) else None
 
 
 def transport_of_url(url: object) -> str:
-    """Return the transport of a URL without a type: clients try both, and end an event stream's in `/sse`."""
+    """Return the transport of a server whose format has a URL, but no type: clients then try both.
+
+    The URL of an event stream ends in `/sse`.
+    """
     is_stream = isinstance(url, str) and url.partition("?")[0].rstrip("/").endswith("/sse")
     return "sse" if is_stream else "http"
 

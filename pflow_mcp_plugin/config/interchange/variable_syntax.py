@@ -135,7 +135,7 @@ def write(text: str, syntax: VariableSyntax) -> tuple[str, list[str]]:
 
 
 def is_input(ref: VariableReference, syntax: VariableSyntax) -> bool:
-    """Whether a client asks the user for a variable: for secrets, and for what has a default."""
+    """Whether a client's syntax refers to a variable as an input: a secret, or one with a default."""
     from pflow_mcp_plugin import secret_detection
 
     return syntax.inputs and (ref.default is not None or secret_detection.is_secret(ref.name))
@@ -147,7 +147,7 @@ def input_id(name: str) -> str:
 
 
 def input_definition(ref: VariableReference) -> dict[str, Any]:
-    """Return the definition of the input that stands for a variable."""
+    """Return the definition of the input to which a variable's reference `${input:id}` refers."""
     default = {} if ref.default is None else {"default": ref.default}
     about = {"type": "promptString", "id": input_id(ref.name), "description": ref.name}
     return {**about, **default} if default else {**about, "password": True}

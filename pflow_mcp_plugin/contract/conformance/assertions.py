@@ -9,12 +9,12 @@ from pflow_mcp_plugin.contract.problems import PflowError
 
 
 def node(node_id: str = "one", node_type: str = "poem-recite", **params: JSON) -> dict[str, JSON]:
-    """Return a workflow's node, for the assertions of a conformance check."""
+    """Return a workflow's node, for the assertions that several conformance checks share."""
     return {"id": node_id, "type": node_type, "params": params}
 
 
 def run_nodes(subject: Subject, *nodes: JSONObject, **inputs: object) -> Outcome:
-    """Run a workflow of these nodes, for assertions on its outcome; the inputs may be of any type."""
+    """Run these nodes, for the assertions that several conformance checks share; inputs have any type."""
     assert subject.host.runner is not None
     declared = {name: {"type": "any"} for name in inputs}
     return subject.host.runner.run({"nodes": list(nodes), "inputs": declared}, inputs, name="conformance")

@@ -14,9 +14,9 @@ import pocketflow
 
 from pflow_mcp_plugin.contract import PflowError, Run
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
+from pflow_mcp_plugin.host.entrypoints import own_distribution
 from pflow_mcp_plugin.host.model_keys import kept_key
 from pflow_mcp_plugin.host.nodes.node_arguments import argument
-from pflow_mcp_plugin.host.plugins import own_distribution
 from pflow_mcp_plugin.host.workflow.templates import as_text
 
 _SHOWN = 200

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pflow_mcp_plugin.contract import Field
-from pflow_mcp_plugin.registration import node_classes
+from pflow_mcp_plugin.registration import class_signature
 from pflow_mcp_plugin.registration.stub_file import stub
 from pflow_mcp_plugin.registration.tool_entry import entry
 from pflow_mcp_plugin.types import Server, ServerInfo, Tool, ToolRecord
@@ -25,27 +25,27 @@ def made(name="search_code", description="", version="1.0", **properties):
 
 
 def test_a_node_type_and_its_class_name_lead_to_each_other():
-    assert node_classes.class_name("mcp-github-search-code") == "McpGithubSearchCodeNode"
-    assert node_classes.class_name("mcp-12306-get-2x") == "Mcp_12306Get_2xNode"
-    assert node_classes.node_type("Mcp_12306Get_2xNode") == "mcp-12306-get-2x"
+    assert class_signature.class_name("mcp-github-search-code") == "McpGithubSearchCodeNode"
+    assert class_signature.class_name("mcp-12306-get-2x") == "Mcp_12306Get_2xNode"
+    assert class_signature.node_type("Mcp_12306Get_2xNode") == "mcp-12306-get-2x"
     for name in ("Node", "McpNode", "GithubSearchNode", "McpGithubSearch", "Mcp__XNode", "mcpXNode"):
-        assert node_classes.node_type(name) is None
+        assert class_signature.node_type(name) is None
 
 
 @given(st.lists(PART, min_size=1))
 def test_no_two_node_types_share_a_class_name(parts):
     name = "-".join(["mcp", *parts])
-    assert node_classes.node_type(node_classes.class_name(name)) == name
-    assert node_classes.class_name(name).isidentifier()
+    assert class_signature.node_type(class_signature.class_name(name)) == name
+    assert class_signature.class_name(name).isidentifier()
 
 
 def test_types_are_spelt_as_in_python():
-    assert node_classes.hint(Field(key="x", type="list | None")) == "list[Any] | None"
-    assert node_classes.hint(Field(key="x", type="any")) == "Any"
-    assert node_classes.hint(Field(key="x", type="str", schema={"enum": ["a", "ü\ud83d"]})) == (
+    assert class_signature.hint(Field(key="x", type="list | None")) == "list[Any] | None"
+    assert class_signature.hint(Field(key="x", type="any")) == "Any"
+    assert class_signature.hint(Field(key="x", type="str", schema={"enum": ["a", "ü\ud83d"]})) == (
         "Literal['a', '\\xfc\\ud83d']"
     )
-    assert node_classes.hint(Field(key="x", type="float", schema={"enum": [1.5]})) == "float"
+    assert class_signature.hint(Field(key="x", type="float", schema={"enum": [1.5]})) == "float"
 
 
 def test_the_stub_is_python_whatever_the_servers_say():
