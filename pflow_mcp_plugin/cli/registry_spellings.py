@@ -45,7 +45,7 @@ def add_mcp(
 @click.option("--mcp-server", "server", default=None, help="Sync this server only.")
 @click.pass_obj
 def refresh(host: Host, server: str | None) -> Report:
-    """Fetch the tools of servers again, as `pflow mcp sync` does."""
+    """Sync servers by the older spelling of `pflow mcp sync`: fetch their tools again."""
     return sync_servers(host, [server] if server else None)
 
 

@@ -99,7 +99,7 @@ class Target:
 
     @property
     def safe_to_repeat(self) -> bool:
-        """Whether the runtime may repeat a call: the tool claims that it may, and the user trusts the claim."""
+        """Whether the runtime may repeat a call: the tool claims that it may, and the user trusts it."""
         return self.record is not None and is_safe_to_repeat(self.record.tool, self.launch.server)
 
     @property

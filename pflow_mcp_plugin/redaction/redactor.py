@@ -86,7 +86,7 @@ class Redactor:
         return [self.piece(text) for text in shown]
 
     def shortened(self, text: str, limit: int) -> str:
-        """Return the beginning of a text, redacted before it is cut.
+        """Redact a text, then cut it to its beginning.
 
         Args:
             text: The text, which may have been cut before.

@@ -82,7 +82,7 @@ class SocketTransport:
 
     @property
     def path(self) -> Path:
-        """The path of the Unix socket; a relative path starts at the server's working folder."""
+        """The path of the transport's Unix socket; a relative path starts at the server's working folder."""
         return Path(self._server.cwd or ".", self._server.path)
 
     async def __aenter__(self) -> tuple[MessageQueue, MessageSink]:
