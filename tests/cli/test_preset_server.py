@@ -256,7 +256,8 @@ def on_terminal(arguments, answers, **variables):
                 screen += os.read(ours, 4096).decode()
             except OSError:  # the program has ended, and its terminal with it
                 break
-            for question in [each for each in left if each in screen and screen.rstrip(" ").endswith(":")]:
+            # The space follows when the terminal is ready: what is typed before it is discarded.
+            for question in [each for each in left if each in screen and screen.endswith(": ")]:
                 os.write(ours, f"{left.pop(question)}\n".encode())
     finally:
         os.close(ours)
