@@ -14,7 +14,7 @@ from importlib import import_module
 import attrs
 import click
 
-from pflow_mcp_plugin.contract import Command, CommandLike, Kind, PflowError, Problem, Report
+from pflow_mcp_plugin.contract import Command, Kind, PflowError, Problem, Report
 from pflow_mcp_plugin.host.embedded_host import EmbeddedHost
 from pflow_mcp_plugin.host.entrypoints import own_distribution
 from pflow_mcp_plugin.host.plugins import Plugin, PluginFailed, Plugins, plugin_code
@@ -134,25 +134,17 @@ class Leaf(click.Command):
             command = getattr(import_module(module), attribute)
         if isinstance(command, click.Command):
             _offer_json(command)
-        with self._guard(path):
-            report = self._run(command, ctx)
+        with self._guard(path), _click_errors_translated():
+            try:
+                result = command.main(ctx.args, prog_name=path, obj=ctx.obj, standalone_mode=False)
+            except (click.exceptions.Exit, SystemExit) as end:
+                report = self._ended(path, _exit_code(end))
+            else:
+                report = self._returned(path, result)
         return Answer(report, partial(self._guard, path), not self.plugin.own)
 
-    def _run(self, command: CommandLike, ctx: click.Context) -> Report:
-        """Run the command and return its report; translate click's own exceptions."""
-        path = ctx.command_path
-        try:
-            result = command.main(ctx.args, prog_name=path, obj=ctx.obj, standalone_mode=False)
-        except click.ClickException as error:
-            raise wrong_usage(error) from error
-        except click.Abort as abort:
-            if isinstance(abort.__cause__, EOFError):  # click takes any for the end of a dialogue
-                raise abort.__cause__ from None
-            raise
-        except (click.exceptions.Exit, SystemExit) as end:
-            if isinstance(end.__context__, BrokenPipeError):  # click exits, whichever pipe it was
-                raise end.__context__ from None
-            return self._ended(path, end.code if isinstance(end, SystemExit) else end.exit_code)
+    def _returned(self, path: str, result: object) -> Report:
+        """Return the report of a command by what it returned."""
         if isinstance(result, Report):
             return result
         if result is not None and type(result) is not int:
@@ -183,6 +175,25 @@ class Leaf(click.Command):
             crash = _failed(path, self.plugin, failed.reason, "execution")
             crash.suggestions = ("This is a bug in the plugin; PFLOW_DEBUG=1 shows the traceback",)
             raise crash from cause
+
+
+@contextmanager
+def _click_errors_translated() -> Iterator[None]:
+    """Translate click's own exceptions, except those by which it exits."""
+    try:
+        yield
+    except click.ClickException as error:
+        raise wrong_usage(error) from error
+    except click.Abort as abort:
+        if isinstance(abort.__cause__, EOFError):  # click takes any for the end of a dialogue
+            raise abort.__cause__ from None
+        raise
+
+
+def _exit_code(end: click.exceptions.Exit | SystemExit) -> object:
+    if isinstance(end.__context__, BrokenPipeError):  # click exits, whichever pipe it was
+        raise end.__context__ from None
+    return end.code if isinstance(end, SystemExit) else end.exit_code
 
 
 def wrong_usage(error: click.ClickException) -> PflowError:

@@ -27,31 +27,29 @@ def main(argv: Sequence[str] | None = None, manager: pluggy.PluginManager | None
     arguments = list(sys.argv[1:] if argv is None else argv)
     as_json = wants_json(arguments)
     with Streams(reserve=as_json) as streams:
-        return _run(arguments, manager, streams, Output(streams, as_json=as_json))
-
-
-def _run(
-    arguments: Sequence[str], manager: pluggy.PluginManager | None, streams: Streams, output: Output
-) -> int:
-    try:
-        with interrupts_kept(), open_host(manager, show=lambda it: streams.tell(warning_lines(it))) as host:
-            command_line = build_cli(host)
-            streams.restore()
-            answer = command_line.main(arguments, prog_name=PROGRAM, obj=host, standalone_mode=False)
-            if isinstance(answer, Answer):
-                return output.report(answer.report, guard=answer.guard(), strict=answer.strict)
-            return output.report(answer if isinstance(answer, Report) else Report())
-    except PflowError as error:
-        _debug(error)
-        return output.fail(error)
-    except click.ClickException as error:
-        return output.fail(wrong_usage(error))
-    except (KeyboardInterrupt, click.Abort):
-        return output.fail(PflowError("interrupted", kind="interrupted"))
-    except OSError as error:
-        if not is_of_output(error):
-            raise
-        return streams.lost(error)
+        output = Output(streams, as_json=as_json)
+        try:
+            with (
+                interrupts_kept(),
+                open_host(manager, show=lambda it: streams.tell(warning_lines(it))) as host,
+            ):
+                command_line = build_cli(host)
+                streams.restore()
+                answer = command_line.main(arguments, prog_name=PROGRAM, obj=host, standalone_mode=False)
+                if isinstance(answer, Answer):
+                    return output.report(answer.report, guard=answer.guard(), strict=answer.strict)
+                return output.report(answer if isinstance(answer, Report) else Report())
+        except PflowError as error:
+            _debug(error)
+            return output.fail(error)
+        except click.ClickException as error:
+            return output.fail(wrong_usage(error))
+        except (KeyboardInterrupt, click.Abort):
+            return output.fail(PflowError("interrupted", kind="interrupted"))
+        except OSError as error:
+            if not is_of_output(error):
+                raise
+            return streams.lost(error)
 
 
 def report_interruption() -> int:
