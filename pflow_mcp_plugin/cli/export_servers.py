@@ -53,7 +53,7 @@ def _tables(store: ServerStore, names: tuple[str, ...]) -> dict[str, dict[str, A
     """Return the tables of servers, checked, with the defaults filled in.
 
     Raises:
-        PflowError: A server is not configured or has mistakes; or there is none.
+        PflowError: A server is not configured or has mistakes, or no server is configured.
     """
     document = store.raw()
     chosen = dict.fromkeys(names or store.names())

@@ -13,7 +13,7 @@ from pflow_mcp_plugin.cli.sync import enabled, sync_servers
 from pflow_mcp_plugin.cli.test import test_server
 from pflow_mcp_plugin.config import dialects, older_files
 from pflow_mcp_plugin.config.older_files import OlderFile
-from pflow_mcp_plugin.config.server_schema import SERVERS
+from pflow_mcp_plugin.config.server_schema import SERVERS, clean
 from pflow_mcp_plugin.contract import Host, PflowError, Report
 from pflow_mcp_plugin.contract.json_types import JSON
 
@@ -103,7 +103,9 @@ def migrate(host: Host, older: Sequence[OlderFile], *, backup: bool, dry_run: bo
     configured = store.raw().get(SERVERS, {})
     found = {name: table for file in reversed(older) for name, table in file.tables.items()}
     new = {name: table for name, table in found.items() if name not in configured}
-    differing = [name for name, table in found.items() if name in configured and configured[name] != table]
+    differing = [
+        name for name, table in found.items() if name in configured and configured[name] != clean(table)
+    ]
     data: dict[str, JSON] = {
         "from": [str(file.path) for file in older],
         "added": [*new],

@@ -21,6 +21,7 @@ from pflow_mcp_plugin.client.process.reaper_process import end_marked
 from pflow_mcp_plugin.client.process.spawning import ServerProcess, spawn
 from pflow_mcp_plugin.client.process.stderr_files import StderrFiles
 from pflow_mcp_plugin.client.supervisor import Supervisor, closed
+from pflow_mcp_plugin.contract.problems import described
 from pflow_mcp_plugin.errors import CallFailed, ConnectionFailed, McpError, Where
 from pflow_mcp_plugin.exchange import CallResult, Launch, Listing, ToolCall
 from pflow_mcp_plugin.redaction import Redactor
@@ -240,7 +241,7 @@ class Pool:
         except Exception as error:  # noqa: BLE001 - a caller's callback may raise anything
             import logging
 
-            logging.getLogger(__name__).warning("%s (the warning callback failed: %r)", text, error)
+            logging.getLogger(__name__).warning("%s (the warning callback failed: %s)", text, described(error))
 
     def _spawn(self, launch: Launch) -> ServerProcess:
         with self._lock:

@@ -10,70 +10,31 @@ import attrs
 Validator = Callable[[Any, "attrs.Attribute[Any]", Any], None]
 
 
-def text(instance: object, attribute: attrs.Attribute[Any], value: object) -> None:
-    """Validator that accepts a string.
+def _accepting(expected: str, accepts: Callable[[Any], bool]) -> Validator:
+    def check(instance: object, attribute: attrs.Attribute[Any], value: object) -> None:
+        if not accepts(value):
+            raise _rejected(instance, attribute, expected, value)
 
-    Args:
-        instance: The object that is being created.
-        attribute: The field, for the message.
-        value: The value to check.
-
-    Raises:
-        ValueError: It is anything else.
-    """
-    if not isinstance(value, str):
-        raise _rejected(instance, attribute, "a string", value)
+    return check
 
 
-def valid_name(instance: object, attribute: attrs.Attribute[Any], value: object) -> None:
-    """Validator that accepts a string that is not empty.
-
-    Args:
-        instance: The object that is being created.
-        attribute: The field, for the message.
-        value: The value to check.
-
-    Raises:
-        ValueError: It is anything else.
-    """
-    if not (isinstance(value, str) and value):
-        raise _rejected(instance, attribute, "a string that is not empty", value)
-
-
-def flag(instance: object, attribute: attrs.Attribute[Any], value: object) -> None:
-    """Validator that accepts true or false.
-
-    Args:
-        instance: The object that is being created.
-        attribute: The field, for the message.
-        value: The value to check.
-
-    Raises:
-        ValueError: It is anything else.
-    """
-    if not isinstance(value, bool):
-        raise _rejected(instance, attribute, "true or false", value)
+text = _accepting("a string", lambda value: isinstance(value, str))
+"""Validator that accepts a string."""
+valid_name = _accepting("a string that is not empty", lambda value: isinstance(value, str) and bool(value))
+"""Validator that accepts a string that is not empty."""
+flag = _accepting("true or false", lambda value: isinstance(value, bool))
+"""Validator that accepts true or false."""
 
 
 def one_of(*allowed: str) -> Validator:
     """Return a validator that accepts these strings only."""
-
-    def check(instance: object, attribute: attrs.Attribute[Any], value: object) -> None:
-        if value not in allowed:
-            raise _rejected(instance, attribute, f"one of {', '.join(allowed)}", value)
-
-    return check
+    return _accepting(f"one of {', '.join(allowed)}", lambda value: value in allowed)
 
 
 def is_a(*kinds: Any) -> Validator:
     """Return a validator that accepts objects of these classes only."""
-
-    def check(instance: object, attribute: attrs.Attribute[Any], value: object) -> None:
-        if not isinstance(value, kinds):
-            named = " or ".join("None" if kind is type(None) else kind.__name__ for kind in kinds)
-            raise _rejected(instance, attribute, named, value)
-
-    return check
+    named = " or ".join("None" if kind is type(None) else kind.__name__ for kind in kinds)
+    return _accepting(named, lambda value: isinstance(value, kinds))
 
 
 def each(kind: type) -> Validator:

@@ -66,6 +66,13 @@ def test_a_dry_run_changes_nothing(desk, older):
     assert [path.name for path in config.parent.iterdir() if path.suffix == ".bak"] == []
 
 
+def test_a_second_migration_finds_the_same_servers(desk, older):
+    desk.run(registry_spellings.migrate_mcp, "--from", str(older))
+    report = desk.run(registry_spellings.migrate_mcp, "--from", str(older))
+    assert report.data["added"] == report.data["differing"] == []
+    assert report.data["kept"] == ["demo", "my-server"]
+
+
 def test_a_server_that_is_configured_in_another_way_stays(desk, older):
     desk.write('[mcpServers.demo]\ncommand = "mine"\n')
     report = desk.run(registry_spellings.migrate_mcp, "--from", str(older / "mcp-servers.json"))

@@ -72,7 +72,7 @@ class SseTransport:
     async def __aenter__(self) -> tuple[MessageQueue, MessageSink]:
         try:
             await self._open()
-        except BaseException:
+        except BaseException:  # cancelled or refused: `__aexit__` is not called then
             await self._stack.aclose()
             raise
         return self._incoming, MessageSink(self.send)
