@@ -241,7 +241,8 @@ class Pool:
         except Exception as error:  # noqa: BLE001 - a caller's callback may raise anything
             import logging
 
-            logging.getLogger(__name__).warning("%s (the warning callback failed: %s)", text, described(error))
+            message = "%s (the warning callback failed: %s)"
+            logging.getLogger(__name__).warning(message, text, described(error))
 
     def _spawn(self, launch: Launch) -> ServerProcess:
         with self._lock:
