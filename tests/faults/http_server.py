@@ -42,11 +42,16 @@ class Request:
 
 
 class Reply:
-    """The way back to the client."""
+    """The way back to the client.
+
+    Attributes:
+        streamed: Whether an event stream was begun, which only the end of the connection ends.
+    """
 
     def __init__(self, request: Request, writer: asyncio.StreamWriter) -> None:
         self.request = request
         self.writer = writer
+        self.streamed = False
 
     async def raw(self, data: bytes) -> None:
         """Write bytes as they are."""
@@ -73,6 +78,7 @@ class Reply:
 
     async def events(self, *events: str) -> None:
         """Begin an event stream that has no end of its own."""
+        self.streamed = True
         fields = {"content-type": "text/event-stream", "connection": "close"}
         await self.raw(_head(200, fields) + "".join(f"{event}\n\n" for event in events).encode())
 
@@ -192,7 +198,7 @@ class FaultServer(LoopbackServer):
             reply = Reply(request, writer)
             if not await self._script(request, reply):
                 await self._answer(request, reply)
-            if "event-stream" in request.headers.get("accept", "") and request.method == "GET":
+            if reply.streamed and request.method == "GET":
                 return
 
     async def _answer(self, request: Request, reply: Reply) -> None:
