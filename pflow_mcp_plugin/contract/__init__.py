@@ -7,6 +7,8 @@ A plugin author needs this package and nothing else from the host:
   `Sketch`; and what a host runs: `Node`.
 - `commands`: what a plugin contributes to the command line: `Command`, `Report`.
 - `hosts`: the handles that a plugin receives: `Host`, `Run`, `NodeRef`, `Paths` and what they lead to.
+- `run_requests`: what a program that starts a run gives it: `RunOrigin`, `RunControl`, `Progress`.
+- `matches`: what a host finds for a task in words: `Discovery`, `Match`.
 - `problems`: `Problem` (a finding) and `PflowError` (a failure), with their kinds and exit codes.
 - `json_types`: `JSON` and `JSONObject`, the types of JSON values.
 - `validators`: the validators of all these.
@@ -36,6 +38,7 @@ from pflow_mcp_plugin.contract.hosts import (
     API,
     Host,
     Library,
+    NodeOutcome,
     NodeRef,
     Outcome,
     Paths,
@@ -45,10 +48,13 @@ from pflow_mcp_plugin.contract.hosts import (
     SavedWorkflow,
     Settings,
     Traces,
+    ValuePath,
     Workflow,
 )
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
+from pflow_mcp_plugin.contract.matches import Discovery, Match
 from pflow_mcp_plugin.contract.problems import EXIT_CODES, Kind, PflowError, Problem, Ran
+from pflow_mcp_plugin.contract.run_requests import THE_USER, Progress, RunControl, RunOrigin
 
 __all__ = [
     "API",
@@ -58,8 +64,10 @@ __all__ = [
     "HOST_ENTRY_POINT_GROUP",
     "JSON",
     "PROJECT",
+    "THE_USER",
     "Command",
     "CommandLike",
+    "Discovery",
     "Entry",
     "Field",
     "Host",
@@ -67,22 +75,28 @@ __all__ = [
     "JSONObject",
     "Kind",
     "Library",
+    "Match",
     "Node",
+    "NodeOutcome",
     "NodeRef",
     "NodeSource",
     "Outcome",
     "Paths",
     "PflowError",
     "Problem",
+    "Progress",
     "Ran",
     "Registry",
     "Report",
     "Run",
+    "RunControl",
+    "RunOrigin",
     "Runner",
     "SavedWorkflow",
     "Settings",
     "Sketch",
     "Traces",
+    "ValuePath",
     "Workflow",
     "hookimpl",
     "hookspec",

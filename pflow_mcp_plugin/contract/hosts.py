@@ -7,8 +7,9 @@ for an earlier 1.x still works.
 
 from __future__ import annotations
 
+import json
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,9 @@ import pluggy
 
 from pflow_mcp_plugin.contract.entries import Entry
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
+from pflow_mcp_plugin.contract.matches import Discovery, Match, share_of_words
 from pflow_mcp_plugin.contract.problems import PflowError, Problem
+from pflow_mcp_plugin.contract.run_requests import THE_USER, RunControl, RunOrigin
 from pflow_mcp_plugin.contract.validators import each, flag, is_a, items, text, valid_name
 
 API: tuple[int, int] = (1, 0)
@@ -90,6 +93,8 @@ class Outcome:
         steps: The number of node executions that began.
         exit_code: 0; 3 if a server could not be reached, or 2 if its config is invalid, before any
             node had run; 130 if it was interrupted; 1 for any other failure.
+        checkpoint: On failure, what each node had written by node id: shortened and redacted, as in the
+            trace. Empty on success.
     """
 
     success: bool = attrs.field(validator=flag)
@@ -99,6 +104,37 @@ class Outcome:
     error: PflowError | None = None
     steps: int = 0
     exit_code: int = 0
+    checkpoint: JSONObject = attrs.field(factory=dict, repr=False)
+
+
+@attrs.frozen(kw_only=True)
+class ValuePath:
+    """A path inside a value that a node wrote, as any host describes it.
+
+    Attributes:
+        path: The path as a template spells it after the node's id: `result.items[0].name`.
+        type: The type of the value there: `str`, `int`, `float`, `bool`, `dict`, `list` or `None`.
+        sample: The value there, shortened; None for objects and lists, whose members have paths of their own.
+    """
+
+    path: str = attrs.field(validator=text)
+    type: str = attrs.field(validator=valid_name)
+    sample: JSON = None
+
+
+@attrs.frozen(kw_only=True)
+class NodeOutcome:
+    """The outcome of running a single node in any host.
+
+    Attributes:
+        node: The node type that ran, also if it was named by an alias.
+        outcome: The outcome of the run.
+        structure: Every path in the outputs, with type and sample; outermost first.
+    """
+
+    node: str = attrs.field(validator=valid_name)
+    outcome: Outcome
+    structure: tuple[ValuePath, ...] = attrs.field(default=(), converter=items)
 
 
 class Registry(ABC):
@@ -135,12 +171,16 @@ class Registry(ABC):
         found = [(entry, score) for entry, score in scored if score]
         return sorted(found, key=lambda pair: (-pair[1], pair[0].node))[:limit]
 
-    def discover(self, task: str, limit: int = 10) -> Sequence[tuple[Entry, float]]:
-        """Any host's registry: return the entries that a task in words needs, best first, with scores.
+    def discover(self, task: str, limit: int = 10) -> Discovery[Entry]:
+        """Any host's registry: return the entries that a task in words needs, each complete.
 
-        By default, the same as `search`.
+        By default, those of `search`, with the share of the words that they contain as confidence.
         """
-        return self.search(task, limit)
+        entries = (entry for entry, _ in self.search(task, limit))
+        ranked = ((entry, share_of_words(task, f"{entry.node} {entry.description}")) for entry in entries)
+        return Discovery(
+            matches=[Match(item=entry, confidence=share, reason=reason) for entry, (share, reason) in ranked]
+        )
 
 
 class Runner(ABC):
@@ -152,7 +192,14 @@ class Runner(ABC):
 
     @abstractmethod
     def run(
-        self, workflow: JSONObject, inputs: Mapping[str, object], *, name: str = "", trace: bool = True
+        self,
+        workflow: JSONObject,
+        inputs: Mapping[str, object],
+        *,
+        name: str = "",
+        trace: bool = True,
+        origin: RunOrigin = THE_USER,
+        control: RunControl | None = None,
     ) -> Outcome:
         """Any host's runner: run a workflow to its end.
 
@@ -161,10 +208,58 @@ class Runner(ABC):
             inputs: Values by input name.
             name: The workflow's name or file, for messages and the trace.
             trace: Whether to write a trace, if the host writes traces at all.
+            origin: Who asked for the run, and through what.
+            control: Receives the run's progress, and can cancel it from another thread.
 
         Raises:
             PflowError: Kind `validation`, `not_found` or `config`, before anything has run.
         """
+
+    def run_node(
+        self,
+        node_type: str,
+        params: JSONObject,
+        *,
+        origin: RunOrigin = THE_USER,
+        control: RunControl | None = None,
+    ) -> NodeOutcome:
+        """Any host's runner: run a single node and describe what it wrote; by default, without structure.
+
+        Args:
+            node_type: The node type, or an alias.
+            params: Its params as plain values: `${...}` in them is text, not a template.
+            origin: Who asked for the run, and through what.
+            control: Receives the run's progress, and can cancel it from another thread.
+
+        Raises:
+            PflowError: Kind `not_found`, `usage` or `validation`, with every problem of the params; nothing
+                has run.
+        """
+        node: JSONObject = {"id": "node", "type": node_type, "params": _escaped(params)}
+        outcome = self.run({"nodes": [node]}, {}, name=node_type, origin=origin, control=control)
+        return NodeOutcome(node=node_type, outcome=outcome)
+
+    def read(self, content: str, name: str) -> JSONObject:
+        """Any host's runner: parse the text of a workflow.
+
+        Args:
+            content: The text.
+            name: Its file or another name, for messages.
+
+        Raises:
+            PflowError: Kind `validation`: it is not a workflow in JSON.
+        """
+        try:
+            workflow = json.loads(content)
+        except (ValueError, RecursionError) as error:
+            raise PflowError(f"{name} is not valid JSON: {error}", kind="validation") from error
+        if not isinstance(workflow, dict):
+            raise PflowError(f"{name} is not a workflow: it must be a JSON object", kind="validation")
+        return workflow
+
+    def normalise(self, workflow: JSONObject) -> JSONObject:
+        """Any host's runner: return a workflow in its normal form; by default, the same workflow."""
+        return workflow
 
 
 class Settings(ABC):
@@ -205,6 +300,9 @@ class SavedWorkflow:
         version: Its version number, counted from 1.
         path: Its file.
         saved: When it was saved, as UTC time (ISO 8601); empty if the host does not know.
+        inputs: Its declared inputs as in the workflow, by name.
+        outputs: Its declared outputs as in the workflow, by name.
+        problem: Why its file cannot be used; empty if it can.
     """
 
     name: str = attrs.field(validator=valid_name)
@@ -212,6 +310,9 @@ class SavedWorkflow:
     version: int = 1
     path: Path
     saved: str = attrs.field(default="", validator=text)
+    inputs: JSONObject = attrs.field(factory=dict)
+    outputs: JSONObject = attrs.field(factory=dict)
+    problem: str = attrs.field(default="", validator=text)
 
     def to_dict(self) -> dict[str, JSON]:
         """Return the JSON form of a saved workflow's description, for any host's lists."""
@@ -240,6 +341,37 @@ class Library(ABC):
         Raises:
             PflowError: As for `get`.
         """
+
+    def saved(self, pattern: str = "") -> Sequence[SavedWorkflow]:
+        """Any host's library: describe the saved workflows, sorted by name; broken ones with their problem.
+
+        Args:
+            pattern: Only those whose name or description contains it, in any case.
+        """
+        wanted = pattern.lower()
+        every = map(self._described, self.names())
+        return [saved for saved in every if wanted in f"{saved.name}\n{saved.description}".lower()]
+
+    def _described(self, name: str) -> SavedWorkflow:
+        try:
+            return self.describe(name)
+        except PflowError as error:
+            return SavedWorkflow(name=name, path=Path(name), problem=error.message)
+
+    def discover(self, task: str, limit: int = 10) -> Discovery[SavedWorkflow]:
+        """Any host's library: return the saved workflows that do what a task in words asks for, best first.
+
+        By default, those that contain words of the task, with their share as confidence.
+        """
+        usable = (saved for saved in self.saved() if not saved.problem)
+        ranked = ((saved, share_of_words(task, f"{saved.name} {saved.description}")) for saved in usable)
+        matches = [Match(item=saved, confidence=share, reason=reason) for saved, (share, reason) in ranked]
+        found = [match for match in matches if match.confidence]
+        return Discovery(matches=sorted(found, key=lambda match: -match.confidence)[:limit])
+
+    def fingerprint(self) -> str:
+        """Any host's library: return a text that changes when a workflow is saved, changed or deleted."""
+        return repr([(saved.name, saved.version, saved.saved) for saved in self.saved()])
 
     @abstractmethod
     def save(self, name: str, workflow: JSONObject, description: str = "") -> SavedWorkflow:
@@ -271,8 +403,12 @@ class Traces(ABC):
         """Any host's traces: return the trace files, newest first."""
 
     @abstractmethod
-    def find(self, run: str = "latest") -> Path:
+    def find(self, run: str = "latest", *, owner: str | None = None) -> Path:
         """Any host's traces: return the trace of a run, by its id, the beginning of one, or `latest`.
+
+        Args:
+            run: The run. A path to one of the host's trace files stands for that file.
+            owner: Only runs of this owner (see `RunOrigin`); of all by default.
 
         Raises:
             PflowError: Kind `not_found`: no run matches, or several do.
@@ -280,7 +416,7 @@ class Traces(ABC):
 
     @abstractmethod
     def read(self, path: Path) -> JSONObject:
-        """Any host's traces: return what a trace file holds: `run_id`, `success`, `error`, `steps` and more.
+        """Any host's traces: return the `run_id`, `owner`, `success`, `error`, `steps` and more of one.
 
         Raises:
             PflowError: It cannot be read, or is not a trace.
@@ -297,6 +433,7 @@ class Run(ABC):
         artifacts_dir: The folder for results that are too large or not text; created by whoever writes
             the first file.
         resources: Objects that plugins keep for the run, each under its own key.
+        origin: Who asked for the run, and through what.
     """
 
     run_id: str
@@ -304,6 +441,7 @@ class Run(ABC):
     host: Host
     artifacts_dir: Path
     resources: dict[str, Any]
+    origin: RunOrigin = THE_USER
 
     @abstractmethod
     def add_secrets(self, values: Iterable[str]) -> None:
@@ -312,6 +450,15 @@ class Run(ABC):
     def cancelled(self) -> bool:
         """Any host's run: return whether the user has stopped it; by default, False."""
         return False
+
+    def on_cancel(self, stop: Callable[[], object]) -> None:
+        """Any host's run: call `stop` when the run is cancelled from another thread; by default, never.
+
+        Args:
+            stop: Ends what a node or plugin is waiting for; must not raise. Called at once if the run
+                is already cancelled.
+        """
+        return
 
     def annotate(self, node_id: str, details: JSONObject) -> None:
         """Add JSON values to the node's step in the trace; does nothing by default."""
@@ -360,6 +507,34 @@ class Host(ABC):
         """Any host's traces; None if the host writes none."""
         return None
 
+    def save_workflow(
+        self, workflow: JSONObject, name: str, description: str = ""
+    ) -> tuple[SavedWorkflow, Sequence[Problem]]:
+        """Any host: check a workflow and save it in the library.
+
+        Args:
+            workflow: The workflow as loaded.
+            name: Its name in the library.
+            description: What it is for; the workflow's own description when left empty.
+
+        Returns:
+            What was saved, and the problems that do not prevent saving: warnings, and node types that are
+            not installed or synced yet.
+
+        Raises:
+            PflowError: Kind `validation` with every problem; or as for `Library.save`.
+        """
+        if self.library is None:
+            raise PflowError("This pflow does not save workflows", kind="usage")
+        problems = self.runner.validate(workflow) if self.runner else ()
+        errors = [it for it in problems if it.severity == "error" and it.kind != "not_found"]
+        if errors:
+            message = (
+                f"The workflow has {len(errors)} error{'' if len(errors) == 1 else 's'} and is not saved"
+            )
+            raise PflowError(message, problems=tuple(errors), kind="validation")
+        return self.library.save(name, workflow, description), problems
+
     @abstractmethod
     def report(self, problem: Problem) -> None:
         """Any host: show a warning to the user, once for each message."""
@@ -375,3 +550,12 @@ class Host(ABC):
 def _share(wanted: Sequence[str], entry: Entry) -> float:
     where = f"{entry.node} {entry.description}".lower()
     return sum(word in where for word in wanted) / len(wanted) if wanted else 0.0
+
+
+def _escaped(value: JSON) -> JSON:
+    """Return a value in which no text is a template."""
+    if isinstance(value, str):
+        return value.replace("${", "$${")
+    if isinstance(value, dict):
+        return {key: _escaped(item) for key, item in value.items()}
+    return [_escaped(item) for item in value] if isinstance(value, list) else value

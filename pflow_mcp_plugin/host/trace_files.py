@@ -24,7 +24,7 @@ class TraceFiles(Traces):
         """Return the trace files in the folder, newest first."""
         return [path for _, path in sorted(self._aged(), reverse=True)]
 
-    def find(self, run: str = LATEST) -> Path:
+    def find(self, run: str = LATEST, *, owner: str | None = None) -> Path:
         """Find the trace file of a run: by its id, the beginning of one, or `latest`.
 
         Raises:

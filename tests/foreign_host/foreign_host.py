@@ -107,6 +107,8 @@ class ForeignRunner(contract.Runner):
         *,
         name: str = "foreign",
         trace: bool = False,
+        origin: contract.RunOrigin = contract.THE_USER,
+        control: contract.RunControl | None = None,
     ) -> contract.Outcome:
         """Run the nodes; the outputs are what each node wrote, by its id. There are no traces."""
         nodes = tuple(self._compile(node) for node in workflow["nodes"])

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from pflow_mcp_plugin.contract import (
+    Discovery,
     Entry,
     Host,
     Library,
@@ -29,7 +28,7 @@ def embedded(host: EmbeddedHost) -> Host:
 
 def serve(
     registry: Registry, runner: Runner, settings: Settings, library: Library, traces: Traces
-) -> Sequence[tuple[Entry, float]]:
+) -> Discovery[Entry]:
     saved: SavedWorkflow = library.save("greet", {"nodes": [{"id": "echo"}]}, "Says hello")
     outcome = runner.run(library.get(saved.name, saved.version), {}, name=saved.name, trace=True)
     if outcome.trace_path is not None:

@@ -123,7 +123,7 @@ def entries_are_listed_and_found_by_words(trial: Trial) -> None:
         assert "poem-recite" in [entry.node for entry in registry.entries("poem-")]
         assert not list(registry.entries("no-such-node-at-all"))
         assert "poem-recite" in [entry.node for entry, _ in registry.search("recite poem")]
-        assert "poem-recite" in [entry.node for entry, _ in registry.discover("recite poem")]
+        assert "poem-recite" in [match.item.node for match in registry.discover("recite poem").matches]
 
 
 def a_changed_source_is_seen_after_a_refresh(trial: Trial) -> None:

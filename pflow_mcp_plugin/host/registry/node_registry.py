@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, TypeVar, cast
 
-from pflow_mcp_plugin.contract import Entry, Paths, PflowError, Problem, Registry, Sketch
+from pflow_mcp_plugin.contract import Discovery, Entry, Match, Paths, PflowError, Problem, Registry, Sketch
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.host.plugins import Plugin, PluginFailed, Plugins
 from pflow_mcp_plugin.host.registry.node_index import Index, NodeRow, open_index
@@ -108,10 +108,13 @@ class NodeRegistry(Registry):
         """Return what the registry's `search` finds as rows of the index."""
         return self._opened().search(words, limit)
 
-    def discover(self, task: str, limit: int = 10) -> list[tuple[Entry, float]]:
+    def discover(self, task: str, limit: int = 10) -> Discovery[Entry]:
         """Ask the node registry for the entries for a task in words, spread over its parts, best first."""
-        found = ((self.find(row.node), row.score) for row in self.discovered(task, limit).rows)
-        return [(entry, score) for entry, score in found if entry is not None]
+        found = self.discovered(task, limit)
+        best = max((row.score for row in found.rows), default=1.0) or 1.0
+        entries = ((self.find(row.node), row.score / best) for row in found.rows)
+        matches = [Match(item=entry, confidence=score) for entry, score in entries if entry is not None]
+        return Discovery(matches=matches, ranked_by=found.ranked_by, note=found.note)
 
     def discovered(self, task: str, limit: int = 10) -> Discovered:
         """Return what the registry's `discover` finds as rows, and how they were ranked.

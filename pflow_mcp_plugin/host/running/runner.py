@@ -9,7 +9,17 @@ from typing import Any
 
 import attrs
 
-from pflow_mcp_plugin.contract import EXIT_CODES, Host, Outcome, PflowError, Problem, Runner
+from pflow_mcp_plugin.contract import (
+    EXIT_CODES,
+    THE_USER,
+    Host,
+    Outcome,
+    PflowError,
+    Problem,
+    RunControl,
+    Runner,
+    RunOrigin,
+)
 from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.host.foreign_code import foreign_code
 from pflow_mcp_plugin.host.interruption import interrupts_kept
@@ -82,7 +92,14 @@ class WorkflowRunner(Runner):
         return compile_workflow(workflow, name, self._types, self._host, self._plugins, inputs)
 
     def run(
-        self, workflow: JSONObject, inputs: Mapping[str, object], *, name: str = "", trace: bool = True
+        self,
+        workflow: JSONObject,
+        inputs: Mapping[str, object],
+        *,
+        name: str = "",
+        trace: bool = True,
+        origin: RunOrigin = THE_USER,
+        control: RunControl | None = None,
     ) -> Outcome:
         """Compile a workflow with the runner's registry and plugins, run it and write its trace.
 
@@ -91,6 +108,8 @@ class WorkflowRunner(Runner):
             inputs: Typed values by input name.
             name: The workflow's name or file, for messages.
             trace: Whether a trace is written.
+            origin: Who asked for the run, and through what.
+            control: Receives the run's progress, and can cancel it.
 
         Raises:
             PflowError: As from `compile`; nothing has run.

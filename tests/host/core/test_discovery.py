@@ -177,7 +177,7 @@ def test_a_model_that_the_user_chose_puts_the_nodes_in_order(office, model):
     assert [row.node for row in found.rows][:2] == ["t-charts-drawpie", "t-bank-getprice"]
     assert (found.ranked_by, found.note, len(found.rows)) == ("sage", "", 3)
     assert "price of a stock as a chart" in model.asked
-    assert [item.node for item, _ in office.discover("stock chart", 1)] == ["t-charts-drawpie"]
+    assert [match.item.node for match in office.discover("stock chart", 1).matches] == ["t-charts-drawpie"]
 
 
 def test_the_model_is_given_the_key_that_the_settings_keep(office, model, home, monkeypatch):

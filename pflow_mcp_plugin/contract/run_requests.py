@@ -1,0 +1,89 @@
+"""What a program that starts a run gives it beside the inputs: where it comes from, and a hold on it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+import attrs
+
+from pflow_mcp_plugin.contract.validators import items, text
+
+
+@attrs.frozen(kw_only=True)
+class RunOrigin:
+    """Where a run in any host comes from, if another program asked for it.
+
+    Attributes:
+        owner: Who asked for it, such as the subject of a token; empty for the user. The trace records it.
+        above: Identifiers of the workflows that led to this run, outermost first. Plugins write and compare
+            them, so that a workflow that calls itself through another program is recognized.
+        trace_parent: The `traceparent` of the request (W3C Trace Context); empty if it had none.
+    """
+
+    owner: str = attrs.field(default="", validator=text)
+    above: tuple[str, ...] = attrs.field(default=(), converter=items)
+    trace_parent: str = attrs.field(default="", validator=text)
+
+
+THE_USER = RunOrigin()
+"""The origin of a run that the user started."""
+
+
+@attrs.frozen(kw_only=True)
+class Progress:
+    """How far any host's run has come.
+
+    Attributes:
+        done: The number of node executions that have ended.
+        total: The number expected if every node takes its default action; None if unknown.
+        message: What happens now, for people: `node fetch`, or what the node itself reports.
+    """
+
+    done: float
+    total: float | None = None
+    message: str = attrs.field(default="", validator=text)
+
+
+class RunControl:
+    """A hold on one run in any host, for whoever starts it; safe to use from any thread.
+
+    Args:
+        on_progress: Called with each step of the run's progress, from the thread that makes it.
+    """
+
+    def __init__(self, on_progress: Callable[[Progress], object] | None = None) -> None:
+        self._on_progress = on_progress
+        self._lock = threading.Lock()
+        self._cancelled = threading.Event()
+        self._stops: list[Callable[[], object]] = []
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether the run has been cancelled."""
+        return self._cancelled.is_set()
+
+    def cancel(self) -> None:
+        """Cancel the run: its nodes are stopped, what it opened is closed, and it ends as interrupted."""
+        with self._lock:
+            self._cancelled.set()
+            stops, self._stops = self._stops, []
+        for stop in stops:
+            stop()
+
+    def on_cancel(self, stop: Callable[[], object]) -> None:
+        """Call `stop`, which must not raise, when the run is cancelled; at once if it already is."""
+        with self._lock:
+            if not self._cancelled.is_set():
+                self._stops.append(stop)
+                return
+        stop()
+
+    def wait(self, seconds: float) -> bool:
+        """Wait until the run is cancelled, at most for some seconds; return whether it is."""
+        return self._cancelled.wait(seconds)
+
+    def report(self, progress: Progress) -> None:
+        """Report progress to whoever started the run; the host calls it."""
+        if self._on_progress is not None:
+            self._on_progress(progress)
