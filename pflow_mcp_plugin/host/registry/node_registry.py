@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, TypeVar, cast
 
-import attrs
-
 from pflow_mcp_plugin.contract import Discovery, Entry, Match, Paths, PflowError, Problem, Registry, Sketch
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.host.plugins import Plugin, PluginFailed, Plugins
@@ -117,7 +115,10 @@ class NodeRegistry(Registry):
         further down.
         """
         found = self.discovered(task, limit)
-        matches = [attrs.evolve(match, item=match.item.entry) for match in found.matches]
+        matches = [
+            Match(item=match.item.entry, confidence=match.confidence, reason=match.reason)
+            for match in found.matches
+        ]
         return Discovery(matches=matches, ranked_by=found.ranked_by, note=found.note)
 
     def discovered(self, task: str, limit: int = 10) -> Discovery[FoundNode]:
