@@ -9,14 +9,8 @@ from functools import cache, lru_cache
 
 import attrs
 
-from pflow_mcp_plugin.host.matching.task_words import (
-    clauses,
-    shipped_thesaurus,
-    split_name,
-    stem,
-    tokens,
-    words,
-)
+from pflow_mcp_plugin.host.matching.name_parts import split_name
+from pflow_mcp_plugin.host.matching.task_words import clauses, shipped_thesaurus, stem, tokens, words
 
 _SYNONYM = 0.8
 """The strength of a synonym, relative to the word itself."""
