@@ -5,18 +5,12 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, lru_cache
 
 import attrs
 
-from pflow_mcp_plugin.host.matching.task_words import (
-    clauses,
-    shipped_thesaurus,
-    split_name,
-    stem,
-    tokens,
-    words,
-)
+from pflow_mcp_plugin.host.matching.name_parts import split_name
+from pflow_mcp_plugin.host.matching.task_words import clauses, shipped_thesaurus, stem, tokens, words
 
 _SYNONYM = 0.8
 """The strength of a synonym, relative to the word itself."""
@@ -214,7 +208,7 @@ def _asked(text: str) -> frozenset[str]:
     return frozenset(map(root, words(text)))
 
 
-@cache
+@lru_cache(maxsize=2**16)
 def root(word: str) -> str:
     """Return a word of a task without its endings, the same for a verb and the nouns made of it."""
     return stem(_DERIVED.sub("", stem(word)))
