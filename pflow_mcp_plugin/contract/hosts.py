@@ -297,6 +297,13 @@ class Settings(ABC):
         """
         return {}
 
+    def fingerprint(self) -> str:
+        """Any host's settings: return a text that changes when a setting is saved, changed or deleted.
+
+        Empty by default: the host cannot tell without reading them.
+        """
+        return ""
+
     def set(self, key: str, value: str) -> None:
         """Any host's settings: save a value.
 
