@@ -74,7 +74,9 @@ def test_the_chain_of_a_run_ends_with_its_own_workflow(host):
 
 def test_an_identifier_differs_by_workflow_and_library(host, tmp_path):
     other = SimpleNamespace(paths=SimpleNamespace(data=tmp_path / "other"))
-    names = {workflow_chain.identifier(where, name) for where in (host, other) for name in ("daily", "weekly")}
+    names = {
+        workflow_chain.identifier(where, name) for where in (host, other) for name in ("daily", "weekly")
+    }
     assert len(names) == 4
 
 

@@ -13,6 +13,7 @@ from pflow_mcp_plugin.contract import (
     EXIT_CODES,
     THE_USER,
     Host,
+    Interface,
     Outcome,
     PflowError,
     Problem,
@@ -38,6 +39,7 @@ from pflow_mcp_plugin.host.workflow import Compiled, NodeTypes, bind_inputs, che
 from pflow_mcp_plugin.host.workflow.findings import said
 from pflow_mcp_plugin.host.workflow.templates import TemplateReference, parse
 from pflow_mcp_plugin.host.workflow.workflow_document import OutputSpec
+from pflow_mcp_plugin.host.workflow.workflow_interface import workflow_interface
 from pflow_mcp_plugin.storage import StoreError
 
 MOST_STEPS = 1_000
@@ -74,6 +76,10 @@ class WorkflowRunner(Runner):
     def validate(self, workflow: JSONObject) -> Sequence[Problem]:
         """Ask the runner for every problem of a workflow, which may be any JSON value; nothing is run."""
         return check_workflow(workflow, self._types).problems
+
+    def interface(self, workflow: JSONObject) -> Interface:
+        """Ask the runner for the inputs and outputs of a workflow, with the types that its nodes declare."""
+        return workflow_interface(check_workflow(workflow, self._types), workflow)
 
     def compile(
         self, workflow: JSONObject, name: str = "", inputs: Mapping[str, object] | None = None
