@@ -7,7 +7,7 @@ a tool's schemas are written by hand, and an answer goes to the wire as the dict
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
@@ -19,6 +19,7 @@ from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
 
+from pflow_mcp_plugin import workflow_chain
 from pflow_mcp_plugin.contract import Host, PflowError, RunControl
 from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.server import envelopes
@@ -29,7 +30,9 @@ from pflow_mcp_plugin.server.served_tool import ServedRequest, ServedTool
 from pflow_mcp_plugin.server.serving_options import Prompts, Resources, ServingOptions
 from pflow_mcp_plugin.server.worker_threads import WorkerThreads
 
-NAME = "pflow"
+NAME = workflow_chain.SERVER_NAME
+RUN_META_KEY = "io.github.pflow/run"
+"""The key in the `_meta` of a result under which a bare one has the run's id and trace."""
 GRACE_SECONDS = 15.0
 """How long a cancelled call waits for its run to end: servers may take some seconds."""
 
@@ -104,16 +107,15 @@ class _Served:
 
     async def call_tool(self, context: Context, params: types.CallToolRequestParams) -> dict[str, Any]:
         """Answer `tools/call`; whatever goes wrong is a result with `isError`, which an agent can read."""
-        arguments = params.arguments or {}
         tool = next((tool for tool in self._tools() if tool.name == params.name), None)
         if tool is None:
             return result(self._secrets, envelopes.failure(self._unknown(params.name)))
         if tool.quick:
-            return self._answered(tool, self._request(context, RunControl()), arguments)
+            return self._answered(tool, self._request(context, RunControl()), params)
         async with ProgressSender(context) as progress:
             control = RunControl(progress.report if progress.wanted else None)
             request = self._request(context, control)
-            answer = partial(self._answered, tool, request, arguments)
+            answer = partial(self._answered, tool, request, params)
             answered: dict[str, Any] = await self._threads.run(answer, control.cancel, GRACE_SECONDS)
         return answered
 
@@ -131,17 +133,19 @@ class _Served:
         return self._secrets.redact(value)
 
     def _answered(
-        self, tool: ServedTool, request: ServedRequest, arguments: Mapping[str, Any]
+        self, tool: ServedTool, request: ServedRequest, params: types.CallToolRequestParams
     ) -> dict[str, Any]:
         """Return the result of a call; runs in a worker thread."""
         try:
+            arguments = params.arguments or {}
             check_arguments(tool, arguments)
-            envelope = tool.answer(request, arguments)
+            origin = attrs.evolve(request.origin, above=workflow_chain.received(params.meta))
+            envelope = tool.answer(attrs.evolve(request, origin=origin), arguments)
         except PflowError as error:
             envelope = envelopes.failure(error)
         except BaseException as error:  # noqa: BLE001 - a door: nodes and plugins raise anything
             envelope = envelopes.failure(_unexpected(tool.name, error))
-        return result(self._secrets, envelope, request.control)
+        return result(self._secrets, envelope, request.control, bare=tool.bare)
 
     def _request(self, context: Context, control: RunControl) -> ServedRequest:
         options = self._options
@@ -182,13 +186,27 @@ def declaration(tool: ServedTool) -> dict[str, Any]:
     }
 
 
-def result(secrets: KnownSecrets, envelope: JSONObject, control: RunControl | None = None) -> dict[str, Any]:
-    """Return the result of a call as on the wire: the envelope as text and as structured content, redacted."""
+def result(
+    secrets: KnownSecrets, envelope: JSONObject, control: RunControl | None = None, *, bare: bool = False
+) -> dict[str, Any]:
+    """Return the result of a call as on the wire, redacted: as text and as structured content.
+
+    Args:
+        secrets: What must not be in it.
+        envelope: The envelope.
+        control: The run that the answer comes from.
+        bare: Whether a success is its `data` alone; what is beside it in the envelope goes to `_meta`.
+    """
     redacted = secrets.redact(envelopes.plain(envelope), control)
+    beside: dict[str, Any] = {}
+    if bare and envelope["success"]:
+        run = {key: value for key, value in redacted.items() if key not in ("schema", "success", "data")}
+        redacted, beside = redacted["data"], {"_meta": {RUN_META_KEY: run}}
     return complete(
         content=[{"type": "text", "text": json.dumps(redacted, ensure_ascii=False)}],
         structuredContent=redacted,
         isError=not envelope["success"],
+        **beside,
     )
 
 
@@ -230,9 +248,7 @@ def _prompt_handlers(served: _Served, prompts: Prompts) -> dict[str, Any]:
 
     async def get(context: Context, params: types.GetPromptRequestParams) -> dict[str, Any]:
         arguments = params.arguments or {}
-        found = await served.in_thread(
-            context, lambda request: prompts.get(request, params.name, arguments)
-        )
+        found = await served.in_thread(context, lambda request: prompts.get(request, params.name, arguments))
         return complete(**served.redacted(found))
 
     return {"on_list_prompts": listed, "on_get_prompt": get}

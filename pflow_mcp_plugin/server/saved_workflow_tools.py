@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from functools import cache
 from typing import Any
@@ -12,7 +12,7 @@ from typing import Any
 import attrs
 
 from pflow_mcp_plugin import workflow_chain
-from pflow_mcp_plugin.contract import Entry, Host, Interface, Outcome, PflowError, Problem, Runner
+from pflow_mcp_plugin.contract import Entry, Host, Interface, PflowError, Problem, Runner
 from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.server import envelopes
 from pflow_mcp_plugin.server.served_tool import Claims, ServedRequest, ServedTool
@@ -24,8 +24,6 @@ _NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 _STAYS_HERE = frozenset({"echo", "read-file", "write-file", "branch", "transform"})
 """The nodes of pflow itself that reach nothing beyond this machine."""
 _SHOWN = 200
-
-Check = Callable[[ServedRequest], object]
 
 
 @attrs.frozen(kw_only=True)
@@ -149,7 +147,7 @@ def _description(given: ToolWorkflow, interface: Interface) -> str:
 
 
 def _entries(host: Host, workflow: JSONObject) -> list[Entry | None]:
-    nodes = workflow.get("nodes", ())
+    nodes: Any = workflow.get("nodes", ())
     return [host.registry.find(str(node.get("type") or node.get("id"))) for node in nodes]
 
 
@@ -164,7 +162,7 @@ def _claims(entries: Sequence[Entry | None]) -> Claims:
     )
 
 
-def _answer(given: ToolWorkflow, schema: JSONObject) -> Callable[[ServedRequest, Mapping[str, Any]], JSONObject]:
+def _answer(given: ToolWorkflow, schema: JSONObject) -> Answer:
     @cache
     def validator() -> Any:
         from jsonschema import Draft202012Validator
@@ -191,11 +189,11 @@ def _answer(given: ToolWorkflow, schema: JSONObject) -> Callable[[ServedRequest,
 
 def _misfit(name: str, misfits: Sequence[Any]) -> PflowError:
     problems = tuple(
-        Problem(message=misfit.message[:_SHOWN], path=misfit.json_path, kind="execution") for misfit in misfits
+        Problem(message=each.message[:_SHOWN], path=each.json_path, kind="execution") for each in misfits
     )
-    first = problems[0]
+    first = f"{problems[0].path}: {problems[0].message}"
     return PflowError(
-        f"Workflow {name} ended, but its outputs are not of the declared types: {first.path}: {first.message}",
+        f"Workflow {name} ended, but its outputs are not of the declared types: {first}",
         problems=problems,
         suggestions=("A tool returned what it does not declare; sync its server: pflow mcp sync",),
     )

@@ -48,12 +48,9 @@ def type_words(field: Field) -> str:
 
 
 def _input(field: Field) -> dict[str, Any]:
-    default = {"default": field.schema["default"]} if _has_default(field) else {}
+    schema = field.schema if isinstance(field.schema, Mapping) else {}
+    default = {"default": schema["default"]} if "default" in schema else {}
     return {**_type(field), **_description(field), **default}
-
-
-def _has_default(field: Field) -> bool:
-    return isinstance(field.schema, Mapping) and "default" in field.schema
 
 
 def _output(field: Field) -> dict[str, Any]:

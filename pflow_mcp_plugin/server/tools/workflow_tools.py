@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from pflow_mcp_plugin import workflow_chain
 from pflow_mcp_plugin.contract import Outcome, PflowError, Runner, SavedWorkflow
 from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.server.envelopes import failure, output_schema, success
@@ -28,6 +29,8 @@ def discover(request: ServedRequest, arguments: Mapping[str, Any]) -> JSONObject
 def execute(request: ServedRequest, arguments: Mapping[str, Any]) -> JSONObject:
     """Answer `workflow_execute`: the outputs of a run, or why it failed and what it had done."""
     given = given_workflow(request, arguments["workflow"])
+    if given.saved:
+        workflow_chain.require_no_circle(request.host, request.origin.above, given.name)
     outcome = runner(request).run(
         given.workflow,
         arguments.get("parameters", {}),
@@ -58,9 +61,7 @@ def validate(request: ServedRequest, arguments: Mapping[str, Any]) -> JSONObject
 def save(request: ServedRequest, arguments: Mapping[str, Any]) -> JSONObject:
     """Answer `workflow_save`: check a workflow and save it in the library."""
     given = given_workflow(request, arguments["workflow_file"])
-    saved, problems = request.host.save_workflow(
-        given.workflow, arguments["name"], arguments["description"]
-    )
+    saved, problems = request.host.save_workflow(given.workflow, arguments["name"], arguments["description"])
     return success({**described(saved), "problems": [problem.to_dict() for problem in problems]})
 
 
@@ -152,7 +153,9 @@ DISCOVER = ServedTool(
         "outputs, a confidence from 0 to 1 and the reason. At 0.8 or more, run the workflow by its name with "
         "workflow_execute; if nothing fits, continue with registry_discover."
     ),
-    input_schema=_arguments({"query": {"type": "string", "description": "The task, in plain words"}}, "query"),
+    input_schema=_arguments(
+        {"query": {"type": "string", "description": "The task, in plain words"}}, "query"
+    ),
     output_schema=output_schema(
         {
             "type": "object",
