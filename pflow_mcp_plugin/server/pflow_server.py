@@ -12,7 +12,6 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
 
-import attrs
 import mcp_types as types
 from mcp.server.caching import CacheHint
 from mcp.server.context import ServerRequestContext
