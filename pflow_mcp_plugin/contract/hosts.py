@@ -261,6 +261,10 @@ class Runner(ABC):
         """Any host's runner: return a workflow in its normal form; by default, the same workflow."""
         return workflow
 
+    def schema(self) -> JSONObject:
+        """Any host's runner: return the JSON Schema of its workflows; by default, of any object."""
+        return {"type": "object"}
+
     def interface(self, workflow: JSONObject) -> Interface:
         """Any host's runner: return the inputs and outputs of a valid workflow, with their types.
 

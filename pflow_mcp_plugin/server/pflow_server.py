@@ -10,10 +10,11 @@ import json
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Any
+from typing import Any, get_args
 
+import attrs
 import mcp_types as types
-from mcp.server.caching import CacheHint
+from mcp.server.caching import CacheableMethod, CacheHint
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
@@ -89,7 +90,7 @@ class _Served:
             lifespan=self._lifespan,
             on_list_tools=self.list_tools,
             on_call_tool=self.call_tool,
-            cache_hints={"tools/list": _FRESH, "resources/list": _FRESH, "resources/read": _FRESH},
+            cache_hints=dict.fromkeys(get_args(CacheableMethod), _FRESH),
             **offered,
         )
 

@@ -137,11 +137,7 @@ DISCOVER = ServedTool(
         "outputs, a confidence from 0 to 1 and the reason. At 0.8 or more, run the workflow by its name with "
         "workflow_execute; if nothing fits, continue with registry_discover."
     ),
-<<<<<<< HEAD
-    input_schema=_arguments(
-=======
     input_schema=arguments_schema(
->>>>>>> wt-core
         {"query": {"type": "string", "description": "The task, in plain words"}}, "query"
     ),
     output_schema=output_schema(
