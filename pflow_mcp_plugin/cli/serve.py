@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 @click.argument("more", nargs=-1, metavar="")
 @click.option("--json", "as_json", is_flag=True, hidden=True)
 @click.pass_obj
-def serve(host: Host, root: Path | None, more: tuple[str, ...], *, as_json: bool, **chosen: Any) -> Report:
+def serve(host: Host, /, root: Path | None, more: tuple[str, ...], *, as_json: bool, **chosen: Any) -> Report:
     """Serve pflow to an MCP client over standard input and output.
 
     The client starts this command. Its tools find, check, run and save workflows, and run single nodes.

@@ -7,7 +7,7 @@ a tool's schemas are written by hand, and an answer goes to the wire as the dict
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, get_args
@@ -59,6 +59,19 @@ def build_server(host: Host, tools: Tools, options: ServingOptions | None = None
     """
     served = _Served(host, tools, options or ServingOptions())
     return served.server()
+
+
+def call_handler(
+    host: Host, tools: Tools, options: ServingOptions | None = None
+) -> Callable[[Context, types.CallToolRequestParams], Awaitable[dict[str, Any]]]:
+    """Return what answers `tools/call`, for a server that is not built here.
+
+    Args:
+        host: The host that does the work.
+        tools: Returns the tools that it answers for.
+        options: As for `build_server`.
+    """
+    return _Served(host, tools, options or ServingOptions()).call_tool
 
 
 class _Served:
