@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import attrs
 import click
 
+from pflow_mcp_plugin.cli.dependencies import server_store
 from pflow_mcp_plugin.contract import Host, PflowError, Report
 
 if TYPE_CHECKING:
@@ -51,7 +54,8 @@ def serve(host: Host, /, root: Path | None, more: tuple[str, ...], *, as_json: b
     from pflow_mcp_plugin.server.stdio import serve_stdio
 
     offer = offered(host, more, **chosen)
-    options = offer.options(root=served_folder(root))
+    show_secrets = _secrets_may_be_shown(host)
+    options = attrs.evolve(offer.options(root=served_folder(root)), show_secrets=show_secrets)
     return Report(exit_code=serve_stdio(build_server(host, offer.tools, options)))
 
 
@@ -75,6 +79,26 @@ def offered(
     if more and workflows is None:
         raise click.UsageError(f"Got an unexpected argument: {more[0]}")
     return Offer(host, patterns, None if workflows is None else (workflows, *more), read_only=read_only)
+
+
+def _secrets_may_be_shown(host: Host) -> Callable[[], bool]:
+    """Return what says whether the user's config allows secrets to be shown; the file may change meanwhile.
+
+    Raises:
+        PflowError: The table `[serve]` has mistakes.
+    """
+    store = server_store(host)
+    store.serve()
+    for warning in store.check_serve():
+        host.report(warning)
+
+    def allowed() -> bool:
+        try:
+            return store.serve().get("show_secrets") is True
+        except PflowError:
+            return False
+
+    return allowed
 
 
 def served_folder(root: Path | None) -> Path:

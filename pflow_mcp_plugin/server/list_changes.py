@@ -14,7 +14,11 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
 Changed = Literal["tools", "resources", "prompts"]
 
-_EVENTS = {"tools": ToolsListChanged, "resources": ResourcesListChanged, "prompts": PromptsListChanged}
+_EVENTS: dict[Changed, Callable[[], ServerEvent]] = {
+    "tools": ToolsListChanged,
+    "resources": ResourcesListChanged,
+    "prompts": PromptsListChanged,
+}
 
 
 class _Bus(InMemorySubscriptionBus):

@@ -10,7 +10,7 @@ import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Any, get_args
+from typing import Any, cast, get_args
 
 import attrs
 import mcp_types as types
@@ -22,6 +22,7 @@ from mcp.shared.exceptions import MCPError
 from pflow_mcp_plugin import workflow_chain
 from pflow_mcp_plugin.contract import Host, PflowError, RunControl
 from pflow_mcp_plugin.contract.json_types import JSONObject
+from pflow_mcp_plugin.redaction import Redactor
 from pflow_mcp_plugin.server import envelopes
 from pflow_mcp_plugin.server.argument_check import check_arguments, nearest
 from pflow_mcp_plugin.server.known_secrets import KnownSecrets
@@ -101,8 +102,9 @@ class _Served:
             version=version("pflow-mcp"),
             instructions=INSTRUCTIONS,
             lifespan=self._lifespan,
-            on_list_tools=self.list_tools,
-            on_call_tool=self.call_tool,
+            # The SDK takes an answer as it goes to the wire, too, but its types do not say so.
+            on_list_tools=cast("Any", self.list_tools),
+            on_call_tool=cast("Any", self.call_tool),
             cache_hints=dict.fromkeys(get_args(CacheableMethod), _FRESH),
             **offered,
         )
@@ -122,10 +124,10 @@ class _Served:
         """Answer `tools/call`; whatever goes wrong is a result with `isError`, which an agent can read."""
         tool = next((tool for tool in self._tools() if tool.name == params.name), None)
         if tool is None:
-            return result(self._secrets, envelopes.failure(self._unknown(params.name)))
+            return result(envelopes.failure(self._unknown(params.name)), self._secrets.redactor())
         if tool.quick:
             return self._answered(tool, self._request(context, RunControl()), params)
-        async with ProgressSender(context) as progress:
+        async with ProgressSender(context, self._secrets.redactor().text) as progress:
             control = RunControl(progress.report if progress.wanted else None)
             request = self._request(context, control)
             answer = partial(self._answered, tool, request, params)
@@ -158,7 +160,9 @@ class _Served:
             envelope = envelopes.failure(error)
         except BaseException as error:  # noqa: BLE001 - a door: nodes and plugins raise anything
             envelope = envelopes.failure(_unexpected(tool.name, error))
-        return result(self._secrets, envelope, request.control, bare=tool.bare)
+        if tool.reveals and request.show_secrets:
+            return result(envelope, bare=tool.bare)
+        return result(envelope, self._secrets.redactor(request.control), bare=tool.bare)
 
     def _request(self, context: Context, control: RunControl) -> ServedRequest:
         options = self._options
@@ -199,24 +203,24 @@ def declaration(tool: ServedTool) -> dict[str, Any]:
     }
 
 
-def result(
-    secrets: KnownSecrets, envelope: JSONObject, control: RunControl | None = None, *, bare: bool = False
-) -> dict[str, Any]:
-    """Return the result of a call as on the wire, redacted: as text and as structured content.
+def result(envelope: JSONObject, redactor: Redactor | None = None, *, bare: bool = False) -> dict[str, Any]:
+    """Return the result of a call as on the wire: the envelope as text and as structured content.
 
     Args:
-        secrets: What must not be in it.
         envelope: The envelope.
-        control: The run that the answer comes from.
+        redactor: Redacts it.
         bare: Whether a success is its `data` alone; what is beside it in the envelope goes to `_meta`.
     """
-    redacted = secrets.redact(envelopes.plain(envelope), control)
+    content, text = envelopes.encoded(envelope)
+    redacted = content if redactor is None else redactor.value(content)
     beside: dict[str, Any] = {}
     if bare and envelope["success"]:
         run = {key: value for key, value in redacted.items() if key not in ("schema", "success", "data")}
         redacted, beside = redacted["data"], {"_meta": {RUN_META_KEY: run}}
+    if redacted is not content:
+        text = json.dumps(redacted, ensure_ascii=False)
     return complete(
-        content=[{"type": "text", "text": json.dumps(redacted, ensure_ascii=False)}],
+        content=[{"type": "text", "text": text}],
         structuredContent=redacted,
         isError=not envelope["success"],
         **beside,

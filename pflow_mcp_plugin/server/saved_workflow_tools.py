@@ -177,12 +177,13 @@ def _answer(given: ToolWorkflow, schema: JSONObject) -> Answer:
         )
         if outcome.error is not None:
             return ended(outcome)
-        outputs = envelopes.plain(dict(outcome.outputs))
-        misfits = list(validator().iter_errors(outputs))
+        beside = {"trace_path": str(outcome.trace_path)} if outcome.trace_path else {}
+        ran = envelopes.success(dict(outcome.outputs), run_id=outcome.run_id, **beside)
+        envelope: dict[str, Any] = envelopes.encoded(ran)[0]
+        misfits = list(validator().iter_errors(envelope["data"]))
         if misfits:
             return ended(attrs.evolve(outcome, success=False, error=_misfit(given.name, misfits)))
-        beside = {"trace_path": str(outcome.trace_path)} if outcome.trace_path else {}
-        return envelopes.success(outputs, run_id=outcome.run_id, **beside)
+        return envelope
 
     return answer
 

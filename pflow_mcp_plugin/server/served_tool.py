@@ -68,6 +68,7 @@ class ServedTool:
             event loop itself.
         bare: Whether its structured result is the `data` of the envelope alone, as `output_schema` says;
             a failure is the envelope in any case.
+        reveals: Whether its answer is not redacted while the user's config allows secrets to be shown.
     """
 
     name: str
@@ -79,3 +80,4 @@ class ServedTool:
     answer: Answer
     quick: bool = False
     bare: bool = False
+    reveals: bool = False

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Sequence
-from functools import cache
+from collections.abc import Callable, Sequence
+from functools import cache, lru_cache
 
 import attrs
 
@@ -55,10 +55,16 @@ class Described:
     Attributes:
         places: Its parts, the one that says most first.
         gist: The roots of what it does in short; a task that says no more and no less fits it exactly.
+        roots: The roots of all its words.
     """
 
     places: tuple[Place, ...]
     gist: frozenset[str]
+    roots: frozenset[str] = attrs.field(init=False)
+
+    @roots.default
+    def _all_roots(self) -> frozenset[str]:
+        return frozenset().union(*(place.roots for place in self.places))
 
     @classmethod
     def of(cls, name: str, description: str, *others: Place, details: float = 1.0) -> Described:
@@ -71,20 +77,26 @@ class Described:
             details: The weight of the description after the first sentence.
         """
         short, *rest = _SENTENCE.split(description.strip(), maxsplit=1)
+        further = " ".join(rest)
+        gist = _asked(short)
         return cls(
             places=(
                 Place("name", roots(name)),
-                Place("description", roots(short)),
-                Place("description", roots(" ".join(rest)), details),
+                Place("description", roots(short) | gist),
+                Place("description", roots(further) | _asked(further), details),
                 *others,
             ),
-            gist=frozenset(map(_root, words(short) or words(split_name(name)))),
+            gist=gist or _asked(split_name(name)),
         )
 
-    @property
-    def roots(self) -> frozenset[str]:
-        """The roots of all its words."""
-        return frozenset().union(*(place.roots for place in self.places))
+
+@attrs.frozen
+class _Form:
+    """A word of a task, or a synonym of it."""
+
+    word: str
+    root: str
+    strength: float
 
 
 @attrs.frozen
@@ -121,15 +133,15 @@ class TaskFit:
 
     def __init__(self, task: str, size: int, frequency: Callable[[str], int]) -> None:
         self._clauses = clauses(task)
-        others = shipped_thesaurus().others
+        self._words = list(dict.fromkeys(word for part in self._clauses for word in part))
         self._size = size
         self._frequency = cache(frequency)
-        self._meanings = {word: others(word) for part in self._clauses for word in part}
-        self._weights = {word: self._weight(word) for word in self._meanings}
+        self._forms = {word: _forms(word) for word in self._words}
+        self._weights = {word: self._weight(word) for word in self._words}
 
     def whole(self, described: Described) -> Fit:
         """Return how well something does the whole task."""
-        return self._fit(list(self._meanings), described)
+        return self._fit(self._words, described)
 
     def part(self, described: Described) -> Fit:
         """Return how well something does the whole task or one of its clauses, whichever it fits best."""
@@ -137,30 +149,31 @@ class TaskFit:
         return max(fits, key=lambda fit: fit.confidence)
 
     def _fit(self, wanted: Sequence[str], described: Described) -> Fit:
-        hits = [hit for word in wanted if (hit := self._hit(word, described.places))]
+        found = (self._hit(word, described) for word in wanted)
+        hits = [hit for hit in found if hit]
         if not hits:
             return Fit(0.0, "")
         total = sum(self._weights[word] for word in wanted)
         answered = sum(self._weights[hit.word] * hit.strength for hit in hits) / total
         certain = min(1 - _UNSURE, 1 - _DOUBT ** sum(self._telling(hit) for hit in hits))
-        said = {_root(part) for hit in hits for part in (hit.word, hit.found)}
+        said = {root(part) for hit in hits for part in (hit.word, hit.found)}
         asked = len(said & described.gist) / len(described.gist) if described.gist else 0.0
         return Fit(round(answered * (certain + (1 - certain) * asked), 3), self._reason(hits))
 
-    def _hit(self, word: str, places: Iterable[Place]) -> _Hit | None:
+    def _hit(self, word: str, described: Described) -> _Hit | None:
         """Return the strongest occurrence of a word or of a synonym."""
-        forms = [(word, 1.0), *((other, _SYNONYM) for other in self._meanings[word])]
         hits = [
-            _Hit(word, form, place, strength * place.weight)
-            for place in places
-            for form, strength in forms
-            if _root(form) in place.roots
+            _Hit(word, form.word, place, form.strength * place.weight)
+            for form in self._forms[word]
+            if form.root in described.roots
+            for place in described.places
+            if form.root in place.roots
         ]
         return max(hits, key=lambda hit: hit.strength, default=None)
 
     def _weight(self, word: str) -> float:
         """Return the weight of a word: the rarer what it means is, the more it tells."""
-        frequency = max(map(self._frequency, (word, *self._meanings[word])))
+        frequency = max(self._frequency(form.word) for form in self._forms[word])
         return self._rarity(frequency) if frequency else _UNKNOWN * self._rarity(0)
 
     def _rarity(self, frequency: int) -> float:
@@ -186,11 +199,22 @@ class TaskFit:
         return "; ".join(parts)
 
 
+def _forms(word: str) -> tuple[_Form, ...]:
+    synonyms = (_Form(other, root(other), _SYNONYM) for other in shipped_thesaurus().others(word))
+    return (_Form(word, root(word), 1.0), *synonyms)
+
+
 def roots(text: str) -> frozenset[str]:
-    """Return the roots of all words of a text, those that clauses of a task would ask for among them."""
-    return frozenset(map(_root, (*tokens(text), *words(text), *words(split_name(text)))))
+    """Return the roots of all words in which a task may be said, those inside names included."""
+    return frozenset(map(root, tokens(text)))
 
 
-@cache
-def _root(word: str) -> str:
+def _asked(text: str) -> frozenset[str]:
+    """Return the roots of the words that a task of this text asks for."""
+    return frozenset(map(root, words(text)))
+
+
+@lru_cache(maxsize=2**16)
+def root(word: str) -> str:
+    """Return a word of a task without its endings, the same for a verb and the nouns made of it."""
     return stem(_DERIVED.sub("", stem(word)))

@@ -72,7 +72,8 @@ def words(text: str) -> list[str]:
 
 def tokens(text: str) -> list[str]:
     """Return all words of what a task may find, in lower case, those inside names too."""
-    return [part for word in _WORD.findall(split_name(text).lower()) for part in _parts(word)]
+    spelt = _WORD.findall(f"{split_name(text)} {text}".lower().replace("_", " "))
+    return [part for word in dict.fromkeys(spelt) for part in _parts(_BASE.get(word, word))]
 
 
 def split_name(name: str) -> str:

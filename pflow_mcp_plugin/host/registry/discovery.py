@@ -15,8 +15,8 @@ import attrs
 from pflow_mcp_plugin.contract import Entry
 from pflow_mcp_plugin.contract.json_types import JSON
 from pflow_mcp_plugin.host.matching.task_fit import Described, Place, roots
-from pflow_mcp_plugin.host.registry.node_index import Columns, Index, NodeRow
 from pflow_mcp_plugin.host.matching.task_words import clauses, shipped_thesaurus
+from pflow_mcp_plugin.host.registry.node_index import Columns, Index, NodeRow
 
 Scores = Mapping[int, float]
 """Discovery's scores of nodes by their number in the index; higher is better."""

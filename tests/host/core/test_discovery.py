@@ -6,9 +6,9 @@ from types import SimpleNamespace
 import pytest
 
 from pflow_mcp_plugin.contract import Entry, NodeSource, Sketch, hookimpl
+from pflow_mcp_plugin.host.matching.task_words import Thesaurus, clauses, words
 from pflow_mcp_plugin.host.registry.discovery import discover
 from pflow_mcp_plugin.host.registry.node_index import open_index
-from pflow_mcp_plugin.host.matching.task_words import Thesaurus, clauses, words
 from pflow_mcp_plugin.host.stored_settings import StoredSettings
 
 
