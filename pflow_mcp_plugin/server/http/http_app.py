@@ -8,10 +8,11 @@ from urllib.parse import urlsplit
 
 import attrs
 from mcp.server.auth.routes import build_resource_metadata_url, create_protected_resource_routes
+from mcp.server.auth.settings import AuthSettings
 from mcp.server.lowlevel import Server
 from mcp.server.transport_security import TransportSecuritySettings
-from pydantic import AnyHttpUrl
 from starlette.middleware.cors import CORSMiddleware
+from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from pflow_mcp_plugin.server.http.access_tokens import AccessTokens
@@ -50,20 +51,17 @@ class AppOptions:
     seconds: float = 3600
     tls: bool = False
 
+    @property
+    def url(self) -> str:
+        """The URL of the endpoint."""
+        return self.address.url("https" if self.tls else "http")
+
 
 def build_app(server: Server[Any], options: AppOptions) -> tuple[ASGIApp, RequestLimits]:
     """Return the ASGI application of a server, and its limits, for shutting down."""
     allowed = allowed_requests(options)
-    resource = _resource(options)
-    routes = (
-        create_protected_resource_routes(
-            resource_url=AnyHttpUrl(resource),
-            authorization_servers=[AnyHttpUrl(options.check.server.issuer)],
-            scopes_supported=list(options.check.scopes) or None,
-        )
-        if isinstance(options.check, AccessTokens)
-        else []
-    )
+    metadata = _resource_metadata(options)
+    routes = metadata[1] if metadata else []
     sdk = server.streamable_http_app(
         streamable_http_path=PATH,
         # JSON, or a stream as soon as there is progress to tell; a stream that is closed cancels its request.
@@ -80,7 +78,7 @@ def build_app(server: Server[Any], options: AppOptions) -> tuple[ASGIApp, Reques
         app=limits,
         check=options.check,
         open_paths=frozenset(route.path for route in routes),
-        metadata_url=str(build_resource_metadata_url(AnyHttpUrl(resource))) if routes else "",
+        metadata_url=metadata[0] if metadata else "",
     )
     return OriginGate(app=_for_web_pages(gate, options.allowed_origins), allowed=allowed), limits
 
@@ -99,12 +97,28 @@ def allowed_requests(options: AppOptions) -> TransportSecuritySettings:
     )
 
 
-def _resource(options: AppOptions) -> str:
-    """Return the URL that names this server to clients (RFC 9728): the audience, if it is one."""
-    audience = options.check.audience if isinstance(options.check, AccessTokens) else ""
-    if urlsplit(audience).scheme in {"http", "https"} and urlsplit(audience).netloc:
-        return audience
-    return options.address.url("https" if options.tls else "http")
+def _resource_metadata(options: AppOptions) -> tuple[str, list[Route]] | None:
+    """Return where clients find the authorization server, and the routes that tell them (RFC 9728)."""
+    check = options.check
+    if not isinstance(check, AccessTokens):
+        return None
+    audience = urlsplit(check.audience)
+    is_url = audience.scheme in {"http", "https"} and audience.netloc
+    settings = AuthSettings.model_validate(
+        {
+            "issuer_url": check.server.issuer,
+            "resource_server_url": check.audience if is_url else options.url,
+            "required_scopes": list(check.scopes) or None,
+            "validate_token_resource": False,  # `AccessTokens` does
+        }
+    )
+    resource: Any = settings.resource_server_url
+    routes = create_protected_resource_routes(
+        resource_url=resource,
+        authorization_servers=[settings.issuer_url],
+        scopes_supported=settings.required_scopes,
+    )
+    return str(build_resource_metadata_url(resource)), routes
 
 
 def _for_web_pages(app: ASGIApp, origins: Sequence[str]) -> ASGIApp:
