@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import Any, Self
 
 import jwt
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
@@ -83,7 +83,7 @@ class Issuer:
         marks = {"kid": key_id, "typ": "at+jwt", **(headers or {})}
         return jwt.encode(kept, self.keys[key_id], algorithm, headers=marks)
 
-    def __enter__(self) -> Issuer:
+    def __enter__(self) -> Self:
         self._thread = threading.Thread(target=self._http.serve_forever, args=(0.02,))
         self._thread.start()
         return self
