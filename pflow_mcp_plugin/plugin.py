@@ -28,6 +28,7 @@ _COMMANDS = {
     "import": "Add the servers of other clients, or of a file.",
     "export": "Print servers for another client, or write them to a file.",
     "demo": "Add the bundled server and run a workflow on it.",
+    "serve": "Serve pflow itself to MCP clients.",
 }
 
 _REGISTRY_SPELLINGS = {
@@ -88,6 +89,13 @@ def pflow_register_commands(host: Host) -> Iterable[Command]:
         module = _MODULES.get(name, name.replace("-", "_"))
         load = f"pflow_mcp_plugin.cli.{module}:{module}"
         yield Command(path=("mcp", name), help=text, load=load, group=_GROUP)
+    serve = Command(
+        path=("serve", "mcp"),
+        help=_COMMANDS["serve"],
+        load="pflow_mcp_plugin.cli.serve:serve",
+        group="Run pflow as a server.",
+    )
+    yield serve
     for name, text in _REGISTRY_SPELLINGS.items():
         attribute = name.replace("-", "_")
         load = f"pflow_mcp_plugin.cli.registry_spellings:{attribute}"
@@ -120,9 +128,10 @@ def _connections(run: Run) -> Iterator[None]:
     from pflow_mcp_plugin.execution.runtime import Notices, open_runtime, warner
 
     with ExitStack() as stack:
-        progress = stack.enter_context(CallProgress(run.annotate))
+        progress = stack.enter_context(CallProgress(run.annotate, run.report_progress))
         notices = Notices(warn=warner(run.host), add_secrets=run.add_secrets, progress=progress)
         runtime = stack.enter_context(open_runtime(run.host, notices))
+        run.on_cancel(runtime.cancel)
         for server in dict.fromkeys(
             _server(node) for node in run.workflow.nodes if node.id in run.workflow.certain
         ):
