@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import click
 
+from pflow_mcp_plugin.cli.http_options import given_http_options, http_options, serve_http
 from pflow_mcp_plugin.contract import Host, PflowError, Report
 
 
@@ -25,24 +27,42 @@ from pflow_mcp_plugin.contract import Host, PflowError, Report
     help="Serve only the tools of this name or pattern, such as 'registry_*'; may be repeated.",
 )
 @click.option("--read-only", is_flag=True, help="Serve only tools that change nothing.")
+@http_options
 @click.option("--json", "as_json", is_flag=True, hidden=True)
-@click.pass_obj
+@click.pass_context
 def serve(
-    host: Host, root: Path | None, patterns: tuple[str, ...], *, read_only: bool, as_json: bool
+    context: click.Context,
+    root: Path | None,
+    patterns: tuple[str, ...],
+    *,
+    read_only: bool,
+    as_json: bool,
+    **http: Any,
 ) -> Report:
-    """Serve pflow to an MCP client over standard input and output.
+    """Serve pflow to an MCP client over standard input and output, or to many over HTTP.
 
-    The client starts this command. Its tools find, check, run and save workflows, and run single nodes.
+    Over standard input and output, the client starts this command. Its tools find, check, run and save
+    workflows, and run single nodes.
     """
+    over_http = given_http_options(context, http)
+    if over_http and root:
+        raise click.UsageError("--root does not apply to --http: clients over HTTP name no files")
     if as_json:
         raise click.UsageError("--json does not apply: standard output belongs to the protocol")
     from pflow_mcp_plugin.server.pflow_server import build_server
     from pflow_mcp_plugin.server.serving_options import ServingOptions
-    from pflow_mcp_plugin.server.stdio import serve_stdio
     from pflow_mcp_plugin.server.tool_selection import selected
     from pflow_mcp_plugin.server.tools.all_tools import ALL_TOOLS
 
     chosen = selected(ALL_TOOLS, patterns, read_only=read_only)
+    host: Host = context.obj
+    if over_http:
+        from pflow_mcp_plugin.server.http.caller import http_caller
+
+        server = build_server(host, lambda: chosen, ServingOptions(caller=http_caller))
+        return Report(exit_code=serve_http(server, over_http))
+    from pflow_mcp_plugin.server.stdio import serve_stdio
+
     options = ServingOptions(root=served_folder(root))
     return Report(exit_code=serve_stdio(build_server(host, lambda: chosen, options)))
 
