@@ -11,6 +11,7 @@ import attrs
 import click
 
 from pflow_mcp_plugin.cli.dependencies import server_store
+from pflow_mcp_plugin.cli.http_options import given_http_options, http_options, serve_http
 from pflow_mcp_plugin.contract import Host, PflowError, Report
 
 if TYPE_CHECKING:
@@ -41,22 +42,37 @@ if TYPE_CHECKING:
     help="Serve each saved workflow of this name or pattern as a tool of its own; all without a pattern.",
 )
 @click.argument("more", nargs=-1, metavar="")
+@http_options
 @click.option("--json", "as_json", is_flag=True, hidden=True)
-@click.pass_obj
-def serve(host: Host, /, root: Path | None, more: tuple[str, ...], *, as_json: bool, **chosen: Any) -> Report:
-    """Serve pflow to an MCP client over standard input and output.
+@click.pass_context
+def serve(
+    context: click.Context, root: Path | None, more: tuple[str, ...], *, as_json: bool, **options: Any
+) -> Report:
+    """Serve pflow to an MCP client over standard input and output, or to many over HTTP.
 
-    The client starts this command. Its tools find, check, run and save workflows, and run single nodes.
+    Over standard input and output, the client starts this command. Its tools find, check, run and save
+    workflows, and run single nodes.
     """
+    chosen = {name: options.pop(name) for name in ("patterns", "workflows", "read_only")}
+    over_http = given_http_options(context, options)
+    if over_http and root:
+        raise click.UsageError("--root does not apply to --http: clients over HTTP name no files")
     if as_json:
         raise click.UsageError("--json does not apply: standard output belongs to the protocol")
     from pflow_mcp_plugin.server.pflow_server import build_server
-    from pflow_mcp_plugin.server.stdio import serve_stdio
 
+    host: Host = context.obj
     offer = offered(host, more, **chosen)
     show_secrets = _secrets_may_be_shown(host)
-    options = attrs.evolve(offer.options(root=served_folder(root)), show_secrets=show_secrets)
-    return Report(exit_code=serve_stdio(build_server(host, offer.tools, options)))
+    if over_http:
+        from pflow_mcp_plugin.server.http.caller import http_caller
+
+        served = attrs.evolve(offer.options(), caller=http_caller, show_secrets=show_secrets)
+        return Report(exit_code=serve_http(build_server(host, offer.tools, served), over_http))
+    from pflow_mcp_plugin.server.stdio import serve_stdio
+
+    served = attrs.evolve(offer.options(served_folder(root)), show_secrets=show_secrets)
+    return Report(exit_code=serve_stdio(build_server(host, offer.tools, served)))
 
 
 def offered(
