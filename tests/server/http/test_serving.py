@@ -1,0 +1,259 @@
+"""`pflow mcp serve --http` as a program: its token, its address, its end, and whose runs are whose."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import httpx2
+import pytest
+from certificates import Authority
+from issuer import AUDIENCE, Issuer
+from served_program import HEADERS, TOKEN, ServedProgram, call
+
+WAITING = {"nodes": [{"id": "wait", "type": "shell", "params": {"command": "touch $file; sleep 60"}}]}
+
+
+@pytest.fixture
+def program(pflow_home: Path, no_leftovers: None) -> Iterator[ServedProgram]:
+    with ServedProgram(pflow_home, ["--grace", "0.5"]) as running:
+        yield running
+
+
+def waiting(began: Path) -> dict:
+    """Return a call of a workflow that begins, and goes on for a minute."""
+    line = f"touch {began}; sleep 60"
+    workflow = {"nodes": [{"id": "wait", "type": "shell", "params": {"command": line}}]}
+    return {"workflow": workflow}
+
+
+def begun(file: Path) -> bool:
+    deadline = time.monotonic() + 30
+    while not file.exists() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return file.exists()
+
+
+def in_background(work: Callable[[], object]) -> threading.Thread:
+    thread = threading.Thread(target=work)
+    thread.start()
+    return thread
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
+def test_a_signal_ends_it_with_the_runs_and_their_processes(program, tmp_path, number, code):
+    answers: list[int] = []
+    began = tmp_path / "began"
+
+    def ask() -> None:
+        try:
+            body = call("workflow_execute", waiting(began))
+            headers = {**HEADERS, "authorization": f"Bearer {TOKEN}"}
+            answer = httpx2.post(program.url, json=body, headers=headers, timeout=60, trust_env=False)
+            answers.append(answer.status_code)
+        except httpx2.HTTPError:
+            answers.append(0)
+
+    asking = in_background(ask)
+    assert begun(began)
+    started = time.monotonic()
+    assert program.end(number) == (code, "")
+    assert time.monotonic() - started < 20
+    asking.join(10)
+    assert answers
+
+
+def test_a_run_that_ends_within_the_grace_is_answered(pflow_home, tmp_path, no_leftovers):
+    began, go_on = tmp_path / "began", tmp_path / "go-on"
+    line = f"touch {began}; while [ ! -e {go_on} ]; do sleep 0.05; done; echo done"
+    workflow = {"nodes": [{"id": "wait", "type": "shell", "params": {"command": line}}]}
+    with ServedProgram(pflow_home, ["--grace", "30"]) as program:
+        answers: list[dict] = []
+        asking = in_background(lambda: answers.append(program.call("workflow_execute", workflow=workflow)))
+        assert begun(began)
+        ending = in_background(lambda: answers.append({"end": program.end(signal.SIGTERM)}))
+        refused = False
+        deadline = time.monotonic() + 10
+        while not refused and time.monotonic() < deadline:
+            try:
+                refused = httpx2.post(program.url, trust_env=False).status_code == 503
+            except httpx2.ConnectError:
+                refused = True
+        go_on.touch()
+        asking.join(30)
+        ending.join(30)
+    assert refused
+    assert answers[0]["success"]
+    assert answers[1] == {"end": (0, "")}
+
+
+def test_a_second_signal_does_not_wait_for_the_grace(pflow_home, tmp_path, no_leftovers):
+    with ServedProgram(pflow_home, ["--grace", "300"]) as program:
+        asking = in_background(lambda: pytest.raises((httpx2.HTTPError, AssertionError), program.call, "workflow_execute", **waiting(tmp_path / "began")))
+        assert begun(tmp_path / "began")
+        program.process.send_signal(signal.SIGTERM)
+        time.sleep(0.3)  # two signals at once are one
+        started = time.monotonic()
+        assert program.end(signal.SIGTERM)[0] == 0
+        assert time.monotonic() - started < 20
+        asking.join(10)
+
+
+def test_files_are_not_read_over_http(program, tmp_path):
+    secret = tmp_path / "workflow.json"
+    secret.write_text('{"nodes": [{"id": "a", "type": "echo", "params": {"message": "planted"}}]}')
+    for name in (str(secret), "../workflow.json", "workflow.json", "./workflow.json", "/etc/passwd"):
+        answer = program.call("workflow_execute", workflow=name)
+        assert not answer["success"]
+        assert "planted" not in str(answer)
+
+
+def test_the_token_is_not_passed_on_to_what_runs(program):
+    answer = program.call(
+        "registry_run", node_type="shell", parameters={"command": "env; cat /proc/$PPID/cmdline"}
+    )
+    assert answer["success"], answer
+    assert TOKEN not in str(answer)
+    assert TOKEN.encode() not in Path(f"/proc/{program.process.pid}/cmdline").read_bytes()
+
+
+def test_what_a_node_prints_harms_nothing(pflow_home, tmp_path, no_leftovers):
+    workflow = {"nodes": [{"id": "a", "type": "shell", "params": {"command": "echo stray >&2; echo out"}}]}
+    with ServedProgram(pflow_home) as program:
+        assert program.call("workflow_execute", workflow=workflow)["success"]
+        assert program.end(signal.SIGTERM) == (0, "")
+
+
+def test_clients_of_an_authorization_server_do_not_see_each_others_runs(pflow_home, no_leftovers):
+    workflow = {"nodes": [{"id": "a", "type": "echo", "params": {"message": "only for alice"}}]}
+    with Issuer() as issuer, ServedProgram(pflow_home, ["--issuer", issuer.url, "--audience", AUDIENCE]) as program:
+        alice, bob = issuer.token(sub="alice"), issuer.token(sub="bob")
+        ran = program.call("workflow_execute", alice, workflow=workflow)
+        assert ran["success"], ran
+        trace = ran["trace_path"]
+        assert program.call("trace_read", alice, trace_file="latest")["success"]
+        for name in ("latest", trace, Path(trace).name, ran["data"].get("run_id", "latest")):
+            seen = program.call("trace_read", bob, trace_file=name)
+            assert not seen["success"], seen
+            assert "only for alice" not in str(seen)
+        assert program.call("workflow_execute", bob, workflow=workflow)["success"]
+        own = program.call("trace_read", alice, trace_file="latest")
+        assert own["success"]
+        assert trace in str(own) or "only for alice" in str(own)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ([], "No token is given"),
+        (["--reuse-port"], "No token is given"),
+        (["--token-file", "empty"], "holds no token"),
+        (["--token-file", "short"], "fewer than 16 characters"),
+        (["--token-file", "odd"], "cannot be sent"),
+        (["--token-file", "absent"], "cannot be read"),
+        (["--token-file", "."], "cannot be read"),
+        (["--issuer", "https://as.example"], "--issuer needs --audience"),
+        (["--issuer", "http://as.example", "--audience", "a"], "must be an https URL"),
+        (["--audience", "a"], "--audience and --scope need --issuer"),
+        (["--issuer", "https://a.example", "--audience", "a", "--token-file", "x"], "exclude each other"),
+        (["--allowed-origin", "*"], "--allowed-origin takes an origin"),
+        (["--allowed-host", "http://a.example"], "--allowed-host takes HOST"),
+        (["--tls-key", "x"], "--tls-key needs --tls-cert"),
+        (["--tls-cert", "short"], "cannot be used"),
+        (["--root", "."], "--root does not apply to --http"),
+    ],
+)
+def test_options_that_cannot_work_end_it_with_2_and_the_reason(pflow, tmp_path, options, said):
+    for name, content in {"empty": "\n", "short": "x", "odd": "x" * 20 + "é "}.items():
+        (tmp_path / name).write_text(content)
+        (tmp_path / name).chmod(0o600)
+    ended = pflow("mcp", "serve", "--http", ":0", *options)
+    assert ended.exit_code == 2
+    assert said in ended.stderr
+    assert ended.stdout == ""
+
+
+@pytest.mark.parametrize("address", ["8000", "localhost", "a b:1", "1.2.3.4:99999", "192.0.2.1:0", "x.invalid:0"])
+def test_an_address_that_cannot_be_listened_on_ends_it(pflow, address):
+    ended = pflow("mcp", "serve", "--http", address, env={"PFLOW_SERVE_TOKEN": TOKEN})
+    assert ended.exit_code == 2
+    assert address.rpartition(":")[0] in ended.stderr
+
+
+def test_an_option_of_http_needs_http(pflow):
+    assert "--grace needs --http" in pflow("mcp", "serve", "--grace", "1").stderr
+
+
+def test_an_address_in_use_is_refused_unless_it_is_shared(pflow, pflow_home, tmp_path):
+    with ServedProgram(pflow_home, ["--reuse-port"]) as first:
+        address = first.url.removeprefix("http://").removesuffix("/mcp")
+        ended = pflow("mcp", "serve", "--http", address, env={"PFLOW_SERVE_TOKEN": TOKEN})
+        assert ended.exit_code == 2
+        assert "--reuse-port" in ended.stderr
+        with ServedProgram(pflow_home, ["--reuse-port"], address=address) as second:
+            assert first.end(signal.SIGTERM)[0] == 0
+            assert second.call("settings_get", key="NOT_SET")["error"]["type"] == "not_found"
+
+
+def test_a_token_file_that_others_may_read_is_warned_about(pflow_home, tmp_path):
+    file = tmp_path / "token"
+    file.write_text(TOKEN + "\n")
+    for mode, warned in ((0o644, True), (0o600, False)):
+        file.chmod(mode)
+        with ServedProgram(pflow_home, ["--token-file", str(file)]) as program:
+            assert any("chmod 600" in line for line in program.before) == warned
+            assert TOKEN not in "".join(program.before)
+            assert program.call("settings_set", key="A", value="b")["success"]
+
+
+def test_an_address_beyond_this_machine_is_warned_about(pflow_home):
+    with ServedProgram(pflow_home, address="0.0.0.0:0") as program:
+        said = "\n".join(program.before)
+        assert "plain http" in said
+        assert "--allowed-host" in said
+
+
+def test_it_serves_https(pflow_home, tmp_path):
+    authority = Authority(tmp_path)
+    authority.server_context("127.0.0.1")
+    with ServedProgram(pflow_home, ["--tls-cert", str(tmp_path / "server.pem")]) as program:
+        assert program.url.startswith("https://127.0.0.1:")
+        answer = httpx2.post(program.url, trust_env=False, verify=authority.client_context())
+        assert answer.status_code == 401
+
+
+def test_it_listens_on_ipv6(pflow_home):
+    with ServedProgram(pflow_home, address="[::1]:0") as program:
+        assert program.url.startswith("http://[::1]:")
+        assert program.call("settings_set", key="A", value="b")["success"]
+
+
+def test_a_token_is_made_and_shown_once_on_a_terminal(pflow_home):
+    ours, theirs = pty.openpty()
+    environment = {**os.environ, "PFLOW_HOME": str(pflow_home)}
+    arguments = [sys.executable, "-P", "-m", "pflow_mcp_plugin", "mcp", "serve", "--http", ":0"]
+    with subprocess.Popen(arguments, env=environment, stdin=theirs, stdout=subprocess.PIPE, stderr=theirs) as program:
+        os.close(theirs)
+        said = b""
+        while b"Ctrl-C" not in said:
+            said += os.read(ours, 4096)
+        token = re.search(rb"Token, shown only now: (\S{43})\r", said)
+        url = re.search(rb"Serving pflow on (\S+)", said)
+        assert token
+        assert url
+        headers = {**HEADERS, "authorization": f"Bearer {token[1].decode()}"}
+        body = call("settings_set", {"key": "A", "value": "b"})
+        assert httpx2.post(url[1].decode(), json=body, headers=headers, trust_env=False).status_code == 200
+        program.send_signal(signal.SIGTERM)
+        assert program.wait(30) == 0
+        assert program.stdout
+        assert program.stdout.read() == b""
+    os.close(ours)
