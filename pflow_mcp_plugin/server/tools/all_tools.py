@@ -1,0 +1,16 @@
+"""All tools that pflow serves, in the order in which an agent needs them."""
+
+from __future__ import annotations
+
+from pflow_mcp_plugin.server.served_tool import ServedTool
+from pflow_mcp_plugin.server.tools import settings_tools, workflow_tools
+
+ALL_TOOLS: tuple[ServedTool, ...] = (
+    workflow_tools.DISCOVER,
+    workflow_tools.EXECUTE,
+    workflow_tools.VALIDATE,
+    workflow_tools.SAVE,
+    workflow_tools.LIST,
+    settings_tools.SET,
+    settings_tools.GET,
+)
