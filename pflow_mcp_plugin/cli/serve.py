@@ -7,10 +7,12 @@ from pathlib import Path
 
 import click
 
+from pflow_mcp_plugin.cli.setup_options import sets_up_clients
 from pflow_mcp_plugin.contract import Host, PflowError, Report
 
 
 @click.command()
+@sets_up_clients
 @click.option(
     "--root",
     type=click.Path(path_type=Path),
