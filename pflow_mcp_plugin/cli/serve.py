@@ -29,7 +29,9 @@ from pflow_mcp_plugin.contract import Host, PflowError, Report
 @click.option("--read-only", is_flag=True, help="Serve only tools that change nothing.")
 @click.option("--json", "as_json", is_flag=True, hidden=True)
 @click.pass_obj
-def serve(host: Host, root: Path | None, patterns: tuple[str, ...], *, read_only: bool, as_json: bool) -> Report:
+def serve(
+    host: Host, root: Path | None, patterns: tuple[str, ...], *, read_only: bool, as_json: bool
+) -> Report:
     """Serve pflow to an MCP client over standard input and output.
 
     The client starts this command. Its tools find, check, run and save workflows, and run single nodes.

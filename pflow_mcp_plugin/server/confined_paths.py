@@ -47,7 +47,10 @@ def confined(root: Path | None, name: str) -> Path:
         raise PflowError(
             "Files cannot be read here: the server does not run on the client's machine",
             kind="validation",
-            suggestions=("Pass the workflow itself, as an object or JSON text", "Pass the name of a saved workflow"),
+            suggestions=(
+                "Pass the workflow itself, as an object or JSON text",
+                "Pass the name of a saved workflow",
+            ),
         )
     if not name or len(name) > _LONGEST or "\0" in name or not name.isprintable():
         raise _refused(f"{shown(name)!r} is not a path")

@@ -12,7 +12,6 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
 
-import attrs
 import mcp_types as types
 from mcp.server.caching import CacheHint
 from mcp.server.context import ServerRequestContext
@@ -230,9 +229,7 @@ def _prompt_handlers(served: _Served, prompts: Prompts) -> dict[str, Any]:
 
     async def get(context: Context, params: types.GetPromptRequestParams) -> dict[str, Any]:
         arguments = params.arguments or {}
-        found = await served.in_thread(
-            context, lambda request: prompts.get(request, params.name, arguments)
-        )
+        found = await served.in_thread(context, lambda request: prompts.get(request, params.name, arguments))
         return complete(**served.redacted(found))
 
     return {"on_list_prompts": listed, "on_get_prompt": get}

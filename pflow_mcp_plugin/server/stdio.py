@@ -46,7 +46,11 @@ def serve_stdio(server: Server[Any]) -> int:
 
 async def _serve(server: Server[Any]) -> int:
     ended = _Ended()
-    with claimed_streams() as (incoming, outgoing), anyio.CancelScope() as scope, ended.by_signals(scope.cancel):
+    with (
+        claimed_streams() as (incoming, outgoing),
+        anyio.CancelScope() as scope,
+        ended.by_signals(scope.cancel),
+    ):
         async with LineWriter(outgoing) as writer:
             send, receive = anyio.create_memory_object_stream[SessionMessage | Exception](float("inf"))
             with LineReader(incoming, send):

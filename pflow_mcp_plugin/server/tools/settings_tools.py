@@ -11,6 +11,7 @@ from pflow_mcp_plugin.redaction import mask
 from pflow_mcp_plugin.server.argument_check import nearest
 from pflow_mcp_plugin.server.envelopes import output_schema, success
 from pflow_mcp_plugin.server.served_tool import Claims, ServedRequest, ServedTool
+from pflow_mcp_plugin.server.tools.schemas import LOCAL_READING, TEXT, arguments_schema, object_of
 
 
 def set_value(request: ServedRequest, arguments: Mapping[str, Any]) -> JSONObject:
@@ -38,6 +39,7 @@ def _settings(request: ServedRequest) -> Settings:
     return request.host.settings
 
 
+_FLAG: JSONObject = {"type": "boolean"}
 _KEY: JSONObject = {"type": "string", "description": "The name of the setting, such as GITHUB_TOKEN"}
 
 SET = ServedTool(
@@ -47,19 +49,10 @@ SET = ServedTool(
         "Save an API key, a credential or another setting; servers and nodes use it wherever their config or "
         "params say ${KEY}. An earlier value of the same key is replaced. The answer does not repeat the value."
     ),
-    input_schema={
-        "type": "object",
-        "properties": {"key": _KEY, "value": {"type": "string", "description": "Its value"}},
-        "required": ["key", "value"],
-        "additionalProperties": False,
-    },
-    output_schema=output_schema(
-        {
-            "type": "object",
-            "properties": {"key": {"type": "string"}, "saved": {"type": "boolean"}},
-            "required": ["key", "saved"],
-        }
+    input_schema=arguments_schema(
+        {"key": _KEY, "value": {"type": "string", "description": "Its value"}}, "key", "value"
     ),
+    output_schema=output_schema(object_of({"key": TEXT, "saved": _FLAG}, "key", "saved")),
     claims=Claims(read_only=False, destructive=True, idempotent=True, open_world=False),
     answer=set_value,
 )
@@ -71,23 +64,10 @@ GET = ServedTool(
         "Say whether a setting is saved, and its value; secrets are masked as ****. You never need the value "
         "itself: refer to it as ${KEY}. If it is not set, ask the user for it or save it with settings_set."
     ),
-    input_schema={
-        "type": "object",
-        "properties": {"key": _KEY},
-        "required": ["key"],
-        "additionalProperties": False,
-    },
+    input_schema=arguments_schema({"key": _KEY}, "key"),
     output_schema=output_schema(
-        {
-            "type": "object",
-            "properties": {
-                "key": {"type": "string"},
-                "value": {"type": "string"},
-                "masked": {"type": "boolean"},
-            },
-            "required": ["key", "value", "masked"],
-        }
+        object_of({"key": TEXT, "value": TEXT, "masked": _FLAG}, "key", "value", "masked")
     ),
-    claims=Claims(read_only=True, destructive=False, idempotent=True, open_world=False),
+    claims=LOCAL_READING,
     answer=get,
 )

@@ -9,6 +9,15 @@ from pflow_mcp_plugin.contract import Outcome, PflowError, Runner, SavedWorkflow
 from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.server.envelopes import failure, output_schema, success
 from pflow_mcp_plugin.server.served_tool import Claims, ServedRequest, ServedTool
+from pflow_mcp_plugin.server.tools.schemas import (
+    ANY_OBJECT,
+    LOCAL_READING,
+    RUN_BESIDE,
+    TEXT,
+    arguments_schema,
+    list_of,
+    object_of,
+)
 from pflow_mcp_plugin.server.workflow_argument import given_workflow
 
 
@@ -58,9 +67,7 @@ def validate(request: ServedRequest, arguments: Mapping[str, Any]) -> JSONObject
 def save(request: ServedRequest, arguments: Mapping[str, Any]) -> JSONObject:
     """Answer `workflow_save`: check a workflow and save it in the library."""
     given = given_workflow(request, arguments["workflow_file"])
-    saved, problems = request.host.save_workflow(
-        given.workflow, arguments["name"], arguments["description"]
-    )
+    saved, problems = request.host.save_workflow(given.workflow, arguments["name"], arguments["description"])
     return success({**described(saved), "problems": [problem.to_dict() for problem in problems]})
 
 
@@ -97,8 +104,6 @@ def ended(outcome: Outcome, **more: object) -> JSONObject:
     return success({"outputs": dict(outcome.outputs), **more, "run_id": outcome.run_id}, **beside)
 
 
-_ANY_OBJECT: JSONObject = {"type": "object"}
-_TEXT: JSONObject = {"type": "string"}
 _WORKFLOW: JSONObject = {
     "type": ["string", "object"],
     "description": (
@@ -106,42 +111,19 @@ _WORKFLOW: JSONObject = {
         "as a JSON object (or JSON text): {nodes: [{id, type, params}], edges, inputs, outputs}"
     ),
 }
-_SAVED: JSONObject = {
-    "type": "object",
-    "properties": {
-        "name": _TEXT,
-        "description": _TEXT,
+_SAVED = object_of(
+    {
+        "name": TEXT,
+        "description": TEXT,
         "version": {"type": "integer"},
-        "saved": _TEXT,
-        "inputs": _ANY_OBJECT,
-        "outputs": _ANY_OBJECT,
-        "problem": _TEXT,
+        "saved": TEXT,
+        "inputs": ANY_OBJECT,
+        "outputs": ANY_OBJECT,
+        "problem": TEXT,
     },
-    "required": ["name"],
-}
-_PROBLEMS: JSONObject = {"type": "array", "items": _ANY_OBJECT}
-_RUN: JSONObject = {
-    "type": "object",
-    "properties": {"outputs": _ANY_OBJECT, "run_id": _TEXT},
-    "required": ["outputs", "run_id"],
-}
-RUN_BESIDE: Mapping[str, JSONObject] = {
-    "trace_path": {"type": "string", "description": "The trace of the run, for trace_read"},
-    "checkpoint": {
-        "type": "object",
-        "description": "On failure: what each node had written, by node id; shortened and redacted",
-    },
-}
-
-
-def _arguments(properties: JSONObject, *required: str) -> dict[str, Any]:
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": list(required),
-        "additionalProperties": False,
-    }
-
+    "name",
+)
+_PROBLEMS = list_of(ANY_OBJECT)
 
 DISCOVER = ServedTool(
     name="workflow_discover",
@@ -152,17 +134,11 @@ DISCOVER = ServedTool(
         "outputs, a confidence from 0 to 1 and the reason. At 0.8 or more, run the workflow by its name with "
         "workflow_execute; if nothing fits, continue with registry_discover."
     ),
-    input_schema=_arguments({"query": {"type": "string", "description": "The task, in plain words"}}, "query"),
+    input_schema=arguments_schema(
+        {"query": {"type": "string", "description": "The task, in plain words"}}, "query"
+    ),
     output_schema=output_schema(
-        {
-            "type": "object",
-            "properties": {
-                "matches": {"type": "array", "items": _SAVED},
-                "ranked_by": _TEXT,
-                "note": _TEXT,
-            },
-            "required": ["matches", "ranked_by"],
-        }
+        object_of({"matches": list_of(_SAVED), "ranked_by": TEXT, "note": TEXT}, "matches", "ranked_by")
     ),
     # A configured language model may rank.
     claims=Claims(read_only=True, destructive=False, idempotent=True, open_world=True),
@@ -178,7 +154,7 @@ EXECUTE = ServedTool(
         "checkpoint of what each node had written; trace_read shows every step. A workflow may call any tool "
         "or command that its nodes name: look at it before you run one that you did not write."
     ),
-    input_schema=_arguments(
+    input_schema=arguments_schema(
         {
             "workflow": _WORKFLOW,
             "parameters": {
@@ -189,7 +165,9 @@ EXECUTE = ServedTool(
         },
         "workflow",
     ),
-    output_schema=output_schema(_RUN, **RUN_BESIDE),
+    output_schema=output_schema(
+        object_of({"outputs": ANY_OBJECT, "run_id": TEXT}, "outputs", "run_id"), **RUN_BESIDE
+    ),
     claims=Claims(read_only=False, destructive=True, idempotent=False, open_world=True),
     answer=execute,
 )
@@ -202,15 +180,16 @@ VALIDATE = ServedTool(
         "and suggestion; if there is no error, also the workflow in its normal form. Call it after each change "
         "until it is valid, then workflow_execute."
     ),
-    input_schema=_arguments({"workflow": _WORKFLOW}, "workflow"),
+    input_schema=arguments_schema({"workflow": _WORKFLOW}, "workflow"),
     output_schema=output_schema(
-        {
-            "type": "object",
-            "properties": {"valid": {"type": "boolean"}, "problems": _PROBLEMS, "workflow": _ANY_OBJECT},
-            "required": ["valid", "problems", "workflow"],
-        }
+        object_of(
+            {"valid": {"type": "boolean"}, "problems": _PROBLEMS, "workflow": ANY_OBJECT},
+            "valid",
+            "problems",
+            "workflow",
+        )
     ),
-    claims=Claims(read_only=True, destructive=False, idempotent=True, open_world=False),
+    claims=LOCAL_READING,
     answer=validate,
 )
 
@@ -222,7 +201,7 @@ SAVE = ServedTool(
         "it by name. Save one that has run successfully. A workflow of the same name is replaced; its older "
         "versions are kept."
     ),
-    input_schema=_arguments(
+    input_schema=arguments_schema(
         {
             "workflow_file": {
                 "type": "string",
@@ -251,7 +230,7 @@ LIST = ServedTool(
         "List the saved workflows with their inputs and outputs, by name. To find one for a task, "
         "workflow_discover is better."
     ),
-    input_schema=_arguments(
+    input_schema=arguments_schema(
         {
             "filter": {
                 "type": "string",
@@ -260,12 +239,8 @@ LIST = ServedTool(
         }
     ),
     output_schema=output_schema(
-        {
-            "type": "object",
-            "properties": {"workflows": {"type": "array", "items": _SAVED}, "total": {"type": "integer"}},
-            "required": ["workflows", "total"],
-        }
+        object_of({"workflows": list_of(_SAVED), "total": {"type": "integer"}}, "workflows", "total")
     ),
-    claims=Claims(read_only=True, destructive=False, idempotent=True, open_world=False),
+    claims=LOCAL_READING,
     answer=list_saved,
 )
