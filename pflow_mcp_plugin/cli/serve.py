@@ -43,9 +43,11 @@ def serve(
     from pflow_mcp_plugin.server.stdio import serve_stdio
     from pflow_mcp_plugin.server.tool_selection import selected
     from pflow_mcp_plugin.server.tools.all_tools import ALL_TOOLS
+    from pflow_mcp_plugin.telemetry.provider import tracer
 
     chosen = selected(ALL_TOOLS, patterns, read_only=read_only)
     options = ServingOptions(root=served_folder(root))
+    tracer()  # set up before the first request: its span is made by the SDK
     return Report(exit_code=serve_stdio(build_server(host, lambda: chosen, options)))
 
 

@@ -4,10 +4,31 @@ from __future__ import annotations
 
 import itertools
 import json
+import subprocess
+import sys
+from contextvars import ContextVar
 from pathlib import Path
 
 import pytest
 
+from pflow_mcp_plugin.telemetry.spans import carried_context
+
+IN_A_SPAN = """
+import sys
+from types import SimpleNamespace
+from opentelemetry import trace
+from opentelemetry.sdk.trace import TracerProvider
+from pflow_mcp_plugin.contract import RunOrigin
+from pflow_mcp_plugin.telemetry.spans import run_span
+
+trace.set_tracer_provider(TracerProvider())
+origin = RunOrigin(trace_parent=sys.argv[1])
+run = SimpleNamespace(run_id="r", workflow=SimpleNamespace(name="w"), origin=origin)
+with run_span(run):
+    print(format(trace.get_current_span().parent.span_id, "016x"))
+with trace.get_tracer("test").start_as_current_span("outer") as outer, run_span(run):
+    print(trace.get_current_span().parent == outer.get_span_context())
+"""
 TOKEN = "planted-4711-token"
 
 
@@ -92,3 +113,17 @@ def test_without_opentelemetry_servers_are_told_nothing(pflow, servers):
     for server in ("near", "far"):
         done = pflow("registry", "run", f"mcp-{server}-meta", "--json")
         assert "traceparent" not in done.envelope["data"]["outputs"]["meta"]
+
+
+def test_the_parent_is_the_current_span_or_else_what_the_origin_names():
+    pytest.importorskip("opentelemetry.sdk", reason="the extra [otel] is not installed")
+    parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+    command = [sys.executable, "-c", IN_A_SPAN, parent]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.split() == ["b7ad6b7169203331", "True"]
+
+
+def test_a_thread_that_works_for_another_gets_none_of_its_context_variables():
+    variable = ContextVar("variable")
+    variable.set("mine")
+    assert variable not in carried_context()
