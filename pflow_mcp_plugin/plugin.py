@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 
 import pluggy
 
@@ -117,8 +117,19 @@ def pflow_validate_config(host: Host) -> Iterable[Problem]:
 
 @hookimpl
 def pflow_run_context(run: Run) -> AbstractContextManager[object] | None:
-    """Offer the plugin's run context, which manages the connections of a run that uses tools."""
-    return _connections(run) if any(map(_server, run.workflow.nodes)) else None
+    """Offer the plugin's run context: a traced run's span, and the connections of one that uses tools."""
+    from pflow_mcp_plugin.telemetry.provider import tracer
+
+    uses_tools = any(map(_server, run.workflow.nodes))
+    return _traced(run, uses_tools=uses_tools) if uses_tools or tracer() is not None else None
+
+
+@contextmanager
+def _traced(run: Run, *, uses_tools: bool) -> Iterator[None]:
+    from pflow_mcp_plugin.telemetry.spans import run_span
+
+    with run_span(run), _connections(run) if uses_tools else nullcontext():
+        yield
 
 
 @contextmanager

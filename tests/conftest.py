@@ -55,6 +55,7 @@ ALLOWED_SKIPS = (
     "the extra [llm] is not installed",
     "the extra [llm] is installed",
     "the extra [keyring] and a keyring that is a file are not installed",
+    "the extra [otel] is not installed",
     # Other platforms, and an installation without the SDK.
     "could not import 'mcp'",
     "elsewhere nobody can tell what a server has read",

@@ -12,9 +12,11 @@ PACKAGE = TESTS.parent / "pflow_mcp_plugin"
 ELSEWHERE = {
     # What only ever works together, or is seen from outside only, is tested through its face.
     "client": "its parts are tested through the pool, against servers that misbehave",
+    "cli/client_file": "cli/test_export_servers.py",
     "cli/dependencies": "cli/test_add.py",
     "cli/demo": "end_to_end/test_demo.py",
     "cli/info": "cli/test_tools.py",
+    "cli/setup_options": "cli/test_client_setup.py",
     "cli/terminal": "cli/test_sync.py",
     "config/auth": "config/test_server_schema.py",
     "config/dialects": "config/test_server_input.py",

@@ -11,6 +11,7 @@ HEAVY = (
     "importlib.metadata",
     "jsonschema",
     "mcp",
+    "opentelemetry",
     "pflow_mcp_plugin.host.workflow",
     "pocketflow",
     "rich",

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import click
 
-from pflow_mcp_plugin import storage
+from pflow_mcp_plugin.cli import client_file
 from pflow_mcp_plugin.cli.dependencies import server_store
 from pflow_mcp_plugin.config import server_schema
 from pflow_mcp_plugin.config.interchange import client_files, document_text, export_plan
-from pflow_mcp_plugin.config.interchange.clients import CLIENTS, Client, client
-from pflow_mcp_plugin.config.interchange.export_plan import ExportedFile, ExportPlan
+from pflow_mcp_plugin.config.interchange.clients import CLIENTS, client
+from pflow_mcp_plugin.config.interchange.export_plan import ExportPlan
 from pflow_mcp_plugin.config.server_store import ServerStore
-from pflow_mcp_plugin.contract import Host, PflowError, Problem, Report
+from pflow_mcp_plugin.contract import Host, PflowError, Report
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 
 
@@ -39,9 +39,11 @@ def export_servers(host: Host, /, names: tuple[str, ...], *, client_name: str, o
     plan = export_plan.plan(chosen, _tables(server_store(host), names))
     if all(server.writing.reason for server in plan.servers):
         raise PflowError(
-            f"No server can be exported to {chosen.title}", problems=tuple(_reasons(plan)), kind="config"
+            f"No server can be exported to {chosen.title}",
+            problems=tuple(client_file.reasons(plan)),
+            kind="config",
         )
-    for problem in _warnings(plan):
+    for problem in client_file.warnings(plan):
         host.report(problem)
     if output is None:
         text = document_text.dump(plan.document({}), chosen.form)
@@ -75,12 +77,7 @@ def _with_defaults(table: JSON, defaults: JSONObject) -> dict[str, JSON]:
 
 
 def _written(host: Host, plan: ExportPlan, output: Path) -> Report:
-    made = export_plan.merged(plan, output)
-    backup = _back_up(output, made)
-    storage.write_output(output, made.text.encode(), private=made.before is None)
-    if made.loses_comments:
-        message = f"{output} lost its comments; the file as it was is {backup}"
-        host.report(Problem(message=message, severity="warning", kind="config"))
+    made, backup = client_file.put(host, plan, output)
     written = [server.name for server in plan.servers if not server.writing.reason]
     lines = [f"Wrote {', '.join(written)} to {output}"]
     lines += [f"Replaced there: {', '.join(made.replaced)}"] if made.replaced else []
@@ -89,50 +86,13 @@ def _written(host: Host, plan: ExportPlan, output: Path) -> Report:
     return Report(data={**_data(plan), **file}, text="\n".join(lines))
 
 
-def _back_up(output: Path, made: ExportedFile) -> Path | None:
-    if made.before is None or made.before == made.text.encode():
-        return None
-    return storage.keep_backup(output, made.before)
-
-
-def _warnings(plan: ExportPlan) -> Iterator[Problem]:
-    yield from _reasons(plan)
-    for server in plan.servers:
-        path = server_schema.server_path(server.name)
-        for lost in server.writing.lost:
-            yield _warning(path, f"{plan.client.title} cannot say {server.name}.{lost}", "")
-        for field in server.literals:
-            step = "Keep it in a variable: pflow settings set NAME -"
-            message = f"The secret {field} of {server.name} is written out, as it is in the config"
-            yield _warning(f"{path}.{field}", message, step)
-
-
-def _reasons(plan: ExportPlan) -> Iterator[Problem]:
-    for server in plan.servers:
-        if server.writing.reason:
-            message = (
-                f"{server.name} is left out of the export to {plan.client.title}: {server.writing.reason}"
-            )
-            yield _warning(server_schema.server_path(server.name), message, "")
-
-
-def _warning(path: str, message: str, suggestion: str) -> Problem:
-    return Problem(path=path, message=message, suggestion=suggestion, severity="warning", kind="config")
-
-
 def _data(plan: ExportPlan) -> dict[str, Any]:
+    place = client_files.written(plan.client, client_files.this_machine())
     return {
         "client": plan.client.name,
         "exported": [server.name for server in plan.servers if not server.writing.reason],
         "left_out": {server.name: server.writing.reason for server in plan.servers if server.writing.reason},
         "cannot_say": {server.name: [*server.writing.lost] for server in plan.servers if server.writing.lost},
         "literal_secrets": {server.name: [*server.literals] for server in plan.servers if server.literals},
-        "client_file": _client_file(plan.client),
+        "client_file": str(place) if place else None,
     }
-
-
-def _client_file(client: Client) -> str | None:
-    """Return the file in which the client keeps its servers on this machine."""
-    places = list(client_files.places(client, client_files.this_machine()))
-    there = [file.path for file in places if file.path.exists()]
-    return str((there or [file.path for file in places])[0]) if places else None

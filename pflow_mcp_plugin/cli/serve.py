@@ -12,6 +12,7 @@ import click
 
 from pflow_mcp_plugin.cli.dependencies import server_store
 from pflow_mcp_plugin.cli.http_options import given_http_options, http_options, serve_http
+from pflow_mcp_plugin.cli.setup_options import sets_up_clients
 from pflow_mcp_plugin.contract import Host, PflowError, Report
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
+@sets_up_clients
 @click.option(
     "--root",
     type=click.Path(path_type=Path),
@@ -60,8 +62,10 @@ def serve(
     if as_json:
         raise click.UsageError("--json does not apply: standard output belongs to the protocol")
     from pflow_mcp_plugin.server.pflow_server import build_server
+    from pflow_mcp_plugin.telemetry.provider import tracer
 
     host: Host = context.obj
+    tracer()  # set up before the first request: its span is made by the SDK
     offer = offered(host, more, **chosen)
     show_secrets = _secrets_may_be_shown(host)
     if over_http:

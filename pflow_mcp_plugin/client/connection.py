@@ -362,6 +362,7 @@ class Connection:
             session, dispatcher = open_session(
                 streams, version("pflow-mcp"), self._questions, self._note_changed_list
             )
+            dispatcher.redact = self._redactor.text
             async with session:
                 self.timings["start"], handshake = _since(started), time.perf_counter()
                 self._phase = "handshake"

@@ -25,6 +25,7 @@ from pflow_mcp_plugin.contract.problems import described
 from pflow_mcp_plugin.errors import CallFailed, ConnectionFailed, McpError, Where
 from pflow_mcp_plugin.exchange import CallResult, Launch, Listing, ToolCall
 from pflow_mcp_plugin.redaction import Redactor
+from pflow_mcp_plugin.telemetry.spans import call_span, carried_context
 from pflow_mcp_plugin.trust.egress import require_safe
 from pflow_mcp_plugin.types import Server, ServerInfo
 
@@ -113,12 +114,17 @@ class Pool:
             ConnectionFailed: The server could not be started or reached; the call was not sent.
             CallFailed: The call failed, or its outcome is unknown.
         """
-        with self._asked(
-            launch,
-            lambda connection: connection.call(call, on_progress, self._chain),
-            safe_to_repeat=safe_to_repeat,
-        ) as answer:
-            return awaited(answer)
+
+        def run(connection: Connection) -> Coroutine[Any, Any, CallResult]:
+            return connection.call(call, on_progress, self._chain)
+
+        with (
+            call_span(launch, call) as record,
+            self._asked(launch, run, safe_to_repeat=safe_to_repeat) as future,
+        ):
+            answer = awaited(future)
+            record(answer)
+            return answer
 
     def list_tools(self, launch: Launch) -> Listing:
         """Return all tools of a server, over the pool's connection to it.
@@ -305,7 +311,7 @@ class Pool:
             except BaseException:  # Ctrl-C
                 work.close()
                 raise
-        return asyncio.run_coroutine_threadsafe(work, self._loop)
+        return carried_context().run(asyncio.run_coroutine_threadsafe, work, self._loop)
 
     async def _close_all(self) -> None:
         import asyncio

@@ -6,11 +6,12 @@ Imported on the event loop's thread only, as `session` is.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from mcp.client.session import ClientSession
 from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
-from mcp_types import ClientCapabilities, Implementation, JSONRPCNotification, ListToolsResult
+from mcp_types import ClientCapabilities, ErrorData, Implementation, JSONRPCNotification, ListToolsResult
 
 
 class OpenSession(ClientSession):
@@ -34,7 +35,13 @@ class OpenSession(ClientSession):
 
 
 class ScreeningDispatcher(JSONRPCDispatcher):
-    """The SDK's dispatcher, able to drop notifications, which none of its public classes can."""
+    """The SDK's dispatcher, able to drop notifications and to redact errors, which no public class can.
+
+    Attributes:
+        redact: Redacts the message of an error that a server sends: the SDK writes it into its spans.
+    """
+
+    redact: Callable[[str], str] = staticmethod(str)
 
     def accepts(self, notification: JSONRPCNotification) -> bool:
         """Whether the SDK dispatches a notification; a subclass overrides it to drop some."""
@@ -44,3 +51,8 @@ class ScreeningDispatcher(JSONRPCDispatcher):
     def _dispatch_notification(self, msg: JSONRPCNotification, *args: Any) -> None:
         if self.accepts(msg):
             super()._dispatch_notification(msg, *args)
+
+    def _resolve_pending(self, request_id: Any, outcome: dict[str, Any] | ErrorData) -> None:
+        if isinstance(outcome, ErrorData):
+            outcome = outcome.model_copy(update={"message": self.redact(outcome.message)})
+        super()._resolve_pending(request_id, outcome)

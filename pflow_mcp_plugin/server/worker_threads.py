@@ -5,6 +5,8 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Callable
+from contextvars import copy_context
+from functools import partial
 from typing import Any
 
 import anyio
@@ -51,7 +53,7 @@ class WorkerThreads:
                 return
 
         async with self._limit:
-            self._submit(do)
+            self._submit(partial(copy_context().run, do))  # as if `work` ran here: its span is the request's
             try:
                 await ended.wait()
             except BaseException:

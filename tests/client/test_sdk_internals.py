@@ -18,6 +18,7 @@ SIGNATURES = {
     (ClientSession, "_build_capabilities"): ["self", "version"],
     (ClientSession, "_absorb_tool_listing"): ["self", "result", "complete"],
     (JSONRPCDispatcher, "_dispatch_notification"): ["self", "msg", "metadata", "on_notify", "sender_ctx"],
+    (JSONRPCDispatcher, "_resolve_pending"): ["self", "request_id", "outcome"],
 }
 ATTRIBUTES = {(ClientSession, "_client_info")}
 

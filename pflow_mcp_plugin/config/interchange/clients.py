@@ -28,10 +28,12 @@ class ConfigFile:
         path: Begins with `~` (the home folder), `$NAME` (a folder in a variable; skipped if it is unset),
             or is relative to the current folder.
         systems: The operating systems on which it is there.
+        read_only: Whether it is read but not written: the client prefers another place by now.
     """
 
     path: str
     systems: tuple[System, ...] = _EVERYWHERE
+    read_only: bool = False
 
     @property
     def is_project(self) -> bool:
@@ -60,13 +62,13 @@ class Client:
     form: Form = "json"
 
 
-def _in_app_folder(path: str) -> tuple[ConfigFile, ...]:
+def _in_app_folder(path: str, *, read_only: bool = False) -> tuple[ConfigFile, ...]:
     """Return the places of a file in the folder that each system has for applications' settings."""
     return (
-        ConfigFile(f"$XDG_CONFIG_HOME/{path}", ("linux",)),
-        ConfigFile(f"~/.config/{path}", ("linux",)),
-        ConfigFile(f"~/Library/Application Support/{path}", ("macos",)),
-        ConfigFile(f"$APPDATA/{path}", ("windows",)),
+        ConfigFile(f"$XDG_CONFIG_HOME/{path}", ("linux",), read_only),
+        ConfigFile(f"~/.config/{path}", ("linux",), read_only),
+        ConfigFile(f"~/Library/Application Support/{path}", ("macos",), read_only),
+        ConfigFile(f"$APPDATA/{path}", ("windows",), read_only),
     )
 
 
@@ -107,9 +109,9 @@ CLIENTS: Mapping[str, Client] = {
             format=formats.VSCODE,
             files=(
                 *_in_app_folder("Code/User/mcp.json"),
-                *_in_app_folder("Code/User/settings.json"),
+                *_in_app_folder("Code/User/settings.json", read_only=True),
                 ConfigFile(".vscode/mcp.json"),
-                ConfigFile(".vscode/settings.json"),
+                ConfigFile(".vscode/settings.json", read_only=True),
             ),
             places=(("servers",), ("mcp", "servers")),
         ),
@@ -185,14 +187,18 @@ CLIENTS: Mapping[str, Client] = {
 }
 
 
+_OTHER_NAMES = {"gemini": "gemini-cli"}
+
+
 def client(name: str) -> Client:
-    """Return a client by its name.
+    """Return a client by its name, or by another name that people use for it.
 
     Raises:
         PflowError: Kind `usage`; names the closest.
     """
-    if name in CLIENTS:
-        return CLIENTS[name]
+    known = _OTHER_NAMES.get(name, name)
+    if known in CLIENTS:
+        return CLIENTS[known]
     from difflib import get_close_matches
 
     near = get_close_matches(name, CLIENTS, n=1)

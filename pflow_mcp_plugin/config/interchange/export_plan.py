@@ -110,6 +110,8 @@ def merged(made: ExportPlan, path: Path) -> ExportedFile:
     content = storage.read_bytes(path) or b""
     text = content.decode("utf-8-sig")
     names = (server.name for server in made.servers if not server.writing.reason)
+    if document == there:
+        return ExportedFile(text=content.decode(), before=content, replaced=tuple(names))
     edited = _edited_toml(text, made, document)
     return ExportedFile(
         text=edited or document_text.dump(document, made.client.form),

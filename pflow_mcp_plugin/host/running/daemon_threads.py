@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from contextlib import suppress
+from contextvars import copy_context
 from queue import Empty, SimpleQueue
 from types import TracebackType
 from typing import Any, ParamSpec, TypeVar
@@ -31,9 +32,13 @@ class Threads(Executor):
         self._started = 0
 
     def submit(self, fn: Callable[Given, Made], /, *args: Given.args, **kwargs: Given.kwargs) -> Future[Made]:
-        """Run a function on one of the daemon threads; call this from one thread only."""
+        """Run a function on one of the daemon threads; call this from one thread only.
+
+        It sees the context variables of the caller, as if it ran here.
+        """
         future: Future[Made] = Future()
-        self._work.put((future, lambda: fn(*args, **kwargs)))
+        context = copy_context()
+        self._work.put((future, lambda: context.run(fn, *args, **kwargs)))
         if self._started < self._count:
             self._started += 1
             threading.Thread(target=self._serve, name=f"batch-{self._started}", daemon=True).start()

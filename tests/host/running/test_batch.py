@@ -9,12 +9,14 @@ import sys
 import threading
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from contextvars import ContextVar
 
 import attrs
 import pocketflow
 import pytest
 
 from pflow_mcp_plugin.contract import PflowError
+from pflow_mcp_plugin.host.running.daemon_threads import Threads
 
 
 class Busy(PflowError):
@@ -595,3 +597,10 @@ def test_a_terminal_shows_progress_on_standard_error_and_nothing_else_does(pflow
     assert finished.stdout == b"3\n"
     assert b"say" in shown
     assert pflow("run", "wf.json", "items=[1]").stderr == ""
+
+
+def test_what_runs_in_a_thread_of_the_batch_sees_the_context_variables_of_the_run():
+    variable = ContextVar("variable")
+    variable.set("mine")
+    with Threads(2) as threads:
+        assert threads.submit(variable.get).result(timeout=10) == "mine"

@@ -1,0 +1,201 @@
+"""`pflow mcp serve --print-config CLIENT` and `--install CLIENT`: pflow as a server in a client's config."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import attrs
+import click
+from click.core import ParameterSource
+
+from pflow_mcp_plugin.cli import client_file
+from pflow_mcp_plugin.config.interchange import (
+    client_documents,
+    client_files,
+    document_text,
+    export_plan,
+    server_format,
+)
+from pflow_mcp_plugin.config.interchange.clients import Client
+from pflow_mcp_plugin.config.interchange.export_plan import ExportPlan
+from pflow_mcp_plugin.contract import Host, PflowError, Report
+
+_NOT_PASSED_ON = ("print_config", "install", "name", "force", "as_json")
+_TOKEN = "PFLOW_SERVE_TOKEN"  # noqa: S105 - the name of a variable
+_EVERYWHERE = ("", "0.0.0.0", "::", "*")  # noqa: S104 - addresses to listen at, not to connect to
+
+
+@attrs.frozen(kw_only=True)
+class ClientSetup:
+    """How pflow is set up as a server of a client.
+
+    Attributes:
+        client: The client.
+        name: The name of the server there.
+        plan: Writes it in the format of the client.
+        path: The user's config file of the client on this machine, None if it has none.
+    """
+
+    client: Client
+    name: str
+    plan: ExportPlan
+    path: Path | None
+
+    @classmethod
+    def of(cls, client: Client, name: str, context: click.Context) -> ClientSetup:
+        """Return the setup of a client for the server that a command line describes.
+
+        Raises:
+            PflowError: The client cannot have such a server.
+        """
+        plan = export_plan.plan(client, {name: _server(context)})
+        reasons = tuple(client_file.reasons(plan))
+        if reasons:
+            step = "Leave out --http: the client then starts pflow itself"
+            message = f"{client.title} cannot use this server: {plan.servers[0].writing.reason}"
+            raise PflowError(message, suggestions=(step,), kind="usage")
+        path = client_files.written(client, client_files.this_machine())
+        return cls(client=client, name=name, plan=plan, path=path)
+
+    def show(self, host: Host, *, quiet: bool | None = False) -> Report:
+        """Return what to put into the client's config; where it belongs goes to stderr."""
+        self._warn(host)
+        text = document_text.dump(self.plan.document({}), self.client.form)
+        if not quiet:
+            click.echo("\n".join(self._where()), err=True)
+        return Report(data={**self._data(), "text": text}, text=text.rstrip("\n"))
+
+    def install(self, host: Host, *, force: bool = False) -> Report:
+        """Put the server into the client's own config file.
+
+        Args:
+            host: Told what is lost.
+            force: Whether a server of that name is replaced if it is not pflow.
+
+        Raises:
+            PflowError: The file cannot be read or written, is not understood, or has another such server.
+        """
+        if self.path is None:
+            step = f"Print it instead: pflow mcp serve --print-config {self.client.name}"
+            message = f"{self.client.title} has no config file of its own"
+            raise PflowError(message, suggestions=(step,), kind="usage")
+        if not force:
+            self._require_ours(self.path)
+        made, backup = client_file.put(host, self.plan, self.path)
+        self._warn(host)
+        changed = made.before != made.text.encode()
+        lines = [f"{'Wrote' if changed else 'Already there:'} {self.name} in {self.path}"]
+        lines += [f"The file as it was: {backup}"] if backup else []
+        lines += list(self._next_steps()) if changed else []
+        data = {"changed": changed, "replaced": [*made.replaced], "backup": str(backup) if backup else None}
+        text = document_text.dump(self.plan.document({}), self.client.form)
+        return Report(data={**self._data(), "text": text, **data}, text="\n".join(lines))
+
+    def _require_ours(self, path: Path) -> None:
+        document = document_text.load(path)
+        there = (
+            client_documents.table_in(document, self.client, self.name)
+            if isinstance(document, Mapping)
+            else None
+        )
+        if there is not None and not _is_pflow(there, self.client):
+            raise PflowError(
+                f"{path} has a server named {self.name} that is not pflow",
+                suggestions=("Choose another name: --name NAME", "Or replace it: --force"),
+                kind="config",
+                details={"path": str(path)},
+            )
+
+    def _warn(self, host: Host) -> None:
+        for problem in client_file.warnings(self.plan):
+            host.report(problem)
+
+    def _where(self) -> Iterator[str]:
+        if self.path is None:
+            yield f"For any client that reads {self.client.title}."
+            return
+        verb = "Merge this into" if self.path.exists() else "Put this into a new file,"
+        yield f"{verb} {self.path}"
+        yield from self._next_steps()
+
+    def _next_steps(self) -> Iterator[str]:
+        if _TOKEN in json.dumps(self.plan.document({})):
+            yield f"Set {_TOKEN} where {self.client.title} runs: the token that pflow was started with."
+        yield f"Then restart {self.client.title}."
+
+    def _data(self) -> dict[str, Any]:
+        return {
+            "client": self.client.name,
+            "name": self.name,
+            "path": str(self.path) if self.path else None,
+            "cannot_say": list(self.plan.servers[0].writing.lost),
+        }
+
+
+def _server(context: click.Context) -> dict[str, Any]:
+    """Return the server that a command line describes, in the fields of our own config."""
+    address = context.params.get("http")
+    if address:
+        return _remote(str(address), has_token=not context.params.get("issuer"))
+    command, *args = (_literal(word) for word in (*_program(), "mcp", "serve", *_words(context)))
+    home = os.environ.get("PFLOW_HOME")
+    env = {"env": {"PFLOW_HOME": _literal(str(Path(home).absolute()))}} if home else {}
+    return {"command": command, "args": args, **env}
+
+
+def _remote(address: str, *, has_token: bool) -> dict[str, Any]:
+    host, _, port = address.rpartition(":")
+    if port == "0":
+        raise PflowError("A client needs to know the port", suggestions=("Name one: --http HOST:PORT",))
+    reached = "127.0.0.1" if host.strip("[]") in _EVERYWHERE else host
+    headers = {"headers": {"Authorization": f"Bearer ${{{_TOKEN}}}"}} if has_token else {}
+    return {"type": "http", "url": f"http://{reached}:{port}/mcp", **headers}
+
+
+def _program() -> list[str]:
+    """Return the command that starts this program, by full paths: a client with windows has no PATH."""
+    script = Path(sys.executable).with_name("pflow-mcp.exe" if sys.platform == "win32" else "pflow-mcp")
+    if os.access(script, os.X_OK):
+        return [str(script)]
+    # -P: modules in the folder in which the client starts it must not take the place of ours.
+    return [sys.executable, "-P", "-m", "pflow_mcp_plugin"]
+
+
+def _words(context: click.Context) -> Iterator[str]:
+    """Yield the options that were given for the server, as on a command line; paths are absolute."""
+    for parameter in context.command.params:
+        name = parameter.name or ""
+        given = context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+        if name in _NOT_PASSED_ON or not given:
+            continue
+        value = context.params[name]
+        for each in value if isinstance(value, tuple | list) else (value,):
+            spelled = parameter.opts[-1] if each is not False else parameter.secondary_opts[-1]
+            yield from (spelled,) if isinstance(each, bool) else (spelled, _spelled(each))
+
+
+def _spelled(value: object) -> str:
+    return str(Path(value).resolve()) if isinstance(value, Path) else str(value)
+
+
+def _literal(text: str) -> str:
+    return text.replace("${", "$${")
+
+
+def _is_pflow(given: object, client: Client) -> bool:
+    """Whether a server in a client's file is pflow: started by `serve`, or reached with its token."""
+    table = server_format.read_server("", given, client.format, {}).table
+    if "url" in table:
+        return _TOKEN.lower() in json.dumps(given, default=str).lower().replace("-", "_")
+    args = table.get("args")
+    words = [str(table.get("command")), *map(str, args if isinstance(args, list) else ())]
+    program = Path(words[0].replace("\\", "/")).stem
+    pairs = {*itertools.pairwise(words)}
+    serves = bool(pairs & {("mcp", "serve"), ("serve", "mcp")})
+    return serves and (program in ("pflow", "pflow-mcp") or "pflow_mcp_plugin" in words)

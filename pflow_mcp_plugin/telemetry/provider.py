@@ -1,0 +1,90 @@
+"""The tracer provider of OpenTelemetry: whether one is set, and a small set-up of our own."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from opentelemetry.sdk.trace.export import SpanExporter
+    from opentelemetry.trace import Tracer
+
+_EXPORTER = "OTEL_TRACES_EXPORTER"
+_ENDPOINTS = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
+_SERVICE = "service.name"
+_lock = threading.Lock()
+
+
+def tracer() -> Tracer | None:
+    """Return the tracer of this package; None if OpenTelemetry is not in use.
+
+    It is in use once a tracer provider is set: by the program, by `opentelemetry-instrument`, or here, if
+    the environment names an exporter or an endpoint and the extra `[otel]` is installed.
+    """
+    if "opentelemetry.trace" not in sys.modules and not _is_requested():
+        return None
+    try:
+        from opentelemetry import trace
+    except ImportError:
+        return None
+    if not (_is_set() or (_is_requested() and _set_up())):
+        return None
+    from importlib.metadata import version
+
+    return trace.get_tracer("pflow-mcp", version("pflow-mcp"))
+
+
+def _is_set() -> bool:
+    """Whether the tracer provider is a real one, not the placeholder that records nothing."""
+    from opentelemetry import trace
+
+    return not isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider | trace.NoOpTracerProvider)
+
+
+def _is_requested() -> bool:
+    """Whether the environment asks for traces, as the specification of OpenTelemetry says."""
+    if os.environ.get("OTEL_SDK_DISABLED", "").lower() == "true":
+        return False
+    exporter = os.environ.get(_EXPORTER, "")
+    return exporter != "none" and bool(exporter or any(map(os.environ.get, _ENDPOINTS)))
+
+
+def _set_up() -> bool:
+    """Set a tracer provider that sends spans where the environment says; return whether one is set."""
+    with _lock:
+        if _is_set():
+            return True
+        try:
+            from opentelemetry import trace
+            from opentelemetry.sdk.resources import Resource
+            from opentelemetry.sdk.trace import TracerProvider
+            from opentelemetry.sdk.trace.export import BatchSpanProcessor
+
+            exporters = [*map(_exporter, os.environ.get(_EXPORTER, "").split(","))]
+        except ImportError:  # the extra is not installed; the variables may be meant for other programs
+            return False
+        made = TracerProvider(resource=Resource.create({} if _has_name() else {_SERVICE: "pflow"}))
+        for exporter in filter(None, exporters):
+            made.add_span_processor(BatchSpanProcessor(exporter))
+        trace.set_tracer_provider(made)
+        return True
+
+
+def _exporter(name: str) -> SpanExporter | None:
+    """Return the exporter that a variable of OpenTelemetry names, None for one that is not offered here."""
+    if name.strip() == "console":
+        from opentelemetry.sdk.trace.export import ConsoleSpanExporter
+
+        return ConsoleSpanExporter(out=sys.stderr)  # stdout belongs to results, and to the protocol
+    if name.strip() in ("", "otlp", "otlp_proto_http"):
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+
+        return OTLPSpanExporter()
+    return None
+
+
+def _has_name() -> bool:
+    given = os.environ.get("OTEL_RESOURCE_ATTRIBUTES", "")
+    return bool(os.environ.get("OTEL_SERVICE_NAME")) or f"{_SERVICE}=" in given

@@ -1,0 +1,146 @@
+"""The spans of this package: one for a run, one for each tool call."""
+
+from __future__ import annotations
+
+import contextvars
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from pflow_mcp_plugin.contract import PflowError, Run, RunOrigin
+from pflow_mcp_plugin.exchange import CallResult, Launch, ToolCall
+from pflow_mcp_plugin.redaction import Redactor
+from pflow_mcp_plugin.telemetry.provider import tracer
+
+if TYPE_CHECKING:
+    from opentelemetry.context import Context
+    from opentelemetry.trace import Span
+
+_OUTCOME = "pflow.outcome"
+_NETWORK = {"stdio": "pipe", "pipe": "pipe", "uds": "unix"}
+
+
+@contextmanager
+def run_span(run: Run) -> Iterator[None]:
+    """Trace a run: its span is current in this thread until the run ends.
+
+    Its parent is the current span, or else the one that the origin of the run names.
+    """
+    traced = tracer()
+    if traced is None:
+        yield
+        return
+    name = run.workflow.name
+    with traced.start_as_current_span(
+        f"pflow.run {name}",
+        context=_parent(run.origin),
+        attributes={"pflow.run_id": run.run_id, "pflow.workflow": name},
+        record_exception=False,
+        set_status_on_exception=False,
+    ) as span:
+        with _failure_recorded(span):
+            yield
+        span.set_attribute(_OUTCOME, "success")
+
+
+@contextmanager
+def call_span(launch: Launch, call: ToolCall) -> Iterator[Callable[[CallResult], None]]:
+    """Trace a tool call, by the OpenTelemetry conventions for MCP; yields what records its answer.
+
+    Its parent is the current span. The span is current within, so that the request which is sent names it.
+
+    Args:
+        launch: The server.
+        call: The call.
+    """
+    traced = tracer()
+    if traced is None:
+        yield lambda _: None
+        return
+    from opentelemetry.trace import SpanKind
+
+    with (
+        traced.start_as_current_span(
+            f"tools/call {call.tool}",
+            kind=SpanKind.CLIENT,
+            attributes=_call_attributes(launch, call),
+            record_exception=False,
+            set_status_on_exception=False,
+        ) as span,
+        _failure_recorded(span),
+    ):
+        yield lambda answer: _record_answer(span, answer)
+
+
+def carried_context() -> contextvars.Context:
+    """Return the context in which another thread does work for this one: empty but for the current span.
+
+    Nothing else that a program keeps in context variables reaches that thread: what a run opens there
+    outlives the call. Baggage is left behind too: it may be meant for pflow alone, not for servers.
+    """
+    made = contextvars.Context()
+    if tracer() is not None:
+        from opentelemetry import context, trace
+
+        made.run(context.attach, trace.set_span_in_context(trace.get_current_span(), context.Context()))
+    return made
+
+
+def _parent(origin: RunOrigin) -> Context | None:
+    """Return the context of the parent of a run's span; None for the current one."""
+    from opentelemetry import trace
+    from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+    if not origin.trace_parent or trace.get_current_span().get_span_context().is_valid:
+        return None
+    return TraceContextTextMapPropagator().extract({"traceparent": origin.trace_parent})
+
+
+def _call_attributes(launch: Launch, call: ToolCall) -> dict[str, str | int]:
+    given: dict[str, str | int | None] = {
+        "mcp.method.name": "tools/call",
+        "gen_ai.operation.name": "execute_tool",
+        "gen_ai.tool.name": call.tool,
+        "network.transport": _NETWORK.get(launch.server.transport, "tcp"),
+        "pflow.server": launch.server.name,
+        "pflow.node_id": call.node_id,
+        "pflow.run_id": call.run_id,
+        **_address(launch),
+    }
+    return {key: value for key, value in given.items() if value}
+
+
+def _address(launch: Launch) -> dict[str, str | int | None]:
+    """Return host and port of a server that has a URL; the rest of a URL may contain secrets."""
+    url = launch.server.url
+    if not url:
+        return {}
+    parts = urlsplit(url)
+    host = Redactor(launch.secrets).text(parts.hostname or "")
+    return {"server.address": host, "server.port": parts.port}
+
+
+@contextmanager
+def _failure_recorded(span: Span) -> Iterator[None]:
+    """Record the kind of an error. Its message is left out: it may quote what a server said."""
+    from opentelemetry.trace import StatusCode
+
+    try:
+        yield
+    except BaseException as error:
+        kind = error.kind if isinstance(error, PflowError) else type(error).__qualname__
+        span.set_attributes({"error.type": kind, _OUTCOME: kind})
+        span.set_status(StatusCode.ERROR)
+        raise
+
+
+def _record_answer(span: Span, answer: CallResult) -> None:
+    from opentelemetry.trace import StatusCode
+
+    span.set_attribute(_OUTCOME, "tool_error" if answer.is_error else "success")
+    if answer.info.protocol:
+        span.set_attribute("mcp.protocol.version", answer.info.protocol)
+    if answer.is_error:
+        span.set_attribute("error.type", "tool_error")
+        span.set_status(StatusCode.ERROR)

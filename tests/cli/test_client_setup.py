@@ -1,0 +1,304 @@
+"""`pflow mcp serve --print-config` and `--install`, by the real program in a home of its own."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+import tomllib
+from pathlib import Path
+
+import click
+import pytest
+
+from pflow_mcp_plugin.cli import client_setup
+from pflow_mcp_plugin.cli.client_setup import ClientSetup
+from pflow_mcp_plugin.config.interchange import client_files, document_text
+from pflow_mcp_plugin.config.interchange.client_files import Machine
+from pflow_mcp_plugin.config.interchange.clients import client
+
+DATA = Path(__file__).parents[1] / "data" / "clients"
+FILES = {
+    "claude-desktop": ".config/Claude/claude_desktop_config.json",
+    "claude-code": ".claude.json",
+    "cursor": ".cursor/mcp.json",
+    "vscode": ".config/Code/User/mcp.json",
+    "codex": ".codex/config.toml",
+    "gemini": ".gemini/settings.json",
+    "zed": ".config/zed/settings.json",
+    "opencode": ".config/opencode/opencode.json",
+}
+PLACES = {
+    "vscode": ("servers",),
+    "codex": ("mcp_servers",),
+    "zed": ("context_servers",),
+    "opencode": ("mcp",),
+}
+
+
+@pytest.fixture
+def home(tmp_path):
+    folder = tmp_path / "user"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def serve(pflow, home):
+    """Run `pflow mcp serve` with a home of its own."""
+    unset = dict.fromkeys(("XDG_CONFIG_HOME", "CODEX_HOME", "APPDATA"), "")
+
+    def serve(*arguments, **given):
+        return pflow("mcp", "serve", *arguments, env={**unset, "HOME": str(home)}, **given)
+
+    return serve
+
+
+@pytest.fixture
+def run(pflow, home):
+    return lambda *arguments: pflow(*arguments, env={"HOME": str(home)})
+
+
+def existing(home, name):
+    """Give a client a file with servers of the user's."""
+    stem = "gemini-cli" if name == "gemini" else name
+    path = home / FILES[name]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return Path(shutil.copy(next(DATA.glob(f"{stem}.*")), path))
+
+
+def servers(document, name):
+    for key in PLACES.get(name, ("mcpServers",)):
+        document = document[key]
+    return document
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_the_printed_config_is_one_that_our_own_import_understands(serve, run, home, tmp_path, name):
+    done = serve("--print-config", name, "--root", tmp_path, "--tools", "workflow_*", "--read-only")
+    assert done.exit_code == 0, done.stderr
+    assert str(home / FILES[name]) in done.stderr
+    file = tmp_path / Path(FILES[name]).name
+    file.write_text(done.stdout)
+    assert run("mcp", "import", file, "--as", "gemini-cli" if name == "gemini" else name).exit_code == 0
+    config = tomllib.loads((tmp_path / "home/config/mcp-servers.toml").read_text())
+    table = config["mcpServers"]["pflow"]
+    words = ["mcp", "serve", "--root", str(tmp_path), "--tools", "workflow_*", "--read-only"]
+    assert table["args"][-len(words) :] == words
+    assert Path(table["command"]).is_absolute()
+    assert table["env"] == {"PFLOW_HOME": str(tmp_path / "home")}
+
+
+@pytest.mark.parametrize("name", ["codex", "opencode"])
+def test_the_server_that_is_printed_starts_and_lists_its_tools(serve, run, tmp_path, name):
+    file = tmp_path / Path(FILES[name]).name
+    file.write_text(serve("--print-config", name, "--tools", "workflow_validate").stdout)
+    run("mcp", "import", file, "--as", name)
+    assert run("mcp", "sync", "pflow").exit_code == 0
+    listed = run("mcp", "tools", "pflow", "--json").envelope["data"]
+    assert [tool["tool"] for tool in listed] == ["workflow_validate"]
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_it_is_installed_beside_all_that_a_file_holds_and_twice_changes_nothing(serve, home, name):
+    path = existing(home, name)
+    before = path.read_bytes()
+    kept = document_text.parse(path, before)
+    done = serve("--install", name, "--json")
+    assert done.exit_code == 0, done.stderr
+    data = done.envelope["data"]
+    assert (data["path"], data["changed"], data["replaced"]) == (str(path), True, [])
+    assert Path(data["backup"]).read_bytes() == before
+    document = document_text.load(path)
+    assert "serve" in json.dumps(servers(document, name).pop("pflow"))
+    assert document == kept
+    after = path.read_bytes()
+    again = serve("--install", name)
+    assert (again.exit_code, path.read_bytes()) == (0, after)
+    assert "Already there" in again.stdout
+    assert [found.name for found in path.parent.glob("*.bak*")] == [f"{path.name}.bak"]
+
+
+def test_a_client_without_a_file_gets_one_that_only_its_user_can_read(serve, home):
+    done = serve("--install", "cursor")
+    path = home / ".cursor" / "mcp.json"
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert str(path) in done.stdout
+    assert "restart Cursor" in done.stdout
+
+
+def test_an_older_setup_is_brought_up_to_date_and_its_own_fields_stay(serve, home):
+    path = home / ".gemini" / "settings.json"
+    path.parent.mkdir()
+    old = {"command": "/old/bin/pflow", "args": ["serve", "mcp"], "trust": True}
+    path.write_text(json.dumps({"mcpServers": {"pflow": old}}))
+    assert serve("--install", "gemini", "--json").envelope["data"]["replaced"] == ["pflow"]
+    table = json.loads(path.read_text())["mcpServers"]["pflow"]
+    assert (table["args"][-2:], table["trust"]) == (["mcp", "serve"], True)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"command": "npx", "args": ["-y", "mcp", "pflow"]},
+        {"url": "https://example.com/mcp"},
+        {"command": "pflow", "args": ["run", "x.json"]},
+        7,
+    ],
+)
+def test_another_server_of_that_name_is_replaced_only_if_that_is_wanted(serve, home, other):
+    path = home / ".cursor" / "mcp.json"
+    path.parent.mkdir()
+    before = json.dumps({"mcpServers": {"pflow": other}})
+    path.write_text(before)
+    refused = serve("--install", "cursor")
+    assert refused.exit_code == 2
+    assert "has a server named pflow that is not pflow" in refused.stderr
+    assert path.read_text() == before
+    assert serve("--install", "cursor", "--name", "flows").exit_code == 0
+    assert set(json.loads(path.read_text())["mcpServers"]) == {"pflow", "flows"}
+    assert serve("--install", "cursor", "--force").exit_code == 0
+    assert "serve" in json.loads(path.read_text())["mcpServers"]["pflow"]["args"]
+
+
+@pytest.mark.parametrize(
+    "text", ["{oops", "[1]", '"text"', '{"mcpServers": []}', '{"mcpServers": "none"}', "\xff\xfe"]
+)
+def test_a_file_that_is_not_understood_is_left_alone(serve, home, text):
+    path = home / ".cursor" / "mcp.json"
+    path.parent.mkdir()
+    path.write_bytes(text.encode("latin-1"))
+    done = serve("--install", "cursor")
+    assert done.exit_code == 2
+    assert "mcp.json" in done.stderr or "mcpServers" in done.stderr
+    assert "crashed" not in done.stderr
+    assert path.read_bytes() == text.encode("latin-1")
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_comments_that_are_lost_are_told_and_those_of_toml_stay(serve, home):
+    for name, text in (("zed", "// mine\n{}\n"), ("codex", '# mine\nmodel = "x"\n')):
+        path = home / FILES[name]
+        path.parent.mkdir(parents=True)
+        path.write_text(text)
+        done = serve("--install", name)
+        assert ("lost its comments" in done.stderr) == (name == "zed")
+    assert (home / FILES["zed"]).with_name("settings.json.bak").read_text() == "// mine\n{}\n"
+    assert (home / FILES["codex"]).read_text().startswith('# mine\nmodel = "x"\n')
+
+
+def test_an_unknown_client_is_told_the_nearest(serve):
+    for option in ("--print-config", "--install"):
+        done = serve(option, "curser")
+        assert (done.exit_code, done.stdout) == (2, "")
+        assert "Did you mean cursor?" in done.stderr
+
+
+def test_a_format_that_no_client_owns_is_printed_and_not_installed(serve):
+    printed = serve("--print-config", "mcp-json", "--json").envelope["data"]
+    assert (printed["client"], printed["path"]) == ("mcp-json", None)
+    assert "pflow" in json.loads(printed["text"])["mcpServers"]
+    assert serve("--install", "mcp-json").exit_code == 2
+
+
+def machine(system):
+    appdata = {"APPDATA": "C:/Users/ada/AppData/Roaming"} if system == "windows" else {}
+    return Machine(system=system, home=Path("/Users/ada"), folder=Path("/work"), variables=appdata)
+
+
+@pytest.mark.parametrize(
+    ("name", "system", "path"),
+    [
+        (
+            "claude-desktop",
+            "macos",
+            "/Users/ada/Library/Application Support/Claude/claude_desktop_config.json",
+        ),
+        ("claude-desktop", "windows", "C:/Users/ada/AppData/Roaming/Claude/claude_desktop_config.json"),
+        ("vscode", "macos", "/Users/ada/Library/Application Support/Code/User/mcp.json"),
+        ("vscode", "windows", "C:/Users/ada/AppData/Roaming/Code/User/mcp.json"),
+        ("zed", "windows", "C:/Users/ada/AppData/Roaming/Zed/settings.json"),
+        ("codex", "windows", "/Users/ada/.codex/config.toml"),
+        ("opencode", "macos", "/Users/ada/.config/opencode/opencode.json"),
+        ("claude-code", "macos", "/Users/ada/.claude.json"),
+        ("gemini", "windows", "/Users/ada/.gemini/settings.json"),
+        ("cursor", "macos", "/Users/ada/.cursor/mcp.json"),
+        ("mcp-json", "macos", None),
+    ],
+)
+def test_each_client_is_written_in_its_place_on_each_system(name, system, path):
+    found = client_files.written(client(name), machine(system))
+    assert found == (Path(path) if path else None)
+
+
+def test_the_users_file_is_written_where_a_project_or_an_older_file_exists_too(serve, home, tmp_path):
+    for path in (home / ".config/Code/User/settings.json", tmp_path / ".vscode/mcp.json"):
+        path.parent.mkdir(parents=True)
+        path.write_text("{}")
+    done = serve("--install", "vscode", "--json", cwd=tmp_path)
+    assert done.envelope["data"]["path"] == str(home / FILES["vscode"])
+
+
+@click.command()
+@click.option("--http")
+@click.option("--workflows", multiple=True)
+def served(**_):
+    """Stand in for a command with more options."""
+
+
+def setup(name, *arguments):
+    with served.make_context("serve", list(arguments)) as context:
+        return ClientSetup.of(client(name), "pflow", context)
+
+
+def written(name, *arguments):
+    made = setup(name, *arguments)
+    return document_text.dump(made.plan.document({}), made.client.form)
+
+
+@pytest.mark.parametrize(
+    ("name", "reference"),
+    [
+        ("claude-code", "Bearer ${PFLOW_SERVE_TOKEN}"),
+        ("cursor", "Bearer ${env:PFLOW_SERVE_TOKEN}"),
+        ("vscode", "Bearer ${input:pflow-serve-token}"),
+        ("codex", 'bearer_token_env_var = "PFLOW_SERVE_TOKEN"'),
+        ("gemini", "Bearer ${PFLOW_SERVE_TOKEN}"),
+        ("opencode", "Bearer {env:PFLOW_SERVE_TOKEN}"),
+    ],
+)
+def test_over_http_the_token_is_a_reference_in_the_clients_syntax(monkeypatch, name, reference):
+    monkeypatch.setenv("PFLOW_SERVE_TOKEN", "planted-4711")
+    text = written(name, "--http", "0.0.0.0:8765")
+    assert reference in text
+    assert "http://127.0.0.1:8765/mcp" in text
+    assert "planted" not in text
+    assert "command" not in text
+
+
+def test_what_serves_is_recognized_over_http_too():
+    for name in ("vscode", "cursor", "codex", "opencode"):
+        made = setup(name, "--http", "localhost:1")
+        (server,) = servers(made.plan.document({}), name).values()
+        assert client_setup._is_pflow(server, made.client)
+
+
+def test_every_option_that_was_given_is_passed_on():
+    text = written("cursor", "--workflows", "a-*", "--workflows", "${b}")
+    assert json.loads(text)["mcpServers"]["pflow"]["args"][-4:] == [
+        "--workflows",
+        "a-*",
+        "--workflows",
+        "${b}",
+    ]
+
+
+def test_without_a_script_beside_it_the_program_is_started_by_its_python(monkeypatch, tmp_path):
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python3"))
+    table = json.loads(written("cursor"))["mcpServers"]["pflow"]
+    assert table["command"] == str(tmp_path / "python3")
+    assert table["args"] == ["-P", "-m", "pflow_mcp_plugin", "mcp", "serve"]
+
+
+def test_one_thing_at_a_time(serve):
+    assert serve("--install", "cursor", "--print-config", "cursor").exit_code == 2
