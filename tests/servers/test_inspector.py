@@ -26,7 +26,8 @@ def served(request, pflow, pflow_home, tmp_path, no_leftovers):
     """A pflow with a saved workflow, served with its saved workflows as tools."""
     saved = tmp_path / "greet.json"
     saved.write_text(json.dumps(GREET), encoding="utf-8")
-    assert pflow("workflow", "save", saved, "greet", "Greets someone").exit_code == 0
+    said = ("--name", "greet", "--description", "Greets someone")
+    assert pflow("workflow", "save", saved, *said).exit_code == 0
     with serving(request.param, pflow_home, tmp_path, "--workflows") as served:
         yield served
 
