@@ -28,6 +28,7 @@ _COMMANDS = {
     "import": "Add the servers of other clients, or of a file.",
     "export": "Print servers for another client, or write them to a file.",
     "demo": "Add the bundled server and run a workflow on it.",
+    "serve": "Serve pflow itself to MCP clients.",
 }
 
 _REGISTRY_SPELLINGS = {
@@ -88,6 +89,13 @@ def pflow_register_commands(host: Host) -> Iterable[Command]:
         module = _MODULES.get(name, name.replace("-", "_"))
         load = f"pflow_mcp_plugin.cli.{module}:{module}"
         yield Command(path=("mcp", name), help=text, load=load, group=_GROUP)
+    serve = Command(
+        path=("serve", "mcp"),
+        help=_COMMANDS["serve"],
+        load="pflow_mcp_plugin.cli.serve:serve",
+        group="Run pflow as a server.",
+    )
+    yield serve
     for name, text in _REGISTRY_SPELLINGS.items():
         attribute = name.replace("-", "_")
         load = f"pflow_mcp_plugin.cli.registry_spellings:{attribute}"

@@ -21,12 +21,14 @@ class ServedRequest:
         root: The only folder from which files may be read; None over HTTP, where no file may.
         origin: Who calls, and through which workflows.
         control: Receives the progress of a run; cancelled when the client cancels its request.
+        show_secrets: Whether the user's config allows secret settings to be shown.
     """
 
     host: Host
     root: Path | None = None
     origin: RunOrigin = THE_USER
     control: RunControl = attrs.field(factory=RunControl)
+    show_secrets: bool = False
 
 
 @attrs.frozen(kw_only=True)
@@ -62,6 +64,8 @@ class ServedTool:
         output_schema: The JSON Schema of its structured result.
         claims: Its effects.
         answer: Answers a call.
+        quick: Whether it answers within a millisecond and waits for nothing: it is then answered in the
+            event loop itself.
     """
 
     name: str
@@ -71,3 +75,4 @@ class ServedTool:
     output_schema: JSONObject
     claims: Claims
     answer: Answer
+    quick: bool = False

@@ -1,0 +1,59 @@
+"""`pflow mcp serve`, also `pflow serve mcp`: serves pflow itself to MCP clients."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import click
+
+from pflow_mcp_plugin.contract import Host, PflowError, Report
+
+
+@click.command()
+@click.option(
+    "--root",
+    type=click.Path(path_type=Path),
+    metavar="FOLDER",
+    help="The only folder from which clients may name workflow files; the working folder by default.",
+)
+@click.option(
+    "--tools",
+    "patterns",
+    multiple=True,
+    metavar="NAME",
+    help="Serve only the tools of this name or pattern, such as 'registry_*'; may be repeated.",
+)
+@click.option("--read-only", is_flag=True, help="Serve only tools that change nothing.")
+@click.option("--json", "as_json", is_flag=True, hidden=True)
+@click.pass_obj
+def serve(
+    host: Host, root: Path | None, patterns: tuple[str, ...], *, read_only: bool, as_json: bool
+) -> Report:
+    """Serve pflow to an MCP client over standard input and output.
+
+    The client starts this command. Its tools find, check, run and save workflows, and run single nodes.
+    """
+    if as_json:
+        raise click.UsageError("--json does not apply: standard output belongs to the protocol")
+    from pflow_mcp_plugin.server.pflow_server import build_server
+    from pflow_mcp_plugin.server.serving_options import ServingOptions
+    from pflow_mcp_plugin.server.stdio import serve_stdio
+    from pflow_mcp_plugin.server.tool_selection import selected
+    from pflow_mcp_plugin.server.tools.all_tools import ALL_TOOLS
+
+    chosen = selected(ALL_TOOLS, patterns, read_only=read_only)
+    options = ServingOptions(root=served_folder(root))
+    return Report(exit_code=serve_stdio(build_server(host, lambda: chosen, options)))
+
+
+def served_folder(root: Path | None) -> Path:
+    """Return the folder whose files clients may name, as a real path.
+
+    Raises:
+        PflowError: It is not a folder.
+    """
+    folder = Path(os.path.realpath(root or Path.cwd()))
+    if not folder.is_dir():
+        raise PflowError(f"--root {root} is not a folder", kind="usage")
+    return folder

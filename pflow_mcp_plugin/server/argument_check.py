@@ -1,0 +1,75 @@
+"""Checks the arguments of a served tool against its input schema before anything runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from pflow_mcp_plugin.contract import PflowError, Problem
+from pflow_mcp_plugin.server.served_tool import ServedTool
+
+_TYPES: Mapping[str, tuple[type, ...]] = {
+    "array": (list,),
+    "boolean": (bool,),
+    "integer": (int,),
+    "null": (type(None),),
+    "number": (int, float),
+    "object": (dict,),
+    "string": (str,),
+}
+
+
+def check_arguments(tool: ServedTool, arguments: Mapping[str, Any]) -> None:
+    """Check the arguments of a call: their names, which are required, and their types.
+
+    What is inside an object or list is left to the tool, except that the items of a list have a type.
+
+    Raises:
+        PflowError: Kind `validation`, with a problem for each argument.
+    """
+    problems = tuple(_problems(tool.input_schema, arguments))
+    if problems:
+        names = ", ".join(tool.input_schema.get("properties", {})) or "none"
+        raise PflowError(
+            f"Invalid arguments of {tool.name}: {'; '.join(problem.message for problem in problems)}",
+            kind="validation",
+            problems=problems,
+            suggestions=(*(it.suggestion for it in problems if it.suggestion), f"Its arguments: {names}"),
+        )
+
+
+def _problems(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> Iterator[Problem]:
+    properties = schema.get("properties", {})
+    for name in schema.get("required", ()):
+        if name not in arguments:
+            yield Problem(message=f"{name} is missing", path=f"$.{name}", suggestion=f"Pass {name}")
+    for name, value in arguments.items():
+        if name in properties:
+            yield from _wrong_type(f"$.{name}", name, properties[name], value)
+        elif schema.get("additionalProperties") is False:
+            close = nearest(name, properties)
+            hint = f"Did you mean {close}?" if close else ""
+            yield Problem(message=f"there is no argument {name[:80]}", path=f"$.{name[:80]}", suggestion=hint)
+
+
+def _wrong_type(path: str, name: str, schema: Mapping[str, Any], value: object) -> Iterator[Problem]:
+    wanted = schema.get("type", ())
+    types = (wanted,) if isinstance(wanted, str) else wanted
+    # type(value) instead of isinstance: in Python, unlike JSON, True is an int
+    if types and not any(type(value) in _TYPES[kind] for kind in types):
+        expected = " or ".join(types)
+        yield Problem(message=f"{name} must be of type {expected}, not {_kind(value)}", path=path)
+    elif isinstance(value, list) and "items" in schema:
+        for index, item in enumerate(value):
+            yield from _wrong_type(f"{path}[{index}]", f"{name}[{index}]", schema["items"], item)
+
+
+def nearest(name: str, names: Sequence[str] | Mapping[str, Any]) -> str:
+    """Return the name that is most similar to one that does not exist, empty if none is."""
+    from difflib import get_close_matches
+
+    return next(iter(get_close_matches(name[:80].lower(), list(names), 1)), "")
+
+
+def _kind(value: object) -> str:
+    return next(name for name, types in _TYPES.items() if type(value) in types)

@@ -1,0 +1,235 @@
+"""pflow as an MCP server: tools, resources and prompts over the SDK's low-level server.
+
+The server of the SDK that derives tools from functions would check each call with pydantic models. Here
+a tool's schemas are written by hand, and an answer goes to the wire as the dictionary that it is.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Any
+
+import mcp_types as types
+from mcp.server.caching import CacheHint
+from mcp.server.context import ServerRequestContext
+from mcp.server.lowlevel import Server
+from mcp.shared.exceptions import MCPError
+
+from pflow_mcp_plugin.contract import Host, PflowError, RunControl
+from pflow_mcp_plugin.contract.json_types import JSONObject
+from pflow_mcp_plugin.server import envelopes
+from pflow_mcp_plugin.server.argument_check import check_arguments, nearest
+from pflow_mcp_plugin.server.known_secrets import KnownSecrets
+from pflow_mcp_plugin.server.progress_sender import ProgressSender
+from pflow_mcp_plugin.server.served_tool import ServedRequest, ServedTool
+from pflow_mcp_plugin.server.serving_options import Prompts, Resources, ServingOptions
+from pflow_mcp_plugin.server.worker_threads import WorkerThreads
+
+NAME = "pflow"
+GRACE_SECONDS = 15.0
+"""How long a cancelled call waits for its run to end: servers may take some seconds."""
+
+INSTRUCTIONS = (
+    "pflow runs workflows: JSON documents whose nodes are tools of MCP servers, shell commands, files and "
+    "language models. Begin with workflow_discover: the task may have a workflow already. Otherwise find "
+    "nodes with registry_discover, look at their parameters with registry_describe, see what they really "
+    "return with registry_run, then write a workflow, check it with workflow_validate, run it with "
+    "workflow_execute and keep it with workflow_save. trace_read shows what each step of a run did."
+)
+
+Context = ServerRequestContext[Any, Any]
+Tools = Callable[[], Sequence[ServedTool]]
+_FRESH = CacheHint(ttl_ms=0, scope="private")
+
+
+def build_server(host: Host, tools: Tools, options: ServingOptions | None = None) -> Server[Any]:
+    """Build the server of the SDK that serves pflow; it is not running yet.
+
+    Args:
+        host: The host that does the work.
+        tools: Returns the tools that are served; called for each request, so that they may change.
+        options: How they are served.
+    """
+    served = _Served(host, tools, options or ServingOptions())
+    return served.server()
+
+
+class _Served:
+    """The request handlers of a pflow server, and what they share."""
+
+    def __init__(self, host: Host, tools: Tools, options: ServingOptions) -> None:
+        self._host = host
+        self._tools = tools
+        self._options = options
+        self._secrets = KnownSecrets(host)
+        self._threads = WorkerThreads()
+
+    def server(self) -> Server[Any]:
+        from importlib.metadata import version
+
+        offered: dict[str, Any] = {}
+        options = self._options
+        if options.resources is not None:
+            offered |= _resource_handlers(self, options.resources)
+        if options.prompts is not None:
+            offered |= _prompt_handlers(self, options.prompts)
+        if options.changes is not None:
+            offered["on_subscriptions_listen"] = options.changes.listen
+        return Server(
+            NAME,
+            title="pflow",
+            version=version("pflow-mcp"),
+            instructions=INSTRUCTIONS,
+            lifespan=self._lifespan,
+            on_list_tools=self.list_tools,
+            on_call_tool=self.call_tool,
+            cache_hints={"tools/list": _FRESH, "resources/list": _FRESH, "resources/read": _FRESH},
+            **offered,
+        )
+
+    @asynccontextmanager
+    async def _lifespan(self, _server: Server[Any]) -> AsyncIterator[dict[str, Any]]:
+        async with self._options.background():
+            yield {}
+
+    async def list_tools(self, context: Context, _params: object) -> dict[str, Any]:
+        """Answer `tools/list`: every tool on one page."""
+        if self._options.changes is not None:
+            self._options.changes.seen(context)
+        return complete(tools=[declaration(tool) for tool in self._tools()])
+
+    async def call_tool(self, context: Context, params: types.CallToolRequestParams) -> dict[str, Any]:
+        """Answer `tools/call`; whatever goes wrong is a result with `isError`, which an agent can read."""
+        arguments = params.arguments or {}
+        tool = next((tool for tool in self._tools() if tool.name == params.name), None)
+        if tool is None:
+            return result(self._secrets, envelopes.failure(self._unknown(params.name)))
+        if tool.quick:
+            return self._answered(tool, self._request(context, RunControl()), arguments)
+        async with ProgressSender(context) as progress:
+            control = RunControl(progress.report if progress.wanted else None)
+            request = self._request(context, control)
+            answer = partial(self._answered, tool, request, arguments)
+            answered: dict[str, Any] = await self._threads.run(answer, control.cancel, GRACE_SECONDS)
+        return answered
+
+    async def in_thread(self, context: Context, work: Callable[[ServedRequest], Any]) -> Any:
+        """Do the work for a resource or prompt in a thread; a failure is an error of the protocol."""
+        request = self._request(context, RunControl())
+        try:
+            return await self._threads.run(partial(work, request), request.control.cancel, GRACE_SECONDS)
+        except PflowError as error:
+            code = types.INVALID_PARAMS if error.kind in ("not_found", "validation", "usage") else -32603
+            data = self._secrets.redact(error.to_dict())
+            raise MCPError(code, data["message"], data) from None
+
+    def redacted(self, value: Any) -> Any:
+        return self._secrets.redact(value)
+
+    def _answered(
+        self, tool: ServedTool, request: ServedRequest, arguments: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """Return the result of a call; runs in a worker thread."""
+        try:
+            check_arguments(tool, arguments)
+            envelope = tool.answer(request, arguments)
+        except PflowError as error:
+            envelope = envelopes.failure(error)
+        except BaseException as error:  # noqa: BLE001 - a door: nodes and plugins raise anything
+            envelope = envelopes.failure(_unexpected(tool.name, error))
+        return result(self._secrets, envelope, request.control)
+
+    def _request(self, context: Context, control: RunControl) -> ServedRequest:
+        options = self._options
+        return ServedRequest(
+            host=self._host,
+            root=options.root,
+            origin=options.caller(context),
+            control=control,
+            show_secrets=options.show_secrets(),
+        )
+
+    def _unknown(self, name: str) -> PflowError:
+        names = [tool.name for tool in self._tools()]
+        close = nearest(name, names)
+        return PflowError(
+            f"There is no tool {name[:80]}",
+            kind="not_found",
+            suggestions=(f"Did you mean {close}?" if close else "See tools/list",),
+            details={"tools": names[:50]},
+        )
+
+
+def declaration(tool: ServedTool) -> dict[str, Any]:
+    """Return the declaration of a tool as on the wire."""
+    return {
+        "name": tool.name,
+        "title": tool.title,
+        "description": tool.description,
+        "inputSchema": tool.input_schema,
+        "outputSchema": tool.output_schema,
+        "annotations": {
+            "title": tool.title,
+            "readOnlyHint": tool.claims.read_only,
+            "destructiveHint": tool.claims.destructive,
+            "idempotentHint": tool.claims.idempotent,
+            "openWorldHint": tool.claims.open_world,
+        },
+    }
+
+
+def result(secrets: KnownSecrets, envelope: JSONObject, control: RunControl | None = None) -> dict[str, Any]:
+    """Return the result of a call as on the wire: the envelope as text and as structured content, redacted."""
+    redacted = secrets.redact(envelopes.plain(envelope), control)
+    return complete(
+        content=[{"type": "text", "text": json.dumps(redacted, ensure_ascii=False)}],
+        structuredContent=redacted,
+        isError=not envelope["success"],
+    )
+
+
+def complete(**members: object) -> dict[str, Any]:
+    """Return a result as on the wire; revision 2026-07-28 has results that are not complete."""
+    return {"resultType": "complete", **members}
+
+
+def _unexpected(name: str, error: BaseException) -> PflowError:
+    from pflow_mcp_plugin.contract.problems import described
+
+    return PflowError(f"{name} failed: {described(error)}", details={"exception": type(error).__name__})
+
+
+def _resource_handlers(served: _Served, resources: Resources) -> dict[str, Any]:
+    async def listed(context: Context, _params: object) -> dict[str, Any]:
+        found = await served.in_thread(context, resources.resources)
+        return complete(resources=served.redacted(list(found)))
+
+    async def templates(context: Context, _params: object) -> dict[str, Any]:
+        found = await served.in_thread(context, lambda _request: resources.templates())
+        return complete(resourceTemplates=list(found))
+
+    async def read(context: Context, params: types.ReadResourceRequestParams) -> dict[str, Any]:
+        uri = str(params.uri)
+        found = await served.in_thread(context, lambda request: resources.read(request, uri))
+        return complete(contents=served.redacted(list(found)))
+
+    return {
+        "on_list_resources": listed,
+        "on_list_resource_templates": templates,
+        "on_read_resource": read,
+    }
+
+
+def _prompt_handlers(served: _Served, prompts: Prompts) -> dict[str, Any]:
+    async def listed(context: Context, _params: object) -> dict[str, Any]:
+        return complete(prompts=list(await served.in_thread(context, lambda _request: prompts.prompts())))
+
+    async def get(context: Context, params: types.GetPromptRequestParams) -> dict[str, Any]:
+        arguments = params.arguments or {}
+        found = await served.in_thread(context, lambda request: prompts.get(request, params.name, arguments))
+        return complete(**served.redacted(found))
+
+    return {"on_list_prompts": listed, "on_get_prompt": get}

@@ -1,0 +1,258 @@
+"""Serves over standard input and output.
+
+The SDK's own transport hands each line to another thread and back, in both directions, and cannot be
+ended by a signal while a thread waits for the next line. Here the event loop reads when there is
+something to read, and writes what fits into the pipe.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import queue
+import select
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+import anyio
+from mcp.server.lowlevel import NotificationOptions, Server
+from mcp.shared.message import SessionMessage
+from mcp_types import jsonrpc_message_adapter
+
+if TYPE_CHECKING:
+    from anyio.streams.memory import MemoryObjectSendStream
+
+LONGEST_LINE = 64 << 20
+"""Bytes of the longest message; a client that sends a longer one is cut off."""
+_CHUNK = 1 << 18
+_PIPE_BUFFER = select.PIPE_BUF if hasattr(select, "PIPE_BUF") else 512
+"""Bytes that a pipe accepts without waiting once it is ready."""
+_SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
+
+
+def serve_stdio(server: Server[Any]) -> int:
+    """Serve until the client closes standard input, or a signal ends the program.
+
+    Returns:
+        The exit code: 0, or 128 and the number of the signal.
+    """
+    return anyio.run(_serve, server)
+
+
+async def _serve(server: Server[Any]) -> int:
+    ended = _Ended()
+    with (
+        claimed_streams() as (incoming, outgoing),
+        anyio.CancelScope() as scope,
+        ended.by_signals(scope.cancel),
+    ):
+        async with LineWriter(outgoing) as writer:
+            send, receive = anyio.create_memory_object_stream[SessionMessage | Exception](float("inf"))
+            with LineReader(incoming, send):
+                changing = NotificationOptions(tools_changed=True, resources_changed=True)
+                options = server.create_initialization_options(changing)
+                await server.run(receive, writer, options)  # type: ignore[arg-type]
+    return ended.exit_code
+
+
+class _Ended:
+    """How the program was ended."""
+
+    def __init__(self) -> None:
+        self.exit_code = 0
+
+    @contextmanager
+    def by_signals(self, end: Callable[[], object]) -> Iterator[None]:
+        """Call `end` on the first signal that ends programs, unless it is ignored."""
+        loop = asyncio.get_running_loop()
+
+        def ended(number: int) -> None:
+            self.exit_code = self.exit_code or 128 + number
+            end()
+
+        before = {number: signal.getsignal(number) for number in _SIGNALS}
+        taken = [number for number in _SIGNALS if before[number] is not signal.SIG_IGN]
+        for number in taken:
+            loop.add_signal_handler(number, ended, number)
+        try:
+            yield
+        finally:
+            for number in taken:
+                loop.remove_signal_handler(number)
+                signal.signal(number, before[number])
+
+
+@contextmanager
+def claimed_streams() -> Iterator[tuple[int, int]]:
+    """Take standard input and output for the protocol, as two file descriptors.
+
+    Meanwhile what nodes and their child processes print goes to standard error, and they read nothing.
+    """
+    with ExitStack() as stack:
+        incoming, outgoing = os.dup(0), os.dup(1)
+        for copy, number in ((incoming, 0), (outgoing, 1)):
+            stack.callback(os.close, copy)
+            stack.callback(os.dup2, copy, number)
+        nowhere = os.open(os.devnull, os.O_RDONLY)
+        os.dup2(nowhere, 0)
+        os.close(nowhere)
+        sys.stdout.flush()
+        os.dup2(2, 1)
+        stack.callback(sys.stdout.flush)  # first: what was printed meanwhile goes where the rest went
+        yield incoming, outgoing
+
+
+class LineReader:
+    """Reads messages, one a line, as long as its `with` block runs.
+
+    Args:
+        descriptor: Where from.
+        messages: Where to; closed at the end of the input.
+    """
+
+    def __init__(self, descriptor: int, messages: MemoryObjectSendStream[SessionMessage | Exception]) -> None:
+        self._descriptor = descriptor
+        self._messages = messages
+        self._begun = bytearray()
+        self._loop = asyncio.get_running_loop()
+        self._in_loop = True
+
+    def __enter__(self) -> Self:
+        try:
+            self._loop.add_reader(self._descriptor, self._ready)
+        except OSError:  # a regular file, for which nobody can wait
+            self._in_loop = False
+            threading.Thread(target=self._read_all, name="pflow-stdin", daemon=True).start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._in_loop:
+            self._loop.remove_reader(self._descriptor)
+        self._messages.close()
+
+    def _ready(self) -> None:
+        self._take(self._read())
+
+    def _read(self) -> bytes:
+        try:
+            return os.read(self._descriptor, _CHUNK)
+        except BlockingIOError:
+            return b"\n"
+        except OSError:  # as a terminal that is gone
+            return b""
+
+    def _read_all(self) -> None:
+        chunk = b"\n"
+        while chunk:
+            chunk = self._read()
+            with suppress(RuntimeError):  # the loop is closed
+                self._loop.call_soon_threadsafe(self._take, chunk)
+
+    def _take(self, chunk: bytes) -> None:
+        end = chunk.rfind(b"\n") + 1
+        if end:
+            lines = bytes(self._begun) + chunk[:end]
+            self._begun.clear()
+            for line in lines.split(b"\n"):
+                if line.strip():
+                    self._deliver(line)
+        self._begun += chunk[end:]
+        if not chunk or len(self._begun) > LONGEST_LINE:
+            if self._in_loop:
+                self._loop.remove_reader(self._descriptor)
+            self._messages.close()
+
+    def _deliver(self, line: bytes) -> None:
+        try:
+            text = line.decode("utf-8", "replace")
+            message = SessionMessage(jsonrpc_message_adapter.validate_json(text, by_name=False))
+        except ValueError as error:
+            self._send(error)
+        else:
+            self._send(message)
+
+    def _send(self, message: SessionMessage | Exception) -> None:
+        with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
+            self._messages.send_nowait(message)
+
+
+class LineWriter:
+    """Writes messages, one a line: a stream that the SDK sends to.
+
+    A message that fits into the pipe is written at once. Others are left to a thread, which waits for
+    the client to read.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._poll = select.poll()
+        self._poll.register(descriptor, select.POLLOUT)
+        self._waiting: queue.SimpleQueue[tuple[bytes, Callable[[], object]] | None] = queue.SimpleQueue()
+        self._count = 0
+        self._thread: threading.Thread | None = None
+        self._gone = False
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """End the thread once it has written everything; messages can still be sent."""
+        if self._thread is not None:
+            self._waiting.put(None)
+            self._thread = None
+
+    async def send(self, item: SessionMessage) -> None:
+        """Write a message.
+
+        Raises:
+            anyio.BrokenResourceError: The client has closed its end.
+        """
+        text = item.message.model_dump_json(by_alias=True, exclude_unset=True)
+        line = text.encode() + b"\n"
+        if self._gone:
+            raise anyio.BrokenResourceError
+        if self._count or len(line) > _PIPE_BUFFER or not self._poll.poll(0):
+            await self._leave_to_thread(line)
+        else:
+            self._write(line)
+
+    async def _leave_to_thread(self, line: bytes) -> None:
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._write_all, name="pflow-stdout", daemon=True)
+            self._thread.start()
+        loop, written = asyncio.get_running_loop(), anyio.Event()
+
+        def tell() -> None:
+            self._count -= 1
+            written.set()
+
+        self._count += 1
+        self._waiting.put((line, lambda: loop.call_soon_threadsafe(tell)))
+        await written.wait()
+
+    def _write_all(self) -> None:
+        while (item := self._waiting.get()) is not None:
+            line, tell = item
+            self._write(line)
+            with suppress(RuntimeError):  # the loop is closed
+                tell()
+
+    def _write(self, line: bytes) -> None:
+        rest = memoryview(line)
+        try:
+            while rest and not self._gone:
+                rest = rest[os.write(self._descriptor, rest) :]
+        except OSError:
+            self._gone = True

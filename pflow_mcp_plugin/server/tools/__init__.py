@@ -1,0 +1,11 @@
+"""The tools that pflow serves.
+
+- `workflow_tools`: discover, execute, validate, save and list workflows
+- `registry_tools`: discover, describe, run, search and list nodes
+- `settings_tools`: read and save settings
+- `trace_tools`: read the trace of a run
+- `schemas`: parts of their schemas
+- `all_tools`: all of them, in the order in which an agent needs them
+"""
+
+__all__: list[str] = []

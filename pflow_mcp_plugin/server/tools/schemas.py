@@ -1,0 +1,40 @@
+"""Parts of the tools' schemas, and claims that several make."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pflow_mcp_plugin.contract.json_types import JSONObject
+from pflow_mcp_plugin.server.served_tool import Claims
+
+ANY_OBJECT: JSONObject = {"type": "object"}
+TEXT: JSONObject = {"type": "string"}
+NUMBER: JSONObject = {"type": "number"}
+
+RUN_BESIDE: Mapping[str, JSONObject] = {
+    "trace_path": {"type": "string", "description": "The trace of the run, for trace_read"},
+    "checkpoint": {
+        "type": "object",
+        "description": "On failure: what each node had written, by node id; shortened and redacted",
+    },
+}
+"""What the envelopes of a run have beside `data` or `error`."""
+
+LOCAL_READING = Claims(read_only=True, destructive=False, idempotent=True, open_world=False)
+"""The claims of a tool that reads what is on this machine."""
+
+
+def object_of(properties: JSONObject, *required: str) -> dict[str, Any]:
+    """Return the schema of an object with these properties, and perhaps others."""
+    return {"type": "object", "properties": properties, "required": list(required)}
+
+
+def list_of(items: JSONObject) -> dict[str, Any]:
+    """Return the schema of a list."""
+    return {"type": "array", "items": items}
+
+
+def arguments_schema(properties: JSONObject, *required: str) -> dict[str, Any]:
+    """Return the schema of a tool's arguments, which accepts no others."""
+    return {**object_of(properties, *required), "additionalProperties": False}

@@ -1,0 +1,246 @@
+"""The tools for workflows: discover, execute, validate, save, list."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pflow_mcp_plugin.contract import Outcome, PflowError, Runner, SavedWorkflow
+from pflow_mcp_plugin.contract.json_types import JSONObject
+from pflow_mcp_plugin.server.envelopes import failure, output_schema, success
+from pflow_mcp_plugin.server.served_tool import Claims, ServedRequest, ServedTool
+from pflow_mcp_plugin.server.tools.schemas import (
+    ANY_OBJECT,
+    LOCAL_READING,
+    RUN_BESIDE,
+    TEXT,
+    arguments_schema,
+    list_of,
+    object_of,
+)
+from pflow_mcp_plugin.server.workflow_argument import given_workflow
+
+
+def discover(request: ServedRequest, arguments: Mapping[str, Any]) -> JSONObject:
+    """Answer `workflow_discover`: saved workflows that do what is asked for."""
+    library = request.host.library
+    if library is None:
+        raise PflowError("This pflow does not save workflows", kind="usage")
+    found = library.discover(arguments["query"])
+    matches = [
+        {**described(match.item), "confidence": round(match.confidence, 3), "reason": match.reason}
+        for match in found.matches
+    ]
+    return success({"matches": matches, "ranked_by": found.ranked_by, "note": found.note})
+
+
+def execute(request: ServedRequest, arguments: Mapping[str, Any]) -> JSONObject:
+    """Answer `workflow_execute`: the outputs of a run, or why it failed and what it had done."""
+    given = given_workflow(request, arguments["workflow"])
+    outcome = runner(request).run(
+        given.workflow,
+        arguments.get("parameters", {}),
+        name=given.name,
+        origin=request.origin,
+        control=request.control,
+    )
+    return ended(outcome)
+
+
+def validate(request: ServedRequest, arguments: Mapping[str, Any]) -> JSONObject:
+    """Answer `workflow_validate`: every problem of a workflow, and its normal form."""
+    given = given_workflow(request, arguments["workflow"])
+    problems = runner(request).validate(given.workflow)
+    errors = [problem for problem in problems if problem.severity == "error"]
+    if errors:
+        many = f"{len(errors)} error{'' if len(errors) == 1 else 's'}"
+        raise PflowError(
+            f"The workflow has {many}",
+            kind="validation",
+            problems=(*errors, *(problem for problem in problems if problem.severity != "error")),
+            suggestions=tuple(dict.fromkeys(it.suggestion for it in errors if it.suggestion))[:10],
+        )
+    normal = runner(request).normalise(given.workflow)
+    return success({"valid": True, "problems": [it.to_dict() for it in problems], "workflow": normal})
+
+
+def save(request: ServedRequest, arguments: Mapping[str, Any]) -> JSONObject:
+    """Answer `workflow_save`: check a workflow and save it in the library."""
+    given = given_workflow(request, arguments["workflow_file"])
+    saved, problems = request.host.save_workflow(given.workflow, arguments["name"], arguments["description"])
+    return success({**described(saved), "problems": [problem.to_dict() for problem in problems]})
+
+
+def list_saved(request: ServedRequest, arguments: Mapping[str, Any]) -> JSONObject:
+    """Answer `workflow_list`: the saved workflows."""
+    library = request.host.library
+    saved = library.saved(arguments.get("filter", "")) if library else ()
+    return success({"workflows": [described(each) for each in saved], "total": len(saved)})
+
+
+def described(saved: SavedWorkflow) -> dict[str, Any]:
+    """Return a saved workflow as the tools describe it: without its path, which is of no use to a client."""
+    data = saved.to_dict()
+    del data["path"]
+    return {key: value for key, value in data.items() if value or key in ("inputs", "outputs")}
+
+
+def runner(request: ServedRequest) -> Runner:
+    """Return the runner for a call.
+
+    Raises:
+        PflowError: The host has none.
+    """
+    if request.host.runner is None:
+        raise PflowError("This pflow does not run workflows", kind="usage")
+    return request.host.runner
+
+
+def ended(outcome: Outcome, **more: object) -> JSONObject:
+    """Return the envelope of a run: its outputs, or its error with the checkpoint."""
+    beside = {"trace_path": str(outcome.trace_path)} if outcome.trace_path else {}
+    if outcome.error is not None:
+        return failure(outcome.error, checkpoint=outcome.checkpoint, **beside)
+    return success({"outputs": dict(outcome.outputs), **more, "run_id": outcome.run_id}, **beside)
+
+
+_WORKFLOW: JSONObject = {
+    "type": ["string", "object"],
+    "description": (
+        "The name of a saved workflow, the path of a JSON file inside the served folder, or the workflow itself "
+        "as a JSON object (or JSON text): {nodes: [{id, type, params}], edges, inputs, outputs}"
+    ),
+}
+_SAVED = object_of(
+    {
+        "name": TEXT,
+        "description": TEXT,
+        "version": {"type": "integer"},
+        "saved": TEXT,
+        "inputs": ANY_OBJECT,
+        "outputs": ANY_OBJECT,
+        "problem": TEXT,
+    },
+    "name",
+)
+_PROBLEMS = list_of(ANY_OBJECT)
+
+DISCOVER = ServedTool(
+    name="workflow_discover",
+    title="Find a saved workflow",
+    description=(
+        "Find saved workflows that do what a task asks for. Always call this first: running a saved workflow "
+        "is faster and safer than building one. Returns matches, best first, each with its name, inputs, "
+        "outputs, a confidence from 0 to 1 and the reason. At 0.8 or more, run the workflow by its name with "
+        "workflow_execute; if nothing fits, continue with registry_discover."
+    ),
+    input_schema=arguments_schema(
+        {"query": {"type": "string", "description": "The task, in plain words"}}, "query"
+    ),
+    output_schema=output_schema(
+        object_of({"matches": list_of(_SAVED), "ranked_by": TEXT, "note": TEXT}, "matches", "ranked_by")
+    ),
+    # A configured language model may rank.
+    claims=Claims(read_only=True, destructive=False, idempotent=True, open_world=True),
+    answer=discover,
+)
+
+EXECUTE = ServedTool(
+    name="workflow_execute",
+    title="Run a workflow",
+    description=(
+        "Run a workflow and return its outputs. It is checked first, and nothing runs if it has an error; it is "
+        "never repaired automatically. On failure the answer holds the error, what to do about it, and a "
+        "checkpoint of what each node had written; trace_read shows every step. A workflow may call any tool "
+        "or command that its nodes name: look at it before you run one that you did not write."
+    ),
+    input_schema=arguments_schema(
+        {
+            "workflow": _WORKFLOW,
+            "parameters": {
+                "type": "object",
+                "default": {},
+                "description": "The workflow's inputs by name",
+            },
+        },
+        "workflow",
+    ),
+    output_schema=output_schema(
+        object_of({"outputs": ANY_OBJECT, "run_id": TEXT}, "outputs", "run_id"), **RUN_BESIDE
+    ),
+    claims=Claims(read_only=False, destructive=True, idempotent=False, open_world=True),
+    answer=execute,
+)
+
+VALIDATE = ServedTool(
+    name="workflow_validate",
+    title="Check a workflow",
+    description=(
+        "Check a workflow without running it. Returns every problem at once, each with its JSON path, message "
+        "and suggestion; if there is no error, also the workflow in its normal form. Call it after each change "
+        "until it is valid, then workflow_execute."
+    ),
+    input_schema=arguments_schema({"workflow": _WORKFLOW}, "workflow"),
+    output_schema=output_schema(
+        object_of(
+            {"valid": {"type": "boolean"}, "problems": _PROBLEMS, "workflow": ANY_OBJECT},
+            "valid",
+            "problems",
+            "workflow",
+        )
+    ),
+    claims=LOCAL_READING,
+    answer=validate,
+)
+
+SAVE = ServedTool(
+    name="workflow_save",
+    title="Save a workflow",
+    description=(
+        "Save a workflow in the user's library, so that workflow_discover finds it and workflow_execute runs "
+        "it by name. Save one that has run successfully. A workflow of the same name is replaced; its older "
+        "versions are kept."
+    ),
+    input_schema=arguments_schema(
+        {
+            "workflow_file": {
+                "type": "string",
+                "description": (
+                    "The path of a JSON file inside the served folder, the workflow itself as JSON text, or "
+                    "the name of a saved workflow to copy"
+                ),
+            },
+            "name": {"type": "string", "description": "lowercase-with-hyphens"},
+            "description": {"type": "string", "description": "What it does, in the words of a task"},
+        },
+        "workflow_file",
+        "name",
+        "description",
+    ),
+    output_schema=output_schema(_SAVED),
+    # Replaced ones are kept as versions.
+    claims=Claims(read_only=False, destructive=False, idempotent=True, open_world=False),
+    answer=save,
+)
+
+LIST = ServedTool(
+    name="workflow_list",
+    title="List saved workflows",
+    description=(
+        "List the saved workflows with their inputs and outputs, by name. To find one for a task, "
+        "workflow_discover is better."
+    ),
+    input_schema=arguments_schema(
+        {
+            "filter": {
+                "type": "string",
+                "description": "Only those whose name or description contains this",
+            }
+        }
+    ),
+    output_schema=output_schema(
+        object_of({"workflows": list_of(_SAVED), "total": {"type": "integer"}}, "workflows", "total")
+    ),
+    claims=LOCAL_READING,
+    answer=list_saved,
+)

@@ -1,0 +1,111 @@
+"""The workflow that a client gives: a saved one's name, a path, JSON text, or the object itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+
+from pflow_mcp_plugin.contract import Library, PflowError
+from pflow_mcp_plugin.contract.json_types import JSONObject
+from pflow_mcp_plugin.server.confined_paths import read_confined, shown
+from pflow_mcp_plugin.server.served_tool import ServedRequest
+
+MOST_BYTES = 4 << 20
+"""Bytes of the largest workflow."""
+MOST_VALUES = 200_000
+"""Values that a workflow may consist of."""
+MOST_NODES = 5_000
+DEEPEST = 100
+
+
+@attrs.frozen
+class GivenWorkflow:
+    """A workflow that a client gave, and its name for messages and the trace."""
+
+    workflow: JSONObject
+    name: str
+
+
+def given_workflow(request: ServedRequest, given: object) -> GivenWorkflow:
+    """Return the workflow that a client gives.
+
+    Args:
+        request: The call.
+        given: An object, JSON text that begins with `{`, the name of a saved workflow, or a path.
+
+    Raises:
+        PflowError: It is too large, there is none, or it is not a workflow.
+    """
+    found = (
+        _from_text(request, given) if isinstance(given, str) else GivenWorkflow(_object(given), "workflow")
+    )
+    _check_size(found)
+    return found
+
+
+def _from_text(request: ServedRequest, given: str) -> GivenWorkflow:
+    if given.lstrip("\ufeff \t\r\n")[:1] in ("{", "["):
+        return _parsed(request, given, "workflow")
+    library = request.host.library
+    if library is not None and given in library.names():
+        return GivenWorkflow(library.get(given), given)
+    if not _looks_like_path(given):
+        raise _not_saved(library, given)
+    content = read_confined(request.root, given, MOST_BYTES)
+    return _parsed(request, content.decode("utf-8", "replace"), given.replace("\\", "/").rpartition("/")[2])
+
+
+def _looks_like_path(given: str) -> bool:
+    return "/" in given or "\\" in given or "." in given or "\0" in given
+
+
+def _parsed(request: ServedRequest, content: str, name: str) -> GivenWorkflow:
+    if len(content) > MOST_BYTES:
+        raise _too_large(f"{len(content):,} characters", f"{MOST_BYTES:,}")
+    if request.host.runner is None:
+        raise PflowError("This pflow does not run workflows", kind="usage")
+    return GivenWorkflow(request.host.runner.read(content, name), name)
+
+
+def _object(given: object) -> JSONObject:
+    return given if isinstance(given, Mapping) else {}
+
+
+def _not_saved(library: Library | None, given: str) -> PflowError:
+    hints = ["See workflow_list", "Pass a path that ends in .json, or the workflow itself"]
+    if library is not None:
+        try:
+            library.get(given)
+        except PflowError as error:  # it names the nearest
+            hints = [*(hint for hint in error.suggestions if hint.startswith("Did you mean")), *hints]
+    return PflowError(f"No workflow is saved as {shown(given)}", kind="not_found", suggestions=tuple(hints))
+
+
+def _check_size(found: GivenWorkflow) -> None:
+    """Refuse a workflow that is too deep or too large, before anything walks through it recursively."""
+    left: list[tuple[Any, int]] = [(found.workflow, 1)]
+    count = 0
+    while left:
+        value, depth = left.pop()
+        count += 1
+        if depth > DEEPEST:
+            raise _too_large("a nesting deeper than that", f"{DEEPEST} levels")
+        if count > MOST_VALUES:
+            raise _too_large("more values than that", f"{MOST_VALUES:,} values")
+        if isinstance(value, Mapping):
+            left += ((item, depth + 1) for item in value.values())
+        elif isinstance(value, list | tuple):
+            left += ((item, depth + 1) for item in value)
+    nodes = found.workflow.get("nodes")
+    if isinstance(nodes, list) and len(nodes) > MOST_NODES:
+        raise _too_large(f"{len(nodes):,} nodes", f"{MOST_NODES:,}")
+
+
+def _too_large(given: str, most: str) -> PflowError:
+    return PflowError(
+        f"The workflow is too large: it has {given}, at most {most} are accepted",
+        kind="validation",
+        suggestions=("Read large data in a node, or pass it as an input",),
+    )
