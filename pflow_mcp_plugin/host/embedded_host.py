@@ -73,7 +73,7 @@ class EmbeddedHost(Host):
         """The embedded host's library, created on first use."""
         from pflow_mcp_plugin.host.workflow_library import WorkflowLibrary
 
-        return WorkflowLibrary(self.paths.data / "workflows")
+        return WorkflowLibrary(self.paths.data / "workflows", self._setting)
 
     @cached_property
     def traces(self) -> TraceFiles:

@@ -1,4 +1,4 @@
-"""`pflow registry list | search | discover | describe | validate | run | export`."""
+"""`pflow registry list | search | describe | validate | run | export`."""
 
 from __future__ import annotations
 
@@ -49,27 +49,6 @@ def search(host: EmbeddedHost, words: tuple[str, ...], limit: int) -> Report:
         data=[row.to_dict() for row in rows],
         text=lambda: (_listing(rows) or f"Nothing matches {text!r}") + more,
         beside={"total": total},
-    )
-
-
-@click.command()
-@click.argument("task", nargs=-1, required=True)
-@click.option(
-    "--limit", type=click.IntRange(min=1), default=10, show_default=True, help="Maximum number of results."
-)
-@click.pass_obj
-def discover(host: EmbeddedHost, task: tuple[str, ...], limit: int) -> Report:
-    """Find the registry's node types for each part of TASK, a description in plain words.
-
-    Set PFLOW_DISCOVER_MODEL to a model of the `llm` library to let it choose among them.
-    """
-    text = " ".join(task)
-    found = host.registry.discovered(text, limit)
-    note = f"\nRanked by matching words: {found.note}" if found.note else ""
-    return Report(
-        data=[row.to_dict() for row in found.rows],
-        text=lambda: (_listing(found.rows) or f"Nothing matches {text!r}") + note,
-        beside={"ranked_by": found.ranked_by, **({"note": found.note} if found.note else {})},
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property, partial
@@ -18,7 +17,8 @@ from pflow_mcp_plugin.host.registry.saved_entries import SavedEntries
 from pflow_mcp_plugin.host.registry.source_memory import Memory
 
 if TYPE_CHECKING:
-    from pflow_mcp_plugin.host.registry.discovery import Discovered
+    from pflow_mcp_plugin.host.matching.task_fit import TaskFit
+    from pflow_mcp_plugin.host.registry.discovery import FoundNode
 
 _Drawn = TypeVar("_Drawn", Entry, Sketch)
 _FEW = 2_000
@@ -109,30 +109,36 @@ class NodeRegistry(Registry):
         return self._opened().search(words, limit)
 
     def discover(self, task: str, limit: int = 10) -> Discovery[Entry]:
-        """Ask the node registry for the entries for a task in words, spread over its parts, best first."""
+        """Ask the node registry for the entries for a task in words, spread over its parts, best first.
+
+        The confidence of each is that of the part of the task which it fits best, so it may rise again
+        further down.
+        """
         found = self.discovered(task, limit)
-        best = max((row.score for row in found.rows), default=1.0) or 1.0
-        entries = ((self.find(row.node), row.score / best) for row in found.rows)
-        matches = [Match(item=entry, confidence=score) for entry, score in entries if entry is not None]
+        matches = [
+            Match(item=match.item.entry, confidence=match.confidence, reason=match.reason)
+            for match in found.matches
+        ]
         return Discovery(matches=matches, ranked_by=found.ranked_by, note=found.note)
 
-    def discovered(self, task: str, limit: int = 10) -> Discovered:
-        """Return what the registry's `discover` finds as rows, and how they were ranked.
+    def discovered(self, task: str, limit: int = 10) -> Discovery[FoundNode]:
+        """Return what the registry's `discover` finds, with rows of the index.
 
         The model that `PFLOW_DISCOVER_MODEL` names, in the environment or the settings, chooses among
         the nodes whose words match; without one, or when it cannot be asked, the words decide.
         """
-        from pflow_mcp_plugin.host.registry.discovery import Discovered, discover
-        from pflow_mcp_plugin.host.registry.model_ranking import CHOICE, SETTING, rerank
+        from pflow_mcp_plugin.host.matching.model_ranking import ModelRanking
+        from pflow_mcp_plugin.host.matching.task_fit import TaskFit
+        from pflow_mcp_plugin.host.registry.discovery import discover
 
-        model = os.environ.get(SETTING) or self._setting(SETTING)
-        if not model:
-            return Discovered(rows=discover(self._opened(), task, limit))
-        rows = discover(self._opened(), task, limit * CHOICE)
-        try:
-            return Discovered(rows=rerank(task, rows, model, self._setting)[:limit], ranked_by=model)
-        except PflowError as error:
-            return Discovered(rows=rows[:limit], note=error.message)
+        index = self._opened()
+        ranking = ModelRanking("nodes", self._setting)
+        rows = {row.node: row for row in discover(index, task, ranking.candidates(limit))}
+        order = ranking.rank(task, {name: row.description for name, row in rows.items()}, limit)
+        fit = TaskFit(task, index.size(), index.frequency)
+        found = ((rows[name], self.find(name)) for name in order.names)
+        matches = [_match(row, entry, fit) for row, entry in found if entry is not None]
+        return Discovery(matches=matches, ranked_by=order.ranked_by, note=order.note)
 
     def nearest(self, node_type: str, n: int = 3) -> list[str]:
         """Return the registry's names closest to an unknown one, closest first."""
@@ -248,6 +254,13 @@ class NodeRegistry(Registry):
         nearest = self.nearest(node_type)
         fix = f"Did you mean {' or '.join(nearest)}?" if nearest else "List them: pflow registry list"
         return Problem(message=f"Unknown node type {node_type}", suggestion=fix, kind="not_found")
+
+
+def _match(row: NodeRow, entry: Entry, fit: TaskFit) -> Match[FoundNode]:
+    from pflow_mcp_plugin.host.registry.discovery import FoundNode, described
+
+    fits = fit.part(described(entry))
+    return Match(item=FoundNode(row=row, entry=entry), confidence=fits.confidence, reason=fits.reason)
 
 
 def _left_out(origin: Origin, error: PflowError) -> Problem:
