@@ -69,6 +69,8 @@ class Pool:
         self._loop: AbstractEventLoop | None = None
         self._reaper: Reaper | None = None
         self._closed = False
+        self._cancelled = False
+        self._asked_for: set[Future[Any]] = set()
 
     def __enter__(self) -> Self:
         return self
@@ -135,6 +137,17 @@ class Pool:
         """Return the pool's servers that have reported a changed tool list since they were connected."""
         with self._lock:
             return [supervisor.launch for supervisor in self._supervisors.values() if supervisor.list_changed]
+
+    def cancel(self) -> None:
+        """Let the pool's running calls fail at once, and accept no more; `close` then ends the servers.
+
+        It returns at once and may be called from any thread, also while servers are being started.
+        """
+        with self._lock:
+            self._cancelled = True
+            asked = list(self._asked_for)
+        for future in asked:
+            future.cancel()  # of a call that was sent, this also notifies the server
 
     def close(self) -> None:
         """End every server of the pool; safe to call twice, and from any thread.
@@ -226,7 +239,7 @@ class Pool:
         require_safe(launch.server)
         _require_platform(launch.server)
         with self._lock:
-            if self._closed:
+            if self._closed or self._cancelled:
                 raise closed(launch)
             if launch.key not in self._supervisors:
                 self._supervisors[launch.key] = Supervisor(
@@ -262,8 +275,11 @@ class Pool:
 
     def _submit(self, work: Coroutine[Any, Any, T], launch: Launch) -> Future[T]:
         with self._lock:
-            if not self._closed:
-                return self._scheduled(work)
+            if not (self._closed or self._cancelled):
+                future = self._scheduled(work)
+                self._asked_for.add(future)
+                future.add_done_callback(self._asked_for.discard)
+                return future
         work.close()
         raise closed(launch)
 

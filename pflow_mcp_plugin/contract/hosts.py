@@ -464,6 +464,19 @@ class Run(ABC):
         """Add JSON values to the node's step in the trace; does nothing by default."""
         return
 
+    def report_progress(
+        self, node_id: str, done: float, total: float | None = None, message: str = ""
+    ) -> None:
+        """Report how far a node of any host's run has come; does nothing by default.
+
+        Args:
+            node_id: The node that runs.
+            done: What it has done, in any unit.
+            total: What it has to do in the same unit; None if unknown.
+            message: What it does now, for people.
+        """
+        return
+
 
 class Host(ABC):
     """Base class of any host, the handle on pflow core that every hook receives.

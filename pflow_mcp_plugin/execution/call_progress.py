@@ -22,13 +22,19 @@ class CallProgress:
 
     Args:
         annotate: Called with a node's id and details of its step.
+        report: Called with a node's id, the amount done, the amount in total if known, and a message.
         on_terminal: Whether to show a line; by default, whether standard error is a terminal.
     """
 
     def __init__(
-        self, annotate: Callable[[str, JSONObject], None], *, on_terminal: bool | None = None
+        self,
+        annotate: Callable[[str, JSONObject], None],
+        report: Callable[[str, float, float | None, str], None] = lambda *_: None,
+        *,
+        on_terminal: bool | None = None,
     ) -> None:
         self._annotate = annotate
+        self._report = report
         self._on_terminal = _stderr_is_terminal() if on_terminal is None else on_terminal
         self._lock = threading.Lock()
         self._status: Status | None = None
@@ -55,6 +61,7 @@ class CallProgress:
         """
         if call.node_id:
             self._annotate(call.node_id, {"progress": {"done": done, "total": total, "message": text}})
+            self._report(call.node_id, done, total, printable(text))
         with self._lock:
             if self._on_terminal:
                 self._show(line(call, done, total, text))
@@ -84,5 +91,11 @@ def line(call: ToolCall, done: float, total: float | None, text: str | None) -> 
         text: Message of the server; it is shortened and stripped of control characters.
     """
     far = f"{done:g}" if total is None else f"{done:g} of {total:g}"
-    said = "".join(letter if letter.isprintable() else " " for letter in text or "")[:_LONGEST].strip()
+    said = printable(text)
     return f"{call.node_id or call.tool}: {far}" + (f", {said}" if said else "")
+
+
+def printable(text: str | None) -> str:
+    """Return a server's message about the progress of a call, shortened and without control characters."""
+    shown = (text or "")[: 2 * _LONGEST]
+    return "".join(letter if letter.isprintable() else " " for letter in shown)[:_LONGEST].strip()

@@ -65,6 +65,10 @@ class Caller(Protocol):
         """The runtime's way to list the tools that a server has now; blocks."""
         ...
 
+    def cancel(self) -> None:
+        """The runtime's way to end its running calls at once, from any thread; no more can be made."""
+        ...
+
     def changed_lists(self) -> list[Launch]:
         """The runtime's way to learn which servers of its run announced a change of their tools."""
         ...
@@ -154,6 +158,7 @@ class Runtime:
         self._launches: dict[str, Launch] = {}
         self._targets: dict[tuple[str, str], Target] = {}
         self._warned: set[str] = set()
+        self._cancelled = False
 
     def prepare(self, server: str) -> None:
         """Start a server in the background that nodes of the runtime's run will need.
@@ -212,12 +217,17 @@ class Runtime:
         progress = partial(self._notices.progress, call)
         return self._pool.call(target.launch, call, progress, safe_to_repeat=target.safe_to_repeat)
 
+    def cancel(self) -> None:
+        """End the runtime's running calls at once, from any thread: its run was cancelled."""
+        self._cancelled = True
+        self._pool.cancel()
+
     def warn_of_changed_lists(self) -> None:
         """Let the runtime warn, at the end of a run, about servers whose tools changed meanwhile.
 
         Some servers announce this after every start: only real differences from the sync are reported.
         """
-        for ready in self._pool.changed_lists():
+        for ready in () if self._cancelled else self._pool.changed_lists():
             server = ready.server.name
             if self._differs(ready):
                 self._say(
@@ -316,6 +326,8 @@ def standalone(run: Run | None = None) -> Iterator[Runtime]:
     host = run.host if run else current_host()
     secrets = run.add_secrets if run else lambda _: None
     with open_runtime(host, Notices(warn=warner(host), add_secrets=secrets)) as runtime:
+        if run:
+            run.on_cancel(runtime.cancel)
         yield runtime
 
 

@@ -23,4 +23,5 @@ def pflow_run_context(run: Run) -> AbstractContextManager[object] | None:
     from pflow_mcp_plugin.host.nodes.child_processes import RESOURCE, Processes
 
     processes = run.resources[RESOURCE] = Processes()
+    run.on_cancel(processes.stop)
     return processes

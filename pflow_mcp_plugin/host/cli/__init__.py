@@ -7,7 +7,6 @@
 - `builtin_commands`: the host's own commands, announced through the same hook as any plugin's
 - `run_commands`, `registry_commands`, `settings_commands`, `workflow_commands`, `trace_commands`,
   `plugins_command`, `config_commands`: the commands themselves
-- `command_line_inputs`, `node_params`: inputs and params as they are typed or piped in
-- `value_structure`: the type at every path of a node's outputs, for `registry run`
+- `command_line_inputs`: inputs and params as they are typed or piped in
 - `tables`: shared by several commands
 """

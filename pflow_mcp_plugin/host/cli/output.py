@@ -88,7 +88,8 @@ class Output:
             said = len(error.problems) == 1 and error.problems[0].message in error.message
             lines += () if said else problem_lines(error.problems)
             lines += [f"  -> {suggestion}" for suggestion in error.suggestions]
-            lines += [f"  {name.replace('_', ' ')}: {value}" for name, value in beside.items() if value]
+            shown = (item for item in beside.items() if item[1] and not isinstance(item[1], Mapping))
+            lines += [f"  {name.replace('_', ' ')}: {value}" for name, value in shown]
         return "\n".join(lines)
 
 

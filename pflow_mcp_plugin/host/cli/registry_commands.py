@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+import attrs
 import click
 
-from pflow_mcp_plugin.contract import Entry, Field, PflowError, Report
-from pflow_mcp_plugin.contract.json_types import JSONObject
+from pflow_mcp_plugin.contract import Entry, Field, PflowError, Report, ValuePath
 from pflow_mcp_plugin.host.cli.command_line_inputs import parse_inputs
 from pflow_mcp_plugin.host.cli.output import counted, problem_lines, to_json
 from pflow_mcp_plugin.host.cli.tables import table
@@ -18,6 +18,8 @@ from pflow_mcp_plugin.host.registry.node_index import NodeRow
 _OLDER_OPTION = re.compile(r"--([a-z0-9-]+)-wrappers")
 _PATHS = 100
 """The number of paths that `registry run` shows to people."""
+_SAMPLE = 40
+"""The characters of a sample that it shows to people."""
 
 
 @click.command()
@@ -113,7 +115,7 @@ def validate(host: EmbeddedHost, nodes: tuple[str, ...], *, source: str, every: 
 
 
 def run_node(host: EmbeddedHost, node: str, params: Mapping[str, str]) -> Report:
-    """Run a single node for the registry command `registry run`; its params are strings as typed.
+    """Run a single node for the registry command `registry run`, with params as typed.
 
     Args:
         host: The host to run it in.
@@ -123,26 +125,21 @@ def run_node(host: EmbeddedHost, node: str, params: Mapping[str, str]) -> Report
     Raises:
         PflowError: The node type does not exist, or the params are invalid; nothing has run.
     """
-    from pflow_mcp_plugin.host.cli.node_params import read_params
-    from pflow_mcp_plugin.host.cli.value_structure import structure
+    from pflow_mcp_plugin.host.cli.run_commands import outcome_report
+    from pflow_mcp_plugin.host.running.node_params import typed_params
 
     entry = host.registry.get(node)
-    workflow: JSONObject = {
-        "nodes": [{"id": entry.node, "type": entry.node, "params": read_params(entry, params)}]
-    }
-    outcome = host.runner.run(workflow, {}, name=node)
-    shape = structure(dict(outcome.outputs))
-    return Report(
+    ran = host.runner.run_node(node, typed_params(entry, params))
+    outcome, shape = ran.outcome, ran.structure
+    return attrs.evolve(
+        outcome_report(outcome),
         data={
-            "node": entry.node,
+            "node": ran.node,
             "outputs": dict(outcome.outputs),
-            "structure": [{"path": path, "type": kind} for path, kind in shape],
+            "structure": [attrs.asdict(place) for place in shape],
             "run_id": outcome.run_id,
         },
         text=lambda: _came_back(outcome.outputs, shape) if outcome.success else "",
-        error=outcome.error,
-        beside={"trace_path": None if outcome.trace_path is None else str(outcome.trace_path)},
-        exit_code=outcome.exit_code,
     )
 
 
@@ -172,12 +169,22 @@ def _fields(title: str, fields: Iterable[Field]) -> Iterator[str]:
         yield from (f"  {line}" for line in lines)
 
 
-def _came_back(outputs: Mapping[str, object], shape: Sequence[tuple[str, str]]) -> str:
+def _came_back(outputs: Mapping[str, object], shape: Sequence[ValuePath]) -> str:
     values = [
         f"{name}: {value if isinstance(value, str) else to_json(value)}" for name, value in outputs.items()
     ]
-    rows = [*shape[:_PATHS], *([("...", f"{len(shape) - _PATHS} more")] if len(shape) > _PATHS else ())]
-    return "\n".join([table(("PATH", "TYPE"), rows), "", *values]) if outputs else "Done, without outputs"
+    rows = [(place.path, place.type, _sample(place)) for place in shape[:_PATHS]]
+    if len(shape) > _PATHS:
+        rows.append(("...", f"{len(shape) - _PATHS} more", ""))
+    shown = table(("PATH", "TYPE", "SAMPLE"), rows)
+    return "\n".join([shown, "", *values]) if outputs else "Done, without outputs"
+
+
+def _sample(place: ValuePath) -> str:
+    if place.sample is None:
+        return ""
+    text = place.sample if isinstance(place.sample, str) else to_json(place.sample)
+    return text if len(text) <= _SAMPLE else f"{text[:_SAMPLE]}..."
 
 
 def _listing(rows: list[NodeRow]) -> str:

@@ -95,7 +95,10 @@ def outcome_report(outcome: Outcome) -> Report:
         data={"outputs": dict(outcome.outputs), "run_id": outcome.run_id},
         text=lambda: outputs_text(outcome),
         error=outcome.error,
-        beside={"trace_path": None if outcome.trace_path is None else str(outcome.trace_path)},
+        beside={
+            "trace_path": None if outcome.trace_path is None else str(outcome.trace_path),
+            **({} if outcome.error is None else {"checkpoint": dict(outcome.checkpoint)}),
+        },
         exit_code=outcome.exit_code,
     )
 

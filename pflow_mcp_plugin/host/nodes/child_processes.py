@@ -8,7 +8,7 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import wait
 from contextlib import closing, suppress
 from types import TracebackType
@@ -90,6 +90,14 @@ class Processes:
         with self._changed:  # their threads close pipes and files
             self._changed.wait_for(lambda: not self._running, 2 * DRAIN)
 
+    def stop(self) -> None:
+        """Let the child processes that run be ended by those who wait for them, and start no more.
+
+        It returns at once and may be called from any thread.
+        """
+        with self._changed:
+            self._closed = True
+
     def run(self, command: ChildCommand) -> Finished:
         """Run a program until it exits, and end what it leaves running.
 
@@ -109,7 +117,7 @@ class Processes:
         process = self._start(command)
         try:
             with closing(_Pipes(process, command)) as pipes:
-                in_time = pipes.serve(command.timeout)
+                in_time = pipes.serve(command.timeout, lambda: self._closed)
                 end_groups([process])  # also the processes that it left running
                 if not in_time:
                     pipes.drain()
@@ -162,15 +170,15 @@ class _Pipes:
             event = selectors.EVENT_WRITE if pipe is self._stdin else selectors.EVENT_READ
             self._selector.register(pipe, event, pipe)
 
-    def serve(self, timeout: float) -> bool:
-        """Return when the process has exited or has written too much; False if the time is over."""
+    def serve(self, timeout: float, stopped: Callable[[], bool]) -> bool:
+        """Return when the process has exited or written too much, or is to stop; False if the time is over."""
         end = time.monotonic() + timeout
         while self._process.poll() is None:
             left = end - time.monotonic()
             if left <= 0:
                 return False
             self._step(min(left, _NAP))
-            if self._exceeded:
+            if self._exceeded or stopped():
                 return True
         self.drain()
         return True

@@ -8,6 +8,8 @@
 - `attempts`, `retry_rules`: run a node on its params, and retry it where that is safe.
 - `batch`, `daemon_threads`, `progress_bar`: run a node for each item of a list.
 - `flow`: the workflow as a pocketflow `Flow`; importing it imports pocketflow.
+- `run_progress`: how far a run has come.
+- `node_params`, `value_structure`: a node that runs alone: its params, and the paths in what it wrote.
 - `run_errors`: the errors that stop a run.
 - `signals`: the signals other than Ctrl-C that stop a run.
 - `trace_recorder`: the trace that a run writes to disk.

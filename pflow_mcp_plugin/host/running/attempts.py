@@ -88,6 +88,8 @@ class Attempts:
                     result = self._returned(planned, _checked_action(prepare(given)(store)), store)
             except PflowError as failure:
                 result = failed(planned, failure, store)
+            if result.failure is not None:
+                self.run.check()  # it failed because it was stopped
             pause = next(pauses, None)
             if (
                 result.failure is None

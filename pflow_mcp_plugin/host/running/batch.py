@@ -21,6 +21,7 @@ import attrs
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.host.foreign_code import foreign_code
 from pflow_mcp_plugin.host.running.attempts import Attempts, Prepare, Result, argument_types, failed
+from pflow_mcp_plugin.host.running.current_run import CurrentRun
 from pflow_mcp_plugin.host.running.progress_bar import progress
 from pflow_mcp_plugin.host.running.run_errors import node_failure
 from pflow_mcp_plugin.host.running.shared_store import Fit, NodeAwareSharedStore
@@ -75,13 +76,16 @@ def run_batch(
     fit = argument_types(planned.ref.entry)
     one = partial(_run_item, attempts, planned, batch, prepare, fit)
     tally = _Tally(len(items))
+    run = attempts.run
     try:
         with progress(planned.ref.id, len(items)) as advance:
-            for done in _performed(one, items, batch, engine):
+            for done in _performed(one, items, batch, engine, run):
                 tally.add(done)
                 advance()
-                if attempts.run.cancelled():
-                    raise PflowError(f"The run was stopped at node {planned.ref.id}", kind="interrupted")
+                run.check()
+                run.report_progress(
+                    planned.ref.id, tally.ended, len(items), f"{tally.ended} of {len(items)} items"
+                )
     finally:  # the trace also says what was done when the run was interrupted
         attempts.run.annotate(planned.ref.id, {"batch": tally.noted()})
     return tally.close(planned, batch, store)
@@ -110,9 +114,13 @@ def _run_item(
 
 
 def _performed(
-    one: Callable[[_Item], _Done], items: Sequence[object], batch: Batch, engine: Engine
+    one: Callable[[_Item], _Done], items: Sequence[object], batch: Batch, engine: Engine, run: CurrentRun
 ) -> Iterator[_Done]:
-    """Yield each item that ran, as it ends; none starts after a failure that ends the batch."""
+    """Yield each item that ran, as it ends; none starts after a failure that ends the batch.
+
+    Raises:
+        PflowError: The run was stopped.
+    """
     if not batch.parallel:
         for numbered in enumerate(items):
             done = one(numbered)
@@ -122,11 +130,16 @@ def _performed(
         return
     width = max(1, min(batch.max_concurrent, len(items)))
     with engine(width) as executor:
-        yield from _side_by_side(executor, one, items, batch, width)
+        yield from _side_by_side(executor, one, items, batch, width, run)
 
 
 def _side_by_side(
-    executor: Executor, one: Callable[[_Item], _Done], items: Sequence[object], batch: Batch, width: int
+    executor: Executor,
+    one: Callable[[_Item], _Done],
+    items: Sequence[object],
+    batch: Batch,
+    width: int,
+    run: CurrentRun,
 ) -> Iterator[_Done]:
     """Keep `width` items in flight; more would only wait, each holding memory."""
     ended: SimpleQueue[Future[_Done]] = SimpleQueue()
@@ -142,15 +155,16 @@ def _side_by_side(
             flying += 1
         if not flying:
             return
-        done = _next(ended).result()
+        done = _next(ended, run).result()
         flying -= 1
         stopped = stopped or bool(done.result.failure and batch.fail_fast)
         yield done
 
 
-def _next(ended: SimpleQueue[Future[_Done]]) -> Future[_Done]:
+def _next(ended: SimpleQueue[Future[_Done]], run: CurrentRun) -> Future[_Done]:
     """Wait for the next item; in short waits, as a Ctrl-C just before a wait does not interrupt it."""
     while True:
+        run.check()  # an item that cannot be stopped is left behind, in its daemon thread
         try:
             return ended.get(timeout=_NAP)
         except Empty:
@@ -184,6 +198,11 @@ class _Tally:
         insort(self.errors, error, key=itemgetter("index"))
         if self.first is None:
             self.first = done
+
+    @property
+    def ended(self) -> int:
+        """The number of items that have ended."""
+        return self.succeeded + len(self.errors)
 
     @property
     def counts(self) -> dict[str, int]:

@@ -5,12 +5,23 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from pflow_mcp_plugin.contract import Host, PflowError, Run, Workflow
+from pflow_mcp_plugin.contract import (
+    THE_USER,
+    Host,
+    PflowError,
+    Problem,
+    Run,
+    RunControl,
+    RunOrigin,
+    Workflow,
+)
 from pflow_mcp_plugin.contract.json_types import JSONObject
+from pflow_mcp_plugin.host.running.run_progress import RunProgress
 from pflow_mcp_plugin.host.running.trace_recorder import Recorder
 from pflow_mcp_plugin.redaction import Redactor
 
@@ -21,34 +32,85 @@ class CurrentRun(Run):
     Args:
         host: The host it runs in.
         workflow: The workflow that runs.
+        origin: Who asked for it, and through what.
+        control: Receives its progress, and can cancel it.
+
+    Attributes:
+        progress: Counts what has run, and reports it to the control.
     """
 
-    def __init__(self, host: Host, workflow: Workflow) -> None:
+    def __init__(
+        self,
+        host: Host,
+        workflow: Workflow,
+        origin: RunOrigin = THE_USER,
+        control: RunControl | None = None,
+    ) -> None:
         self.run_id = new_run_id()
         self.workflow = workflow
         self.host = host
+        self.origin = origin
         self.artifacts_dir: Path = host.paths.state / "artifacts" / self.run_id
         self.resources: dict[str, Any] = {}
         self.redactor = Redactor()
-        self.recorder = Recorder(self.run_id, workflow.name, self.redactor)
+        self.recorder = Recorder(self.run_id, workflow.name, self.redactor, owner=origin.owner)
+        control = control or RunControl()
+        self.progress = RunProgress(control.report, self.redactor.text, len(workflow.certain), self._warn)
+        self._lock = threading.Lock()
         self._cancelled = threading.Event()
+        self._over = False
+        self._stops: list[Callable[[], object]] = []
+        control.on_cancel(self._stop)
 
     def cancelled(self) -> bool:
-        """Return whether the user has stopped the current run."""
+        """Return whether the current run has been stopped, by the user or through its control."""
         return self._cancelled.is_set()
 
     def cancel(self) -> None:
         """Mark the current run as stopped; nodes and plugins see it in `cancelled`."""
         self._cancelled.set()
 
-    def pause(self, seconds: float) -> None:
-        """Wait for some seconds, or until the user stops the current run.
+    def on_cancel(self, stop: Callable[[], object]) -> None:
+        """Call `stop` when the current run is cancelled through its control; at once if it already is."""
+        with self._lock:
+            if not self._cancelled.is_set():
+                self._stops.append(stop)
+                return
+        stop()
+
+    def check(self) -> None:
+        """Do nothing unless the current run has been stopped.
 
         Raises:
-            PflowError: The user has stopped the run.
+            PflowError: Kind `interrupted`: it has been stopped.
         """
-        if self._cancelled.wait(seconds):
-            raise PflowError("the run was stopped", kind="interrupted")
+        if self.cancelled():
+            raise PflowError("The run was interrupted", kind="interrupted")
+
+    @contextmanager
+    def cancellable(self) -> Iterator[None]:
+        """Let the current run be cancelled until the end of the `with` block; afterwards it is too late.
+
+        Raises:
+            PflowError: Kind `interrupted`: it was cancelled before or inside the block.
+        """
+        try:
+            self.check()
+            yield
+        finally:
+            with self._lock:
+                self._over = True
+                self._stops.clear()
+            self.check()  # in place of whatever the nodes that were stopped have raised
+
+    def pause(self, seconds: float) -> None:
+        """Wait for some seconds, or until the current run is stopped.
+
+        Raises:
+            PflowError: The run has been stopped.
+        """
+        self._cancelled.wait(seconds)
+        self.check()
 
     def annotate(self, node_id: str, details: JSONObject) -> None:
         """Add JSON values to a node's step in the current run's trace."""
@@ -57,6 +119,24 @@ class CurrentRun(Run):
     def add_secrets(self, values: Iterable[str]) -> None:
         """Redact these values in the trace and errors of the current run."""
         self.redactor.add(values)
+
+    def report_progress(
+        self, node_id: str, done: float, total: float | None = None, message: str = ""
+    ) -> None:
+        """Report how far a node of the current run has come to whoever started the run."""
+        self.progress.within(done, total, f"node {node_id}: {message}" if message else f"node {node_id}")
+
+    def _stop(self) -> None:
+        with self._lock:
+            if self._over:
+                return
+            self._cancelled.set()
+            stops, self._stops = self._stops, []
+        for stop in stops:
+            stop()
+
+    def _warn(self, message: str) -> None:
+        self.host.report(Problem(message=message, severity="warning", kind="execution"))
 
 
 def new_run_id() -> str:

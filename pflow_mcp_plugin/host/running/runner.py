@@ -13,6 +13,7 @@ from pflow_mcp_plugin.contract import (
     EXIT_CODES,
     THE_USER,
     Host,
+    NodeOutcome,
     Outcome,
     PflowError,
     Problem,
@@ -34,7 +35,15 @@ from pflow_mcp_plugin.host.running.run_values import Values
 from pflow_mcp_plugin.host.running.signals import EndingSignals
 from pflow_mcp_plugin.host.running.steps import Steps
 from pflow_mcp_plugin.host.running.trace_recorder import Recorder, Step
-from pflow_mcp_plugin.host.workflow import Compiled, NodeTypes, bind_inputs, check_workflow, compile_workflow
+from pflow_mcp_plugin.host.workflow import (
+    Compiled,
+    NodeTypes,
+    bind_inputs,
+    check_workflow,
+    compile_workflow,
+    load_workflow,
+    normalise,
+)
 from pflow_mcp_plugin.host.workflow.findings import said
 from pflow_mcp_plugin.host.workflow.templates import TemplateReference, parse
 from pflow_mcp_plugin.host.workflow.workflow_document import OutputSpec
@@ -115,10 +124,16 @@ class WorkflowRunner(Runner):
             PflowError: As from `compile`; nothing has run.
         """
         compiled = self.compile(workflow, name or "workflow", inputs)
-        return self.run_compiled(compiled, inputs, trace=trace)
+        return self.run_compiled(compiled, inputs, trace=trace, origin=origin, control=control)
 
     def run_compiled(
-        self, compiled: Compiled, inputs: Mapping[str, object], *, trace: bool = True
+        self,
+        compiled: Compiled,
+        inputs: Mapping[str, object],
+        *,
+        trace: bool = True,
+        origin: RunOrigin = THE_USER,
+        control: RunControl | None = None,
     ) -> Outcome:
         """Run what the runner has compiled, and write the trace.
 
@@ -126,10 +141,64 @@ class WorkflowRunner(Runner):
             compiled: The plan, checked against these inputs.
             inputs: Typed values by input name.
             trace: Whether a trace is written.
+            origin: Who asked for the run, and through what.
+            control: Receives the run's progress, and can cancel it.
         """
+        run = CurrentRun(self._host, compiled.workflow, origin, control)
+        return self._performed(run, compiled, inputs, trace=trace)
+
+    def run_node(
+        self,
+        node_type: str,
+        params: JSONObject,
+        *,
+        origin: RunOrigin = THE_USER,
+        control: RunControl | None = None,
+    ) -> NodeOutcome:
+        """Run a single node with the runner's registry and plugins, and describe what it wrote.
+
+        Args:
+            node_type: The node type, or an alias.
+            params: Its params as plain values: `${...}` in them is text, not a template.
+            origin: Who asked for the run, and through what.
+            control: Receives the run's progress, and can cancel it.
+
+        Raises:
+            PflowError: Kind `not_found`, `usage` or `validation`, with every problem; nothing has run.
+        """
+        from pflow_mcp_plugin.host.running.node_params import checked_params
+        from pflow_mcp_plugin.host.running.value_structure import sampled
+
+        entry = self._host.registry.get(node_type)
+        node: JSONObject = {"id": entry.node, "type": entry.node, "params": checked_params(entry, params)}
+        compiled = self.compile({"nodes": [node]}, node_type, {})
+        run = CurrentRun(self._host, compiled.workflow, origin, control)
+        outcome = self._performed(run, compiled, {}, trace=True)
+        structure = sampled(dict(outcome.outputs), run.recorder.excerpt)
+        return NodeOutcome(node=entry.node, outcome=outcome, structure=structure)
+
+    def read(self, content: str, name: str) -> JSONObject:
+        """Parse the text of a workflow for the runner: JSON of bounded size.
+
+        Args:
+            content: The text.
+            name: Its file or another name, for messages.
+
+        Raises:
+            PflowError: Kind `validation`: it is not a workflow in JSON.
+        """
+        return load_workflow(content, name)
+
+    def normalise(self, workflow: JSONObject) -> JSONObject:
+        """Return a workflow in the normal form that the runner checks and runs; it is not changed."""
+        normal: JSONObject = normalise(workflow, self._types.upgrade)
+        return normal
+
+    def _performed(
+        self, run: CurrentRun, compiled: Compiled, inputs: Mapping[str, object], *, trace: bool
+    ) -> Outcome:
         for warning in compiled.warnings:
             self._host.report(warning)
-        run = CurrentRun(self._host, compiled.workflow)
         values, _ = bind_inputs(compiled.document, inputs)
         run.recorder.given(values)
         steps = Steps(run, Values(compiled.document, {**values, "__run__": run}), self._engine)
@@ -145,7 +214,8 @@ class WorkflowRunner(Runner):
         run = steps.run
         try:
             # Twice: plugins must see an interruption of the nodes, and their clean-up may be interrupted too.
-            with interrupts_kept(), RunContexts(run, self._plugins), interrupts_kept():
+            run.check()
+            with interrupts_kept(), RunContexts(run, self._plugins), interrupts_kept(), run.cancellable():
                 # Imported late: pocketflow imports asyncio, and servers that plugins started boot meanwhile.
                 from pflow_mcp_plugin.host.running.flow import build_flow
 
@@ -154,7 +224,7 @@ class WorkflowRunner(Runner):
                 build_flow(compiled, steps, bound).run(steps.values.root)
                 return collect_outputs(steps), None
         except PflowError as error:
-            return {}, error
+            return {}, _interrupted(run) if run.cancelled() else error
         except KeyboardInterrupt:
             return {}, _interrupted(run)
 
@@ -174,6 +244,7 @@ class WorkflowRunner(Runner):
             error=error,
             steps=len(recorder.steps),
             exit_code=_exit_code(error, recorder.steps),
+            checkpoint={} if error is None else recorder.checkpoint(),
         )
 
     def _write_trace(self, recorder: Recorder, error: PflowError | None) -> Path | None:

@@ -43,7 +43,9 @@ class Steps:
             planned: The node.
             prepare: Builds the real node.
         """
+        self.run.check()
         step = self.run.recorder.begin(planned.ref)
+        self.run.progress.begin(planned.ref.id)
         store = self._store(planned)
         step.params = planned.ref.params  # as written, in case a template cannot be resolved
         step.error = "interrupted"  # kept only if a KeyboardInterrupt skips the lines below
@@ -63,6 +65,8 @@ class Steps:
             self.values.written[planned.ref.id] = store.written
             step.outputs = store.written
             self.run.recorder.end(step)
+        self.run.check()
+        self.run.progress.end(planned.ref.id)
         return result
 
     def _shown(self, failure: PflowError) -> Any:

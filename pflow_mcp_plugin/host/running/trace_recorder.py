@@ -20,6 +20,8 @@ LONGEST_TEXT = 2_000
 """Characters that the trace keeps of one string."""
 LARGEST_STEP = 50_000
 """Characters that the trace keeps of a step's params, and of its outputs; approximate."""
+LARGEST_CHECKPOINT = 200_000
+"""Characters that a checkpoint keeps of what all nodes wrote; approximate."""
 _DEEPEST = 20
 _LONGEST_NAME = 200
 
@@ -63,11 +65,13 @@ class Recorder:
         run_id: Names the trace file.
         workflow: The workflow's name.
         redactor: Redacts the run's secrets.
+        owner: Who asked for the run; empty for the user.
     """
 
-    def __init__(self, run_id: str, workflow: str, redactor: Redactor) -> None:
+    def __init__(self, run_id: str, workflow: str, redactor: Redactor, owner: str = "") -> None:
         self.steps: list[Step] = []
         self._run_id = run_id
+        self._owner = owner
         self._workflow = workflow
         self._redactor = redactor
         self._inputs: object = {}
@@ -111,6 +115,14 @@ class Recorder:
         """Return `value` as the trace shows it: JSON of bounded size, secrets redacted."""
         return _Excerpt(self._redactor, LARGEST_STEP).of(value)
 
+    def checkpoint(self) -> dict[str, Any]:
+        """Return what each recorded node wrote when it last ran, by node id, shortened and redacted."""
+        written = {step.node.id: step.outputs for step in self.steps if step.outputs}
+        most = min(LARGEST_STEP, LARGEST_CHECKPOINT // max(1, len(written)))
+        # Redacted again: a secret may have become known after a step was recorded.
+        shown: dict[str, Any] = self._redactor.value(written)
+        return {node_id: _Excerpt(self._redactor, most).of(outputs) for node_id, outputs in shown.items()}
+
     def write(self, folder: Path, error: PflowError | None) -> Path:
         """Write the recorded trace into `folder` and return its path.
 
@@ -119,15 +131,18 @@ class Recorder:
         """
         path = folder / f"{self._run_id}.json"
         # Redacted again as a whole: a secret may have become known after a step was recorded.
-        data = self._redactor.value(self._to_dict(error))
+        data = {**self._head(), **self._redactor.value(self._to_dict(error))}
         # `replace`, as a value may hold lone surrogates, which UTF-8 cannot encode.
         write_atomic(path, json.dumps(data, ensure_ascii=False, indent=1).encode("utf-8", "replace"))
         return path
 
+    def _head(self) -> dict[str, object]:
+        """Return what stands first in the file, where `trace_files` finds it without reading the rest."""
+        return {"run_id": self._run_id, **({"owner": self._owner} if self._owner else {})}
+
     def _to_dict(self, error: PflowError | None) -> dict[str, object]:
         started = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(self._started))
         return {
-            "run_id": self._run_id,
             "workflow": self._workflow,
             "started": f"{started}.{int(self._started % 1 * 1000):03d}Z",
             "milliseconds": _since(self._began),

@@ -86,14 +86,20 @@ def read_document(workflow: JSON, findings: Findings) -> WorkflowDocument:
 
 
 def _shallow_enough(workflow: JSON, findings: Findings) -> bool:
-    """Check the depth level by level, without recursion: everything after this may recurse."""
-    level = [workflow]
+    if is_deep(workflow):
+        findings.error("$", f"The workflow is nested deeper than {_DEEPEST} levels", "Flatten it")
+        return False
+    return True
+
+
+def is_deep(value: JSON) -> bool:
+    """Return whether a value is nested too deep for a reader that recurses; this one does not."""
+    level = [value]
     for _ in range(_DEEPEST):
-        level = [item for value in level for item in _children(value)]
+        level = [item for outer in level for item in _children(outer)]
         if not level:
-            return True
-    findings.error("$", f"The workflow is nested deeper than {_DEEPEST} levels", "Flatten it")
-    return False
+            return False
+    return True
 
 
 def _children(value: JSON) -> list[JSON]:

@@ -634,7 +634,7 @@ def test_one_node_is_run_and_the_structure_of_its_outputs_shown(pflow, home, tmp
     found = envelope(out)
     assert code == 0
     assert found["data"]["outputs"]["content"] == "hello ${you}"
-    assert {"path": "content", "type": "str"} in found["data"]["structure"]
+    assert {"path": "content", "type": "str", "sample": "hello ${you}"} in found["data"]["structure"]
     assert found["trace_path"]
     code, out, _ = pflow("registry", "run", "echo", "message=${not} [1]")
     assert code == 0
