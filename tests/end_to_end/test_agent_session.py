@@ -63,7 +63,7 @@ async def build(agent, notes, repository):
     (path, *_), (repo, *_) = ([it["key"] for it in node["interface"]["params"]] for node in described)
     text = await structure(agent, read, {path: notes})
     commits = await structure(agent, log, {repo: repository})
-    assert "First" in str(commits) or "first" in str(commits)
+    assert "Commit history" in str(commits)
     return {
         "inputs": {
             "file": {"type": "string", "required": True},
@@ -115,13 +115,17 @@ def errors_of(answer):
 
 def follow(workflow, path, suggestion):
     """Make the change that a suggestion `Did you mean X?` asks for at a JSON path."""
-    meant = re.fullmatch(r"Did you mean (\S+?)\?.*", suggestion)[1]
+    found = re.match(r"Did you mean (\S+?)\?", suggestion)
+    assert found, suggestion
+    meant = found[1]
     *steps, last = re.findall(r"\w+", path)
     inside = workflow
     for step in steps:
         inside = inside[int(step)] if isinstance(inside, list) else inside[step]
-    if path.endswith((".type", ".source")):
+    if last == "type":
         inside[last] = meant
+    elif last == "source":
+        inside[last] = re.sub(r"\w+(?=}$)", meant, inside[last])
     else:
         inside[meant] = inside.pop(last)
 
@@ -149,7 +153,7 @@ def test_an_agent_builds_a_workflow_with_nothing_but_the_tools(
                 check_run(ran)
                 trace = await agent.told("trace_read", trace_file="latest")
                 assert trace["run_id"] == ran["data"]["run_id"]
-                assert [step["node"] for step in trace["steps"]] == ["notes", "log"]
+                assert [step["id"] for step in trace["steps"]] == ["notes", "log"]
 
     asyncio.run(session())
 
