@@ -1,0 +1,78 @@
+"""The one bearer token of a server: where it comes from, and how a request's token is compared with it."""
+
+from __future__ import annotations
+
+import hmac
+import re
+import stat
+from pathlib import Path
+
+import attrs
+from mcp.server.auth.provider import AccessToken
+
+from pflow_mcp_plugin.contract import PflowError
+from pflow_mcp_plugin.server.http.token_verdict import Refusal
+from pflow_mcp_plugin.storage.regular_files import read_regular
+
+VARIABLE = "PFLOW_SERVE_TOKEN"
+"""The environment variable that holds the token."""
+
+_SHORTEST = 16
+_LONGEST = 4096
+_SENDABLE = re.compile(r"[A-Za-z0-9\-._~+/]+=*")
+"""The characters of a bearer token (RFC 6750, section 2.1)."""
+
+
+@attrs.frozen
+class BearerToken:
+    """Accepts one token: whoever has it is the user.
+
+    Attributes:
+        value: The token.
+    """
+
+    value: str = attrs.field(repr=False)
+
+    async def check(self, token: str) -> AccessToken | Refusal:
+        """Return what a token allows, or why it is refused."""
+        if not hmac.compare_digest(token.encode(), self.value.encode()):
+            return Refusal(reason="The token is not the one of this server")
+        return AccessToken(token=token, client_id="pflow", scopes=[])
+
+
+def read_token(path: Path) -> tuple[str, str]:
+    """Return the token in a file, and a warning if others may read the file (else empty).
+
+    Raises:
+        PflowError: Kind `usage`: it cannot be read, or holds no token.
+    """
+    try:
+        content = read_regular(path, _LONGEST).decode()
+        mode = stat.S_IMODE(path.stat().st_mode)
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is not text"
+        raise PflowError(f"The token file {path} cannot be read: {reason}", kind="usage") from error
+    loose = f"Others may read the token file {path} (mode {mode:04o}): run chmod 600 on it"
+    return valid_token(content.strip(), f"The token file {path}"), loose if mode & 0o077 else ""
+
+
+def valid_token(token: str, source: str) -> str:
+    """Return a token, unless nobody should rely on it.
+
+    Args:
+        token: The token.
+        source: Where it comes from, for the message.
+
+    Raises:
+        PflowError: Kind `usage`: it is empty, short, or cannot be sent.
+    """
+    step = 'Make one: python -c "import secrets; print(secrets.token_urlsafe(32))"'
+    if not token:
+        raise PflowError(f"{source} holds no token", kind="usage", suggestions=(step,))
+    if len(token) < _SHORTEST:
+        message = f"{source} holds a token of fewer than {_SHORTEST} characters, which can be guessed"
+        raise PflowError(message, kind="usage", suggestions=(step,))
+    if not _SENDABLE.fullmatch(token):
+        message = f"{source} holds a token with characters that cannot be sent in a header"
+        raise PflowError(message, kind="usage", suggestions=(step,))
+    return token

@@ -1,0 +1,53 @@
+"""A connection of the HTTP server, which nobody can hold open by sending slowly or nothing."""
+
+from __future__ import annotations
+
+import asyncio
+
+import h11
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+RECEIVE_SECONDS: float = 60
+"""Until a request must have arrived completely, from when the connection could take it."""
+MOST_CONNECTIONS = 512
+"""Connections at once; further ones are closed when they are opened."""
+
+
+class BoundedConnection(H11Protocol):
+    """A connection that ends if its next request does not arrive in time; uvicorn alone waits for ever."""
+
+    _deadline: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Begin to wait for a request."""
+        super().connection_made(transport)
+        if len(self.connections) > MOST_CONNECTIONS:
+            transport.abort()
+        self._watch()
+
+    def data_received(self, data: bytes) -> None:
+        """Take bytes of a request; its body may still be on its way when it has been answered."""
+        super().data_received(data)
+        self._watch()
+
+    def on_response_complete(self) -> None:
+        """Begin to wait for the next request."""
+        super().on_response_complete()
+        self._watch()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Wait no more."""
+        super().connection_lost(exc)
+        self._stop_watching()
+
+    def _watch(self) -> None:
+        arriving = self.conn.their_state in {h11.IDLE, h11.SEND_BODY} and not self.transport.is_closing()
+        if not arriving:
+            self._stop_watching()
+        elif self._deadline is None:
+            self._deadline = self.loop.call_later(RECEIVE_SECONDS, self.transport.abort)
+
+    def _stop_watching(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None

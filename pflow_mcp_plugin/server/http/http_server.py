@@ -1,0 +1,183 @@
+"""Serves an application over HTTP until a signal ends it; what runs then has some time to end."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import os
+import signal
+import socket
+import ssl
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import attrs
+import uvicorn
+from starlette.types import ASGIApp
+
+from pflow_mcp_plugin.contract import PflowError
+from pflow_mcp_plugin.redaction import Redactor
+from pflow_mcp_plugin.server.http.bounded_connection import BoundedConnection
+from pflow_mcp_plugin.server.http.failure_lines import failures_told
+from pflow_mcp_plugin.server.http.request_limits import RequestLimits
+
+_KEEP_ALIVE = 30
+"""Seconds that an idle connection is kept; clients usually close theirs before."""
+_BACKSTOP = 5
+"""Seconds after the grace until what was cancelled is no longer waited for."""
+_LAST_RESORT = 10
+"""Seconds after that until the process ends whatever still runs in it."""
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_INTERRUPTED = 130
+
+
+@attrs.frozen(kw_only=True)
+class Tls:
+    """The certificate of a server.
+
+    Attributes:
+        certificate: Its file in PEM, with intermediate ones.
+        key: The file of its private key; in the same file if None.
+    """
+
+    certificate: Path
+    key: Path | None = None
+
+    def check(self) -> None:
+        """Refuse files that cannot be used.
+
+        Raises:
+            PflowError: Kind `usage`: they cannot be read, or do not belong together.
+        """
+        try:
+            # An empty password: without one, OpenSSL would ask for that of an encrypted key.
+            ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(self.certificate, self.key, lambda: "")
+        except (OSError, ssl.SSLError) as error:
+            message = f"The certificate {self.certificate} and its key cannot be used: {error}"
+            raise PflowError(message, kind="usage") from error
+
+
+class _Uvicorn(uvicorn.Server):
+    """A uvicorn that leaves signals to whoever runs it."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Take no signals."""
+        yield
+
+
+class HttpServer:
+    """An application that is served on a socket.
+
+    Args:
+        app: The application.
+        limits: Its limits, to refuse and cancel requests while it shuts down.
+        listening: The socket.
+        tls: Its certificate; plain http if None.
+        grace: Seconds that requests have to end after `stop`.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        limits: RequestLimits,
+        listening: socket.socket,
+        *,
+        tls: Tls | None = None,
+        grace: float = 10,
+    ) -> None:
+        self._limits = limits
+        self._listening = listening
+        self._grace = grace
+        self._signals: list[int] = []
+        self._stop_wanted = threading.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._uvicorn = _Uvicorn(
+            uvicorn.Config(
+                app,
+                http=BoundedConnection,
+                ws="none",
+                lifespan="on",
+                log_config=None,
+                access_log=False,
+                proxy_headers=False,
+                server_header=False,
+                timeout_keep_alive=_KEEP_ALIVE,
+                timeout_graceful_shutdown=math.ceil(grace) + _BACKSTOP,
+                h11_max_incomplete_event_size=64 << 10,
+                ssl_certfile=tls.certificate if tls else None,
+                ssl_keyfile=tls.key if tls else None,
+            )
+        )
+
+    def run(self, redactor: Redactor | None = None) -> int:
+        """Serve until a signal or `stop`; return the exit code: 130 after Ctrl-C, otherwise 0.
+
+        Args:
+            redactor: Redacts what is said of failures.
+        """
+        with failures_told(redactor or Redactor()), self._signals_taken():
+            asyncio.run(self._serve())
+        return _INTERRUPTED if signal.SIGINT in self._signals[:1] else 0
+
+    def stop(self) -> None:
+        """Refuse new requests, and return from `run` once those that run have ended; from any thread."""
+        self._stop_wanted.set()
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self._drain)
+
+    async def _serve(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        if self._stop_wanted.is_set():
+            self._drain()
+        await self._uvicorn.serve(sockets=[self._listening])
+
+    def _drain(self) -> None:
+        self._uvicorn.should_exit = True
+        self._limits.drain()
+        asyncio.get_running_loop().call_later(self._grace, self._limits.cancel)
+
+    def _hurry(self) -> None:
+        self._limits.cancel()
+        asyncio.get_running_loop().call_later(1, self._give_up)
+
+    def _give_up(self) -> None:
+        self._uvicorn.force_exit = True
+
+    @contextmanager
+    def _signals_taken(self) -> Iterator[None]:
+        """Let the first signal stop the server, the second cancel what runs, the third end the process."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before: dict[int, Any] = {number: signal.signal(number, self._on_signal()) for number in _SIGNALS}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def _on_signal(self) -> Any:
+        # No bound method: sse-starlette ends streams at once where it finds a server behind a handler.
+        def handle(number: int, _frame: FrameType | None) -> None:
+            self._signals.append(number)
+            if len(self._signals) == 1:
+                _end_after(self._grace + _BACKSTOP + _LAST_RESORT)
+                self.stop()
+            elif len(self._signals) == 2 and self._loop is not None:
+                self._loop.call_soon_threadsafe(self._hurry)
+            else:
+                os._exit(128 + number)
+
+        return handle
+
+
+def _end_after(seconds: float) -> None:
+    """End the process if it is still there; a reaper of its own ends the servers it has started."""
+    timer = threading.Timer(seconds, os._exit, (1,))
+    timer.daemon = True
+    timer.start()

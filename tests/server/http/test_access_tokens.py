@@ -1,0 +1,354 @@
+"""Tokens of an authorization server, made with real keys and checked over real connections."""
+
+from __future__ import annotations
+
+import base64
+import hmac
+import json
+import re
+import threading
+import time
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler
+
+import anyio
+import httpx2
+import jwt
+import pytest
+from certificates import Authority
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
+from issuer import AUDIENCE, KINDS, Issuer
+from mcp.server.auth.provider import AccessToken
+from served import bearer, post, request, serving
+
+from pflow_mcp_plugin.contract import PflowError
+from pflow_mcp_plugin.server.http.access_tokens import AccessTokens
+from pflow_mcp_plugin.server.http.authorization_server import (
+    AuthorizationServer,
+    FetchLimits,
+    metadata_urls,
+    valid_issuer,
+)
+from pflow_mcp_plugin.server.http.token_verdict import Refusal
+
+OWNER = request("tools/call", {"name": "owner", "arguments": {}})
+EAGER = FetchLimits(pause=0)
+
+
+@pytest.fixture(scope="module")
+def standing() -> Iterator[Issuer]:
+    with Issuer() as running:
+        yield running
+
+
+@pytest.fixture
+def issuer() -> Iterator[Issuer]:
+    """An issuer that a test may change."""
+    with Issuer() as running:
+        yield running
+
+
+def tokens(issuer: Issuer, limits: FetchLimits = EAGER, scopes: tuple[str, ...] = ()) -> AccessTokens:
+    server = AuthorizationServer(issuer=issuer.url, limits=limits)
+    return AccessTokens(server=server, audience=AUDIENCE, scopes=scopes)
+
+
+def verdict(check: AccessTokens, token: str) -> AccessToken | Refusal:
+    return anyio.run(check.check, token)
+
+
+def reason(check: AccessTokens, token: str) -> str:
+    refused = verdict(check, token)
+    assert isinstance(refused, Refusal), refused
+    assert refused.status == 401
+    return refused.reason
+
+
+def unsigned(claims: dict, header: dict) -> str:
+    parts = [json.dumps(part).encode() for part in (header, claims)]
+    return ".".join([*(base64.urlsafe_b64encode(part).rstrip(b"=").decode() for part in parts), ""])
+
+
+@pytest.mark.parametrize("algorithm", KINDS)
+def test_a_token_of_each_asymmetric_kind_is_accepted(standing, algorithm):
+    standing.add_key(algorithm, algorithm)
+    accepted = verdict(tokens(standing), standing.token(algorithm, algorithm))
+    assert isinstance(accepted, AccessToken)
+    assert (accepted.subject, accepted.claims) == ("alice", {"iss": standing.url})
+
+
+@pytest.mark.parametrize(
+    ("claims", "said"),
+    [
+        ({"exp": 1}, "has expired"),
+        ({"exp": time.time() - 40}, "has expired"),
+        ({"nbf": time.time() + 300}, "not valid yet"),
+        ({"iat": time.time() + 300}, "not valid yet"),
+        ({"iss": "https://evil.example"}, "another issuer"),
+        ({"aud": "https://other.example/mcp"}, "another audience"),
+        ({"aud": ["https://other.example/mcp", AUDIENCE + "/"]}, "another audience"),
+        ({"sub": None}, "lacks one of the claims"),
+        ({"exp": None}, "lacks one of the claims"),
+        ({"aud": None}, "audience|lacks"),
+        ({"iss": None}, "issuer|lacks"),
+        ({"sub": ""}, "names no subject"),
+        ({"exp": "soon"}, "invalid"),
+        ({"exp": 1e400}, "invalid"),
+    ],
+)
+def test_a_token_is_refused_with_the_reason(standing, claims, said):
+    assert re.search(said, reason(tokens(standing), standing.token(**claims)))
+
+
+def test_a_clock_that_is_a_little_off_does_no_harm(standing):
+    assert isinstance(verdict(tokens(standing), standing.token(exp=int(time.time()) - 10)), AccessToken)
+
+
+def test_the_audience_may_be_one_of_several(standing):
+    assert isinstance(verdict(tokens(standing), standing.token(aud=["a", AUDIENCE])), AccessToken)
+
+
+def test_a_token_that_is_not_signed_is_refused(standing):
+    claims = jwt.decode(standing.token(), options={"verify_signature": False})
+    for spelling in ("none", "None", "NONE", ""):
+        assert "algorithm" in reason(tokens(standing), unsigned(claims, {"alg": spelling, "kid": "one"}))
+
+
+@pytest.mark.parametrize("algorithm", ["HS256", "HS512"])
+def test_a_public_key_is_no_shared_secret(standing, algorithm):
+    standing.add_key("confused", "RS256")
+    public = standing.keys["confused"].public_key()
+    secret = public.public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
+    claims = jwt.decode(standing.token(), options={"verify_signature": False})
+    head = unsigned(claims, {"alg": algorithm, "kid": "confused", "typ": "at+jwt"}).rstrip(".")
+    sealed = hmac.new(secret, head.encode(), algorithm.replace("HS", "sha")).digest()
+    forged = f"{head}.{base64.urlsafe_b64encode(sealed).rstrip(b'=').decode()}"
+    assert "algorithm" in reason(tokens(standing), forged)
+
+
+@pytest.mark.parametrize(
+    "token",
+    ["x", "a.b.c", "....", "e30.e30.e30", "eyJhbGciOiJFUzI1NiJ9.e30.AAAA", "é.é.é", "x" * 20_000],
+)
+def test_what_is_no_token_is_refused(standing, token):
+    assert reason(tokens(standing), token)
+
+
+def test_a_token_of_another_key_is_refused(standing):
+    with Issuer() as other:
+        forged = other.token(iss=standing.url)
+    assert "signature" in reason(tokens(standing), forged)
+
+
+@pytest.mark.parametrize(
+    "headers", [{"typ": "logout+jwt"}, {"crit": ["exp"]}, {"kid": "unknown"}, {"jku": "http://127.0.0.1:1/x"}]
+)
+def test_a_header_cannot_change_what_is_checked(standing, headers):
+    found = verdict(tokens(standing), standing.token(headers=headers))
+    if "jku" in headers:  # where keys are is for the metadata to say
+        assert isinstance(found, AccessToken)
+    else:
+        assert isinstance(found, Refusal)
+
+
+def test_a_short_key_is_refused(standing):
+    standing.add_key("short", "RS256", rsa.generate_private_key(65537, 1024))
+    with pytest.warns(jwt.InsecureKeyLengthWarning):
+        forged = standing.token("short", "RS256")
+    assert "too short" in reason(tokens(standing), forged)
+
+
+def test_a_scope_that_is_missing_is_forbidden(standing):
+    check = tokens(standing, scopes=("run", "read"))
+    assert isinstance(verdict(check, standing.token(scope="read run more")), AccessToken)
+    assert isinstance(verdict(check, standing.token(scp=["read", "run"])), AccessToken)
+    for claims in ({}, {"scope": "read"}, {"scope": 7}, {"scope": "reading running"}):
+        refused = verdict(check, standing.token(**claims))
+        assert isinstance(refused, Refusal)
+        assert (refused.status, refused.error, refused.scope) == (403, "insufficient_scope", "run read")
+
+
+def test_a_key_that_is_new_is_found_and_one_that_is_gone_is_not(issuer):
+    check = tokens(issuer, FetchLimits(pause=0, fresh=0))
+    assert isinstance(verdict(check, issuer.token()), AccessToken)
+    before = issuer.token()
+    issuer.forget_keys()
+    issuer.add_key("two")
+    assert isinstance(verdict(check, issuer.token("two")), AccessToken)
+    assert "unknown key" in reason(check, before)
+
+
+def test_unknown_keys_do_not_make_it_fetch_again_and_again(issuer):
+    check = tokens(issuer, FetchLimits())
+    for number in range(20):
+        reason(check, issuer.token(headers={"kid": f"made-up-{number}"}))
+    assert issuer.asked.count("/keys") == 1
+
+
+def test_requests_that_wait_for_keys_share_one_fetch(issuer):
+    check = tokens(issuer, FetchLimits())
+
+    async def play() -> None:
+        async with anyio.create_task_group() as group:
+            for _ in range(20):
+                group.start_soon(check.check, issuer.token())
+
+    anyio.run(play)
+    assert issuer.asked.count("/keys") == 1
+
+
+def huge(handler: BaseHTTPRequestHandler) -> None:
+    handler.send_response(200)
+    handler.end_headers()
+    try:
+        for _ in range(2000):
+            handler.wfile.write(b" " * 65536)
+    except OSError:
+        return
+
+
+def redirecting(handler: BaseHTTPRequestHandler) -> None:
+    handler.send_response(302)
+    handler.send_header("Location", "/elsewhere")
+    handler.send_header("Content-Length", "0")
+    handler.end_headers()
+
+
+def hanging(handler: BaseHTTPRequestHandler) -> None:
+    handler.send_response(200)
+    handler.end_headers()
+    handler.rfile.read(1)  # until the other side hangs up
+
+
+@pytest.mark.parametrize("path", ["/.well-known/oauth-authorization-server", "/keys"])
+@pytest.mark.parametrize(
+    "page", [huge, redirecting, hanging, b"no JSON", b"[]", b"[" * 100_000, b'{"keys": 7}']
+)
+def test_answers_of_an_authorization_server_are_bounded(issuer, page: Callable | bytes, path):
+    issuer.pages[path] = page
+    issuer.pages["/elsewhere"] = issuer.pages["/keys"] if path != "/keys" else issuer.metadata()
+    check = tokens(issuer, FetchLimits(wait=0.5))
+    began = time.monotonic()
+    for _ in range(3):  # the failure is remembered
+        refused = verdict(check, issuer.token())
+        assert isinstance(refused, Refusal)
+        assert refused.status in {401, 503}
+    assert time.monotonic() - began < 5
+    assert issuer.asked.count(path) == 1
+    assert "/elsewhere" not in issuer.asked
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"issuer": "https://evil.example"},
+        {"issuer": None},
+        {"jwks_uri": "http://192.0.2.1/keys"},
+        {"jwks_uri": "file:///etc/passwd"},
+        {"jwks_uri": None},
+        {"jwks_uri": "http://[::1"},
+    ],
+)
+def test_metadata_that_could_lead_elsewhere_is_refused(issuer, changes):
+    issuer.pages["/.well-known/oauth-authorization-server"] = issuer.metadata(**changes)
+    refused = verdict(tokens(issuer), issuer.token())
+    assert isinstance(refused, Refusal)
+    assert refused.status == 503
+    assert "/keys" not in issuer.asked
+
+
+def test_known_keys_are_used_while_the_authorization_server_is_away(issuer):
+    check = tokens(issuer, FetchLimits(pause=0, fresh=0))
+    assert isinstance(verdict(check, issuer.token()), AccessToken)
+    issuer.pages.clear()
+    assert isinstance(verdict(check, issuer.token()), AccessToken)
+
+
+def test_metadata_of_openid_connect_is_found_below_a_path():
+    with Issuer(path="/tenant") as issuer:
+        page = issuer.pages.pop("/.well-known/oauth-authorization-server/tenant")
+        issuer.pages["/.well-known/oauth-authorization-server/tenant"] = b"<html>"
+        issuer.pages["/tenant/.well-known/openid-configuration"] = page
+        assert isinstance(verdict(tokens(issuer), issuer.token()), AccessToken)
+        assert list(metadata_urls("https://a.example/t/")) == [
+            "https://a.example/.well-known/oauth-authorization-server/t",
+            "https://a.example/.well-known/openid-configuration/t",
+            "https://a.example/t/.well-known/openid-configuration",
+        ]
+
+
+def test_keys_come_over_tls_whose_certificate_is_checked(tmp_path, monkeypatch):
+    authority = Authority(tmp_path)
+    with Issuer(tls=authority.server_context("127.0.0.1")) as issuer:
+        refused = verdict(tokens(issuer), issuer.token())
+        assert isinstance(refused, Refusal)
+        assert refused.status == 503
+        monkeypatch.setenv("SSL_CERT_FILE", str(authority.file))
+        assert isinstance(verdict(tokens(issuer), issuer.token()), AccessToken)
+
+
+@pytest.mark.parametrize(
+    "issuer",
+    [
+        "http://as.example",
+        "as.example",
+        "https://",
+        "https://as.example/?x",
+        "https://as.example#x",
+        "ftp://a",
+    ],
+)
+def test_an_issuer_must_be_reached_safely(issuer):
+    with pytest.raises(PflowError, match="--issuer must be an https URL"):
+        valid_issuer(issuer)
+
+
+def test_clients_are_told_apart_by_their_subject_and_the_reason_is_told(standing):
+    with serving(check=tokens(standing)) as served:
+        for subject in ("alice", "bob"):
+            answer = post(served, OWNER, bearer(standing.token(sub=subject)))
+            assert f'"text":"{standing.url} {subject}"' in answer.text
+        expired = post(served, OWNER, bearer(standing.token(exp=1)))
+        assert expired.status_code == 401
+        assert 'error_description="The token has expired"' in expired.headers["www-authenticate"]
+
+
+def test_subjects_are_told_apart_also_when_they_call_at_once(standing):
+    with serving(check=tokens(standing)) as served:
+        seen: dict[str, str] = {}
+
+        def ask(name: str) -> None:
+            seen[name] = post(served, OWNER, bearer(standing.token(sub=name))).text
+
+        threads = [threading.Thread(target=ask, args=(f"user{number}",)) for number in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(30)
+    assert all(f' {name}"' in text for name, text in seen.items())
+    assert len(seen) == 8
+
+
+def test_a_missing_scope_is_answered_with_403(standing):
+    with serving(check=tokens(standing, scopes=("run",))) as served:
+        answer = post(served, OWNER, bearer(standing.token(scope="read")))
+        assert answer.status_code == 403
+        said = answer.headers["www-authenticate"]
+        assert 'error="insufficient_scope"' in said
+        assert 'scope="run"' in said
+
+
+def test_a_client_without_a_token_finds_the_authorization_server(standing):
+    with serving(check=tokens(standing, scopes=("run",))) as served:
+        refused = post(served, OWNER, {})
+        assert refused.status_code == 401
+        where = re.search(r'resource_metadata="([^"]+)"', refused.headers["www-authenticate"])
+        assert where
+        assert where[1] == "https://pflow.example/.well-known/oauth-protected-resource/mcp"
+        local = served.url.replace("/mcp", "/.well-known/oauth-protected-resource/mcp")
+        metadata = httpx2.get(local, trust_env=False).json()
+        assert metadata["resource"] == AUDIENCE
+        assert metadata["authorization_servers"] == [standing.url]
+        assert metadata["scopes_supported"] == ["run"]
+        assert httpx2.get(local, headers={"host": "evil.example"}, trust_env=False).status_code == 421

@@ -1,0 +1,211 @@
+"""The application over real sockets: both eras of the protocol, who is let in, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from contextlib import closing
+
+import anyio
+import httpx2
+import pytest
+from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
+from served import ERA_2025, TOKEN, Served, bearer, modern_call, modern_headers, request, serving
+
+METHODS = ("GET", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "HEAD")
+PATHS = ("/mcp", "/", "/mcp/", "/other", "/.well-known/oauth-protected-resource/mcp")
+MODES = ("legacy", "auto", "2026-07-28")
+
+
+def connected(served: Served, http: httpx2.AsyncClient, mode: str) -> Client:
+    return Client(streamable_http_client(served.url, http_client=http), mode=mode, read_timeout_seconds=20)
+
+
+def http_client() -> httpx2.AsyncClient:
+    return httpx2.AsyncClient(
+        headers={"authorization": f"Bearer {TOKEN}"}, timeout=20, trust_env=False, verify=False
+    )
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_client_lists_and_calls_tools_in_both_eras(served, mode):
+    async def play() -> None:
+        async with http_client() as http, connected(served, http, mode) as client:
+            assert "echo" in [tool.name for tool in (await client.list_tools()).tools]
+            result = await client.call_tool("echo", {"a": 1})
+            assert result.content[0].text == "{'a': 1}"
+
+    anyio.run(play)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_progress_arrives_before_the_result_in_both_eras(served, mode):
+    seen: list[tuple[float, str]] = []
+
+    async def note(progress: float, total: float | None, message: str | None) -> None:
+        seen.append((progress, message or ""))
+
+    async def play() -> None:
+        async with http_client() as http, connected(served, http, mode) as client:
+            await client.call_tool("steps", {}, progress_callback=note)
+
+    anyio.run(play)
+    assert seen == [(1, "step 1"), (2, "step 2"), (3, "step 3")]
+
+
+@pytest.mark.parametrize("headers", [ERA_2025, modern_headers("wait"), {}], ids=["2025", "2026", "none"])
+def test_a_call_is_cancelled_when_its_stream_is_closed(served, headers):
+    body = json.dumps(modern_call("wait")).encode()
+    lines = {**bearer(), **headers, "host": "localhost", "content-length": str(len(body))}
+    head = "".join(f"{name}: {value}\r\n" for name, value in lines.items())
+    with closing(served.connect()) as connection:
+        connection.sendall(f"POST /mcp HTTP/1.1\r\n{head}\r\n".encode() + body)
+        assert served.work.began.wait(10)
+        assert not served.work.cancelled.is_set()
+    assert served.work.cancelled.wait(10)
+
+
+def test_a_call_is_cancelled_when_a_client_of_the_modern_era_cancels_it(served):
+    async def play() -> None:
+        async with http_client() as http, connected(served, http, "2026-07-28") as client:
+            with anyio.CancelScope() as scope:
+                async with anyio.create_task_group() as tg:
+                    tg.start_soon(client.call_tool, "wait", {})
+                    assert await anyio.to_thread.run_sync(served.work.began.wait, 10)
+                    scope.cancel()
+            assert await anyio.to_thread.run_sync(served.work.cancelled.wait, 10)
+
+    anyio.run(play)
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("method", METHODS)
+def test_no_path_and_no_method_answers_without_the_token(served, client, method, path):
+    url = served.url.removesuffix("/mcp") + path
+    for given in ("", "Bearer wrong-but-long-enough", "Basic dTpw"):
+        client.headers = {"authorization": given} if given else {}
+        answer = client.request(method, url)
+        assert answer.status_code == 401
+        assert answer.headers["www-authenticate"].startswith('Bearer realm="pflow"')
+        if method != "HEAD":
+            assert set(answer.json()) == {"error", "error_description"}
+        assert TOKEN not in answer.text
+
+
+@pytest.mark.parametrize(
+    ("headers", "said"),
+    [
+        ({}, 'Bearer realm="pflow"'),
+        ({"authorization": "Bearer nope"}, 'Bearer realm="pflow", error="invalid_token"'),
+    ],
+)
+def test_a_refusal_says_whether_a_token_was_sent(served, headers, said):
+    answer = httpx2.post(served.url, headers=headers, trust_env=False, verify=False)
+    assert answer.headers["www-authenticate"].startswith(said)
+    assert ("error=" in answer.headers["www-authenticate"]) == bool(headers)
+
+
+def test_two_tokens_in_a_request_are_refused(served):
+    raw = served.raw(
+        b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\nConnection: close\r\n"
+        + f"Authorization: Bearer {TOKEN}\r\nAuthorization: Bearer x\r\n\r\n".encode()
+    )
+    assert raw.startswith(b"HTTP/1.1 401 ")
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example", "evil.example:80", "127.0.0.1.evil.example", "localhost.evil:1"]
+)
+def test_a_name_that_is_not_the_servers_is_refused(served, client, host):
+    answer = client.post(served.url, json=request("tools/list"), headers={"host": host})
+    assert answer.status_code == 421
+
+
+@pytest.mark.parametrize(
+    "origin", ["https://evil.example", "null", "http://localhost:3000", "http://127.0.0.1.evil.example"]
+)
+def test_a_web_page_is_refused_on_every_path_although_it_has_the_token(served, client, origin):
+    for path in ("/mcp", "/other"):
+        answer = client.post(
+            served.url.removesuffix("/mcp") + path, json=request("tools/list"), headers={"origin": origin}
+        )
+        assert answer.status_code == 403
+    assert "access-control-allow-origin" not in answer.headers
+
+
+def test_a_page_whose_name_was_rebound_to_this_machine_is_refused(served):
+    raw = served.raw(
+        b"POST /mcp HTTP/1.1\r\nHost: evil.example:80\r\nOrigin: http://evil.example\r\n"
+        + f"Authorization: Bearer {TOKEN}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n".encode()
+    )
+    assert raw.startswith(b"HTTP/1.1 421 ")
+
+
+def test_hosts_and_origins_may_be_allowed():
+    origin = "https://app.example"
+    with serving(allowed_hosts=["pflow.example"], allowed_origins=[origin]) as served:
+        for host in ("pflow.example", "pflow.example:8443"):
+            headers = {**bearer(), "host": host, "origin": origin}
+            answer = httpx2.post(
+                served.url, json=request("tools/list"), headers=headers, trust_env=False, verify=False
+            )
+            assert answer.status_code == 200
+        assert answer.headers["access-control-allow-origin"] == origin
+        ask = {"origin": origin, "access-control-request-method": "POST"}
+        preflight = httpx2.options(served.url, headers=ask, trust_env=False, verify=False)
+        assert preflight.status_code == 200
+        ask["origin"] = "https://evil.example"
+        assert httpx2.options(served.url, headers=ask, trust_env=False, verify=False).status_code == 403
+
+
+@pytest.mark.parametrize("method", ["GET", "DELETE", "PUT"])
+def test_no_session_is_offered(served, client, method):
+    answer = client.request(method, served.url)
+    assert answer.status_code == 405
+    assert answer.headers["allow"] == "POST"
+
+
+def test_another_path_is_not_found(served, client):
+    assert client.post(served.url.removesuffix("/mcp") + "/other", json={}).status_code == 404
+
+
+@pytest.mark.parametrize("era", ["2025-11-25", "2026-07-28"])
+@pytest.mark.parametrize("depth", [500, 100_000])
+def test_a_body_nested_without_end_is_refused_and_the_server_goes_on(served, client, era, depth):
+    body = '{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "echo", "arguments": '
+    body += '{"a":' * depth + "1" + "}" * depth + "}}"
+    answer = client.post(served.url, content=body, headers={"mcp-protocol-version": era})
+    assert answer.status_code in {200, 400}
+    assert client.post(served.url, json=request("tools/list")).status_code == 200
+
+
+@pytest.mark.parametrize("body", [b"", b"nonsense", b"\xff\xfe", b"[]", b"1" * 5000, b'{"a": NaN}'])
+@pytest.mark.parametrize("era", ["2025-11-25", "2026-07-28", "soon"])
+def test_a_body_that_is_no_request_is_refused(served, client, era, body):
+    answer = client.post(served.url, content=body, headers={"mcp-protocol-version": era})
+    assert 400 <= answer.status_code < 500
+
+
+def test_a_crash_is_a_line_on_stderr_without_its_message(served, client, capfd):
+    answer = client.post(served.url, json=request("tools/call", {"name": "crash", "arguments": {}}))
+    assert "Traceback" not in answer.text
+    captured = capfd.readouterr()
+    assert captured.out == ""
+    assert "RuntimeError in served.py" in captured.err
+    assert TOKEN not in captured.err
+
+
+def test_requests_leave_no_line_on_the_terminal(served, client, capfd):
+    client.post(served.url, json=request("tools/list"))
+    client.post(served.url, json=request("tools/list"), headers={"host": "evil.example"})
+    served.raw(b"nonsense\r\n\r\n")
+    captured = capfd.readouterr()
+    assert captured.out == ""
+    assert captured.err == ""
+
+
+def test_the_answer_is_json_unless_there_is_progress(served, client):
+    for tool, kind in (("echo", "application/json"), ("steps", "text/event-stream")):
+        answer = client.post(served.url, json=modern_call(tool), headers=modern_headers(tool))
+        assert answer.status_code == 200, answer.text
+        assert answer.headers["content-type"].startswith(kind)

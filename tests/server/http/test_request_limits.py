@@ -1,0 +1,123 @@
+"""Limits of size, number and time, with clients that are slow, greedy, or gone."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, suppress
+
+import httpx2
+import pytest
+from served import TOKEN, Served, bearer, modern_call, modern_headers, post, request, serving
+
+from pflow_mcp_plugin.server.http import bounded_connection
+
+WAIT = request("tools/call", {"name": "wait", "arguments": {}})
+HEAD = f"POST /mcp HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {TOKEN}\r\n".encode()
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> Iterator[Served]:
+    """A server that waits for a request half a second."""
+    monkeypatch.setattr(bounded_connection, "RECEIVE_SECONDS", 0.5)
+    with serving() as running:
+        yield running
+
+
+def until_closed(connection: socket.socket) -> bytes:
+    """Return what comes until the server closes the connection, in less time than the default."""
+    connection.settimeout(15)
+    received = b""
+    try:
+        while data := connection.recv(65536):
+            received += data
+    except ConnectionResetError:
+        pass
+    return received
+
+
+def test_a_body_that_is_too_large_is_refused(served, client):
+    answer = client.post(served.url, content=b"x" * (5 << 20))
+    assert answer.status_code == 413
+    assert client.post(served.url, json=request("tools/list")).status_code == 200
+
+
+def test_a_body_of_unknown_length_is_refused_when_it_grows_too_large(served, client):
+    answer = client.post(served.url, content=(b"x" * 65536 for _ in range(80)))
+    assert answer.status_code == 413
+
+
+def test_a_request_below_the_limit_passes(served, client):
+    text = "x" * (3 << 20)
+    answer = client.post(
+        served.url, json=request("tools/call", {"name": "echo", "arguments": {"text": text}}), timeout=60
+    )
+    assert answer.status_code == 200
+    assert text in answer.text
+
+
+@pytest.mark.parametrize(
+    "beginning",
+    [
+        b"",
+        b"POST /mcp HT",
+        HEAD + b"X-Slow: ",
+        HEAD + b"Content-Length: 100\r\nContent-Type: application/json\r\n\r\n{",
+        b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{",
+    ],
+    ids=["nothing", "half a line", "half a header", "half a body", "half a body without a token"],
+)
+def test_a_slow_request_does_not_hold_its_connection(impatient, beginning):
+    refused = b"Content-Length" in beginning and TOKEN.encode() not in beginning
+    with closing(impatient.connect()) as connection:
+        connection.sendall(beginning)
+        assert until_closed(connection).startswith(b"HTTP/1.1 401 " if refused else b"")
+    assert httpx2.post(
+        impatient.url, json=request("tools/list"), headers=bearer(), trust_env=False, verify=False
+    ).is_success
+
+
+def test_many_idle_connections_do_not_keep_others_out(impatient):
+    with ExitStack() as stack:
+        for _ in range(100):
+            stack.enter_context(closing(impatient.connect()))
+        assert httpx2.post(
+            impatient.url, json=request("tools/list"), headers=bearer(), trust_env=False, verify=False
+        ).is_success
+
+
+def test_headers_without_end_are_refused(served):
+    with suppress(ConnectionError):  # it may be closed while the rest is on its way
+        assert served.raw(HEAD + b"X-Long: " + b"x" * (1 << 20)).startswith(b"HTTP/1.1 4")
+
+
+def test_a_half_closed_connection_leaves_nothing_behind(served, client):
+    with closing(served.connect()) as connection:
+        connection.sendall(HEAD + b"Content-Length: 100\r\n\r\n{")
+        connection.shutdown(socket.SHUT_WR)
+        until_closed(connection)
+    assert client.post(served.url, json=request("tools/list")).status_code == 200
+
+
+def test_a_request_too_many_is_refused_until_another_has_ended():
+    with serving(most=1) as served:
+        answers: list[int] = []
+        first = threading.Thread(target=lambda: answers.append(post(served, WAIT).status_code))
+        first.start()
+        assert served.work.began.wait(10)
+        refused = post(served, request("tools/list"))
+        assert refused.status_code == 503
+        assert refused.headers["retry-after"] == "1"
+        served.work.go_on.set()
+        first.join(10)
+        assert answers == [200]
+        assert post(served, request("tools/list")).status_code == 200
+
+
+def test_a_request_ends_at_its_time_limit():
+    with serving(seconds=0.3) as served:
+        answer = post(served, modern_call("wait"), {**bearer(), **modern_headers("wait")})
+        assert answer.status_code == 504
+        assert "0.3 seconds" in answer.json()["error_description"]
+        assert served.work.cancelled.wait(10)
