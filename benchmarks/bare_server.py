@@ -33,7 +33,9 @@ class Envelope(TypedDict, total=False):
     trace_path: str
 
 
-ANSWER: Envelope = json.loads(sys.argv[1]) if len(sys.argv) > 1 else {"schema": 1, "success": True, "data": {}}
+ANSWER: Envelope = (
+    json.loads(sys.argv[1]) if len(sys.argv) > 1 else {"schema": 1, "success": True, "data": {}}
+)
 READS = ToolAnnotations(read_only_hint=True, idempotent_hint=True, open_world_hint=False)
 WRITES = ToolAnnotations(read_only_hint=False, destructive_hint=True, open_world_hint=True)
 

@@ -10,7 +10,7 @@ import json
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 import mcp_types as types
 from mcp.server.caching import CacheHint
@@ -42,7 +42,15 @@ INSTRUCTIONS = (
 
 Context = ServerRequestContext[Any, Any]
 Tools = Callable[[], Sequence[ServedTool]]
+_CACHEABLE: Final = (
+    "tools/list",
+    "prompts/list",
+    "resources/list",
+    "resources/templates/list",
+    "resources/read",
+)
 _FRESH = CacheHint(ttl_ms=0, scope="private")
+"""Revision 2026-07-28 requires it of every result that could be cached."""
 
 
 def build_server(host: Host, tools: Tools, options: ServingOptions | None = None) -> Server[Any]:
@@ -86,7 +94,7 @@ class _Served:
             lifespan=self._lifespan,
             on_list_tools=self.list_tools,
             on_call_tool=self.call_tool,
-            cache_hints={"tools/list": _FRESH, "resources/list": _FRESH, "resources/read": _FRESH},
+            cache_hints=dict.fromkeys(_CACHEABLE, _FRESH),
             **offered,
         )
 
@@ -116,14 +124,20 @@ class _Served:
             answered: dict[str, Any] = await self._threads.run(answer, control.cancel, GRACE_SECONDS)
         return answered
 
-    async def in_thread(self, context: Context, work: Callable[[ServedRequest], Any]) -> Any:
-        """Do the work for a resource or prompt in a thread; a failure is an error of the protocol."""
+    async def in_thread(self, context: Context, work: Callable[[ServedRequest], Any], **facts: str) -> Any:
+        """Do the work for a resource or prompt in a thread; a failure is an error of the protocol.
+
+        Args:
+            context: The request.
+            work: What to do.
+            facts: Further members of the error's data.
+        """
         request = self._request(context, RunControl())
         try:
             return await self._threads.run(partial(work, request), request.control.cancel, GRACE_SECONDS)
         except PflowError as error:
             code = types.INVALID_PARAMS if error.kind in ("not_found", "validation", "usage") else -32603
-            data = self._secrets.redact(error.to_dict())
+            data = self._secrets.redact({**error.to_dict(), **facts})
             raise MCPError(code, data["message"], data) from None
 
     def redacted(self, value: Any) -> Any:
@@ -213,7 +227,7 @@ def _resource_handlers(served: _Served, resources: Resources) -> dict[str, Any]:
 
     async def read(context: Context, params: types.ReadResourceRequestParams) -> dict[str, Any]:
         uri = str(params.uri)
-        found = await served.in_thread(context, lambda request: resources.read(request, uri))
+        found = await served.in_thread(context, lambda request: resources.read(request, uri), uri=uri)
         return complete(contents=served.redacted(list(found)))
 
     return {

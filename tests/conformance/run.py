@@ -1,8 +1,8 @@
 """Runs the official conformance suite against this package's client and the server of pflow.
 
-`python tests/conformance/run.py [client|server] [SCENARIO ...]` runs what both protocol revisions require of
-both sides, or only one side, or only the scenarios named, and prints a line for each. `baseline.yml` says what
-is expected to fail, and why.
+`python tests/conformance/run.py [client|server] [SCENARIO ...]` runs what both protocol revisions require
+of both sides, or only one side, or only the scenarios named, and prints a line for each. `baseline.yml`
+says what is expected to fail, and why.
 """
 
 from __future__ import annotations
@@ -152,7 +152,9 @@ def _run(case: Case, url: str) -> Outcome:
 def _verdict(case: Case, exit_code: int, report: str) -> str:
     if exit_code:
         return "FAILED"
-    if "OVERALL: PASSED" in report or re.search(r"^Passed: (\d+)/\1, 0 failed, 0 warnings$", report, re.MULTILINE):
+    if "OVERALL: PASSED" in report or re.search(
+        r"^Passed: (\d+)/\1, 0 failed, 0 warnings$", report, re.MULTILINE
+    ):
         return "passed"
     # Of the client, the baseline is for logging in; what else is required has to pass.
     excused = case.side == "server" or case.scenario.startswith("auth/")

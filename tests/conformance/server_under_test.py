@@ -120,14 +120,18 @@ class SuitePrompts:
 
     def prompts(self) -> Sequence[JSONObject]:
         """Return all of them."""
-        arguments = {"test_prompt_with_arguments": ("arg1", "arg2"), "test_prompt_with_embedded_resource": ("resourceUri",)}
+        arguments = {
+            "test_prompt_with_arguments": ("arg1", "arg2"),
+            "test_prompt_with_embedded_resource": ("resourceUri",),
+        }
         names = ("test_simple_prompt", "test_prompt_with_image", *arguments)
         return [
             {
                 "name": name,
                 "description": "Got by the suite",
                 "arguments": [
-                    {"name": it, "description": "Any text", "required": True} for it in arguments.get(name, ())
+                    {"name": it, "description": "Any text", "required": True}
+                    for it in arguments.get(name, ())
                 ],
             }
             for name in names

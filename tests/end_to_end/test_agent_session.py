@@ -141,12 +141,18 @@ def test_an_agent_builds_a_workflow_with_nothing_but_the_tools(
             async with served.client() as client:
                 agent = Agent(client)
                 workflow, changed = await repaired(agent, await build(agent, notes, repository))
-                assert sorted(changed) == ["$.nodes[0].type", "$.nodes[1].params.max_cont", "$.outputs.text.source"]
+                assert sorted(changed) == [
+                    "$.nodes[0].type",
+                    "$.nodes[1].params.max_cont",
+                    "$.outputs.text.source",
+                ]
                 ran = await agent.call("workflow_execute", workflow=workflow, parameters=values)
                 check_run(ran)
                 as_text = json.dumps(workflow)
                 description = "Reads notes and the history of a repository"
-                await agent.told("workflow_save", workflow_file=as_text, name="notes-and-log", description=description)
+                await agent.told(
+                    "workflow_save", workflow_file=as_text, name="notes-and-log", description=description
+                )
                 found = await agent.told("workflow_discover", query="read my notes and the git history")
                 assert found["matches"][0]["name"] == "notes-and-log"
                 ran = await agent.call("workflow_execute", workflow="notes-and-log", parameters=values)
@@ -172,7 +178,9 @@ def test_a_saved_workflow_is_a_tool_that_checks_its_arguments(
     file = tmp_path / "notes.json"
     read = {"id": "notes", "type": "mcp-filesystem-read-text-file", "params": {"path": "${file}"}}
     inputs = {"file": {"type": "string", "required": True, "description": "A file of notes"}}
-    file.write_text(json.dumps({"inputs": inputs, "nodes": [read], "outputs": {"text": {"source": "${notes.content}"}}}))
+    file.write_text(
+        json.dumps({"inputs": inputs, "nodes": [read], "outputs": {"text": {"source": "${notes.content}"}}})
+    )
     said = ("--name", "my-notes", "--description", "Reads a file of notes")
     assert pflow("workflow", "save", file, *said).exit_code == 0
 

@@ -93,7 +93,9 @@ def test_schemas_and_annotations_are_complete(transport, pflow_home, tmp_path, n
         jsonschema.Draft202012Validator.check_schema(tool.input_schema)
         jsonschema.Draft202012Validator.check_schema(tool.output_schema)
         assert tool.input_schema["type"] == tool.output_schema["type"] == "object"
-        undescribed = [key for key, it in tool.input_schema.get("properties", {}).items() if "description" not in it]
+        undescribed = [
+            key for key, it in tool.input_schema.get("properties", {}).items() if "description" not in it
+        ]
         assert undescribed == [], tool.name
         hints = tool.annotations
         claimed = (hints.read_only_hint, hints.destructive_hint, hints.idempotent_hint, hints.open_world_hint)
