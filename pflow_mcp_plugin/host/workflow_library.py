@@ -41,7 +41,7 @@ class WorkflowLibrary(Library):
     """
 
     folder: Path
-    setting: Callable[[str], str | None] = attrs.field(default=_unset, eq=False)
+    setting: Callable[[str], str | None] = attrs.field(default=_unset, eq=False, repr=False)
 
     def names(self) -> list[str]:
         """Return the names of the library's files, sorted."""

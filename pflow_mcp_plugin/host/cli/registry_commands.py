@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import cast
 
 import attrs
 import click
@@ -55,12 +56,20 @@ def search(host: EmbeddedHost, words: tuple[str, ...], limit: int) -> Report:
 
 
 @click.command()
-@click.argument("node")
+@click.argument("nodes", nargs=-1, required=True, metavar="NODE...")
 @click.pass_obj
-def describe(host: EmbeddedHost, node: str) -> Report:
-    """Show the parameters and outputs of the node type NODE."""
-    entry = host.registry.get(node)
-    return Report(data=entry.to_dict(), text=lambda: describe_entry(entry))
+def describe(host: EmbeddedHost, nodes: tuple[str, ...]) -> Report:
+    """Show the parameters and outputs of each node type NODE.
+
+    With --json, `data` is the entry of a single NODE, or a list of entries.
+    """
+    try:
+        entries = host.registry.describe(nodes)
+    except PflowError as error:
+        known = cast("list[JSONObject]", error.details.get("entries", []))
+        return Report(text=lambda: _descriptions(map(Entry.from_dict, known)), error=error)
+    data = [entry.to_dict() for entry in entries]
+    return Report(data=data if len(nodes) > 1 else data[0], text=lambda: _descriptions(entries))
 
 
 @click.command()
@@ -141,6 +150,10 @@ def run_node(host: EmbeddedHost, node: str, params: Mapping[str, str]) -> Report
         },
         text=lambda: _came_back(outcome.outputs, shape) if outcome.success else "",
     )
+
+
+def _descriptions(entries: Iterable[Entry]) -> str:
+    return "\n\n".join(map(describe_entry, entries))
 
 
 def describe_entry(entry: Entry) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, lru_cache
 
 import attrs
 
@@ -214,7 +214,7 @@ def _asked(text: str) -> frozenset[str]:
     return frozenset(map(root, words(text)))
 
 
-@cache
+@lru_cache(maxsize=2**16)
 def root(word: str) -> str:
     """Return a word of a task without its endings, the same for a verb and the nouns made of it."""
     return stem(_DERIVED.sub("", stem(word)))

@@ -104,7 +104,7 @@ class NodeRow(NamedTuple):
 
 
 class Index:
-    """An open search index.
+    """An open search index, which any number of threads may read at once; closed with its last reader.
 
     Args:
         connection: The database.
@@ -114,6 +114,9 @@ class Index:
     def __init__(self, connection: Connection, fingerprint: str) -> None:
         self._connection = connection
         self._fingerprint = fingerprint
+
+    def __del__(self) -> None:
+        self._connection.close()
 
     def fits(self, fingerprint: str) -> bool:
         """Return whether the index was built from sources with this fingerprint."""

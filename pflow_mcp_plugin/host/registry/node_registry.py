@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import cached_property, partial
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from pflow_mcp_plugin.contract import Discovery, Entry, Match, Paths, PflowError, Problem, Registry, Sketch
@@ -15,6 +15,7 @@ from pflow_mcp_plugin.host.registry.node_sources import Origin, asked, collect_s
 from pflow_mcp_plugin.host.registry.saved_entries import NAME as SAVED
 from pflow_mcp_plugin.host.registry.saved_entries import SavedEntries
 from pflow_mcp_plugin.host.registry.source_memory import Memory
+from pflow_mcp_plugin.host.shared_parts import shared_part
 
 if TYPE_CHECKING:
     from pflow_mcp_plugin.host.matching.task_fit import TaskFit
@@ -47,9 +48,8 @@ class NodeRegistry(Registry):
         self._memory = Memory(paths.state / "sources.json", self._report)
         self._lock = threading.Lock()
         self._index: Index | None = None
-        self._replaced: list[Index] = []
 
-    @cached_property
+    @shared_part
     def sources(self) -> list[Origin]:
         """What the node registry combines, plugins' nodes and saved ones, in order of precedence."""
         saved = Origin(self._saved, Plugin(SAVED, own=True))
@@ -184,12 +184,11 @@ class NodeRegistry(Registry):
         self._opened()
 
     def close(self) -> None:
-        """Close every index that the registry has opened."""
+        """Close the registry's index."""
         with self._lock:
-            self._replace(None)
-        for index in self._replaced:
+            index, self._index = self._index, None
+        if index is not None:
             index.close()
-        self._replaced.clear()
 
     def plugin_origin(self, node_type: str) -> Origin | None:
         """Return the plugin's source that the node registry asks for this name, None if no plugin has one."""
@@ -205,14 +204,9 @@ class NodeRegistry(Registry):
                 lacking: list[Origin] = []
                 drawn = partial(self._all, Origin.sketches, lacking)
                 index = open_index(self._cache, fingerprint, drawn, keep=lambda: not lacking)
-                self._replace(index)
+                # The previous one closes itself when the last thread that reads from it is done.
+                self._index = index
             return index
-
-    def _replace(self, index: Index | None) -> None:
-        # The previous index stays open: another thread may be reading from it.
-        if self._index:
-            self._replaced.append(self._index)
-        self._index = index
 
     def _fingerprint(self, origin: Origin) -> str:
         answer = asked(origin.fingerprint, self._report)
