@@ -130,7 +130,7 @@ def _connections(run: Run) -> Iterator[None]:
     with ExitStack() as stack:
         progress = stack.enter_context(CallProgress(run.annotate, run.report_progress))
         notices = Notices(warn=warner(run.host), add_secrets=run.add_secrets, progress=progress)
-        runtime = stack.enter_context(open_runtime(run.host, notices))
+        runtime = stack.enter_context(open_runtime(run.host, notices, run))
         run.on_cancel(runtime.cancel)
         for server in dict.fromkeys(
             _server(node) for node in run.workflow.nodes if node.id in run.workflow.certain

@@ -5,11 +5,17 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+import attrs
 import click
 
 from pflow_mcp_plugin.cli.dependencies import server_store
+from pflow_mcp_plugin.cli.http_options import given_http_options, http_options, serve_http
 from pflow_mcp_plugin.contract import Host, PflowError, Report
+
+if TYPE_CHECKING:
+    from pflow_mcp_plugin.server.offer import Offer
 
 
 @click.command()
@@ -27,26 +33,68 @@ from pflow_mcp_plugin.contract import Host, PflowError, Report
     help="Serve only the tools of this name or pattern, such as 'registry_*'; may be repeated.",
 )
 @click.option("--read-only", is_flag=True, help="Serve only tools that change nothing.")
+@click.option(
+    "--workflows",
+    "workflows",
+    is_flag=False,
+    flag_value="*",
+    metavar="[PATTERN ...]",
+    help="Serve each saved workflow of this name or pattern as a tool of its own; all without a pattern.",
+)
+@click.argument("more", nargs=-1, metavar="")
+@http_options
 @click.option("--json", "as_json", is_flag=True, hidden=True)
-@click.pass_obj
+@click.pass_context
 def serve(
-    host: Host, root: Path | None, patterns: tuple[str, ...], *, read_only: bool, as_json: bool
+    context: click.Context, root: Path | None, more: tuple[str, ...], *, as_json: bool, **options: Any
 ) -> Report:
-    """Serve pflow to an MCP client over standard input and output.
+    """Serve pflow to an MCP client over standard input and output, or to many over HTTP.
 
-    The client starts this command. Its tools find, check, run and save workflows, and run single nodes.
+    Over standard input and output, the client starts this command. Its tools find, check, run and save
+    workflows, and run single nodes.
     """
+    chosen = {name: options.pop(name) for name in ("patterns", "workflows", "read_only")}
+    over_http = given_http_options(context, options)
+    if over_http and root:
+        raise click.UsageError("--root does not apply to --http: clients over HTTP name no files")
     if as_json:
         raise click.UsageError("--json does not apply: standard output belongs to the protocol")
     from pflow_mcp_plugin.server.pflow_server import build_server
-    from pflow_mcp_plugin.server.serving_options import ServingOptions
-    from pflow_mcp_plugin.server.stdio import serve_stdio
-    from pflow_mcp_plugin.server.tool_selection import selected
-    from pflow_mcp_plugin.server.tools.all_tools import ALL_TOOLS
 
-    chosen = selected(ALL_TOOLS, patterns, read_only=read_only)
-    options = ServingOptions(root=served_folder(root), show_secrets=_secrets_may_be_shown(host))
-    return Report(exit_code=serve_stdio(build_server(host, lambda: chosen, options)))
+    host: Host = context.obj
+    offer = offered(host, more, **chosen)
+    show_secrets = _secrets_may_be_shown(host)
+    if over_http:
+        from pflow_mcp_plugin.server.http.caller import http_caller
+
+        served = attrs.evolve(offer.options(), caller=http_caller, show_secrets=show_secrets)
+        return Report(exit_code=serve_http(build_server(host, offer.tools, served), over_http))
+    from pflow_mcp_plugin.server.stdio import serve_stdio
+
+    served = attrs.evolve(offer.options(served_folder(root)), show_secrets=show_secrets)
+    return Report(exit_code=serve_stdio(build_server(host, offer.tools, served)))
+
+
+def offered(
+    host: Host, more: tuple[str, ...], patterns: tuple[str, ...], workflows: str | None, *, read_only: bool
+) -> Offer:
+    """Return what is served.
+
+    Args:
+        host: The host.
+        more: Further patterns of --workflows.
+        patterns: Those of --tools.
+        workflows: The first pattern of --workflows; None without this option.
+        read_only: Whether only tools that change nothing are served.
+
+    Raises:
+        PflowError: A pattern matches no tool.
+    """
+    from pflow_mcp_plugin.server.offer import Offer
+
+    if more and workflows is None:
+        raise click.UsageError(f"Got an unexpected argument: {more[0]}")
+    return Offer(host, patterns, None if workflows is None else (workflows, *more), read_only=read_only)
 
 
 def _secrets_may_be_shown(host: Host) -> Callable[[], bool]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from importlib.metadata import version
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from pflow_mcp_plugin import workflow_chain
 from pflow_mcp_plugin.client.deadlines import Bounds, Deadline, DeadlinePassed, bounded
 from pflow_mcp_plugin.client.elicitation import Ask, Elicitation
 from pflow_mcp_plugin.client.failures.explainer import Explainer
@@ -29,6 +30,7 @@ from pflow_mcp_plugin.client.process.stderr_files import StderrFiles
 from pflow_mcp_plugin.client.request_failures import RequestFailed
 from pflow_mcp_plugin.client.transport.retry_after import with_retry_after
 from pflow_mcp_plugin.client.transport.transport_selection import is_remote, over_http, over_lines
+from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.errors import ConnectionFailed, DeadlineExceeded, McpError, Phase, Where
 from pflow_mcp_plugin.exchange import CallResult, Launch, Listing, ToolCall
 from pflow_mcp_plugin.redaction import Redactor
@@ -166,8 +168,15 @@ class Connection:
             self._owner.cancel()
             await asyncio.wait({self._owner})
 
-    async def call(self, call: ToolCall, on_progress: OnProgress | None) -> CallResult:
+    async def call(
+        self, call: ToolCall, on_progress: OnProgress | None, chain: Callable[[], Sequence[str]] = tuple
+    ) -> CallResult:
         """Call a tool over the connection, once.
+
+        Args:
+            call: The tool and its arguments.
+            on_progress: Called with each progress report.
+            chain: Returns the workflows that lead to the call; only a server that is a pflow is sent them.
 
         Raises:
             CallFailed: The call failed; see `failures` for how it is explained.
@@ -193,8 +202,8 @@ class Connection:
 
                 request = partial(
                     request_tool,
-                    name=call.tool,
-                    arguments=call.arguments,
+                    call=call,
+                    meta=self._meta(chain),
                     until=bounds.until,
                     on_progress=progressed,
                     on_reply=replied,
@@ -206,6 +215,10 @@ class Connection:
                     raw = await request(self._live_session())
         milliseconds = (time.perf_counter() - started) * 1000
         return _call_result(raw, self.info, milliseconds)
+
+    def _meta(self, chain: Callable[[], Sequence[str]]) -> JSONObject:
+        is_pflow = self.info.name == workflow_chain.SERVER_NAME
+        return {workflow_chain.META_KEY: list(above)} if is_pflow and (above := chain()) else {}
 
     async def _learn_headers(self, refusal: MCPError, bounds: Bounds) -> None:
         """Learn from the tool list which arguments must be sent as HTTP headers.

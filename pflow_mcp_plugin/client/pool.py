@@ -9,7 +9,7 @@ import itertools
 import os
 import sys
 import threading
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import CancelledError, Future
 from contextlib import ExitStack, contextmanager, suppress
 from types import TracebackType
@@ -53,13 +53,20 @@ class Pool:
         ask: Answers what servers ask during a call; see `elicitation.Ask`. None declines.
         stderr_folder: Where the full stderr of failing servers is saved if an error shows only a part
             of it; None saves nothing.
+        chain: Returns the chain of workflows that leads to the pool's calls, see `workflow_chain`.
     """
 
     def __init__(
-        self, warn: Callable[[str], None], ask: Ask | None = None, *, stderr_folder: Path | None = None
+        self,
+        warn: Callable[[str], None],
+        ask: Ask | None = None,
+        *,
+        stderr_folder: Path | None = None,
+        chain: Callable[[], Sequence[str]] = tuple,
     ) -> None:
         self._warn = warn
         self._ask = ask
+        self._chain = chain
         self._files = StderrFiles(stderr_folder)
         self._pid = os.getpid()
         self._number = next(_numbers)
@@ -107,7 +114,9 @@ class Pool:
             CallFailed: The call failed, or its outcome is unknown.
         """
         with self._asked(
-            launch, lambda connection: connection.call(call, on_progress), safe_to_repeat=safe_to_repeat
+            launch,
+            lambda connection: connection.call(call, on_progress, self._chain),
+            safe_to_repeat=safe_to_repeat,
         ) as answer:
             return awaited(answer)
 

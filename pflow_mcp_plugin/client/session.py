@@ -45,6 +45,7 @@ from pflow_mcp_plugin.client.request_failures import RequestFailed, Undelivered
 from pflow_mcp_plugin.client.sdk_internals import OpenSession, ScreeningDispatcher
 from pflow_mcp_plugin.client.transport.retry_after import with_retry_after
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
+from pflow_mcp_plugin.exchange import ToolCall
 from pflow_mcp_plugin.types import ServerInfo
 
 # The SDK logs tracebacks of failures that our errors explain. Without a handler, `logging` prints them.
@@ -286,8 +287,8 @@ async def _listen(session: Session) -> None:
 
 async def request_tool(
     session: Session,
-    name: str,
-    arguments: JSONObject,
+    call: ToolCall,
+    meta: JSONObject,
     *,
     until: Callable[[], float | None],
     on_progress: Any = None,
@@ -300,8 +301,8 @@ async def request_tool(
 
     Args:
         session: An entered session whose version is settled.
-        name: The raw tool name.
-        arguments: JSON values.
+        call: The tool and its arguments.
+        meta: The members of the request's `_meta` that are ours.
         until: Returns the loop's time at which the call must be over.
         on_progress: Awaited with each progress report.
         on_reply: Called when the server answered but has not finished.
@@ -313,7 +314,7 @@ async def request_tool(
         Undelivered: The arguments cannot be written as JSON.
         pydantic.ValidationError: The answer is not a tool result.
     """
-    request = _request(name, arguments)
+    request = _request(call, meta)
     for pause in _pauses():
         send = partial(session.send_request, request, _ANSWERS, progress_callback=on_progress)
         answer, raw = await with_retry_after(send, until)
@@ -328,9 +329,11 @@ async def request_tool(
     raise InputRequired("input again and again")
 
 
-def _request(name: str, arguments: JSONObject) -> CallToolRequest:
+def _request(call: ToolCall, meta: JSONObject) -> CallToolRequest:
+    extra: Any = {"_meta": dict(meta)} if meta else {}
     try:
-        request = CallToolRequest(params=CallToolRequestParams(name=name, arguments=dict(arguments)))
+        params = CallToolRequestParams(name=call.tool, arguments=dict(call.arguments), **extra)
+        request = CallToolRequest(params=params)
         request.model_dump_json()  # checked here: later, it could not be distinguished from an invalid answer
     except (ValueError, RecursionError) as error:
         raise Undelivered(f"{error} ({type(error).__name__})") from error

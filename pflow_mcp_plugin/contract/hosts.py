@@ -16,7 +16,7 @@ from typing import Any
 import attrs
 import pluggy
 
-from pflow_mcp_plugin.contract.entries import Entry
+from pflow_mcp_plugin.contract.entries import Entry, Field, Interface
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.contract.matches import Discovery, Match, share_of_words
 from pflow_mcp_plugin.contract.problems import PflowError, Problem
@@ -281,6 +281,26 @@ class Runner(ABC):
     def normalise(self, workflow: JSONObject) -> JSONObject:
         """Any host's runner: return a workflow in its normal form; by default, the same workflow."""
         return workflow
+
+    def schema(self) -> JSONObject:
+        """Any host's runner: return the JSON Schema of its workflows; by default, of any object."""
+        return {"type": "object"}
+
+    def interface(self, workflow: JSONObject) -> Interface:
+        """Any host's runner: return the inputs and outputs of a valid workflow, with their types.
+
+        By default the inputs have the types that the workflow declares, and its outputs any type.
+
+        Args:
+            workflow: The workflow as loaded.
+        """
+        inputs, outputs = (_declarations(workflow, key) for key in ("inputs", "outputs"))
+        return Interface(
+            params=tuple(_declared_input(name, declared) for name, declared in inputs.items()),
+            outputs=tuple(Field(key=name) for name in outputs),
+            inputs=tuple(inputs),
+            open_outputs=not outputs,
+        )
 
 
 class Settings(ABC):
@@ -612,6 +632,21 @@ def _all_unknown(errors: Sequence[PflowError], known: Sequence[Entry]) -> PflowE
 def _share(wanted: Sequence[str], entry: Entry) -> float:
     where = f"{entry.node} {entry.description}".lower()
     return sum(word in where for word in wanted) / len(wanted) if wanted else 0.0
+
+
+def _declarations(workflow: JSONObject, key: str) -> Mapping[str, Any]:
+    declared = workflow.get(key)
+    return declared if isinstance(declared, Mapping) else {}
+
+
+def _declared_input(name: str, declared: Mapping[str, Any]) -> Field:
+    return Field(
+        key=name,
+        type=declared.get("type") or "any",
+        required="default" not in declared and declared.get("required") is not False,
+        description=declared.get("description") or "",
+        schema={"default": declared["default"]} if "default" in declared else None,
+    )
 
 
 def _escaped(value: JSON) -> JSON:

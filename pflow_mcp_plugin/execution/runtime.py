@@ -6,13 +6,13 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
-from functools import partial
+from functools import cache, partial
 from typing import Protocol
 
 import attrs
 import pluggy
 
-from pflow_mcp_plugin import naming
+from pflow_mcp_plugin import naming, workflow_chain
 from pflow_mcp_plugin.config.expansion import Lookup, host_lookup
 from pflow_mcp_plugin.config.locations import stderr_folder
 from pflow_mcp_plugin.config.server_store import ServerStore
@@ -302,17 +302,19 @@ class Runtime:
 
 
 @contextmanager
-def open_runtime(host: Host, notices: Notices) -> Iterator[Runtime]:
+def open_runtime(host: Host, notices: Notices, run: Run | None = None) -> Iterator[Runtime]:
     """Open a runtime with its own connections, and close them at the end.
 
     Args:
         host: Its settings are used to look up variables, its plugins can change calls.
         notices: Callbacks for warnings, secrets and progress.
+        run: The run that calls; None outside one.
     """
     from pflow_mcp_plugin.client import Pool
 
     known = servers(host.paths)
-    with Pool(notices.warn, stderr_folder=stderr_folder(host.paths)) as pool:
+    chain = cache(partial(workflow_chain.below, run)) if run is not None else tuple
+    with Pool(notices.warn, stderr_folder=stderr_folder(host.paths), chain=chain) as pool:
         yield Runtime(known.store, known.catalog, host_lookup(host), pool, host.hook, notices)
 
 
@@ -325,7 +327,7 @@ def standalone(run: Run | None = None) -> Iterator[Runtime]:
     """
     host = run.host if run else current_host()
     secrets = run.add_secrets if run else lambda _: None
-    with open_runtime(host, Notices(warn=warner(host), add_secrets=secrets)) as runtime:
+    with open_runtime(host, Notices(warn=warner(host), add_secrets=secrets), run) as runtime:
         if run:
             run.on_cancel(runtime.cancel)
         yield runtime

@@ -5,6 +5,10 @@
 - `tools`: the tools of pflow
 - `tool_selection`: which of them are served
 - `serving_options`: how they are served, and what is offered beside them
+- `offer`: the tools that the user chose, with resources and prompts
+- `saved_workflow_tools`, `workflow_schemas`: saved workflows as tools of their own
+- `resources`, with `agent_guide.md`, and `prompts`: what is offered beside the tools
+- `workflow_as_tool`, `mounted_workflow`: a workflow as a tool of a server of one's own
 - `envelopes`: the form of every answer
 - `argument_check`: the arguments of a call, checked before anything runs
 - `workflow_argument`: a workflow that a client gives: a name, a path, JSON text or an object
@@ -13,6 +17,7 @@
 - `worker_threads`: the threads that answer calls
 - `progress_sender`: the progress of a run, sent to the client
 - `list_changes`: clients are told that a list has changed
+- `library_watch`: the saved workflows, watched for changes
 - `stdio`: serving over standard input and output
 - `demo_server`: a small server to try pflow with
 
@@ -33,6 +38,7 @@ if TYPE_CHECKING:
     from pflow_mcp_plugin.server.stdio import serve_stdio
     from pflow_mcp_plugin.server.tool_selection import selected
     from pflow_mcp_plugin.server.tools.all_tools import ALL_TOOLS
+    from pflow_mcp_plugin.server.workflow_as_tool import as_tool
 
 __all__ = [
     "ALL_TOOLS",
@@ -41,6 +47,7 @@ __all__ = [
     "ServedRequest",
     "ServedTool",
     "ServingOptions",
+    "as_tool",
     "build_server",
     "selected",
     "serve_stdio",
@@ -53,6 +60,7 @@ _MODULES = {
     "ServedRequest": "served_tool",
     "ServedTool": "served_tool",
     "ServingOptions": "serving_options",
+    "as_tool": "workflow_as_tool",
     "build_server": "pflow_server",
     "selected": "tool_selection",
     "serve_stdio": "stdio",

@@ -21,11 +21,35 @@ _EVENTS: dict[Changed, Callable[[], ServerEvent]] = {
 }
 
 
+class _Bus(InMemorySubscriptionBus):
+    """The bus of the SDK, which counts those that listen."""
+
+    listeners = 0
+
+    def subscribe(self, listener: Callable[[ServerEvent], None]) -> Callable[[], None]:
+        """Register a listener of the bus; returns the function that removes it again."""
+        unsubscribe = super().subscribe(listener)
+        self.listeners += 1
+
+        def leave() -> None:  # may be called again
+            nonlocal unsubscribe
+            unsubscribe()
+            if unsubscribe is not _done:
+                self.listeners -= 1
+                unsubscribe = _done
+
+        return leave
+
+
+def _done() -> None:
+    """Do nothing: the listener has left already."""
+
+
 class ListChanges:
     """Whom to tell that a list has changed: the open connections of the handshake, and those that listen."""
 
     def __init__(self) -> None:
-        self._bus = InMemorySubscriptionBus()
+        self._bus = _Bus()
         self._connections: weakref.WeakSet[Connection] = weakref.WeakSet()
         self.listen = ListenHandler(self._bus)
         """Serves `subscriptions/listen`, the way of revision 2026-07-28."""
@@ -35,6 +59,11 @@ class ListChanges:
         if context.protocol_version in HANDSHAKE_PROTOCOL_VERSIONS:
             # The session is made anew for each request; the connection stays.
             self._connections.add(context.session._connection)  # noqa: SLF001
+
+    @property
+    def has_audience(self) -> bool:
+        """Whether any client would learn of a change."""
+        return bool(self._connections or self._bus.listeners)
 
     async def announce(self, changed: Changed) -> None:
         """Tell every client that a list has changed; call it in the server's event loop."""

@@ -7,17 +7,19 @@ a tool's schemas are written by hand, and an answer goes to the wire as the dict
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Any, Final, cast
+from typing import Any, cast, get_args
 
+import attrs
 import mcp_types as types
-from mcp.server.caching import CacheHint
+from mcp.server.caching import CacheableMethod, CacheHint
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
 
+from pflow_mcp_plugin import workflow_chain
 from pflow_mcp_plugin.contract import Host, PflowError, RunControl
 from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.redaction import Redactor
@@ -29,7 +31,9 @@ from pflow_mcp_plugin.server.served_tool import ServedRequest, ServedTool
 from pflow_mcp_plugin.server.serving_options import Prompts, Resources, ServingOptions
 from pflow_mcp_plugin.server.worker_threads import WorkerThreads
 
-NAME = "pflow"
+NAME = workflow_chain.SERVER_NAME
+RUN_META_KEY = "io.github.pflow/run"
+"""The key in the `_meta` of a result under which a bare one has the run's id and trace."""
 GRACE_SECONDS = 15.0
 """How long a cancelled call waits for its run to end: servers may take some seconds."""
 
@@ -43,15 +47,7 @@ INSTRUCTIONS = (
 
 Context = ServerRequestContext[Any, Any]
 Tools = Callable[[], Sequence[ServedTool]]
-_CACHEABLE: Final = (
-    "tools/list",
-    "prompts/list",
-    "resources/list",
-    "resources/templates/list",
-    "resources/read",
-)
 _FRESH = CacheHint(ttl_ms=0, scope="private")
-"""Revision 2026-07-28 requires it of every result that could be cached."""
 
 
 def build_server(host: Host, tools: Tools, options: ServingOptions | None = None) -> Server[Any]:
@@ -64,6 +60,19 @@ def build_server(host: Host, tools: Tools, options: ServingOptions | None = None
     """
     served = _Served(host, tools, options or ServingOptions())
     return served.server()
+
+
+def call_handler(
+    host: Host, tools: Tools, options: ServingOptions | None = None
+) -> Callable[[Context, types.CallToolRequestParams], Awaitable[dict[str, Any]]]:
+    """Return what answers `tools/call`, for a server that is not built here.
+
+    Args:
+        host: The host that does the work.
+        tools: Returns the tools that it answers for.
+        options: As for `build_server`.
+    """
+    return _Served(host, tools, options or ServingOptions()).call_tool
 
 
 class _Served:
@@ -96,7 +105,7 @@ class _Served:
             # The SDK takes an answer as it goes to the wire, too, but its types do not say so.
             on_list_tools=cast("Any", self.list_tools),
             on_call_tool=cast("Any", self.call_tool),
-            cache_hints=dict.fromkeys(_CACHEABLE, _FRESH),
+            cache_hints=dict.fromkeys(get_args(CacheableMethod), _FRESH),
             **offered,
         )
 
@@ -113,16 +122,15 @@ class _Served:
 
     async def call_tool(self, context: Context, params: types.CallToolRequestParams) -> dict[str, Any]:
         """Answer `tools/call`; whatever goes wrong is a result with `isError`, which an agent can read."""
-        arguments = params.arguments or {}
         tool = next((tool for tool in self._tools() if tool.name == params.name), None)
         if tool is None:
             return result(envelopes.failure(self._unknown(params.name)), self._secrets.redactor())
         if tool.quick:
-            return self._answered(tool, self._request(context, RunControl()), arguments)
+            return self._answered(tool, self._request(context, RunControl()), params)
         async with ProgressSender(context, self._secrets.redactor().text) as progress:
             control = RunControl(progress.report if progress.wanted else None)
             request = self._request(context, control)
-            answer = partial(self._answered, tool, request, arguments)
+            answer = partial(self._answered, tool, request, params)
             answered: dict[str, Any] = await self._threads.run(answer, control.cancel, GRACE_SECONDS)
         return answered
 
@@ -146,19 +154,21 @@ class _Served:
         return self._secrets.redact(value)
 
     def _answered(
-        self, tool: ServedTool, request: ServedRequest, arguments: Mapping[str, Any]
+        self, tool: ServedTool, request: ServedRequest, params: types.CallToolRequestParams
     ) -> dict[str, Any]:
         """Return the result of a call; runs in a worker thread."""
         try:
+            arguments = params.arguments or {}
             check_arguments(tool, arguments)
-            envelope = tool.answer(request, arguments)
+            origin = attrs.evolve(request.origin, above=workflow_chain.received(params.meta))
+            envelope = tool.answer(attrs.evolve(request, origin=origin), arguments)
         except PflowError as error:
             envelope = envelopes.failure(error)
         except BaseException as error:  # noqa: BLE001 - a door: nodes and plugins raise anything
             envelope = envelopes.failure(_unexpected(tool.name, error))
         if tool.reveals and request.show_secrets:
-            return result(envelope)
-        return result(envelope, self._secrets.redactor(request.control))
+            return result(envelope, bare=tool.bare)
+        return result(envelope, self._secrets.redactor(request.control), bare=tool.bare)
 
     def _request(self, context: Context, control: RunControl) -> ServedRequest:
         options = self._options
@@ -199,16 +209,27 @@ def declaration(tool: ServedTool) -> dict[str, Any]:
     }
 
 
-def result(envelope: JSONObject, redactor: Redactor | None = None) -> dict[str, Any]:
-    """Return the result of a call as on the wire: the envelope as text and as structured content."""
+def result(envelope: JSONObject, redactor: Redactor | None = None, *, bare: bool = False) -> dict[str, Any]:
+    """Return the result of a call as on the wire: the envelope as text and as structured content.
+
+    Args:
+        envelope: The envelope.
+        redactor: Redacts it.
+        bare: Whether a success is its `data` alone; what is beside it in the envelope goes to `_meta`.
+    """
     content, text = envelopes.encoded(envelope)
     redacted = content if redactor is None else redactor.value(content)
+    beside: dict[str, Any] = {}
+    if bare and envelope["success"]:
+        run = {key: value for key, value in redacted.items() if key not in ("schema", "success", "data")}
+        redacted, beside = redacted["data"], {"_meta": {RUN_META_KEY: run}}
     if redacted is not content:
         text = json.dumps(redacted, ensure_ascii=False)
     return complete(
         content=[{"type": "text", "text": text}],
         structuredContent=redacted,
         isError=not envelope["success"],
+        **beside,
     )
 
 

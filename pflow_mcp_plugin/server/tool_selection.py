@@ -29,6 +29,19 @@ def selected(
             close = nearest(pattern, names)
             hint = f"Did you mean {close}?" if close else f"The tools: {', '.join(names)}"
             raise PflowError(f"There is no tool {pattern}", kind="usage", suggestions=(hint,))
+    return matching(tools, patterns, read_only=read_only)
+
+
+def matching(
+    tools: Sequence[ServedTool], patterns: Sequence[str], *, read_only: bool = False
+) -> tuple[ServedTool, ...]:
+    """Return the tools to serve, of tools that come and go: a pattern need not match any at the moment.
+
+    Args:
+        tools: All tools.
+        patterns: As for `selected`.
+        read_only: As for `selected`.
+    """
     return tuple(
         tool
         for tool in tools

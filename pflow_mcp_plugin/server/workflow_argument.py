@@ -18,14 +18,23 @@ MOST_VALUES = 200_000
 """Values that a workflow may consist of."""
 MOST_NODES = 5_000
 DEEPEST = 100
+_UNNAMED = "the given workflow"
+"""No saved workflow can have this name, as it contains spaces."""
 
 
 @attrs.frozen
 class GivenWorkflow:
-    """A workflow that a client gave, and its name for messages and the trace."""
+    """A workflow that a client gave.
+
+    Attributes:
+        workflow: The workflow.
+        name: Its name for messages and the trace.
+        saved: Whether it is the saved workflow of that name.
+    """
 
     workflow: JSONObject
     name: str
+    saved: bool = False
 
 
 def given_workflow(request: ServedRequest, given: object) -> GivenWorkflow:
@@ -39,7 +48,7 @@ def given_workflow(request: ServedRequest, given: object) -> GivenWorkflow:
         PflowError: It is too large, there is none, or it is not a workflow.
     """
     found = (
-        _from_text(request, given) if isinstance(given, str) else GivenWorkflow(_object(given), "workflow")
+        _from_text(request, given) if isinstance(given, str) else GivenWorkflow(_object(given), _UNNAMED)
     )
     _check_size(found)
     return found
@@ -47,10 +56,10 @@ def given_workflow(request: ServedRequest, given: object) -> GivenWorkflow:
 
 def _from_text(request: ServedRequest, given: str) -> GivenWorkflow:
     if given.lstrip("\ufeff \t\r\n")[:1] in ("{", "["):
-        return _parsed(request, given, "workflow")
+        return _parsed(request, given, _UNNAMED)
     library = request.host.library
     if library is not None and given in library.names():
-        return GivenWorkflow(library.get(given), given)
+        return GivenWorkflow(library.get(given), given, saved=True)
     if not _looks_like_path(given):
         raise _not_saved(library, given)
     content = read_confined(request.root, given, MOST_BYTES)

@@ -13,6 +13,7 @@ from pflow_mcp_plugin.contract import (
     EXIT_CODES,
     THE_USER,
     Host,
+    Interface,
     NodeOutcome,
     Outcome,
     PflowError,
@@ -21,7 +22,7 @@ from pflow_mcp_plugin.contract import (
     Runner,
     RunOrigin,
 )
-from pflow_mcp_plugin.contract.json_types import JSONObject
+from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.host.foreign_code import foreign_code
 from pflow_mcp_plugin.host.interruption import interrupts_kept
 from pflow_mcp_plugin.host.plugins import Plugins
@@ -44,10 +45,12 @@ from pflow_mcp_plugin.host.workflow import (
     load_workflow,
     normalise,
 )
+from pflow_mcp_plugin.host.workflow.document_reader import SCHEMA_FILE
 from pflow_mcp_plugin.host.workflow.findings import said
 from pflow_mcp_plugin.host.workflow.templates import TemplateReference, parse
 from pflow_mcp_plugin.host.workflow.workflow_document import OutputSpec
-from pflow_mcp_plugin.storage import StoreError
+from pflow_mcp_plugin.host.workflow.workflow_interface import workflow_interface
+from pflow_mcp_plugin.storage import StoreError, decode_json
 
 MOST_STEPS = 1_000
 STEPS_PER_NODE = 10
@@ -83,6 +86,14 @@ class WorkflowRunner(Runner):
     def validate(self, workflow: JSONObject) -> Sequence[Problem]:
         """Ask the runner for every problem of a workflow, which may be any JSON value; nothing is run."""
         return check_workflow(workflow, self._types).problems
+
+    def schema(self) -> dict[str, JSON]:
+        """Return the JSON Schema of the workflows that the runner accepts."""
+        return decode_json(SCHEMA_FILE, SCHEMA_FILE.read_bytes())
+
+    def interface(self, workflow: JSONObject) -> Interface:
+        """Ask the runner for the inputs and outputs of a workflow, with the types that its nodes declare."""
+        return workflow_interface(check_workflow(workflow, self._types), workflow)
 
     def compile(
         self, workflow: JSONObject, name: str = "", inputs: Mapping[str, object] | None = None

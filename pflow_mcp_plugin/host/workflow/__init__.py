@@ -12,6 +12,7 @@
 - `shell_lines`: templates in shell lines.
 - `node_class`: imports the class of a node.
 - `run_inputs`: the inputs of a run.
+- `workflow_interface`: the types of a workflow's inputs and outputs.
 - `compilation`: the plan of a run, as pure data. Start reading here.
 """
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from pflow_mcp_plugin import workflow_chain
 from pflow_mcp_plugin.contract import Outcome, PflowError, Runner, SavedWorkflow
 from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.server.envelopes import failure, output_schema, success
@@ -37,6 +38,8 @@ def discover(request: ServedRequest, arguments: Mapping[str, Any]) -> JSONObject
 def execute(request: ServedRequest, arguments: Mapping[str, Any]) -> JSONObject:
     """Answer `workflow_execute`: the outputs of a run, or why it failed and what it had done."""
     given = given_workflow(request, arguments["workflow"])
+    if given.saved:
+        workflow_chain.require_no_circle(request.host, request.origin.above, given.name)
     outcome = runner(request).run(
         given.workflow,
         arguments.get("parameters", {}),

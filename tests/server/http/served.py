@@ -16,7 +16,7 @@ from mcp.server.lowlevel import Server
 
 from pflow_mcp_plugin.redaction import Redactor
 from pflow_mcp_plugin.server.http.bearer_token import BearerToken
-from pflow_mcp_plugin.server.http.caller import request_owner
+from pflow_mcp_plugin.server.http.caller import http_caller
 from pflow_mcp_plugin.server.http.http_app import AppOptions, build_app
 from pflow_mcp_plugin.server.http.http_server import HttpServer, Tls
 from pflow_mcp_plugin.server.http.listening_address import ListeningAddress, listen
@@ -48,7 +48,7 @@ def make_server(work: Callable[[], Work]) -> Server[Any]:
     async def call_tool(ctx: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
         text = str(params.arguments)
         if params.name == "owner":
-            text = request_owner()
+            text = http_caller(ctx).owner
         elif params.name == "crash":
             raise RuntimeError(f"crashed with {TOKEN}")
         elif params.name == "steps":

@@ -1,0 +1,254 @@
+"""The options with which `pflow mcp serve` serves over HTTP."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import attrs
+import click
+
+from pflow_mcp_plugin.contract import PflowError
+
+if TYPE_CHECKING:
+    from mcp.server.lowlevel import Server
+
+    from pflow_mcp_plugin.server.http.listening_address import ListeningAddress
+    from pflow_mcp_plugin.server.http.token_verdict import TokenCheck
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+_FILE = click.Path(path_type=Path)
+_HOST = re.compile(r"[^\s/@]+")
+_ORIGIN = re.compile(r"https?://[^\s/@*]+")
+_OPTIONS = (
+    click.option(
+        "--http",
+        "http_address",
+        metavar="HOST:PORT",
+        help="Serve over HTTP on this address instead; a port of 0 takes any free one.",
+    ),
+    click.option(
+        "--token-file",
+        type=_FILE,
+        metavar="FILE",
+        help="HTTP: the bearer token that clients send; by default $PFLOW_SERVE_TOKEN, or a new one.",
+    ),
+    click.option("--issuer", metavar="URL", help="HTTP: accept tokens of this authorization server instead."),
+    click.option("--audience", metavar="AUD", help="HTTP: the audience that such a token must name."),
+    click.option("--scope", "scopes", multiple=True, help="HTTP: a scope that such a token must have."),
+    click.option(
+        "--allowed-host",
+        "allowed_hosts",
+        multiple=True,
+        metavar="HOST[:PORT]",
+        help="HTTP: another name under which clients reach this server.",
+    ),
+    click.option(
+        "--allowed-origin",
+        "allowed_origins",
+        multiple=True,
+        metavar="ORIGIN",
+        help="HTTP: a web page that may send requests, as https://app.example.com; none by default.",
+    ),
+    click.option(
+        "--max-request-size",
+        type=click.IntRange(min=1024),
+        default=4 << 20,
+        show_default=True,
+        metavar="BYTES",
+        help="HTTP: larger requests are refused.",
+    ),
+    click.option(
+        "--max-requests",
+        type=click.IntRange(min=1),
+        default=128,
+        show_default=True,
+        metavar="N",
+        help="HTTP: further requests at once are refused with 503.",
+    ),
+    click.option(
+        "--request-timeout",
+        type=click.FloatRange(min=0, min_open=True),
+        default=3600,
+        show_default=True,
+        metavar="SECONDS",
+        help="HTTP: a request that takes longer is cancelled, with its run.",
+    ),
+    click.option(
+        "--grace",
+        type=click.FloatRange(min=0),
+        default=10,
+        show_default=True,
+        metavar="SECONDS",
+        help="HTTP: how long requests may go on after a signal to end.",
+    ),
+    click.option("--tls-cert", type=_FILE, metavar="FILE", help="HTTP: serve https with this certificate."),
+    click.option("--tls-key", type=_FILE, metavar="FILE", help="HTTP: its key, if not in the same file."),
+    click.option(
+        "--reuse-port",
+        is_flag=True,
+        help="HTTP: let several processes listen on the address; each gets a part of the connections.",
+    ),
+)
+
+
+@attrs.frozen(kw_only=True)
+class HttpOptions:
+    """The options of serving over HTTP, as given on the command line; see `_OPTIONS`."""
+
+    http_address: str
+    token_file: Path | None
+    issuer: str | None
+    audience: str | None
+    scopes: tuple[str, ...]
+    allowed_hosts: tuple[str, ...]
+    allowed_origins: tuple[str, ...]
+    max_request_size: int
+    max_requests: int
+    request_timeout: float
+    grace: float
+    tls_cert: Path | None
+    tls_key: Path | None
+    reuse_port: bool
+
+
+def http_options(command: Command) -> Command:
+    """Add the options to a command, which passes them on to `given_http_options`."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+def given_http_options(context: click.Context, given: Mapping[str, Any]) -> HttpOptions | None:
+    """Return the options of serving over HTTP, None without `--http`.
+
+    Raises:
+        UsageError: One is given without the one that it needs, or is invalid.
+    """
+    named = [name for name in given if _is_given(context, name)]
+    if given["http_address"] is None:
+        if named:
+            raise click.UsageError(f"--{_spelled(named[0])} needs --http HOST:PORT")
+        return None
+    options = HttpOptions(**given)
+    for message in _conflicts(options):
+        raise click.UsageError(message)
+    return options
+
+
+def _is_given(context: click.Context, name: str) -> bool:
+    return context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
+
+
+def _spelled(name: str) -> str:
+    plural = {"scopes": "scope", "allowed_hosts": "allowed-host", "allowed_origins": "allowed-origin"}
+    return plural.get(name, name.replace("_", "-"))
+
+
+def _conflicts(options: HttpOptions) -> Iterator[str]:
+    if options.issuer and not options.audience:
+        yield "--issuer needs --audience, else a token made for any other server would be accepted"
+    if not options.issuer and (options.audience or options.scopes):
+        yield "--audience and --scope need --issuer"
+    if options.issuer and options.token_file:
+        yield "--issuer and --token-file exclude each other"
+    if options.tls_key and not options.tls_cert:
+        yield "--tls-key needs --tls-cert"
+    for host in options.allowed_hosts:
+        if not _HOST.fullmatch(host):
+            yield f"--allowed-host takes HOST or HOST:PORT, got {host!r}"
+    for origin in options.allowed_origins:
+        if not _ORIGIN.fullmatch(origin):
+            yield f"--allowed-origin takes an origin such as https://app.example.com, got {origin!r}"
+
+
+def serve_http(server: Server[Any], options: HttpOptions) -> int:
+    """Serve over HTTP until a signal; return the exit code.
+
+    Raises:
+        PflowError: Kind `usage`: the address is in use, or no token is given and none can be shown.
+    """
+    from pflow_mcp_plugin.redaction import Redactor
+    from pflow_mcp_plugin.server.http.http_app import AppOptions, build_app
+    from pflow_mcp_plugin.server.http.http_server import HttpServer, Tls
+    from pflow_mcp_plugin.server.http.listening_address import listen, parse_address
+
+    tls = Tls(certificate=options.tls_cert, key=options.tls_key) if options.tls_cert else None
+    if tls is not None:
+        tls.check()
+    check, made = _token_check(options)
+    listening, address = listen(parse_address(options.http_address), shared=options.reuse_port)
+    app_options = AppOptions(
+        address=address,
+        check=check,
+        allowed_hosts=options.allowed_hosts,
+        allowed_origins=options.allowed_origins,
+        largest=options.max_request_size,
+        most=options.max_requests,
+        seconds=options.request_timeout,
+        tls=tls is not None,
+    )
+    app, limits = build_app(server, app_options)
+    for line in _warnings(options, address):
+        _say(f"Warning: {line}")
+    if made:
+        _say(f"Token, shown only now: {made}")
+    _say(f"Serving pflow on {app_options.url} (Ctrl-C ends it)")
+    token = getattr(check, "value", "")
+    return HttpServer(app, limits, listening, tls=tls, grace=options.grace).run(Redactor([token]))
+
+
+def _token_check(options: HttpOptions) -> tuple[TokenCheck, str]:
+    """Return what checks tokens, and the token that was made, if one was."""
+    import secrets
+
+    from pflow_mcp_plugin.server.http.bearer_token import VARIABLE, BearerToken, read_token, valid_token
+
+    # Taken out: what pflow starts, such as shell nodes, needs none of it.
+    inherited = os.environ.pop(VARIABLE, None)
+    if options.issuer:
+        if inherited is not None:
+            raise PflowError(f"--issuer and ${VARIABLE} exclude each other: unset one", kind="usage")
+        return _access_tokens(options), ""
+    if options.token_file:
+        token, warning = read_token(options.token_file)
+        if warning:
+            _say(f"Warning: {warning}")
+        return BearerToken(token), ""
+    if inherited is not None:
+        return BearerToken(valid_token(inherited, f"${VARIABLE}")), ""
+    if options.reuse_port or not sys.stderr.isatty():
+        reason = (
+            "processes on one address need the same" if options.reuse_port else "serving needs one"
+        )
+        step = f"Set {VARIABLE}, or give --token-file FILE or --issuer URL"
+        raise PflowError(f"No token is given, and {reason}", kind="usage", suggestions=(step,))
+    made = secrets.token_urlsafe(32)
+    return BearerToken(made), made
+
+
+def _access_tokens(options: HttpOptions) -> TokenCheck:
+    from pflow_mcp_plugin.server.http.access_tokens import AccessTokens
+    from pflow_mcp_plugin.server.http.authorization_server import AuthorizationServer, valid_issuer
+
+    server = AuthorizationServer(issuer=valid_issuer(options.issuer or ""))
+    return AccessTokens(server=server, audience=options.audience or "", scopes=options.scopes)
+
+
+def _warnings(options: HttpOptions, address: ListeningAddress) -> Iterator[str]:
+    if not address.is_loopback and not options.tls_cert:
+        yield (
+            f"{options.http_address} is served by plain http: tokens and data can be read on the way. "
+            "Give --tls-cert, or let a proxy with TLS stand in front"
+        )
+    if address.is_wildcard and not options.allowed_hosts:
+        yield "Only requests to localhost are answered: name the host that clients use with --allowed-host"
+
+
+def _say(line: str) -> None:
+    click.echo(line, err=True)

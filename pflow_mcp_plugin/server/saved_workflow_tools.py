@@ -1,0 +1,200 @@
+"""Saved workflows as tools of their own, with the types of their inputs and outputs."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
+from functools import cache
+from typing import Any
+
+import attrs
+
+from pflow_mcp_plugin import workflow_chain
+from pflow_mcp_plugin.contract import Entry, Host, Interface, PflowError, Problem, Runner
+from pflow_mcp_plugin.contract.json_types import JSONObject
+from pflow_mcp_plugin.server import envelopes
+from pflow_mcp_plugin.server.served_tool import Answer, Claims, ServedRequest, ServedTool
+from pflow_mcp_plugin.server.tools.workflow_tools import ended
+from pflow_mcp_plugin.server.workflow_schemas import input_schema, output_schema, type_words
+
+_NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
+"""A valid name of a tool (protocol 2025-11-25, "Tool Names")."""
+_STAYS_HERE = frozenset({"echo", "read-file", "write-file", "branch", "transform"})
+"""The nodes of pflow itself that reach nothing beyond this machine."""
+_SHOWN = 200
+
+
+@attrs.frozen(kw_only=True)
+class ToolWorkflow:
+    """A workflow that is served as a tool.
+
+    Attributes:
+        name: Its name, for messages and the trace.
+        workflow: The workflow as loaded.
+        saved: Whether it is saved in the library under that name.
+        tool: The name of the tool; the workflow's by default.
+        description: What it does; the workflow's own description by default.
+    """
+
+    name: str
+    workflow: JSONObject
+    saved: bool = True
+    tool: str = ""
+    description: str = ""
+
+
+class SavedWorkflowTools:
+    """The tools for the saved workflows of a library; they follow its changes.
+
+    Args:
+        host: The host.
+        patterns: Names of workflows, or patterns such as `daily-*`; all if there are none.
+        taken: The names of other tools that are served.
+    """
+
+    def __init__(self, host: Host, patterns: Sequence[str] = (), taken: Collection[str] = ()) -> None:
+        self._host = host
+        self._patterns = patterns
+        self._taken = frozenset(taken)
+        self._lock = threading.Lock()
+        self._fingerprint = ""
+        self._tools: tuple[ServedTool, ...] = ()
+
+    def __call__(self) -> tuple[ServedTool, ...]:
+        """Return the tools of the saved workflows; they are rebuilt when the library has changed."""
+        library = self._host.library
+        if library is None:
+            return ()
+        with self._lock:
+            fingerprint = library.fingerprint()
+            if fingerprint != self._fingerprint:
+                self._tools = tuple(self._built(library.names()))
+                self._fingerprint = fingerprint
+            return self._tools
+
+    def _built(self, names: Sequence[str]) -> Iterator[ServedTool]:
+        for name in names:
+            if self._patterns and not any(fnmatchcase(name, pattern) for pattern in self._patterns):
+                continue
+            try:
+                yield self._tool(name)
+            except PflowError as error:
+                self._host.report(
+                    Problem(
+                        message=f"Workflow {name} is not served as a tool: {error.message}",
+                        severity="warning",
+                        kind=error.kind,
+                        suggestion=f"See: pflow validate {name}",
+                        source="mcp",
+                    )
+                )
+
+    def _tool(self, name: str) -> ServedTool:
+        assert self._host.library is not None  # noqa: S101 - `__call__` checked it
+        tool = f"workflow-{name}" if name in self._taken else name
+        return workflow_tool(
+            self._host, ToolWorkflow(name=name, workflow=self._host.library.get(name), tool=tool)
+        )
+
+
+def workflow_tool(host: Host, given: ToolWorkflow) -> ServedTool:
+    """Return a workflow as a tool: its result are the outputs, or the envelope of the failure.
+
+    Args:
+        host: The host that runs it.
+        given: The workflow.
+
+    Raises:
+        PflowError: Its name is not valid for a tool, or the workflow has errors.
+    """
+    runner = _runner(host)
+    name = given.tool or given.name
+    if not _NAME.fullmatch(name):
+        raise PflowError(f"{name!r} is not a valid name of a tool", kind="usage")
+    errors = [problem for problem in runner.validate(given.workflow) if problem.severity == "error"]
+    if errors:
+        place = f"{errors[0].path}: " if errors[0].path else ""
+        raise PflowError(f"{place}{errors[0].message}", kind="validation", problems=tuple(errors))
+    interface = runner.interface(given.workflow)
+    return ServedTool(
+        name=name,
+        title=given.name.replace("-", " ").replace("_", " ").capitalize(),
+        description=_description(given, interface),
+        input_schema=input_schema(interface),
+        output_schema=output_schema(interface),
+        claims=_claims(_entries(host, runner.normalise(given.workflow))),
+        answer=_answer(given, output_schema(interface)),
+        bare=True,
+    )
+
+
+def _runner(host: Host) -> Runner:
+    if host.runner is None:
+        raise PflowError("This pflow does not run workflows", kind="usage")
+    return host.runner
+
+
+def _description(given: ToolWorkflow, interface: Interface) -> str:
+    own = given.description or given.workflow.get("description")
+    does = own.strip() if isinstance(own, str) and own.strip() else f"Run the workflow {given.name}."
+    returns = [
+        f"- {field.key} ({type_words(field)}){': ' + field.description if field.description else ''}"
+        for field in interface.outputs
+    ]
+    return "\n".join([does, "", "Returns:", *returns]) if returns else does
+
+
+def _entries(host: Host, workflow: JSONObject) -> list[Entry | None]:
+    nodes: Any = workflow.get("nodes", ())
+    return [host.registry.find(str(node.get("type") or node.get("id"))) for node in nodes]
+
+
+def _claims(entries: Sequence[Entry | None]) -> Claims:
+    """Return the effects of a workflow: the worst of its nodes, and of an unknown node anything."""
+    read_only = all(entry is not None and entry.purity == "flow_safe" for entry in entries)
+    return Claims(
+        read_only=read_only,
+        destructive=not read_only,
+        idempotent=read_only,
+        open_world=any(entry is None or entry.node not in _STAYS_HERE for entry in entries),
+    )
+
+
+def _answer(given: ToolWorkflow, schema: JSONObject) -> Answer:
+    @cache
+    def validator() -> Any:
+        from jsonschema import Draft202012Validator
+
+        return Draft202012Validator(schema)
+
+    def answer(request: ServedRequest, arguments: Mapping[str, Any]) -> JSONObject:
+        if given.saved:
+            workflow_chain.require_no_circle(request.host, request.origin.above, given.name)
+        outcome = _runner(request.host).run(
+            given.workflow, arguments, name=given.name, origin=request.origin, control=request.control
+        )
+        if outcome.error is not None:
+            return ended(outcome)
+        beside = {"trace_path": str(outcome.trace_path)} if outcome.trace_path else {}
+        ran = envelopes.success(dict(outcome.outputs), run_id=outcome.run_id, **beside)
+        envelope: dict[str, Any] = envelopes.encoded(ran)[0]
+        misfits = list(validator().iter_errors(envelope["data"]))
+        if misfits:
+            return ended(attrs.evolve(outcome, success=False, error=_misfit(given.name, misfits)))
+        return envelope
+
+    return answer
+
+
+def _misfit(name: str, misfits: Sequence[Any]) -> PflowError:
+    problems = tuple(
+        Problem(message=each.message[:_SHOWN], path=each.json_path, kind="execution") for each in misfits
+    )
+    first = f"{problems[0].path}: {problems[0].message}"
+    return PflowError(
+        f"Workflow {name} ended, but its outputs are not of the declared types: {first}",
+        problems=problems,
+        suggestions=("A tool returned what it does not declare; sync its server: pflow mcp sync",),
+    )

@@ -1,0 +1,108 @@
+"""The chain of workflows that led to a call of another pflow, so that one that calls itself is recognized.
+
+A workflow may call a tool of a pflow that serves workflows, and that pflow may call another one. Each passes
+on the identifiers of the workflows above, in the `_meta` of `tools/call`. An identifier is a hash, from which
+a server learns neither names nor folders.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from pflow_mcp_plugin.contract import Host, PflowError, Run
+
+META_KEY = "io.github.pflow/workflows"
+"""The key of the chain in the `_meta` of a `tools/call`: a list of identifiers, outermost first."""
+
+SERVER_NAME = "pflow"
+"""The name of pflow's own server in `serverInfo`; the chain is sent to no other server."""
+
+DEEPEST = 16
+"""The number of workflows that a chain may have."""
+
+_IDENTIFIER = re.compile(r"[0-9a-f]{32}")
+_MACHINE_ID = Path("/etc/machine-id")
+
+
+def identifier(host: Host, name: str) -> str:
+    """Return the identifier of a workflow in a chain: a hash of this machine, the library and the name.
+
+    Args:
+        host: The host whose library it is saved in.
+        name: Its name in the library; for any other workflow, its resolved file or another unique name.
+    """
+    from hashlib import sha256
+
+    parts = (*_machine(), str(host.paths.data.resolve()), name)
+    return sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
+def below(run: Run) -> tuple[str, ...]:
+    """Return the chain for the calls of a run: the workflows above it, and its own."""
+    name, library = run.workflow.name, run.host.library
+    is_saved = library is not None and name in library.names()
+    # Of a workflow that is not saved, no name is known by which another call could mean the same one.
+    return (*run.origin.above, identifier(run.host, name if is_saved else f"{name}\0{run.run_id}"))
+
+
+def received(meta: Mapping[str, object] | None) -> tuple[str, ...]:
+    """Return the chain in the `_meta` of a call, empty if there is none.
+
+    Raises:
+        PflowError: Kind `validation`: it is malformed, or too long for one more workflow.
+    """
+    chain = (meta or {}).get(META_KEY, [])
+    if not isinstance(chain, list) or not all(map(_is_identifier, chain)):
+        raise PflowError(f"{META_KEY} must be a list of identifiers of workflows", kind="validation")
+    if len(chain) >= DEEPEST:
+        message = f"{len(chain)} workflows call each other already, and at most {DEEPEST} may"
+        hint = "Check whether a workflow calls itself through the servers that its nodes use"
+        raise PflowError(message, suggestions=(hint,), details={"depth": len(chain)}, kind="validation")
+    return tuple(chain)
+
+
+def require_no_circle(host: Host, above: Sequence[str], name: str) -> None:
+    """Refuse a saved workflow that is in the chain above itself.
+
+    Args:
+        host: The host whose library it is saved in.
+        above: The chain.
+        name: Its name in the library.
+
+    Raises:
+        PflowError: Kind `validation`: it calls itself, directly or through others.
+    """
+    own = identifier(host, name)
+    if own not in above:
+        return
+    circle = _named(host, [*above[above.index(own) :], own])
+    raise PflowError(
+        f"Workflow {name} calls itself: {' → '.join(circle)}",
+        suggestions=(f"Remove the node that leads back to {name}",),
+        details={"workflow": name, "circle": circle},
+        kind="validation",
+    )
+
+
+def _named(host: Host, chain: Sequence[str]) -> list[str]:
+    """Return the names of the workflows in a chain; those of other libraries cannot be named."""
+    names = host.library.names() if host.library is not None else ()
+    known = {identifier(host, name): name for name in names}
+    return [known.get(each, "a workflow of another pflow") for each in chain]
+
+
+def _is_identifier(item: object) -> bool:
+    return isinstance(item, str) and _IDENTIFIER.fullmatch(item) is not None
+
+
+def _machine() -> tuple[str, str]:
+    """Return what tells this machine from others; containers share the first part, not the second."""
+    import platform
+
+    try:
+        installed = _MACHINE_ID.read_text(encoding="utf-8", errors="replace").strip()
+    except OSError:  # not on this system
+        installed = ""
+    return installed, platform.node()

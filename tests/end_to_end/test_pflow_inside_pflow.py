@@ -1,0 +1,101 @@
+"""Workflows whose nodes are workflows of another pflow, with real processes."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+
+import pytest
+
+ECHO = {"inputs": {"word": {"type": "str"}}, "nodes": [{"id": "say", "type": "echo"}]}
+QUICKLY = 20  # seconds on a busy machine; a circle that is followed to the deepest level takes longer
+
+
+@pytest.fixture
+def at(pflow, tmp_path):
+    """Return pflow in a home of its own, by the home's name."""
+
+    class Home:
+        def __init__(self, name):
+            self.folder = tmp_path / name
+
+        def __call__(self, *arguments):
+            return pflow(*arguments, env={"PFLOW_HOME": str(self.folder)})
+
+        def save(self, name, workflow):
+            path = tmp_path / "workflow.json"
+            path.write_text(json.dumps(workflow), encoding="utf-8")
+            done = self("workflow", "save", path, "--name", name)
+            assert done.exit_code == 0, done.stderr
+
+        def connect(self, name, other):
+            """Configure a server that serves the workflows of another home."""
+            server = {
+                "command": sys.executable,
+                "args": ["-P", "-m", "pflow_mcp_plugin", "mcp", "serve", "--workflows"],
+                "env": {"PFLOW_HOME": str(other.folder)},
+            }
+            path = tmp_path / "servers.json"
+            path.write_text(json.dumps({"mcpServers": {name: server}}), encoding="utf-8")
+            for arguments in (("mcp", "add", path), ("mcp", "sync", name)):
+                done = self(*arguments)
+                assert done.exit_code == 0, done.stderr
+
+    return Home
+
+
+def calling(node_type, **params):
+    """Return a workflow of one node that passes a word on, and returns what it gets."""
+    return {
+        "inputs": {"word": {"type": "str"}},
+        "nodes": [{"id": "call", "type": node_type, "params": params or {"word": "${word}"}}],
+        "outputs": {"said": "${call.result}"},
+    }
+
+
+def test_a_workflow_of_a_workflow_of_a_workflow_ends_with_the_right_value(at, no_leftovers):
+    first, second, third = at("first"), at("second"), at("third")
+    third.save("say", {**ECHO, "nodes": [{"id": "say", "type": "echo", "params": {"message": "${word}!"}}]})
+    second.connect("next", third)
+    second.save("pass-on", {**calling("mcp-next-say"), "outputs": {"said": "${call.message}"}})
+    first.connect("next", second)
+    first.save("start", {**calling("mcp-next-pass-on"), "outputs": {"said": "${call.said}"}})
+
+    done = first("run", "start", "word=hello", "--json")
+    assert done.exit_code == 0, done.stderr
+    assert done.envelope["data"]["outputs"] == {"said": "hello!"}
+
+
+@pytest.mark.parametrize(
+    ("node_type", "params"),
+    [
+        ("mcp-me-again", {}),
+        ("mcp-me-workflow-execute", {"workflow": "again", "parameters": {"word": "${word}"}}),
+    ],
+    ids=["as a tool", "by name"],
+)
+def test_a_workflow_that_calls_itself_is_refused_quickly(at, no_leftovers, node_type, params):
+    home = at("one")
+    home.save("again", {**ECHO, "nodes": [{"id": "say", "type": "echo", "params": {"message": "${word}"}}]})
+    home.connect("me", home)
+    home.save("again", calling(node_type, **params))
+
+    began = time.monotonic()
+    done = home("run", "again", "word=hello", "--json")
+    assert time.monotonic() - began < QUICKLY
+    assert done.exit_code == 1
+    assert "again → again" in done.stdout
+
+
+def test_a_circle_through_another_pflow_is_refused(at, no_leftovers):
+    first, second = at("first"), at("second")
+    first.save("ping", {**ECHO, "nodes": [{"id": "say", "type": "echo", "params": {"message": "${word}"}}]})
+    second.connect("first", first)
+    second.save("pong", calling("mcp-first-ping"))
+    first.connect("second", second)
+    first.save("ping", calling("mcp-second-pong"))
+
+    done = first("run", "ping", "word=hello", "--json")
+    assert done.exit_code == 1
+    assert "ping → a workflow of another pflow → ping" in done.stdout

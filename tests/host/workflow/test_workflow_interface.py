@@ -1,0 +1,139 @@
+"""The types of a workflow's inputs and outputs."""
+
+from __future__ import annotations
+
+import pytest
+
+from pflow_mcp_plugin.contract import Field, Interface, Runner
+
+ISSUE = {"type": "object", "properties": {"id": {"type": "integer"}, "tags": {"type": "array"}}}
+
+
+@pytest.fixture
+def interface(bench):
+    """Return the interface of a workflow of one node `t-make`, and what else is given."""
+    bench.declare(
+        "t-make",
+        params=["title: str"],
+        outputs=[
+            Field(key="url", type="str"),
+            Field(key="count", type="int | None"),
+            Field(key="issue", type="dict", schema=ISSUE),
+            Field(key="odd", type="file"),
+        ],
+    )
+    bench.declare("t-branch", outputs=[Field(key="way", type="str")], actions=("default", "skip"))
+
+    def interface(outputs=None, **parts):
+        nodes = [{"id": "make", "type": "t-make", "params": {"title": "x"}}]
+        workflow = {"nodes": nodes, "outputs": outputs or {}, **parts}
+        return bench.host.runner.interface(workflow)
+
+    return interface
+
+
+def types(interface):
+    return {field.key: field.type for field in interface.outputs}
+
+
+def test_inputs_have_their_declared_types_and_defaults(interface):
+    found = interface(
+        inputs={
+            "name": {"type": "string", "description": "Whose"},
+            "count": {"type": "int | null", "default": 3},
+            "more": {"required": False},
+        }
+    )
+    assert found.params == (
+        Field(key="name", type="str", required=True, description="Whose"),
+        Field(key="count", type="int | None", schema={"default": 3}),
+        Field(key="more", type="any"),
+    )
+
+
+def test_an_output_has_the_type_of_what_its_template_names(interface):
+    found = interface(
+        {
+            "url": "${make.url}",
+            "count": "${make.count}",
+            "id": "${make.issue.id}",
+            "tags": {"source": "${make.issue.tags}", "description": "Its tags"},
+            "text": "See ${make.url} (${make.count})",
+            "all": "${make}",
+            "inside": "${make.url.parts}",
+            "odd": "${make.odd}",
+        }
+    )
+    assert types(found) == {
+        "url": "str",
+        "count": "int | None",
+        "id": "int",
+        "tags": "list",
+        "text": "str",
+        "all": "dict",
+        "inside": "any",
+        "odd": "any",
+    }
+    assert found.outputs[3].description == "Its tags"
+    assert found.outputs[2].schema == {"type": "integer"}
+
+
+def test_an_output_of_an_input_may_be_none_where_the_input_may(interface):
+    inputs = {
+        "given": {"type": "str"},
+        "optional": {"type": "str", "required": False},
+        "filled": {"type": "str", "default": "x"},
+    }
+    outputs = {name: f"${{{name}}}" for name in inputs}
+    assert types(interface(outputs, inputs=inputs)) == {
+        "given": "str",
+        "optional": "str | None",
+        "filled": "str",
+    }
+
+
+@pytest.mark.parametrize(
+    "edge",
+    [
+        {"from": "make", "to": "again", "action": "error"},
+        {"from": "branch", "to": "make", "action": "skip"},
+    ],
+)
+def test_an_output_may_be_none_where_the_run_may_take_another_way(interface, edge):
+    nodes = [
+        {"id": "branch", "type": "t-branch"},
+        {"id": "make", "type": "t-make"},
+        {"id": "again", "type": "t-make"},
+    ]
+    edges = [{"from": "branch", "to": "make"}, {"from": "make", "to": "again"}]
+    found = interface({"url": "${again.url}"}, nodes=nodes, edges=[*edges, edge])
+    assert types(found) == {"url": "str | None"}
+
+
+def test_the_outputs_of_a_batch_are_lists_and_counts(interface):
+    nodes = [{"id": "make", "type": "t-make", "batch": {"items": ["a", "b"], "as": "it"}}]
+    found = interface({"all": "${make.results}", "done": "${make.succeeded}"}, nodes=nodes)
+    assert types(found) == {"all": "list", "done": "int"}
+    assert found.outputs[0].schema is None
+
+
+def test_a_template_that_may_stay_as_text_has_no_type(interface):
+    assert types(interface({"url": "${make.url}"}, template_resolution_mode="permissive")) == {"url": "any"}
+
+
+def test_without_outputs_those_of_the_last_node_are_open(interface):
+    assert interface().open_outputs is True
+    assert interface({"url": "${make.url}"}).open_outputs is False
+
+
+def test_a_host_that_says_no_more_has_the_declared_inputs_and_any_outputs():
+    workflow = {
+        "nodes": [],
+        "inputs": {"a": {"type": "int", "default": 1}, "b": {}},
+        "outputs": {"c": "${a}"},
+    }
+    assert Runner.interface(object(), workflow) == Interface(
+        params=(Field(key="a", type="int", schema={"default": 1}), Field(key="b", required=True)),
+        outputs=(Field(key="c"),),
+        inputs=("a", "b"),
+    )

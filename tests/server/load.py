@@ -1,0 +1,221 @@
+"""Load on pflow that is served over HTTP: `python tests/server/load.py [--seconds 60] [--clients 32]`.
+
+The first part keeps clients calling, and compares the server's memory, descriptors and threads. The
+second writes through three processes behind one address, one of which is killed again and again, and
+looks for every write that was acknowledged.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import signal
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable
+from contextlib import ExitStack
+from itertools import count, cycle
+from pathlib import Path
+from typing import Any
+
+import anyio
+import attrs
+import httpx2
+from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
+from served_program import HEADERS, TOKEN, ServedProgram, call, envelope, median
+
+WORKFLOW = {
+    "inputs": {"text": {"type": "string", "required": True}},
+    "nodes": [{"id": "say", "type": "echo", "params": {"message": "${text}"}}],
+    "outputs": {"said": "${say}"},
+}
+CALLS: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("settings_get", {"key": "LOAD_SETTING"}),
+    ("registry_run", {"node_type": "echo", "parameters": {"message": "hello"}}),
+    ("workflow_execute", {"workflow": WORKFLOW, "parameters": {"text": "hello"}}),
+)
+_IDLE_SECONDS = 45
+_BEARER = {"authorization": f"Bearer {TOKEN}"}
+
+
+@attrs.define
+class Load:
+    """What was seen under load.
+
+    Attributes:
+        calls: How many calls of each tool were answered.
+        errors: What failed.
+        memory: The server's memory in bytes, by seconds since the clients began.
+    """
+
+    calls: Counter[str] = attrs.field(factory=Counter)
+    errors: list[str] = attrs.field(factory=list)
+    memory: list[tuple[float, int]] = attrs.field(factory=list)
+
+    def between(self, begin: float, end: float) -> float:
+        """Return the median of the memory between two moments."""
+        return median([size for moment, size in self.memory if begin <= moment < end])
+
+
+async def one_client(url: str, seen: Load, until: float, mode: str) -> None:
+    """Call tools in turn until the time is over."""
+    async with (
+        httpx2.AsyncClient(headers=_BEARER, timeout=60, trust_env=False, verify=False) as http,
+        Client(streamable_http_client(url, http_client=http), mode=mode, read_timeout_seconds=60) as client,
+    ):
+        for tool, arguments in cycle(CALLS):
+            if time.monotonic() > until:
+                return
+            result = await client.call_tool(tool, arguments)
+            seen.calls[tool] += 1
+            if result.is_error:
+                seen.errors.append(f"{tool}: {result.content[0]}"[:500])
+
+
+async def clients(program: ServedProgram, seen: Load, number: int, seconds: float) -> None:
+    """Let clients of both eras call for some seconds, and watch the server's memory."""
+    began = time.monotonic()
+
+    async def client(mode: str) -> None:
+        try:
+            await one_client(program.url, seen, began + seconds, mode)
+        except* Exception as failed:  # noqa: BLE001 - counted
+            seen.errors.append(repr(failed.exceptions[:3])[:500])
+
+    async with anyio.create_task_group() as group:
+        for index in range(number):
+            group.start_soon(client, ("auto", "legacy")[index % 2])
+        while time.monotonic() < began + seconds:
+            seen.memory.append((time.monotonic() - began, program.memory))
+            await anyio.sleep(0.25)
+
+
+def settled(look: Callable[[], Any], wanted: Any) -> Any:
+    """Return what `look` finds once it is as wanted, or after some time."""
+    deadline = time.monotonic() + _IDLE_SECONDS
+    while (found := look()) != wanted and time.monotonic() < deadline:
+        time.sleep(0.2)
+    return found
+
+
+def steady(home: Path, seconds: float, number: int) -> list[str]:
+    """Return what is wrong with a server under load, and print its figures."""
+    with ServedProgram(home) as program:
+        program.call("settings_set", key="LOAD_SETTING", value="a value")
+        for tool, arguments in CALLS:
+            program.call(tool, **arguments)
+        anyio.run(clients, program, Load(), 2, 1.0)  # what is loaded once
+        before = settled(lambda: program.threads, 1), program.descriptors
+        seen = Load()
+        anyio.run(clients, program, seen, number, seconds)
+        after = settled(lambda: (program.threads, program.descriptors), before)
+        code, said = program.end(signal.SIGTERM)
+    early, late = (10, 20) if seconds >= 40 else (seconds / 4, seconds / 2)
+    first, last = seen.between(early, late), seen.between(seconds - 10 if seconds >= 40 else seconds * 0.75, seconds)
+    print(f"calls: {dict(seen.calls)}, {sum(seen.calls.values()) / seconds:.0f} a second; errors: {len(seen.errors)}")
+    print(f"memory: {first / 2**20:.1f} MiB at first, {last / 2**20:.1f} MiB at last, ratio {last / first:.3f}")
+    print(f"threads: {before[0]}, then {after[0]}; descriptors: {len(before[1])}, then {len(after[1])}; exit {code}")
+    wrong = [*seen.errors[:5], *([said] if said else [])]
+    if last > first * 1.05:
+        wrong.append("the memory grows")
+    if after != before:
+        wrong.append(f"threads and descriptors are {after}, not {before}")
+    return wrong if code == 0 else [*wrong, f"exit code {code}"]
+
+
+class Writer:
+    """Writes through whichever process answers, and remembers what was acknowledged."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._numbers = count()
+        self.acknowledged: dict[str, set[str]] = {"settings": set(), "workflows": set()}
+        self.unanswered = 0
+        self.refused: list[str] = []
+
+    async def write(self, until: float) -> None:
+        """Write settings and workflows in turn, each on a connection of its own."""
+        while time.monotonic() < until:
+            number = next(self._numbers)
+            if number % 2:
+                name = f"KEY_{number}"
+                await self._send("settings", name, "settings_set", {"key": name, "value": f"value-{number}"})
+            else:
+                name = f"saved-{number}"
+                arguments = {"workflow_file": json.dumps(WORKFLOW), "name": name, "description": "Says it"}
+                await self._send("workflows", name, "workflow_save", arguments)
+
+    async def _send(self, kind: str, name: str, tool: str, arguments: dict[str, Any]) -> None:
+        try:
+            async with httpx2.AsyncClient(timeout=60, trust_env=False, verify=False) as http:
+                answer = await http.post(self._url, json=call(tool, arguments), headers={**HEADERS, **_BEARER})
+                found = envelope(answer.text) if answer.status_code == 200 else None
+        except (httpx2.HTTPError, KeyError, ValueError):
+            self.unanswered += 1  # its process was killed
+            return
+        if found is None or not found["success"]:
+            self.refused.append(answer.text[:300])
+        else:
+            self.acknowledged[kind].add(name)
+
+
+def surviving(home: Path, seconds: float, writers: int) -> list[str]:
+    """Return which acknowledged writes were lost while one of three processes was killed again and again."""
+    with ExitStack() as stack:
+        first = stack.enter_context(ServedProgram(home, ["--reuse-port"]))
+        address = first.url.removeprefix("http://").removesuffix("/mcp")
+        stack.enter_context(ServedProgram(home, ["--reuse-port"], address=address))
+        writer, kills = Writer(first.url), 0
+
+        def kill_again_and_again(until: float) -> int:
+            killed = 0
+            while time.monotonic() < until:
+                with ServedProgram(home, ["--reuse-port"], address=address) as third:
+                    time.sleep(0.3 + killed % 7 * 0.05)
+                    third.process.kill()
+                killed += 1
+            return killed
+
+        async def play() -> None:
+            nonlocal kills
+            until = time.monotonic() + seconds
+            async with anyio.create_task_group() as group:
+                for _ in range(writers):
+                    group.start_soon(writer.write, until)
+                kills = await anyio.to_thread.run_sync(kill_again_and_again, until)
+
+        anyio.run(play)
+        listed = first.call("workflow_list")["data"]["workflows"]
+        lost = writer.acknowledged["workflows"] - {workflow["name"] for workflow in listed}
+        for key in writer.acknowledged["settings"]:
+            if not first.call("settings_get", key=key)["success"]:
+                lost.add(key)
+        code, _ = first.end(signal.SIGTERM)
+    written = {kind: len(names) for kind, names in writer.acknowledged.items()}
+    print(f"acknowledged: {written}; unanswered: {writer.unanswered}; kills: {kills}; lost: {len(lost)}; exit {code}")
+    wrong = [f"lost: {sorted(lost)[:10]}"] if lost else []
+    if not writer.unanswered:
+        print("note: no request was in the killed process")
+    return [*wrong, *writer.refused[:5]]
+
+
+def main() -> int:
+    """Run both parts; return the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--clients", type=int, default=32)
+    given = parser.parse_args()
+    wrong = []
+    for part in (steady, surviving):
+        with tempfile.TemporaryDirectory() as home:
+            wrong += part(Path(home), given.seconds if part is steady else given.seconds / 2, given.clients)
+    for line in wrong:
+        print(f"WRONG: {line}")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,112 @@
+"""A workflow that calls itself through other servers is recognized."""
+
+import sys
+from types import SimpleNamespace
+
+import pytest
+
+from pflow_mcp_plugin import workflow_chain
+from pflow_mcp_plugin.contract import PflowError
+
+_ECHO_META = """
+import sys
+from typing import Any
+from mcp.server import MCPServer
+from mcp.server.mcpserver import Context
+
+server = MCPServer(sys.argv[1])
+
+@server.tool()
+def seen(ctx: Context) -> dict[str, Any]:
+    return {"workflows": (ctx.request_context.meta or {}).get("io.github.pflow/workflows")}
+
+server.run()
+"""
+
+
+@pytest.fixture
+def host(pflow_host):
+    pflow_host.host.library.save("daily", {"nodes": [{"id": "echo", "params": {"message": "hi"}}]})
+    return pflow_host.host
+
+
+@pytest.fixture
+def call_of(pflow_host, tmp_path):
+    """Return what a server of a name sees of the chain when a workflow of a name calls it."""
+    program = tmp_path / "echo_meta.py"
+    program.write_text(_ECHO_META, encoding="utf-8")
+
+    def call(server, workflow):
+        if not pflow_host.nodes():
+            pflow_host.add(server, {"command": sys.executable, "args": [str(program), server]})
+            pflow_host.sync(server)
+        document = {"nodes": [{"id": "seen", "type": f"mcp-{server}-seen"}]}
+        outcome = pflow_host.host.runner.run(document, {}, name=workflow)
+        assert outcome.success, outcome.error
+        return outcome.outputs["result"]["workflows"]
+
+    return call
+
+
+def test_a_pflow_server_receives_the_workflows_above(call_of, host):
+    assert call_of("pflow", "daily") == [workflow_chain.identifier(host, "daily")]
+
+
+def test_any_other_server_receives_nothing_of_them(call_of):
+    assert call_of("other", "daily") is None
+
+
+def test_a_workflow_that_is_not_saved_has_an_identifier_of_its_own_in_each_run(call_of, host):
+    once, again = call_of("pflow", "draft.json"), call_of("pflow", "draft.json")
+    assert len({*once, *again, workflow_chain.identifier(host, "draft.json")}) == 3
+
+
+def test_the_chain_of_a_run_ends_with_its_own_workflow(host):
+    above = ("a" * 32,)
+    run = SimpleNamespace(
+        run_id="1",
+        host=host,
+        workflow=SimpleNamespace(name="daily"),
+        origin=SimpleNamespace(above=above),
+    )
+    assert workflow_chain.below(run) == (*above, workflow_chain.identifier(host, "daily"))
+
+
+def test_an_identifier_differs_by_workflow_and_library(host, tmp_path):
+    other = SimpleNamespace(paths=SimpleNamespace(data=tmp_path / "other"))
+    names = {
+        workflow_chain.identifier(where, name) for where in (host, other) for name in ("daily", "weekly")
+    }
+    assert len(names) == 4
+
+
+def test_a_workflow_outside_the_chain_is_not_refused(host):
+    workflow_chain.require_no_circle(host, ("a" * 32,), "daily")
+
+
+def test_a_circle_is_named_with_the_workflows_that_are_known(host):
+    above = ("a" * 32, workflow_chain.identifier(host, "daily"), "b" * 32)
+    with pytest.raises(PflowError) as caught:
+        workflow_chain.require_no_circle(host, above, "daily")
+    assert caught.value.kind == "validation"
+    assert "daily → a workflow of another pflow → daily" in caught.value.message
+    assert caught.value.details["circle"] == ["daily", "a workflow of another pflow", "daily"]
+
+
+@pytest.mark.parametrize("meta", [None, {}, {"other": 1}])
+def test_a_call_without_a_chain_has_an_empty_one(meta):
+    assert workflow_chain.received(meta) == ()
+
+
+def test_a_chain_of_sixteen_takes_no_further_workflow():
+    most = [f"{number:032x}" for number in range(workflow_chain.DEEPEST)]
+    assert len(workflow_chain.received({workflow_chain.META_KEY: most[1:]})) == 15
+    with pytest.raises(PflowError, match="16 workflows call each other") as caught:
+        workflow_chain.received({workflow_chain.META_KEY: most})
+    assert caught.value.kind == "validation"
+
+
+@pytest.mark.parametrize("chain", ["a" * 32, {}, 3, [3], ["x" * 32], ["a" * 33], [["a" * 32]], None])
+def test_a_malformed_chain_is_refused(chain):
+    with pytest.raises(PflowError, match="must be a list"):
+        workflow_chain.received({workflow_chain.META_KEY: chain})
