@@ -15,6 +15,7 @@ from benchmarks.paired_runs import Comparison, compare, in_turn, run
 _HERE = Path(__file__).resolve().parent
 _STEPS = 10
 _TOOLS = 100
+_SERVED_CALLS = 100
 
 
 @attrs.frozen(kw_only=True)
@@ -213,6 +214,39 @@ def sync(bench: Bench) -> Iterator[Line]:
     yield _ratio("sync of 8 servers that take 1 s to start / of one", found, 1.5)
 
 
+def served_calls(bench: Bench) -> Iterator[Line]:
+    """Compare calls of tools that pflow serves with those of a bare SDK server's that answers as much."""
+    run(bench.pflow("settings", "set", "region", "north"), bench.env, bench.folder)
+    found = _served(bench, "settings_get", {"key": "region"})
+    yield _ratio("`settings_get` served by pflow / a tool of a bare SDK server", found, 1.25)
+    echo = _served(bench, "registry_run", {"node_type": "echo", "parameters": {"message": "hello"}})
+    measured = f"{echo.ratio:.2f} ×, {median(echo.ours) / _SERVED_CALLS * 1000:.1f} ms"
+    name = "`registry_run` of `echo`, with its trace / the same"
+    yield Line(name=name, measured=measured, limit="none", kept=True, details=attrs.asdict(echo))
+
+
+def _served(bench: Bench, tool: str, arguments: dict[str, object]) -> Comparison:
+    command = [sys.executable, str(_HERE / "served_calls.py"), str(bench.pairs), str(_SERVED_CALLS)]
+    call = [tool, json.dumps(arguments), *bench.pflow("mcp", "serve")]
+    times = json.loads(run([*command, *call], bench.env, bench.folder).stdout)
+    return Comparison(ours=tuple(times["ours"]), theirs=tuple(times["theirs"]))
+
+
+def serve_start(bench: Bench) -> Iterator[Line]:
+    """Compare the time from the start of a server to its first answered `tools/list`."""
+    served = bench.pflow("mcp", "serve")
+    bare = [sys.executable, str(_HERE / "bare_server.py")]
+    _first_list(bench, served)
+    _first_list(bench, bare)
+    found = in_turn(lambda: _first_list(bench, served), lambda: _first_list(bench, bare), bench.pairs)
+    yield _ratio("start of `pflow mcp serve` to its list of tools / bare SDK server with 13", found, 1.10)
+
+
+def _first_list(bench: Bench, server: Sequence[str]) -> float:
+    command = [sys.executable, str(_HERE / "first_list.py"), *server]
+    return float(run(command, bench.env, bench.folder).stdout)
+
+
 def long_line(bench: Bench) -> Iterator[Line]:
     """Compare a result of 100 MB in one line with one of 10 MB, each read in its own process."""
     peaks: list[float] = []
@@ -323,6 +357,8 @@ LINES = {
     "parallel-calls": parallel_calls,
     "batch": batch,
     "sync": sync,
+    "served-call": served_calls,
+    "serve-start": serve_start,
     "long-line": long_line,
     "validation": validation,
     "large-registry": large_registry,

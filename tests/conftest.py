@@ -247,6 +247,13 @@ def duckdb_command() -> list[str]:
 
 
 @pytest.fixture
+def inspector_command() -> list[str]:
+    """The command of the MCP Inspector without a window, an independent client."""
+    with _required():
+        return real_servers.inspector()
+
+
+@pytest.fixture
 def preset_runners(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder, first on PATH, with `npx` and `uvx` that start the installed servers."""
     folder = tmp_path / "runners"

@@ -134,14 +134,20 @@ class _Served:
             answered: dict[str, Any] = await self._threads.run(answer, control.cancel, GRACE_SECONDS)
         return answered
 
-    async def in_thread(self, context: Context, work: Callable[[ServedRequest], Any]) -> Any:
-        """Do the work for a resource or prompt in a thread; a failure is an error of the protocol."""
+    async def in_thread(self, context: Context, work: Callable[[ServedRequest], Any], **facts: str) -> Any:
+        """Do the work for a resource or prompt in a thread; a failure is an error of the protocol.
+
+        Args:
+            context: The request.
+            work: What to do.
+            facts: Further members of the error's data.
+        """
         request = self._request(context, RunControl())
         try:
             return await self._threads.run(partial(work, request), request.control.cancel, GRACE_SECONDS)
         except PflowError as error:
             code = types.INVALID_PARAMS if error.kind in ("not_found", "validation", "usage") else -32603
-            data = self._secrets.redact(error.to_dict())
+            data = self._secrets.redact({**error.to_dict(), **facts})
             raise MCPError(code, data["message"], data) from None
 
     def redacted(self, value: Any) -> Any:
@@ -249,7 +255,7 @@ def _resource_handlers(served: _Served, resources: Resources) -> dict[str, Any]:
 
     async def read(context: Context, params: types.ReadResourceRequestParams) -> dict[str, Any]:
         uri = str(params.uri)
-        found = await served.in_thread(context, lambda request: resources.read(request, uri))
+        found = await served.in_thread(context, lambda request: resources.read(request, uri), uri=uri)
         return complete(contents=served.redacted(list(found)))
 
     return {

