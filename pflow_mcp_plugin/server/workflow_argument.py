@@ -47,9 +47,7 @@ def given_workflow(request: ServedRequest, given: object) -> GivenWorkflow:
     Raises:
         PflowError: It is too large, there is none, or it is not a workflow.
     """
-    found = (
-        _from_text(request, given) if isinstance(given, str) else GivenWorkflow(_object(given), _UNNAMED)
-    )
+    found = _from_text(request, given) if isinstance(given, str) else GivenWorkflow(_object(given), _UNNAMED)
     _check_size(found)
     return found
 

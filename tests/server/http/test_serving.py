@@ -97,7 +97,14 @@ def test_a_run_that_ends_within_the_grace_is_answered(pflow_home, tmp_path, no_l
 
 def test_a_second_signal_does_not_wait_for_the_grace(pflow_home, tmp_path, no_leftovers):
     with ServedProgram(pflow_home, ["--grace", "300"]) as program:
-        asking = in_background(lambda: pytest.raises((httpx2.HTTPError, AssertionError), program.call, "workflow_execute", **waiting(tmp_path / "began")))
+        asking = in_background(
+            lambda: pytest.raises(
+                (httpx2.HTTPError, AssertionError),
+                program.call,
+                "workflow_execute",
+                **waiting(tmp_path / "began"),
+            )
+        )
         assert begun(tmp_path / "began")
         program.process.send_signal(signal.SIGTERM)
         time.sleep(0.3)  # two signals at once are one
@@ -134,7 +141,10 @@ def test_what_a_node_prints_harms_nothing(pflow_home, tmp_path, no_leftovers):
 
 def test_clients_of_an_authorization_server_do_not_see_each_others_runs(pflow_home, no_leftovers):
     workflow = {"nodes": [{"id": "a", "type": "echo", "params": {"message": "only for alice"}}]}
-    with Issuer() as issuer, ServedProgram(pflow_home, ["--issuer", issuer.url, "--audience", AUDIENCE]) as program:
+    with (
+        Issuer() as issuer,
+        ServedProgram(pflow_home, ["--issuer", issuer.url, "--audience", AUDIENCE]) as program,
+    ):
         alice, bob = issuer.token(sub="alice"), issuer.token(sub="bob")
         ran = program.call("workflow_execute", alice, workflow=workflow)
         assert ran["success"], ran
@@ -181,7 +191,9 @@ def test_options_that_cannot_work_end_it_with_2_and_the_reason(pflow, tmp_path, 
     assert ended.stdout == ""
 
 
-@pytest.mark.parametrize("address", ["8000", "localhost", "a b:1", "1.2.3.4:99999", "192.0.2.1:0", "x.invalid:0"])
+@pytest.mark.parametrize(
+    "address", ["8000", "localhost", "a b:1", "1.2.3.4:99999", "192.0.2.1:0", "x.invalid:0"]
+)
 def test_an_address_that_cannot_be_listened_on_ends_it(pflow, address):
     ended = pflow("mcp", "serve", "--http", address, env={"PFLOW_SERVE_TOKEN": TOKEN})
     assert ended.exit_code == 2
@@ -240,7 +252,9 @@ def test_a_token_is_made_and_shown_once_on_a_terminal(pflow_home):
     ours, theirs = pty.openpty()
     environment = {**os.environ, "PFLOW_HOME": str(pflow_home)}
     arguments = [sys.executable, "-P", "-m", "pflow_mcp_plugin", "mcp", "serve", "--http", ":0"]
-    with subprocess.Popen(arguments, env=environment, stdin=theirs, stdout=subprocess.PIPE, stderr=theirs) as program:
+    with subprocess.Popen(
+        arguments, env=environment, stdin=theirs, stdout=subprocess.PIPE, stderr=theirs
+    ) as program:
         os.close(theirs)
         said = b""
         while b"Ctrl-C" not in said:
