@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 @click.option("--json", "as_json", is_flag=True, hidden=True)
 @click.pass_context
 def serve(
-    context: click.Context, root: Path | None, more: tuple[str, ...], *, as_json: bool, **options: Any
+    context: click.Context, /, root: Path | None, more: tuple[str, ...], *, as_json: bool, **options: Any
 ) -> Report:
     """Serve pflow to an MCP client over standard input and output, or to many over HTTP.
 
