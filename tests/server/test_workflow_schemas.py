@@ -90,9 +90,7 @@ def test_a_workflow_without_declared_outputs_may_return_any():
 _KEYS = st.sampled_from(["type", "properties", "items", "required", "description", "x", "$ref", "enum"])
 _JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=5),
-    lambda inner: (
-        st.lists(inner, max_size=3)
-        | st.dictionaries(_KEYS, inner),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_KEYS, inner),
     max_leaves=12,
 )
 
