@@ -6,7 +6,7 @@ import json
 
 from pflow_mcp_plugin.contract import RunOrigin
 
-TOKEN = "tok-9f8e7d6c5b4a-PLANTED"  # noqa: S105
+TOKEN = "tok-9f8e7d6c5b4a-PLANTED"
 ECHO = {"nodes": [{"id": "say", "type": "echo", "params": {"message": "hello"}}]}
 
 
