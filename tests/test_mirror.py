@@ -43,6 +43,7 @@ ELSEWHERE = {
     "execution/call_hooks": "execution/test_runtime.py",
     "execution/schema_reduction": "execution/test_argument_validation.py",
     "execution/quick_check": "execution/test_argument_validation.py",
+    "server/mounted_workflow": "server/test_workflow_as_tool.py",
     "host/embedded_host": "host/core/test_plugins.py",
     "host/builtin_nodes": "host/nodes/test_nodes.py",
     "host/config_checks": "host/core/test_cli.py",

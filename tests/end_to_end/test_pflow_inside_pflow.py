@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import json
+import os
+import re
+import signal
+import subprocess
 import sys
 import time
+from contextlib import contextmanager
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 ECHO = {"inputs": {"word": {"type": "str"}}, "nodes": [{"id": "say", "type": "echo"}]}
+SERVE = [sys.executable, "-P", "-m", "pflow_mcp_plugin", "mcp", "serve"]
+TOKEN = "a-token-only-for-tests"
 QUICKLY = 20  # seconds on a busy machine; a circle that is followed to the deepest level takes longer
 
 
@@ -31,11 +40,10 @@ def at(pflow, tmp_path):
 
         def connect(self, name, other):
             """Configure a server that serves the workflows of another home."""
-            server = {
-                "command": sys.executable,
-                "args": ["-P", "-m", "pflow_mcp_plugin", "mcp", "serve", "--workflows"],
-                "env": {"PFLOW_HOME": str(other.folder)},
-            }
+            env = {"PFLOW_HOME": str(other.folder)}
+            self.configure(name, {"command": SERVE[0], "args": [*SERVE[1:], "--workflows"], "env": env})
+
+        def configure(self, name, server):
             path = tmp_path / "servers.json"
             path.write_text(json.dumps({"mcpServers": {name: server}}), encoding="utf-8")
             for arguments in (("mcp", "add", path), ("mcp", "sync", name)):
@@ -99,3 +107,37 @@ def test_a_circle_through_another_pflow_is_refused(at, no_leftovers):
     done = first("run", "ping", "word=hello", "--json")
     assert done.exit_code == 1
     assert "ping → a workflow of another pflow → ping" in done.stdout
+
+
+@contextmanager
+def served_over_http(home):
+    """Serve the workflows of a home over HTTP; yield the URL."""
+    with subprocess.Popen(
+        [*SERVE, "--http", "127.0.0.1:0", "--workflows"],
+        env={**os.environ, "PFLOW_HOME": str(home.folder), "PFLOW_SERVE_TOKEN": TOKEN},
+        stdin=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        encoding="utf-8",
+    ) as program:
+        try:
+            found = (re.match(r"Serving pflow on (\S+) ", line) for line in program.stderr)
+            yield next(match[1] for match in found if match)
+        finally:
+            program.send_signal(signal.SIGTERM)
+            program.communicate(timeout=60)
+
+
+@pytest.mark.parametrize("way", ["as a tool", "by name"])
+def test_a_workflow_that_calls_itself_over_http_is_refused_quickly(at, no_leftovers, way):
+    home = at("one")
+    home.save("again", {**ECHO, "nodes": [{"id": "say", "type": "echo", "params": {"message": "${word}"}}]})
+    with served_over_http(home) as url:
+        home.configure("me", {"url": url, "auth": {"type": "bearer", "token": TOKEN}})
+        by_name = {"workflow": "again", "parameters": {"word": "${word}"}}
+        node = ("mcp-me-again", {}) if way == "as a tool" else ("mcp-me-workflow-execute", by_name)
+        home.save("again", calling(node[0], **node[1]))
+        began = time.monotonic()
+        done = home("run", "again", "word=hello", "--json")
+        assert time.monotonic() - began < QUICKLY
+    assert done.exit_code == 1
+    assert "again → again" in done.stdout
