@@ -223,9 +223,7 @@ def _token_check(options: HttpOptions) -> tuple[TokenCheck, str]:
     if inherited is not None:
         return BearerToken(valid_token(inherited, f"${VARIABLE}")), ""
     if options.reuse_port or not sys.stderr.isatty():
-        reason = (
-            "processes on one address need the same" if options.reuse_port else "serving needs one"
-        )
+        reason = "processes on one address need the same" if options.reuse_port else "serving needs one"
         step = f"Set {VARIABLE}, or give --token-file FILE or --issuer URL"
         raise PflowError(f"No token is given, and {reason}", kind="usage", suggestions=(step,))
     made = secrets.token_urlsafe(32)

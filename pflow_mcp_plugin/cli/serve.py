@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import click
 
+<<<<<<< HEAD
 from pflow_mcp_plugin.cli.http_options import given_http_options, http_options, serve_http
+=======
+from pflow_mcp_plugin.cli.dependencies import server_store
+>>>>>>> wt-core
 from pflow_mcp_plugin.contract import Host, PflowError, Report
 
 
@@ -55,6 +60,7 @@ def serve(
     from pflow_mcp_plugin.server.tools.all_tools import ALL_TOOLS
 
     chosen = selected(ALL_TOOLS, patterns, read_only=read_only)
+<<<<<<< HEAD
     host: Host = context.obj
     if over_http:
         from pflow_mcp_plugin.server.http.caller import http_caller
@@ -64,7 +70,30 @@ def serve(
     from pflow_mcp_plugin.server.stdio import serve_stdio
 
     options = ServingOptions(root=served_folder(root))
+=======
+    options = ServingOptions(root=served_folder(root), show_secrets=_secrets_may_be_shown(host))
+>>>>>>> wt-core
     return Report(exit_code=serve_stdio(build_server(host, lambda: chosen, options)))
+
+
+def _secrets_may_be_shown(host: Host) -> Callable[[], bool]:
+    """Return what says whether the user's config allows secrets to be shown; the file may change meanwhile.
+
+    Raises:
+        PflowError: The table `[serve]` has mistakes.
+    """
+    store = server_store(host)
+    store.serve()
+    for warning in store.check_serve():
+        host.report(warning)
+
+    def allowed() -> bool:
+        try:
+            return store.serve().get("show_secrets") is True
+        except PflowError:
+            return False
+
+    return allowed
 
 
 def served_folder(root: Path | None) -> Path:

@@ -41,6 +41,12 @@ from pflow_mcp_plugin.types import Server, ToolFilter, Transport
 
 SERVERS = "mcpServers"
 DEFAULTS = "defaults"
+SERVE = "serve"
+"""The table about pflow as a server."""
+SERVE_FIELDS = {
+    "show_secrets": "Whether the tool settings_get shows secrets; they are masked otherwise",
+}
+"""The fields of that table, all of them booleans."""
 
 TRANSPORTS: tuple[Transport, ...] = ("stdio", "http", "sse", "uds", "pipe")
 SPELLINGS: Mapping[str, Transport] = {
@@ -132,7 +138,7 @@ def transport_of(table: JSONObject) -> Transport | None:
 def check_document(document: JSONObject) -> list[Problem]:
     """Check the whole server config against the schema; return every problem."""
     servers, defaults = document.get(SERVERS, {}), document.get(DEFAULTS, {})
-    problems = [*_check_root(document), *check_defaults(defaults)]
+    problems = [*_check_root(document), *check_defaults(defaults), *check_serve(document.get(SERVE, {}))]
     if not isinstance(servers, Mapping):
         wrong = f"Must be a table of servers, not {kind_of(servers)}"
         return [*problems, fault(SERVERS, wrong, f"Write one table for each server: [{SERVERS}.NAME]")]
@@ -155,6 +161,20 @@ def check_defaults(defaults: JSON) -> list[Problem]:
             problems.append(fault(place, f"{key} cannot be set for all servers", step))
         else:
             problems.append(unknown(place, key, DEFAULTABLE))
+    return problems
+
+
+def check_serve(table: JSON) -> list[Problem]:
+    """Check the `[serve]` table against the schema; return every problem."""
+    if not isinstance(table, Mapping):
+        return [fault(SERVE, f"Must be a table, not {kind_of(table)}", f"Write [{SERVE}]")]
+    problems: list[Problem] = []
+    for key, value in table.items():
+        place = join(SERVE, key)
+        if key not in SERVE_FIELDS:
+            problems.append(unknown(place, key, SERVE_FIELDS))
+        elif not isinstance(value, bool):
+            problems.append(fault(place, f"Must be true or false, not {kind_of(value)}", f"{key} = false"))
     return problems
 
 
@@ -206,13 +226,13 @@ def fingerprint(table: JSON, defaults: JSON = None) -> str:
 
 def _check_root(document: JSONObject) -> Iterator[Problem]:
     for key, value in document.items():
-        if key in (SERVERS, DEFAULTS, "$schema"):
+        if key in (SERVERS, DEFAULTS, SERVE, "$schema"):
             continue
         if isinstance(value, Mapping) and set(REACH) & value.keys():
             step = f"Write [{server_path(key)}]"
             yield advice(join("", key), f"{key} looks like a server, but is not under {SERVERS}", step)
         else:
-            yield unknown(join("", key), key, {SERVERS: None, DEFAULTS: None})
+            yield unknown(join("", key), key, {SERVERS: None, DEFAULTS: None, SERVE: None})
 
 
 def _check_name(path: str, name: str) -> Iterator[Problem]:

@@ -94,6 +94,24 @@ class ServerStore:
             known[name] = self._checked(name)
         return known[name]
 
+    def serve(self) -> JSONObject:
+        """Return the `[serve]` table, `{}` if there is none.
+
+        Raises:
+            McpError: It has mistakes; `problems` lists them all.
+            storage.CorruptFile: The file is not valid TOML.
+        """
+        refuse_errors(str(self.path), self.check_serve())
+        return _mapping(self._document().get(server_schema.SERVE, {}))
+
+    def check_serve(self) -> list[Problem]:
+        """Return the problems of the store's `[serve]` table.
+
+        Raises:
+            storage.CorruptFile: The file is not valid TOML.
+        """
+        return server_schema.check_serve(self._document().get(server_schema.SERVE, {}))
+
     def fingerprint(self, name: str) -> str:
         """Return the fingerprint of a server in the store; see `server_schema.fingerprint`.
 

@@ -161,6 +161,27 @@ class Registry(ABC):
                 raise
             return None
 
+    def describe(self, node_types: Iterable[str]) -> list[Entry]:
+        """Any host's registry: return the entries of several node types or aliases, in this order.
+
+        Raises:
+            PflowError: Kind `not_found`: names every unknown one as `get` does, with a problem for each;
+                `details["entries"]` has the JSON form of the entries of the others.
+        """
+        known: list[Entry] = []
+        unknown: list[PflowError] = []
+        wanted = list(dict.fromkeys(node_types))
+        for node_type in wanted:
+            try:
+                known.append(self.get(node_type))
+            except PflowError as error:
+                if error.kind != "not_found":
+                    raise
+                unknown.append(error)
+        if unknown:
+            raise unknown[0] if len(wanted) == 1 else _all_unknown(unknown, known)
+        return known
+
     def search(self, words: str, limit: int = 20) -> Sequence[tuple[Entry, float]]:
         """Any host's registry: return entries that match, best first, each with its score (higher is better).
 
@@ -275,6 +296,13 @@ class Settings(ABC):
         Empty by default: the host does not list its settings.
         """
         return {}
+
+    def fingerprint(self) -> str:
+        """Any host's settings: return a text that changes when a setting is saved, changed or deleted.
+
+        Empty by default: the host cannot tell without reading them.
+        """
+        return ""
 
     def set(self, key: str, value: str) -> None:
         """Any host's settings: save a value.
@@ -523,7 +551,7 @@ class Host(ABC):
     def save_workflow(
         self, workflow: JSONObject, name: str, description: str = ""
     ) -> tuple[SavedWorkflow, Sequence[Problem]]:
-        """Any host: check a workflow and save it in the library.
+        """Any host: check a workflow and save it in the library, in its normal form.
 
         Args:
             workflow: The workflow as loaded.
@@ -542,11 +570,16 @@ class Host(ABC):
         problems = self.runner.validate(workflow) if self.runner else ()
         errors = [it for it in problems if it.severity == "error" and it.kind != "not_found"]
         if errors:
-            message = (
-                f"The workflow has {len(errors)} error{'' if len(errors) == 1 else 's'} and is not saved"
+            only = attrs.evolve(errors[0], suggestion="")
+            what = f": {only}" if len(errors) == 1 else f", it has {len(errors)} errors"
+            raise PflowError(
+                f"The workflow is not saved{what}",
+                problems=tuple(errors),
+                suggestions=(errors[0].suggestion,) if len(errors) == 1 and errors[0].suggestion else (),
+                kind="validation",
             )
-            raise PflowError(message, problems=tuple(errors), kind="validation")
-        return self.library.save(name, workflow, description), problems
+        normal = self.runner.normalise(workflow) if self.runner else workflow
+        return self.library.save(name, normal, description), problems
 
     @abstractmethod
     def report(self, problem: Problem) -> None:
@@ -558,6 +591,22 @@ class Host(ABC):
         Does nothing by default.
         """
         return
+
+
+def _all_unknown(errors: Sequence[PflowError], known: Sequence[Entry]) -> PflowError:
+    """Return the errors of several unknown node types as one."""
+    problems = tuple(
+        Problem(message=error.message, suggestion=next(iter(error.suggestions), ""), kind="not_found")
+        for error in errors
+    )
+    many = f"{len(errors)} node types are unknown"
+    return PflowError(
+        errors[0].message if len(errors) == 1 else many,
+        details={"entries": [entry.to_dict() for entry in known]},
+        suggestions=errors[0].suggestions if len(errors) == 1 else (),
+        problems=problems,
+        kind="not_found",
+    )
 
 
 def _share(wanted: Sequence[str], entry: Entry) -> float:

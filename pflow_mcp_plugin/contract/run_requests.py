@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import attrs
 
@@ -57,6 +57,17 @@ class RunControl:
         self._lock = threading.Lock()
         self._cancelled = threading.Event()
         self._stops: list[Callable[[], object]] = []
+        self._secrets: frozenset[str] = frozenset()
+
+    @property
+    def secrets(self) -> frozenset[str]:
+        """The values that became known to be secret in the run, for whoever shows its outputs."""
+        return self._secrets
+
+    def add_secrets(self, values: Iterable[str]) -> None:
+        """Tell whoever started the run which values are secret; the host calls it."""
+        with self._lock:
+            self._secrets |= frozenset(values)
 
     @property
     def cancelled(self) -> bool:

@@ -7,6 +7,7 @@ Where to start reading:
   never brings down the rest
 - `foreign_code`: the one way in which the code of plugins and nodes is called
 - `registry`: which node types there are
+- `matching`: what fits a task in words, for the discovery of nodes and of saved workflows
 - `workflow`: a workflow's JSON, normalised, checked and compiled
 - `running`: runs a compiled workflow and traces it
 - `nodes`, `builtin_nodes`: the host's own nodes, registered through the same hooks as any plugin's

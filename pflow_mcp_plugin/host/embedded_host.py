@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 import pluggy
 
 from pflow_mcp_plugin.contract import Host, Paths, Problem
 from pflow_mcp_plugin.host.plugins import Plugins
+from pflow_mcp_plugin.host.shared_parts import shared_part
 from pflow_mcp_plugin.host.standard_streams import write
 from pflow_mcp_plugin.storage import default_paths
 
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 class EmbeddedHost(Host):
     """The embedded host, a complete small pflow core; its parts are created on first use.
+
+    Any number of threads may use it at once.
 
     Args:
         paths: The folders to work in.
@@ -40,42 +43,44 @@ class EmbeddedHost(Host):
         self.paths = paths
         self.plugins = Plugins(self.report, manager)
         self._show = show
+        self._reporting = threading.Lock()
         self._reported: set[str] = set()
+        self._gathering = threading.local()
 
     @property
     def hook(self) -> pluggy.HookRelay:
         """The hook relay of the embedded host, as in `host.hook.pflow_configure(host=host)`."""
         return self.plugins.manager.hook
 
-    @cached_property
+    @shared_part
     def registry(self) -> NodeRegistry:
         """The embedded host's registry, created on first use."""
         from pflow_mcp_plugin.host.registry.node_registry import NodeRegistry
 
         return NodeRegistry(self.paths, self.plugins, self._setting)
 
-    @cached_property
+    @shared_part
     def runner(self) -> WorkflowRunner:
         """The embedded host's runner, created on first use."""
         from pflow_mcp_plugin.host.running import WorkflowRunner
 
         return WorkflowRunner(self, self.registry, self.plugins)
 
-    @cached_property
+    @shared_part
     def settings(self) -> StoredSettings:
         """The embedded host's settings, created on first use."""
         from pflow_mcp_plugin.host.stored_settings import StoredSettings
 
         return StoredSettings(self.paths.config / "settings.json")
 
-    @cached_property
+    @shared_part
     def library(self) -> WorkflowLibrary:
         """The embedded host's library, created on first use."""
         from pflow_mcp_plugin.host.workflow_library import WorkflowLibrary
 
-        return WorkflowLibrary(self.paths.data / "workflows")
+        return WorkflowLibrary(self.paths.data / "workflows", self._setting)
 
-    @cached_property
+    @shared_part
     def traces(self) -> TraceFiles:
         """The embedded host's traces, created on first use."""
         from pflow_mcp_plugin.host.trace_files import TraceFiles
@@ -84,19 +89,25 @@ class EmbeddedHost(Host):
 
     def report(self, problem: Problem) -> None:
         """Report a warning for any part of the embedded host; each message is shown once only."""
-        if problem.message not in self._reported:
+        gathered: list[Problem] | None = getattr(self._gathering, "problems", None)
+        with self._reporting:
+            if problem.message in self._reported:
+                return
             self._reported.add(problem.message)
+        if gathered is None:
             self._show(problem)
+        else:
+            gathered.append(problem)
 
     @contextmanager
     def gathering(self) -> Iterator[list[Problem]]:
-        """Collect what is reported to the embedded host inside the `with` block instead of showing it."""
-        gathered: list[Problem] = []
-        show, self._show = self._show, gathered.append
+        """Collect what this thread reports to the embedded host in the `with` block; it is not shown."""
+        before = getattr(self._gathering, "problems", None)
+        self._gathering.problems = []
         try:
-            yield gathered
+            yield self._gathering.problems
         finally:
-            self._show = show
+            self._gathering.problems = before
 
     def refresh(self, source: str) -> None:
         """When a plugin asks the embedded host to, rebuild the node index, for all sources at once."""
@@ -107,7 +118,7 @@ class EmbeddedHost(Host):
 
     def close(self) -> None:
         """Close what the embedded host has opened; plugins are unconfigured before this."""
-        # `cached_property` keeps its value here: a registry that nobody used is not created to be closed.
+        # `shared_part` keeps its value here: a registry that nobody used is not created to be closed.
         if "registry" in vars(self):
             self.registry.close()
 

@@ -54,6 +54,16 @@ class StoredSettings(Settings):
         places |= dict.fromkeys(self._in_keyring(data), "keyring")
         return dict(sorted((places | dict.fromkeys(self._commands(data), "command")).items()))
 
+    def fingerprint(self) -> str:
+        """Return a text that changes with the settings file; values in a keyring may change without it."""
+        try:
+            stat = self.path.stat()
+        except FileNotFoundError:
+            return "none"
+        except OSError:  # reading it says why
+            return ""
+        return f"{stat.st_mtime_ns} {stat.st_size} {stat.st_ino}"
+
     def programs(self) -> dict[str, str]:
         """Return the settings stored as commands: each key with its program, as arguments may be private."""
         return {key: words[0] for key, words in self._commands(self.store.read()).items()}

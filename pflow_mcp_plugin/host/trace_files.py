@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import os
+import re
+import stat
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +17,10 @@ from pflow_mcp_plugin.contract import PflowError, Traces
 from pflow_mcp_plugin.storage import CorruptFile, StoreError, decode_json, files_in, read_bytes
 
 LATEST = "latest"
+_HEAD = 8_192
+"""Bytes of a trace file that are read for its owner."""
+_OWNER = re.compile(r'\{\s*"run_id": "[^"\\]*",\s*(?:"owner": ("(?:[^"\\]|\\.)*")|"(?!owner"))')
+"""The beginning of a trace file, as `trace_recorder` writes it."""
 
 
 @attrs.frozen
@@ -25,13 +34,17 @@ class TraceFiles(Traces):
         return [path for _, path in sorted(self._aged(), reverse=True)]
 
     def find(self, run: str = LATEST, *, owner: str | None = None) -> Path:
-        """Find the trace file of a run: by its id, the beginning of one, or `latest`.
+        """Find the trace file of a run: by its id, the beginning of one, `latest`, or the file's path.
+
+        Args:
+            run: The run.
+            owner: Only runs of this owner, those of the user if it is empty; of all if None.
 
         Raises:
             PflowError: No run matches, or several do.
         """
-        paths = self.paths()
-        found = paths[:1] if run == LATEST else [path for path in paths if run and path.stem.startswith(run)]
+        mine = (path for path in self._fitting(run) if owner is None or _owner(path) == owner)
+        found = list(islice(mine, 1)) if run == LATEST else list(mine)
         exact = [path for path in found if path.stem == run]
         if len(found) == 1 or exact:
             return (exact or found)[0]
@@ -39,7 +52,16 @@ class TraceFiles(Traces):
             message = f"{len(found)} runs begin with {run}"
             raise PflowError(message, suggestions=tuple(path.stem for path in found[:5]), kind="not_found")
         message = "No traces yet" if run == LATEST else f"No trace of a run {run or repr(run)}"
-        raise PflowError(message, suggestions=("See: pflow trace list",) if paths else (), kind="not_found")
+        steps = ("See: pflow trace list",) if owner is None and self.paths() else ()
+        raise PflowError(message, suggestions=steps, kind="not_found")
+
+    def _fitting(self, run: str) -> list[Path]:
+        if run == LATEST:
+            return self.paths()
+        if run.endswith(".json"):
+            wanted = os.path.abspath(run)  # noqa: PTH100 - `resolve` would follow a link out of the folder
+            return [path for path in self.paths() if os.path.abspath(path) == wanted]  # noqa: PTH100 - the same
+        return [path for path in self.paths() if run and path.stem.startswith(run)]
 
     def read(self, path: Path) -> dict[str, Any]:
         """Read a trace file and return its content.
@@ -59,8 +81,23 @@ class TraceFiles(Traces):
     def _aged(self) -> Iterator[tuple[int, Path]]:
         for path in files_in(self.folder, ".json"):
             try:
-                yield path.stat().st_mtime_ns, path
+                status = path.lstat()
             except FileNotFoundError:  # deleted meanwhile
                 continue
             except OSError as error:
                 raise StoreError(path, f"could not be read: {error.strerror}") from error
+            if stat.S_ISREG(status.st_mode):
+                yield status.st_mtime_ns, path
+
+
+def _owner(path: Path) -> str | None:
+    """Return the owner of a run from the head of its trace file; None if that cannot be told."""
+    try:
+        with path.open("rb") as file:
+            head = file.read(_HEAD).decode("utf-8", "ignore")
+    except OSError:
+        return None
+    found = _OWNER.match(head)
+    if found is None:
+        return None
+    return str(json.loads(found[1])) if found[1] else ""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import attrs
 
-from pflow_mcp_plugin.contract import Library, PflowError, SavedWorkflow
+from pflow_mcp_plugin.contract import Discovery, Library, PflowError, SavedWorkflow
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.storage import (
     StoreError,
@@ -23,15 +24,24 @@ from pflow_mcp_plugin.storage import (
 _NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 
 
+def _unset(key: str) -> None:
+    """Stand in for the settings of a library without any."""
+
+
 @attrs.frozen
 class WorkflowLibrary(Library):
     """The library: a folder with one JSON file for each saved workflow, named after it.
 
     A file holds the plain workflow, so that it can be run, edited and shared as it is. Earlier versions
     are kept in `versions/NAME/NUMBER.json`.
+
+    Attributes:
+        folder: The folder.
+        setting: Returns one of the user's settings.
     """
 
     folder: Path
+    setting: Callable[[str], str | None] = attrs.field(default=_unset, eq=False, repr=False)
 
     def names(self) -> list[str]:
         """Return the names of the library's files, sorted."""
@@ -51,30 +61,79 @@ class WorkflowLibrary(Library):
         content = read_bytes(path) if is_name(name) else None
         if content is None:
             raise self._not_saved(name)
-        current = self._version(name)
-        if version not in (None, current):
+        if version is not None and version != self._version(name):
             path = self._versions(name) / f"{version}.json"
             content = read_bytes(path)
         if content is None:
-            hint = f"Its versions are 1 to {current}"
+            hint = f"Its versions are 1 to {self._version(name)}"
             raise PflowError(f"{name} has no version {version}", suggestions=(hint,), kind="not_found")
         return decode_json(path, content, finite=True)
 
     def describe(self, name: str) -> SavedWorkflow:
-        """Describe a workflow in the library: its name, description, version, file and last change.
+        """Describe a workflow in the library: its purpose, version, file, time, inputs and outputs.
 
         Raises:
             PflowError: As for `get`.
         """
-        description = self.get(name).get("description", "")
-        changed = time.gmtime(self.path(name).stat().st_mtime)
-        return SavedWorkflow(
+        return self._load(name)[0]
+
+    def _load(self, name: str) -> tuple[SavedWorkflow, JSONObject]:
+        """Return a workflow's description with its content."""
+        workflow = self.get(name)
+        path = self.path(name)
+        try:
+            changed = time.gmtime(path.stat().st_mtime)
+        except FileNotFoundError:  # deleted since
+            raise self._not_saved(name) from None
+        description = workflow.get("description", "")
+        saved = SavedWorkflow(
             name=name,
             description=description if isinstance(description, str) else "",
             version=self._version(name),
-            path=self.path(name),
+            path=path,
             saved=time.strftime("%Y-%m-%dT%H:%M:%SZ", changed),
+            inputs=_declared(workflow, "inputs"),
+            outputs=_declared(workflow, "outputs"),
         )
+        return saved, workflow
+
+    def saved(self, pattern: str = "") -> list[SavedWorkflow]:
+        """Describe the library's workflows whose name or description contains `pattern`, sorted by name."""
+        wanted = pattern.lower()
+        every = (saved for saved, _ in self._loaded())
+        return [saved for saved in every if wanted in f"{saved.name}\n{saved.description}".lower()]
+
+    def _loaded(self) -> Iterator[tuple[SavedWorkflow, JSONObject]]:
+        """Yield the description and content of every workflow; broken ones with their problem, and empty."""
+        for name in self.names():
+            try:
+                yield self._load(name)
+            except PflowError as error:
+                if error.kind != "not_found":  # deleted since
+                    yield SavedWorkflow(name=name, path=self.path(name), problem=error.message), {}
+
+    def discover(self, task: str, limit: int = 10) -> Discovery[SavedWorkflow]:
+        """Find the library's workflows that do a whole task in words, best first.
+
+        As for nodes, the model that `PFLOW_DISCOVER_MODEL` names chooses among those whose words match.
+        """
+        from pflow_mcp_plugin.host.matching.model_ranking import ModelRanking
+        from pflow_mcp_plugin.host.matching.workflow_match import match_workflows
+
+        matches = {match.item.name: match for match in match_workflows(task, self._loaded())}
+        ranking = ModelRanking("saved workflows", self.setting)
+        candidates = list(matches)[: ranking.candidates(limit)]
+        described = {name: matches[name].item.description for name in candidates}
+        order = ranking.rank(task, described, limit)
+        found = [matches[name] for name in order.names]
+        return Discovery(matches=found, ranked_by=order.ranked_by, note=order.note)
+
+    def fingerprint(self) -> str:
+        """Return a hash of the names, sizes and times of the library's files; none is opened."""
+        from hashlib import sha256
+
+        states = sorted(state for path in files_in(self.folder, ".json") if (state := _state(path)))
+        return sha256("\n".join(states).encode("utf-8", "surrogateescape")).hexdigest()
 
     def save(self, name: str, workflow: JSONObject, description: str = "") -> SavedWorkflow:
         """Write a workflow to the library; the file it replaces is kept under `versions`.
@@ -106,7 +165,7 @@ class WorkflowLibrary(Library):
                 write_atomic(self._versions(name) / f"{self._version(name)}.json", before)
             if before != content:
                 write_atomic(path, content)
-        return self.describe(name)
+            return self.describe(name)
 
     def delete(self, name: str) -> None:
         """Delete a workflow from the library's folder, with all its versions.
@@ -144,6 +203,21 @@ class WorkflowLibrary(Library):
         close = get_close_matches(name, self.names(), 1)
         hint = f"Did you mean {close[0]}?" if close else "See: pflow workflow list"
         return PflowError(f"No workflow is saved as {name}", suggestions=(hint,), kind="not_found")
+
+
+def _declared(workflow: JSONObject, key: str) -> JSONObject:
+    """Return the inputs or outputs of a workflow; none if a change by hand has left no object there."""
+    declared = workflow.get(key)
+    return declared if isinstance(declared, dict) else {}
+
+
+def _state(path: Path) -> str:
+    """Return what changes with a file; empty if it is not there."""
+    try:
+        found = path.stat()
+    except OSError:  # deleted since, or a link to nothing
+        return ""
+    return f"{path.name} {found.st_ino} {found.st_size} {found.st_mtime_ns} {found.st_ctime_ns}"
 
 
 def is_name(text: str) -> bool:

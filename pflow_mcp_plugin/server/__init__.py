@@ -1,1 +1,66 @@
-"""MCP servers in this package: `demo`, the bundled server to try pflow with."""
+"""What this package serves over MCP: pflow itself, and a demo server.
+
+- `pflow_server`: pflow as a server of the SDK; start reading here
+- `served_tool`: a tool that is served: its declaration, and the function that answers
+- `tools`: the tools of pflow
+- `tool_selection`: which of them are served
+- `serving_options`: how they are served, and what is offered beside them
+- `envelopes`: the form of every answer
+- `argument_check`: the arguments of a call, checked before anything runs
+- `workflow_argument`: a workflow that a client gives: a name, a path, JSON text or an object
+- `confined_paths`: paths inside one folder
+- `known_secrets`: the secrets that no answer may contain
+- `worker_threads`: the threads that answer calls
+- `progress_sender`: the progress of a run, sent to the client
+- `list_changes`: clients are told that a list has changed
+- `stdio`: serving over standard input and output
+- `demo_server`: a small server to try pflow with
+
+A program that mounts pflow in a server of its own imports the names below; importing this package loads
+nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pflow_mcp_plugin.server.list_changes import ListChanges
+    from pflow_mcp_plugin.server.pflow_server import build_server
+    from pflow_mcp_plugin.server.served_tool import Claims, ServedRequest, ServedTool
+    from pflow_mcp_plugin.server.serving_options import ServingOptions
+    from pflow_mcp_plugin.server.stdio import serve_stdio
+    from pflow_mcp_plugin.server.tool_selection import selected
+    from pflow_mcp_plugin.server.tools.all_tools import ALL_TOOLS
+
+__all__ = [
+    "ALL_TOOLS",
+    "Claims",
+    "ListChanges",
+    "ServedRequest",
+    "ServedTool",
+    "ServingOptions",
+    "build_server",
+    "selected",
+    "serve_stdio",
+]
+
+_MODULES = {
+    "ALL_TOOLS": "tools.all_tools",
+    "Claims": "served_tool",
+    "ListChanges": "list_changes",
+    "ServedRequest": "served_tool",
+    "ServedTool": "served_tool",
+    "ServingOptions": "serving_options",
+    "build_server": "pflow_server",
+    "selected": "tool_selection",
+    "serve_stdio": "stdio",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a name of this package when it is first used: the SDK takes half a second to load."""
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)

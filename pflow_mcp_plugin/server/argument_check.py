@@ -19,6 +19,9 @@ _TYPES: Mapping[str, tuple[type, ...]] = {
 }
 
 
+_Schema = Mapping[str, Any]
+
+
 def check_arguments(tool: ServedTool, arguments: Mapping[str, Any]) -> None:
     """Check the arguments of a call: their names, which are required, and their types.
 
@@ -27,9 +30,10 @@ def check_arguments(tool: ServedTool, arguments: Mapping[str, Any]) -> None:
     Raises:
         PflowError: Kind `validation`, with a problem for each argument.
     """
-    problems = tuple(_problems(tool.input_schema, arguments))
+    schema: _Schema = tool.input_schema
+    problems = tuple(_problems(schema, arguments))
     if problems:
-        names = ", ".join(tool.input_schema.get("properties", {})) or "none"
+        names = ", ".join(schema.get("properties", {})) or "none"
         raise PflowError(
             f"Invalid arguments of {tool.name}: {'; '.join(problem.message for problem in problems)}",
             kind="validation",
@@ -38,7 +42,7 @@ def check_arguments(tool: ServedTool, arguments: Mapping[str, Any]) -> None:
         )
 
 
-def _problems(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> Iterator[Problem]:
+def _problems(schema: _Schema, arguments: Mapping[str, Any]) -> Iterator[Problem]:
     properties = schema.get("properties", {})
     for name in schema.get("required", ()):
         if name not in arguments:
@@ -52,7 +56,7 @@ def _problems(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> Iterat
             yield Problem(message=f"there is no argument {name[:80]}", path=f"$.{name[:80]}", suggestion=hint)
 
 
-def _wrong_type(path: str, name: str, schema: Mapping[str, Any], value: object) -> Iterator[Problem]:
+def _wrong_type(path: str, name: str, schema: _Schema, value: object) -> Iterator[Problem]:
     wanted = schema.get("type", ())
     types = (wanted,) if isinstance(wanted, str) else wanted
     # type(value) instead of isinstance: in Python, unlike JSON, True is an int

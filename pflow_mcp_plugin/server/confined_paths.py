@@ -56,7 +56,7 @@ def confined(root: Path | None, name: str) -> Path:
         raise _refused(f"{shown(name)!r} is not a path")
     base = os.path.realpath(root)
     try:
-        real = os.path.realpath(os.path.join(base, name))
+        real = os.path.realpath(Path(base) / name)
     except (OSError, ValueError):
         raise _refused(f"{shown(name)!r} is not a path") from None
     if real != base and not real.startswith(base.rstrip(os.sep) + os.sep):

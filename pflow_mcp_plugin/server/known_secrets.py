@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
-import threading
+from collections.abc import Iterable, Iterator
 from typing import Any
 
-from pflow_mcp_plugin.contract import Host, RunControl
+from pflow_mcp_plugin.config.token_shapes import tokens
+from pflow_mcp_plugin.contract import Host, RunControl, Settings
 from pflow_mcp_plugin.redaction import Redactor
 from pflow_mcp_plugin.secret_detection import is_secret
+
+_SHORTEST = 6
+_ORDINARY = frozenset(
+    {
+        *("default", "development", "disabled", "enabled", "latest", "localhost", "master", "postgres"),
+        *("private", "production", "public", "release", "staging", "stable", "127.0.0.1", "0.0.0.0"),  # noqa: S104
+    }
+)
+"""Values that say nothing, whatever they are called: to redact them would only garble answers."""
 
 
 class KnownSecrets:
     """Redacts the values of secret settings from answers.
+
+    The settings are read again only when they have changed.
 
     Args:
         host: The host whose settings are meant.
@@ -19,22 +31,49 @@ class KnownSecrets:
 
     def __init__(self, host: Host) -> None:
         self._host = host
-        self._lock = threading.Lock()
-        self._redactor = Redactor()
+        self._seen: tuple[str, frozenset[str]] = ("", frozenset())
 
     def redact(self, value: Any, control: RunControl | None = None) -> Any:
-        """Return a JSON value without secrets.
+        """Return a JSON value without secrets; the same object if there are none in it.
 
         Args:
             value: The value.
             control: The run it comes from, whose own secrets are redacted as well.
         """
-        self._redactor.add(self._values())
-        return self._redactor.value(value)
+        return self.redactor(control).value(value)
 
-    def _values(self) -> list[str]:
+    def redactor(self, control: RunControl | None = None) -> Redactor:
+        """Return what redacts the user's secrets, and those of a run."""
+        of_run = frozenset(telling(control.secrets)) if control else frozenset()
+        return Redactor(self._saved() | of_run)
+
+    def _saved(self) -> frozenset[str]:
         settings = self._host.settings
         if settings is None:
-            return []
-        stored = (key for key, place in settings.names().items() if place == "file" and is_secret(key))
-        return [value for key in stored if (value := settings.get(key))]
+            return frozenset()
+        before, secrets = self._seen
+        now = settings.fingerprint()
+        if not now or now != before:
+            secrets = frozenset(telling(_secret_values(settings)))
+            self._seen = (now, secrets)
+        return secrets
+
+
+def telling(values: Iterable[str]) -> Iterator[str]:
+    """Yield those secrets that are not so short or ordinary that their redaction would garble answers."""
+    for value in values:
+        if len(value) >= _SHORTEST and value.lower() not in _ORDINARY:
+            yield value
+
+
+def _secret_values(settings: Settings) -> Iterator[str]:
+    """Yield the values of the settings that are secret by their name or shape.
+
+    Those kept in a keyring, or behind a command, are read only when a run needs them: it then reports them.
+    """
+    for key, place in settings.names().items():
+        value = settings.get(key) if place == "file" else None
+        if value and is_secret(key):
+            yield value
+        elif value:
+            yield from (value[token.start : token.end] for token in tokens(value))

@@ -10,7 +10,7 @@ import json
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import mcp_types as types
 from mcp.server.caching import CacheHint
@@ -20,6 +20,7 @@ from mcp.shared.exceptions import MCPError
 
 from pflow_mcp_plugin.contract import Host, PflowError, RunControl
 from pflow_mcp_plugin.contract.json_types import JSONObject
+from pflow_mcp_plugin.redaction import Redactor
 from pflow_mcp_plugin.server import envelopes
 from pflow_mcp_plugin.server.argument_check import check_arguments, nearest
 from pflow_mcp_plugin.server.known_secrets import KnownSecrets
@@ -84,8 +85,9 @@ class _Served:
             version=version("pflow-mcp"),
             instructions=INSTRUCTIONS,
             lifespan=self._lifespan,
-            on_list_tools=self.list_tools,
-            on_call_tool=self.call_tool,
+            # The SDK takes an answer as it goes to the wire, too, but its types do not say so.
+            on_list_tools=cast("Any", self.list_tools),
+            on_call_tool=cast("Any", self.call_tool),
             cache_hints={"tools/list": _FRESH, "resources/list": _FRESH, "resources/read": _FRESH},
             **offered,
         )
@@ -106,10 +108,10 @@ class _Served:
         arguments = params.arguments or {}
         tool = next((tool for tool in self._tools() if tool.name == params.name), None)
         if tool is None:
-            return result(self._secrets, envelopes.failure(self._unknown(params.name)))
+            return result(envelopes.failure(self._unknown(params.name)), self._secrets.redactor())
         if tool.quick:
             return self._answered(tool, self._request(context, RunControl()), arguments)
-        async with ProgressSender(context) as progress:
+        async with ProgressSender(context, self._secrets.redactor().text) as progress:
             control = RunControl(progress.report if progress.wanted else None)
             request = self._request(context, control)
             answer = partial(self._answered, tool, request, arguments)
@@ -140,7 +142,9 @@ class _Served:
             envelope = envelopes.failure(error)
         except BaseException as error:  # noqa: BLE001 - a door: nodes and plugins raise anything
             envelope = envelopes.failure(_unexpected(tool.name, error))
-        return result(self._secrets, envelope, request.control)
+        if tool.reveals and request.show_secrets:
+            return result(envelope)
+        return result(envelope, self._secrets.redactor(request.control))
 
     def _request(self, context: Context, control: RunControl) -> ServedRequest:
         options = self._options
@@ -181,11 +185,14 @@ def declaration(tool: ServedTool) -> dict[str, Any]:
     }
 
 
-def result(secrets: KnownSecrets, envelope: JSONObject, control: RunControl | None = None) -> dict[str, Any]:
-    """Return the result of a call as on the wire: the envelope as text and as structured content, redacted."""
-    redacted = secrets.redact(envelopes.plain(envelope), control)
+def result(envelope: JSONObject, redactor: Redactor | None = None) -> dict[str, Any]:
+    """Return the result of a call as on the wire: the envelope as text and as structured content."""
+    content, text = envelopes.encoded(envelope)
+    redacted = content if redactor is None else redactor.value(content)
+    if redacted is not content:
+        text = json.dumps(redacted, ensure_ascii=False)
     return complete(
-        content=[{"type": "text", "text": json.dumps(redacted, ensure_ascii=False)}],
+        content=[{"type": "text", "text": text}],
         structuredContent=redacted,
         isError=not envelope["success"],
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -28,9 +29,11 @@ class ProgressSender:
 
     Args:
         context: The request.
+        redact: Redacts the messages.
     """
 
-    def __init__(self, context: ServerRequestContext[Any, Any]) -> None:
+    def __init__(self, context: ServerRequestContext[Any, Any], redact: Callable[[str], str]) -> None:
+        self._redact = redact
         self._session = context.session
         self.wanted = (context.meta or {}).get("progress_token") is not None
         self._latest: Progress | None = None
@@ -51,7 +54,10 @@ class ProgressSender:
         if not self.wanted:
             return None
         self._group.cancel_scope.cancel()
-        return await self._group.__aexit__(kind, error, trace)
+        handled = await self._group.__aexit__(kind, error, trace)
+        if error is None:
+            await self._send()
+        return handled
 
     def report(self, progress: Progress) -> None:
         """Take a report from the thread that makes it."""
@@ -68,9 +74,13 @@ class ProgressSender:
         while True:
             await self._news.wait()
             self._news = anyio.Event()
-            progress, self._latest = self._latest, None
-            if progress is not None and (done := self._growing(progress.done)) is not None:
-                await self._session.report_progress(done, progress.total, progress.message or None)
+            await self._send()
+
+    async def _send(self) -> None:
+        progress, self._latest = self._latest, None
+        if progress is not None and (done := self._growing(progress.done)) is not None:
+            message = self._redact(progress.message) if progress.message else None
+            await self._session.report_progress(done, progress.total, message)
 
     def _growing(self, done: float) -> float | None:
         """Return how far to say the run has come; None if no number is left before the next step."""

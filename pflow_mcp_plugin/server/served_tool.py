@@ -66,6 +66,7 @@ class ServedTool:
         answer: Answers a call.
         quick: Whether it answers within a millisecond and waits for nothing: it is then answered in the
             event loop itself.
+        reveals: Whether its answer is not redacted while the user's config allows secrets to be shown.
     """
 
     name: str
@@ -76,3 +77,4 @@ class ServedTool:
     claims: Claims
     answer: Answer
     quick: bool = False
+    reveals: bool = False

@@ -56,7 +56,7 @@ async def _serve(server: Server[Any]) -> int:
             with LineReader(incoming, send):
                 changing = NotificationOptions(tools_changed=True, resources_changed=True)
                 options = server.create_initialization_options(changing)
-                await server.run(receive, writer, options)  # type: ignore[arg-type]
+                await server.run(receive, writer, options)
     return ended.exit_code
 
 

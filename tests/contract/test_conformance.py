@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import attrs
 import foreign_host
 import pytest
@@ -47,6 +49,50 @@ class ListsToLookUp(ForeignHost):
     def __init__(self, *arguments):
         super().__init__(*arguments)
         self._registry = self.Registry(self)
+
+
+class DescribesUpToTheFirstUnknownOne(ForeignHost):
+    class Registry(ForeignRegistry):
+        def describe(self, node_types):
+            return [self.get(node_type) for node_type in node_types]
+
+    def __init__(self, *arguments):
+        super().__init__(*arguments)
+        self._registry = self.Registry(self)
+
+
+class ServesAnOlderShelf(ForeignHost):
+    class Shelf(contract.Library):
+        def __init__(self):
+            self.shelf = {}
+
+        def names(self):
+            return sorted(self.shelf)
+
+        def get(self, name, version=None):
+            return self.shelf[name]
+
+        def describe(self, name):
+            description = self.shelf[name]["description"]
+            return contract.SavedWorkflow(name=name, description=description, path=Path(name))
+
+        def save(self, name, workflow, description=""):
+            self.shelf[name] = {**workflow, "description": description}
+            return self.describe(name)
+
+        def delete(self, name):
+            del self.shelf[name]
+
+        def fingerprint(self):
+            return "the same"
+
+    def __init__(self, *arguments):
+        super().__init__(*arguments)
+        self.shelf = self.Shelf()
+
+    @property
+    def library(self):
+        return self.shelf
 
 
 class ForgetsNothing(ForeignHost):
@@ -152,6 +198,8 @@ MISTAKES = {
     HasAPartThatExtendsNothing: "the_version_and_the_parts_are_those_of_the_contract",
     NamesNobody: "a_plugin_that_fails_to_register_nodes_is_named_and_the_others_stay",
     ListsToLookUp: "a_node_is_looked_up_without_listing_every_entry",
+    DescribesUpToTheFirstUnknownOne: "several_nodes_are_described_and_every_unknown_one_is_named",
+    ServesAnOlderShelf: "the_fingerprint_of_a_library_changes_with_what_is_saved",
     ForgetsNothing: "a_changed_source_is_seen_after_a_refresh",
     ChecksConfigAtTheStart: "config_is_checked_only_when_asked",
     InjectsTwice: "each_node_is_injected_once_and_knows_its_host",

@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from pflow_mcp_plugin.contract import Entry, PflowError, Registry, Settings
+from pflow_mcp_plugin.contract import (
+    Entry,
+    Host,
+    Library,
+    PflowError,
+    Problem,
+    Registry,
+    Runner,
+    SavedWorkflow,
+    Settings,
+)
 
 
 class Few(Registry):
@@ -43,6 +55,108 @@ def test_a_registry_finds_and_searches_by_what_it_must_have():
     ]
     assert [match.item.node for match in Few().discover("whisper", 1).matches] == ["shout-low"]
     assert not Few().search("")
+
+
+def test_a_registry_describes_several_nodes_and_names_every_unknown_one():
+    loud, low = Few.known
+    assert Few().describe(["shout-low", "shout-loud", "shout-low"]) == [low, loud]
+    with pytest.raises(PflowError, match="no shout-none") as caught:
+        Few().describe(["shout-none"])
+    assert not caught.value.problems
+    with pytest.raises(PflowError, match="2 node types") as caught:
+        Few().describe(["one", "shout-low", "two"])
+    assert caught.value.kind == "not_found"
+    assert [problem.message for problem in caught.value.problems] == ["no one", "no two"]
+    assert caught.value.details["entries"] == [low.to_dict()]
+    with pytest.raises(PflowError, match="no broken") as caught:
+        Few().describe(["shout-none", "broken"])
+    assert caught.value.kind == "config"
+
+
+class Shelf(Library):
+    """A library in memory with what a library must have."""
+
+    def __init__(self):
+        self.shelf = {}
+
+    def names(self):
+        return sorted(self.shelf)
+
+    def get(self, name, version=None):
+        return self.shelf[name]
+
+    def describe(self, name):
+        if name == "torn":
+            raise PflowError("a page is missing", kind="config")
+        return SavedWorkflow(name=name, description=self.shelf[name]["description"], path=Path(name))
+
+    def save(self, name, workflow, description=""):
+        self.shelf[name] = {**workflow, "description": description}
+        return self.describe(name)
+
+    def delete(self, name):
+        del self.shelf[name]
+
+
+def test_a_library_filters_and_discovers_by_what_it_must_have():
+    shelf = Shelf()
+    for name, description in (("shout", "Say a word loudly"), ("whisper", "Say it LOW")):
+        shelf.save(name, {}, description)
+    before = shelf.fingerprint()
+    shelf.shelf["torn"] = {}
+    assert shelf.fingerprint() != before
+    assert [(saved.name, saved.problem) for saved in shelf.saved()] == [
+        ("shout", ""),
+        ("torn", "a page is missing"),
+        ("whisper", ""),
+    ]
+    assert [saved.name for saved in shelf.saved("low")] == ["whisper"]
+    found = [(match.item.name, match.confidence) for match in shelf.discover("say loudly").matches]
+    assert found == [("shout", 1.0), ("whisper", 0.5)]
+    assert shelf.discover("say loudly").matches[0].reason == "contains say, loudly"
+    assert len(shelf.discover("say", 1).matches) == 1
+
+
+class Careful(Runner):
+    """A runner that rejects what has mistakes, and knows a normal form."""
+
+    def validate(self, workflow):
+        kinds = workflow.get("mistakes", ())
+        return [Problem(message=f"wrong {number}", kind=kind) for number, kind in enumerate(kinds)]
+
+    def run(self, workflow, inputs, **how):
+        raise NotImplementedError
+
+    def normalise(self, workflow):
+        return {**workflow, "edges": []}
+
+
+class Keeper(Host):
+    """A host that checks and saves workflows."""
+
+    api = (1, 0)
+    hook = registry = library = runner = None
+
+    def report(self, problem):
+        """Ignore it."""
+
+
+def test_a_host_saves_what_is_valid_in_normal_form():
+    keeper = Keeper()
+    with pytest.raises(PflowError, match="does not save workflows"):
+        keeper.save_workflow({}, "a")
+    keeper.library = Shelf()
+    keeper.save_workflow({"mistakes": ["validation"]}, "unchecked")
+    keeper.runner = Careful()
+    saved, problems = keeper.save_workflow({"mistakes": ["not_found"]}, "a", "An example")
+    assert (saved.description, [problem.message for problem in problems]) == ("An example", ["wrong 0"])
+    assert keeper.library.get("a")["edges"] == []
+    with pytest.raises(PflowError, match="is not saved: wrong 1") as caught:
+        keeper.save_workflow({"mistakes": ["not_found", "validation"]}, "b")
+    assert (caught.value.kind, len(caught.value.problems)) == ("validation", 1)
+    with pytest.raises(PflowError, match="it has 2 errors"):
+        keeper.save_workflow({"mistakes": ["validation", "usage"]}, "b")
+    assert keeper.library.names() == ["a", "unchecked"]
 
 
 def test_settings_that_cannot_be_changed_say_so():

@@ -7,16 +7,17 @@ requirement of the contract. With pytest:
     def test_the_host_keeps_the_contract(check, tmp_path):
         check(conformance.Trial(open_my_host, tmp_path))
 
-The checks of runs pass for a host without a runner.
+The checks of runs pass for a host without a runner, those of the library for one without a library.
 
 - `trial`: the host under test
-- `plugin_checks`, `run_checks`: the checks; the name of each says what the contract asks for
+- `plugin_checks`, `run_checks`, `library_checks`: the checks, each named
+  after what the contract asks for
 - `sample_plugins`, `assertions`: what they are made of
 """
 
-from pflow_mcp_plugin.contract.conformance import plugin_checks, run_checks
+from pflow_mcp_plugin.contract.conformance import library_checks, plugin_checks, run_checks
 from pflow_mcp_plugin.contract.conformance.trial import Check, Open, Subject, Trial
 
-CHECKS: tuple[Check, ...] = (*plugin_checks.CHECKS, *run_checks.CHECKS)
+CHECKS: tuple[Check, ...] = (*plugin_checks.CHECKS, *run_checks.CHECKS, *library_checks.CHECKS)
 
 __all__ = ["CHECKS", "Check", "Open", "Subject", "Trial"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from pflow_mcp_plugin.contract.conformance.trial import Subject
 from pflow_mcp_plugin.contract.hosts import Outcome, Registry
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
@@ -36,6 +38,15 @@ def not_found(registry: Registry, node_type: str) -> PflowError:
     except PflowError as error:
         return error
     raise AssertionError(f"{node_type} should not exist, it is {found}")
+
+
+def raised(call: Callable[[], object]) -> PflowError:
+    """Assert that a call raises what it should; return the error."""
+    try:
+        returned = call()
+    except PflowError as error:
+        return error
+    raise AssertionError(f"there should have been an error, not {returned}")
 
 
 def assert_named(text: str, *names: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pflow_mcp_plugin.contract.commands import Command
 from pflow_mcp_plugin.contract.conformance import sample_plugins
-from pflow_mcp_plugin.contract.conformance.assertions import assert_named, node, not_found, run_nodes
+from pflow_mcp_plugin.contract.conformance.assertions import assert_named, node, not_found, raised, run_nodes
 from pflow_mcp_plugin.contract.conformance.sample_plugins import Poems, plugin, poetry
 from pflow_mcp_plugin.contract.conformance.trial import Trial
 from pflow_mcp_plugin.contract.entries import NodeSource
@@ -123,7 +123,20 @@ def entries_are_listed_and_found_by_words(trial: Trial) -> None:
         assert "poem-recite" in [entry.node for entry in registry.entries("poem-")]
         assert not list(registry.entries("no-such-node-at-all"))
         assert "poem-recite" in [entry.node for entry, _ in registry.search("recite poem")]
-        assert "poem-recite" in [match.item.node for match in registry.discover("recite poem").matches]
+        found = {match.item.node: match.item for match in registry.discover("recite poem").matches}
+        assert found["poem-recite"] == registry.get("poem-recite")
+
+
+def several_nodes_are_described_and_every_unknown_one_is_named(trial: Trial) -> None:
+    """Plugin check: `describe` returns entries in the order asked; what is unknown hides nothing else."""
+    with trial.open(poetry=poetry()) as subject:
+        registry = subject.host.registry
+        entry = registry.get("poem-recite")
+        assert registry.describe(["poem-recite"]) == [entry]
+        error = raised(lambda: registry.describe(["poem-lost", "poem-recite", "nobodys-node"]))
+        assert error.kind == "not_found"
+        assert_named("\n".join(map(str, error.problems)), "poem-lost", "nobodys-node")
+        assert error.details["entries"] == [entry.to_dict()]
 
 
 def a_changed_source_is_seen_after_a_refresh(trial: Trial) -> None:
@@ -191,6 +204,7 @@ CHECKS = (
     an_alias_finds_its_entry,
     a_missing_node_is_explained_by_its_source,
     entries_are_listed_and_found_by_words,
+    several_nodes_are_described_and_every_unknown_one_is_named,
     a_changed_source_is_seen_after_a_refresh,
     a_command_gets_its_arguments_and_the_host,
     an_announced_command_is_imported_only_when_it_runs,

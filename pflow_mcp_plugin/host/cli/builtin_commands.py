@@ -17,7 +17,7 @@ _GROUPS = {
     "registry": "Find and describe node types, and try them out.",
     "settings": "Save values such as tokens.",
     "trace": "Look at past runs.",
-    "workflow": "Save, show, draw and export workflows.",
+    "workflow": "Save, find, show, draw and export workflows.",
 }
 
 _COMMANDS = {
@@ -26,13 +26,14 @@ _COMMANDS = {
     "plugins": ("List plugins and what each one provides.", "plugins_command:plugins"),
     "registry list": ("List node types.", "registry_commands:list_nodes"),
     "registry search": ("Search node types by keywords.", "registry_commands:search"),
-    "registry discover": ("Find the node types for a task.", "registry_commands:discover"),
+    "registry discover": ("Find the node types for a task.", "discovery_commands:discover_nodes"),
     "registry describe": ("Show the parameters and outputs of a node type.", "registry_commands:describe"),
     "registry validate": ("Check that node types can be loaded.", "registry_commands:validate"),
     "registry run": ("Run a single node and show its result.", "registry_commands:run"),
     "registry export": ("Print the whole registry as JSON.", "registry_commands:export"),
     "workflow save": ("Save a workflow under a name.", "workflow_commands:save"),
     "workflow list": ("List saved workflows.", "workflow_commands:list_saved"),
+    "workflow discover": ("Find the saved workflow for a task.", "discovery_commands:discover_workflows"),
     "workflow show": ("Show a saved workflow.", "workflow_commands:show"),
     "workflow delete": ("Delete a saved workflow.", "workflow_commands:delete"),
     "workflow graph": ("Draw a workflow.", "workflow_commands:graph"),

@@ -1,9 +1,10 @@
-"""`pflow registry list | search | discover | describe | validate | run | export`."""
+"""`pflow registry list | search | describe | validate | run | export`."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import cast
 
 import attrs
 import click
@@ -55,33 +56,20 @@ def search(host: EmbeddedHost, words: tuple[str, ...], limit: int) -> Report:
 
 
 @click.command()
-@click.argument("task", nargs=-1, required=True)
-@click.option(
-    "--limit", type=click.IntRange(min=1), default=10, show_default=True, help="Maximum number of results."
-)
+@click.argument("nodes", nargs=-1, required=True, metavar="NODE...")
 @click.pass_obj
-def discover(host: EmbeddedHost, task: tuple[str, ...], limit: int) -> Report:
-    """Find the registry's node types for each part of TASK, a description in plain words.
+def describe(host: EmbeddedHost, nodes: tuple[str, ...]) -> Report:
+    """Show the parameters and outputs of each node type NODE.
 
-    Set PFLOW_DISCOVER_MODEL to a model of the `llm` library to let it choose among them.
+    With --json, `data` is the entry of a single NODE, or a list of entries.
     """
-    text = " ".join(task)
-    found = host.registry.discovered(text, limit)
-    note = f"\nRanked by matching words: {found.note}" if found.note else ""
-    return Report(
-        data=[row.to_dict() for row in found.rows],
-        text=lambda: (_listing(found.rows) or f"Nothing matches {text!r}") + note,
-        beside={"ranked_by": found.ranked_by, **({"note": found.note} if found.note else {})},
-    )
-
-
-@click.command()
-@click.argument("node")
-@click.pass_obj
-def describe(host: EmbeddedHost, node: str) -> Report:
-    """Show the parameters and outputs of the node type NODE."""
-    entry = host.registry.get(node)
-    return Report(data=entry.to_dict(), text=lambda: describe_entry(entry))
+    try:
+        entries = host.registry.describe(nodes)
+    except PflowError as error:
+        known = cast("list[JSONObject]", error.details.get("entries", []))
+        return Report(text=lambda: _descriptions(map(Entry.from_dict, known)), error=error)
+    data = [entry.to_dict() for entry in entries]
+    return Report(data=data if len(nodes) > 1 else data[0], text=lambda: _descriptions(entries))
 
 
 @click.command()
@@ -162,6 +150,10 @@ def run_node(host: EmbeddedHost, node: str, params: Mapping[str, str]) -> Report
         },
         text=lambda: _came_back(outcome.outputs, shape) if outcome.success else "",
     )
+
+
+def _descriptions(entries: Iterable[Entry]) -> str:
+    return "\n\n".join(map(describe_entry, entries))
 
 
 def describe_entry(entry: Entry) -> str:

@@ -42,8 +42,8 @@ def list_traces(host: EmbeddedHost, limit: int) -> Report:
 @click.argument("run", default=LATEST)
 @click.pass_obj
 def show(host: EmbeddedHost, run: str) -> Report:
-    """Show the trace of RUN, which is an id, the beginning of one, or `latest`."""
-    trace = host.traces.read(host.traces.find(run))
+    """Show the trace of RUN, which is an id, the beginning of one, `latest`, or the path of a trace file."""
+    trace = host.traces.read(_path(host, run))
     return Report(data=trace, text=lambda: plain("\n".join(_lines(trace))))
 
 
@@ -57,15 +57,20 @@ def show(host: EmbeddedHost, run: str) -> Report:
 )
 @click.pass_obj
 def view(host: EmbeddedHost, run: str, output: Path | None) -> Report:
-    """Write the trace of RUN, which is an id or `latest`, as an HTML page for any browser."""
+    """Write the trace of RUN, an id, `latest` or the path of a trace, as an HTML page for any browser."""
     from pflow_mcp_plugin.host.rendering.timeline import trace_page
 
-    path = host.traces.find(run)
+    path = _path(host, run)
     target = output or Path(f"trace-{path.stem}.html")
     # Readable by its owner only, like the trace itself: it contains the data of the nodes.
     page = trace_page(host.traces.read(path)).encode("utf-8", "replace")
     write_output(target, page, private=True)
     return Report(data={"run_id": path.stem, "path": str(target)}, text=f"Wrote {target}")
+
+
+def _path(host: EmbeddedHost, run: str) -> Path:
+    """Return the trace file of a run; a path may also lead to one outside the folder, such as a copy."""
+    return Path(run) if run.endswith(".json") else host.traces.find(run)
 
 
 def _summary(host: EmbeddedHost, path: Path) -> dict[str, JSON]:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import click
 
-from pflow_mcp_plugin.contract import PflowError, Problem, Report
-from pflow_mcp_plugin.contract.json_types import JSON
+from pflow_mcp_plugin.contract import Report, SavedWorkflow
 from pflow_mcp_plugin.host.cli.output import problem_lines, to_json
 from pflow_mcp_plugin.host.cli.run_commands import find_workflow, read_workflow
 from pflow_mcp_plugin.host.cli.tables import table
@@ -32,24 +29,27 @@ _HEADERS = ("NAME", "VERSION", "SAVED", "DESCRIPTION")
 def save(host: EmbeddedHost, file: str, name: str, description: str) -> Report:
     """Save the workflow in FILE under a name; earlier versions are kept."""
     workflow = read_workflow(Path(file))
-    problems = host.runner.validate(workflow)
-    # A missing node type may be installed or synced later; any other error is a mistake in the file.
-    errors = [problem for problem in errors_in(problems) if problem.kind != "not_found"]
-    if errors:
-        raise refusal(file, errors)
-    saved = host.library.save(name, workflow, description)
+    saved, problems = host.save_workflow(workflow, name, description)
     lines = [f"Saved {name}, version {saved.version}; run it with: pflow run {name}"]
-    rest = tuple(problem for problem in problems if problem.kind == "not_found" or _warns(problem))
-    return Report(data=saved.to_dict(), text="\n".join([*lines, *problem_lines(rest)]))
+    return Report(data=saved.to_dict(), text="\n".join([*lines, *problem_lines(tuple(problems))]))
 
 
 @click.command()
+@click.option(
+    "--filter",
+    "pattern",
+    default="",
+    metavar="WORD",
+    help="Only workflows whose name or description contains WORD.",
+)
 @click.pass_obj
-def list_saved(host: EmbeddedHost) -> Report:
-    """List saved workflows."""
-    rows = [_summary(host, name) for name in host.library.names()]
+def list_saved(host: EmbeddedHost, pattern: str) -> Report:
+    """List saved workflows by name."""
+    saved = host.library.saved(pattern)
+    nothing = f"No saved workflow contains {pattern!r}" if pattern else "Nothing is saved"
     return Report(
-        data=rows, text=lambda: table(_HEADERS, list(map(_cells, rows))) if rows else "Nothing is saved"
+        data=[item.to_dict() for item in saved],
+        text=lambda: table(_HEADERS, list(map(_cells, saved))) if saved else nothing,
     )
 
 
@@ -138,18 +138,7 @@ def read_sound_document(host: EmbeddedHost, word: str) -> WorkflowDocument:
     return document
 
 
-def _summary(host: EmbeddedHost, name: str) -> dict[str, JSON]:
-    try:
-        return host.library.describe(name).to_dict()
-    except PflowError as error:
-        return {"name": name, "path": str(host.library.path(name)), "error": error.message}
-
-
-def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:
-    if "error" in row:
-        return (row["name"], "", "", f"broken: {row['error']}")
-    return (row["name"], str(row["version"]), row["saved"], row["description"])
-
-
-def _warns(problem: Problem) -> bool:
-    return problem.severity == "warning"
+def _cells(saved: SavedWorkflow) -> tuple[str, ...]:
+    if saved.problem:
+        return (saved.name, "", "", f"broken: {saved.problem}")
+    return (saved.name, str(saved.version), saved.saved, saved.description)

@@ -171,7 +171,7 @@ class _Pipes:
             self._selector.register(pipe, event, pipe)
 
     def serve(self, timeout: float, stopped: Callable[[], bool]) -> bool:
-        """Return when the process has exited or written too much, or is to stop; False if the time is over."""
+        """Return when the process has exited, wrote too much or is to stop; False if the time is over."""
         end = time.monotonic() + timeout
         while self._process.poll() is None:
             left = end - time.monotonic()

@@ -7,6 +7,5 @@
 - `source_memory`: which plugin brought which prefix, for when it is absent
 - `entry_check`: the problems of entries
 - `node_index`: the derived SQLite index behind lists and searches
-- `discovery`: finds the nodes that a task in words needs; `task_words` splits the task into clauses and
-  words, `thesaurus.txt` maps what people say to what tools call it, `model_ranking` asks a model
+- `discovery`: finds the nodes that a task in words needs; see also `host/matching`
 """

@@ -12,27 +12,38 @@ from heapq import nlargest
 
 import attrs
 
+from pflow_mcp_plugin.contract import Entry
+from pflow_mcp_plugin.contract.json_types import JSON
+from pflow_mcp_plugin.host.matching.task_fit import Described, Place, roots
+from pflow_mcp_plugin.host.matching.task_words import clauses, shipped_thesaurus
 from pflow_mcp_plugin.host.registry.node_index import Columns, Index, NodeRow
-from pflow_mcp_plugin.host.registry.task_words import Thesaurus, clauses
 
 Scores = Mapping[int, float]
 """Discovery's scores of nodes by their number in the index; higher is better."""
+_DETAILS = 0.5
+"""The strength of a word in the details of a node's description, for discovery's confidence."""
 _COLUMNS = Columns(node=0, name=6, family=3, description=2.5, params=1)
 
 
 @attrs.frozen(kw_only=True)
-class Discovered:
-    """The nodes that discovery found for a task.
+class FoundNode:
+    """A node that discovery found for a task.
 
     Attributes:
-        rows: The nodes, best first.
-        ranked_by: `words`, or the name of the model that ranked them.
-        note: Why the chosen model did not rank them; empty otherwise.
+        row: Its row of the index, with its score.
+        entry: Its entry in the registry.
     """
 
-    rows: list[NodeRow]
-    ranked_by: str = "words"
-    note: str = ""
+    row: NodeRow
+    entry: Entry
+
+    def to_dict(self) -> dict[str, JSON]:
+        """Return what discovery found in JSON form: the row, and how to use the node."""
+        return {
+            **self.row.to_dict(),
+            "purity": self.entry.purity,
+            "interface": self.entry.interface.to_dict(),
+        }
 
 
 @attrs.frozen(kw_only=True)
@@ -77,13 +88,25 @@ def discover(index: Index, task: str, limit: int, weights: Weights | None = None
     return [rows[number]._replace(score=score) for number, score in taken.items()]
 
 
+def described(entry: Entry) -> Described:
+    """Return a node as what may fit a task; most of what it says after its first sentence is detail."""
+    params = " ".join(f"{field.key} {field.description}" for field in entry.interface.params)
+    return Described.of(
+        entry.local_name or entry.node,
+        entry.description,
+        Place("family", roots(entry.family or entry.source), 0.9),
+        Place("parameters", roots(params), _DETAILS),
+        details=_DETAILS,
+    )
+
+
 class _Matching:
     """Scores nodes by words; each word is looked up once."""
 
     def __init__(self, index: Index, weights: Weights) -> None:
         self._index = index
         self._weights = weights
-        self._thesaurus = Thesaurus()
+        self._thesaurus = shipped_thesaurus()
         self._found: dict[str, Scores] = {}
         self._meant: dict[str, Scores] = {}
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pflow_mcp_plugin.contract import Sketch
 from pflow_mcp_plugin.contract.json_types import JSON
+from pflow_mcp_plugin.host.matching.task_words import split_name
 from pflow_mcp_plugin.storage import StoreError, write_atomic
 
 if TYPE_CHECKING:
@@ -51,7 +52,6 @@ _MANY = 1_000
 _AS_JSON = json.JSONEncoder(default=str).encode
 _INSERT_NODE = "INSERT INTO node VALUES (?, ?, ?, ?, ?, ?)"
 _INSERT_WORDS = "INSERT INTO words (rowid, node, name, family, description, params) VALUES (?, ?, ?, ?, ?, ?)"
-_BOUNDARY = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[-_]")
 # FTS5's unicode61 takes a run of such characters for one word.
 _IDEOGRAPH = r"(?=[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff])|(?<=[\u3040-\u30ff\u3400-\u9fff])"
 
@@ -104,7 +104,7 @@ class NodeRow(NamedTuple):
 
 
 class Index:
-    """An open search index.
+    """An open search index, which any number of threads may read at once; closed with its last reader.
 
     Args:
         connection: The database.
@@ -114,6 +114,9 @@ class Index:
     def __init__(self, connection: Connection, fingerprint: str) -> None:
         self._connection = connection
         self._fingerprint = fingerprint
+
+    def __del__(self) -> None:
+        self._connection.close()
 
     def fits(self, fingerprint: str) -> bool:
         """Return whether the index was built from sources with this fingerprint."""
@@ -151,16 +154,18 @@ class Index:
         Among many nodes, a word that more than a third of them have is ignored.
         """
         query = " ".join(f'"{part}"' for part in _words(word))
-        if not query or self._is_too_common(query):
+        if not query or (self.size() >= _MANY and self.frequency(word) > self.size() / 3):
             return {}
         return dict(self._connection.execute(_MATCHES, (*columns, query)))
 
-    def _is_too_common(self, query: str) -> bool:
-        (size,) = self._connection.execute("SELECT count(*) FROM node").fetchone()
-        if size < _MANY:
-            return False
-        (found,) = self._connection.execute(_COUNT, (query,)).fetchone()
-        return bool(found > size / 3)
+    def size(self) -> int:
+        """Return how many rows the index has."""
+        return int(self._connection.execute("SELECT count(*) FROM node").fetchone()[0])
+
+    def frequency(self, word: str) -> int:
+        """Return how many rows of the index contain one word."""
+        query = " ".join(f'"{part}"' for part in _words(word))
+        return int(self._connection.execute(_COUNT, (query,)).fetchone()[0]) if query else 0
 
     def families(self) -> dict[int, str]:
         """Return the family of every row of the index, by its number."""
@@ -256,8 +261,8 @@ def _shown(number: int, sketch: Sketch) -> tuple[object, ...]:
 
 
 def _searched(number: int, sketch: Sketch) -> tuple[object, ...]:
-    name = _split(_storable(sketch.local_name or sketch.node))
-    described = " ".join([_split(" ".join(sketch.params)), *sketch.params.values()])
+    name = split_name(_storable(sketch.local_name or sketch.node))
+    described = " ".join([split_name(" ".join(sketch.params)), *sketch.params.values()])
     description, params = (_spaced(_storable(text)) for text in (sketch.description, described))
     return number, _storable(sketch.node), name, _family(sketch), description, params
 
@@ -278,18 +283,13 @@ def _storable(text: str) -> str:
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
-def _split(name: str) -> str:
-    """Return a name as words: `createIssue`, `create-issue` and `create_issue` have two each."""
-    return _BOUNDARY.sub(" ", name)
-
-
 def _spaced(text: str) -> str:
     """Return a string with spaces around the characters of scripts that do not separate words."""
     return text if text.isascii() else re.sub(_IDEOGRAPH, " ", text)
 
 
 def _words(text: str) -> list[str]:
-    return re.findall(r"\w+", _spaced(_split(_storable(text))))
+    return re.findall(r"\w+", _spaced(split_name(_storable(text))))
 
 
 def _query(words: str) -> str:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import cached_property, partial
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from pflow_mcp_plugin.contract import Discovery, Entry, Match, Paths, PflowError, Problem, Registry, Sketch
@@ -16,9 +15,11 @@ from pflow_mcp_plugin.host.registry.node_sources import Origin, asked, collect_s
 from pflow_mcp_plugin.host.registry.saved_entries import NAME as SAVED
 from pflow_mcp_plugin.host.registry.saved_entries import SavedEntries
 from pflow_mcp_plugin.host.registry.source_memory import Memory
+from pflow_mcp_plugin.host.shared_parts import shared_part
 
 if TYPE_CHECKING:
-    from pflow_mcp_plugin.host.registry.discovery import Discovered
+    from pflow_mcp_plugin.host.matching.task_fit import TaskFit
+    from pflow_mcp_plugin.host.registry.discovery import FoundNode
 
 _Drawn = TypeVar("_Drawn", Entry, Sketch)
 _FEW = 2_000
@@ -47,9 +48,8 @@ class NodeRegistry(Registry):
         self._memory = Memory(paths.state / "sources.json", self._report)
         self._lock = threading.Lock()
         self._index: Index | None = None
-        self._replaced: list[Index] = []
 
-    @cached_property
+    @shared_part
     def sources(self) -> list[Origin]:
         """What the node registry combines, plugins' nodes and saved ones, in order of precedence."""
         saved = Origin(self._saved, Plugin(SAVED, own=True))
@@ -109,30 +109,36 @@ class NodeRegistry(Registry):
         return self._opened().search(words, limit)
 
     def discover(self, task: str, limit: int = 10) -> Discovery[Entry]:
-        """Ask the node registry for the entries for a task in words, spread over its parts, best first."""
+        """Ask the node registry for the entries for a task in words, spread over its parts, best first.
+
+        The confidence of each is that of the part of the task which it fits best, so it may rise again
+        further down.
+        """
         found = self.discovered(task, limit)
-        best = max((row.score for row in found.rows), default=1.0) or 1.0
-        entries = ((self.find(row.node), row.score / best) for row in found.rows)
-        matches = [Match(item=entry, confidence=score) for entry, score in entries if entry is not None]
+        matches = [
+            Match(item=match.item.entry, confidence=match.confidence, reason=match.reason)
+            for match in found.matches
+        ]
         return Discovery(matches=matches, ranked_by=found.ranked_by, note=found.note)
 
-    def discovered(self, task: str, limit: int = 10) -> Discovered:
-        """Return what the registry's `discover` finds as rows, and how they were ranked.
+    def discovered(self, task: str, limit: int = 10) -> Discovery[FoundNode]:
+        """Return what the registry's `discover` finds, with rows of the index.
 
         The model that `PFLOW_DISCOVER_MODEL` names, in the environment or the settings, chooses among
         the nodes whose words match; without one, or when it cannot be asked, the words decide.
         """
-        from pflow_mcp_plugin.host.registry.discovery import Discovered, discover
-        from pflow_mcp_plugin.host.registry.model_ranking import CHOICE, SETTING, rerank
+        from pflow_mcp_plugin.host.matching.model_ranking import ModelRanking
+        from pflow_mcp_plugin.host.matching.task_fit import TaskFit
+        from pflow_mcp_plugin.host.registry.discovery import discover
 
-        model = os.environ.get(SETTING) or self._setting(SETTING)
-        if not model:
-            return Discovered(rows=discover(self._opened(), task, limit))
-        rows = discover(self._opened(), task, limit * CHOICE)
-        try:
-            return Discovered(rows=rerank(task, rows, model, self._setting)[:limit], ranked_by=model)
-        except PflowError as error:
-            return Discovered(rows=rows[:limit], note=error.message)
+        index = self._opened()
+        ranking = ModelRanking("nodes", self._setting)
+        rows = {row.node: row for row in discover(index, task, ranking.candidates(limit))}
+        order = ranking.rank(task, {name: row.description for name, row in rows.items()}, limit)
+        fit = TaskFit(task, index.size(), index.frequency)
+        found = ((rows[name], self.find(name)) for name in order.names)
+        matches = [_match(row, entry, fit) for row, entry in found if entry is not None]
+        return Discovery(matches=matches, ranked_by=order.ranked_by, note=order.note)
 
     def nearest(self, node_type: str, n: int = 3) -> list[str]:
         """Return the registry's names closest to an unknown one, closest first."""
@@ -178,12 +184,11 @@ class NodeRegistry(Registry):
         self._opened()
 
     def close(self) -> None:
-        """Close every index that the registry has opened."""
+        """Close the registry's index."""
         with self._lock:
-            self._replace(None)
-        for index in self._replaced:
+            index, self._index = self._index, None
+        if index is not None:
             index.close()
-        self._replaced.clear()
 
     def plugin_origin(self, node_type: str) -> Origin | None:
         """Return the plugin's source that the node registry asks for this name, None if no plugin has one."""
@@ -199,14 +204,9 @@ class NodeRegistry(Registry):
                 lacking: list[Origin] = []
                 drawn = partial(self._all, Origin.sketches, lacking)
                 index = open_index(self._cache, fingerprint, drawn, keep=lambda: not lacking)
-                self._replace(index)
+                # The previous one closes itself when the last thread that reads from it is done.
+                self._index = index
             return index
-
-    def _replace(self, index: Index | None) -> None:
-        # The previous index stays open: another thread may be reading from it.
-        if self._index:
-            self._replaced.append(self._index)
-        self._index = index
 
     def _fingerprint(self, origin: Origin) -> str:
         answer = asked(origin.fingerprint, self._report)
@@ -248,6 +248,13 @@ class NodeRegistry(Registry):
         nearest = self.nearest(node_type)
         fix = f"Did you mean {' or '.join(nearest)}?" if nearest else "List them: pflow registry list"
         return Problem(message=f"Unknown node type {node_type}", suggestion=fix, kind="not_found")
+
+
+def _match(row: NodeRow, entry: Entry, fit: TaskFit) -> Match[FoundNode]:
+    from pflow_mcp_plugin.host.registry.discovery import FoundNode, described
+
+    fits = fit.part(described(entry))
+    return Match(item=FoundNode(row=row, entry=entry), confidence=fits.confidence, reason=fits.reason)
 
 
 def _left_out(origin: Origin, error: PflowError) -> Problem:

@@ -54,7 +54,7 @@ class CurrentRun(Run):
         self.resources: dict[str, Any] = {}
         self.redactor = Redactor()
         self.recorder = Recorder(self.run_id, workflow.name, self.redactor, owner=origin.owner)
-        control = control or RunControl()
+        self._control = control = control or RunControl()
         self.progress = RunProgress(control.report, self.redactor.text, len(workflow.certain), self._warn)
         self._lock = threading.Lock()
         self._cancelled = threading.Event()
@@ -117,8 +117,10 @@ class CurrentRun(Run):
         self.recorder.annotate(node_id, details)
 
     def add_secrets(self, values: Iterable[str]) -> None:
-        """Redact these values in the trace and errors of the current run."""
-        self.redactor.add(values)
+        """Redact these values in the trace and errors of the current run, and tell whoever started it."""
+        secrets = tuple(values)
+        self.redactor.add(secrets)
+        self._control.add_secrets(secrets)
 
     def report_progress(
         self, node_id: str, done: float, total: float | None = None, message: str = ""

@@ -50,6 +50,10 @@ INPUT_KEYS = frozenset({"type", "required", "default", "description", "stdin"})
 _TYPES = ("any", *FRIENDLY.values())
 _NAME = re.compile(r"\w[\w-]*")
 _DEEPEST = 100
+MOST_NODES = 10_000
+"""The nodes that a workflow may have."""
+MOST_EDGES = 50_000
+"""The edges that a workflow may have."""
 _CLOSE = 0.75
 """The similarity to a known key from which the reader takes a node's key for a misspelling."""
 _WORDS: Mapping[type, tuple[str, str]] = {
@@ -168,8 +172,17 @@ class _Reader:
             self.findings.error(path, f"Unknown template resolution mode {mode}", hint)
         return mode == "permissive"
 
+    def list_of(self, workflow: JSONObject, key: str, most: int) -> list[JSON]:
+        """Return a list of the workflow, an empty one if it is longer than allowed; report that."""
+        items: list[JSON] = self.get(workflow, key, list, "$", [])
+        if len(items) <= most:
+            return items
+        message = f"The workflow has {len(items):,} {key}, more than the {most:,} that are allowed"
+        self.findings.error(f"$.{key}", message, "Use batch, or several workflows")
+        return []
+
     def nodes(self, workflow: JSONObject) -> tuple[NodeSpec, ...]:
-        items = self.get(workflow, "nodes", list, "$", [])
+        items = self.list_of(workflow, "nodes", MOST_NODES)
         if not items and workflow.get("nodes") in (None, []):
             self.findings.error("$.nodes", "The workflow has no nodes", "Add at least one node")
         read = (self.node(index, item) for index, item in enumerate(items))
@@ -223,7 +236,7 @@ class _Reader:
         return False
 
     def edges(self, workflow: JSONObject) -> tuple[EdgeSpec, ...]:
-        items = self.get(workflow, "edges", list, "$", [])
+        items = self.list_of(workflow, "edges", MOST_EDGES)
         read = (self.edge(index, item) for index, item in enumerate(items))
         return tuple(edge for edge in read if edge)
 

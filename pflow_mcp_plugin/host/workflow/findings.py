@@ -14,8 +14,19 @@ _LONGEST = 60
 """Characters of a value that the message of a finding shows."""
 
 
+MOST_PROBLEMS = 10_000
+"""The findings after which a check stops: nobody reads more, and each takes time and memory."""
+
+
+class TooManyProblems(PflowError):
+    """The error that ends a check with `MOST_PROBLEMS` findings."""
+
+
 class Findings:
-    """Collects the findings of a check, so that it reports all of them."""
+    """Collects the findings of a check, so that it reports all of them.
+
+    Each method raises `TooManyProblems` if there are `MOST_PROBLEMS` already.
+    """
 
     def __init__(self) -> None:
         self.problems: list[Problem] = []
@@ -28,7 +39,7 @@ class Findings:
             message: What is wrong.
             suggestion: The next step for the user.
         """
-        self.problems.append(Problem(message=message, path=path, suggestion=suggestion))
+        self.add(path, message, suggestion, severity="error")
 
     def warning(self, path: str, message: str, suggestion: str = "") -> None:
         """Add a finding that does not prevent a run.
@@ -49,6 +60,9 @@ class Findings:
             suggestion: The next step for the user.
             severity: Whether it prevents a run.
         """
+        if len(self.problems) >= MOST_PROBLEMS:
+            message = f"There are more than {MOST_PROBLEMS:,} problems; these are the first"
+            raise TooManyProblems(message, kind="validation")
         self.problems.append(Problem(message=message, path=path, suggestion=suggestion, severity=severity))
 
 

@@ -11,7 +11,7 @@ from pflow_mcp_plugin.contract import Entry, Field, Problem
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.host.workflow.coercion import TypeMismatch, coerce, depends_on_text, may_become
 from pflow_mcp_plugin.host.workflow.document_reader import read_document
-from pflow_mcp_plugin.host.workflow.findings import Findings, at, did_you_mean, listing
+from pflow_mcp_plugin.host.workflow.findings import Findings, TooManyProblems, at, did_you_mean, listing
 from pflow_mcp_plugin.host.workflow.graph import Graph, NodeSet
 from pflow_mcp_plugin.host.workflow.nested_declarations import item_among, item_of
 from pflow_mcp_plugin.host.workflow.normal_form import normalise
@@ -66,13 +66,18 @@ def check_workflow(workflow: JSON, types: NodeTypes, given: frozenset[str] | Non
         given: The names of the inputs of a run; None when the workflow is checked without a run.
     """
     findings = Findings()
-    document = read_document(normalise(workflow, types.upgrade), findings)
-    graph = Graph.of(document)
-    entries = {node.type: types.find(node.type) if node.type else None for node in document.nodes}
-    _Check(document, graph, entries, types, given, findings).run()
+    document = WorkflowDocument()
+    entries: dict[str, Entry | None] = {}
+    excess: tuple[Problem, ...] = ()
+    try:
+        document = read_document(normalise(workflow, types.upgrade), findings)
+        entries = {node.type: types.find(node.type) if node.type else None for node in document.nodes}
+        _Check(document, Graph.of(document), entries, types, given, findings).run()
+    except TooManyProblems as error:
+        excess = (Problem(message=error.message, path="$"),)
     # A template that stands twice in a string is one problem, not two.
-    problems = tuple(dict.fromkeys(findings.problems))
-    return Checked(document=document, entries=entries, graph=graph, problems=problems)
+    problems = (*dict.fromkeys(findings.problems), *excess)
+    return Checked(document=document, entries=entries, graph=Graph.of(document), problems=problems)
 
 
 @attrs.define(eq=False, repr=False)

@@ -9,8 +9,11 @@ from collections.abc import Iterator
 
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.contract.json_types import JSON
-from pflow_mcp_plugin.host.workflow.findings import Findings, at, refusal, shown
+from pflow_mcp_plugin.host.workflow.findings import Findings, at, cut, refusal
+from pflow_mcp_plugin.host.workflow.findings import shown as described
 
+MOST_TEXT = 8 << 20
+"""Characters of a text that is loaded as a workflow: in memory, JSON can take 20 times as much."""
 _LONGEST = 4_000
 """Digits of a whole number that is loaded; Python's own limit is 4,300."""
 
@@ -23,9 +26,13 @@ def load_workflow(text: str, origin: str) -> dict[str, JSON]:
         origin: The file's name, for messages.
 
     Raises:
-        PflowError: It is not JSON (line and column are named), not an object, or holds objects
-            with duplicate keys (each is named).
+        PflowError: It is too long, is not JSON (line and column are named), not an object, or holds
+            objects with duplicate keys (each is named).
     """
+    if len(text) > MOST_TEXT:
+        message = f"{origin}: the text is longer than {MOST_TEXT:,} characters, too long for a workflow"
+        step = "Keep large data in files that nodes read"
+        raise PflowError(message, details={"file": origin}, suggestions=(step,), kind="validation")
     repeated = _RepeatedKeys()
     try:
         value = json.loads(
@@ -43,7 +50,7 @@ def load_workflow(text: str, origin: str) -> dict[str, JSON]:
     except RecursionError as error:
         raise PflowError(f"{origin}: nested too deep", details={"file": origin}, kind="validation") from error
     if not isinstance(value, dict):
-        message = f"{origin}: a workflow is a JSON object, this is {shown(value)}"
+        message = f"{origin}: a workflow is a JSON object, this is {described(value)}"
         raise PflowError(message, details={"file": origin}, kind="validation")
     if findings.problems:
         raise refusal(origin, findings.problems)
@@ -97,7 +104,8 @@ def _number(text: str) -> float:
     number = float(text)
     if math.isfinite(number):
         return number
-    message = f"{text} is too large a number" if text[-1].isdigit() else f"{text} is not a JSON value"
+    shown = cut(text)
+    message = f"{shown} is too large a number" if text[-1].isdigit() else f"{shown} is not a JSON value"
     raise ValueError(message)
 
 

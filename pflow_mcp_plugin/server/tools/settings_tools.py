@@ -46,8 +46,8 @@ SET = ServedTool(
     name="settings_set",
     title="Save a setting",
     description=(
-        "Save an API key, a credential or another setting; servers and nodes use it wherever their config or "
-        "params say ${KEY}. An earlier value of the same key is replaced. The answer does not repeat the value."
+        "Save an API key, a credential or another setting; servers use it wherever their config says "
+        "${KEY}. An earlier value of the same key is replaced. The answer does not repeat the value."
     ),
     input_schema=arguments_schema(
         {"key": _KEY, "value": {"type": "string", "description": "Its value"}}, "key", "value"
@@ -70,4 +70,5 @@ GET = ServedTool(
     ),
     claims=LOCAL_READING,
     answer=get,
+    reveals=True,
 )

@@ -37,7 +37,7 @@ def read(request: ServedRequest, arguments: Mapping[str, Any]) -> JSONObject:
     return success({**_capped(traces.read(path)), "trace_file": str(path)})
 
 
-def _capped(trace: JSONObject) -> dict[str, Any]:
+def _capped(trace: Mapping[str, Any]) -> dict[str, Any]:
     """Return a trace without the params and outputs of those steps that would make it too long."""
     steps: list[Any] = []
     left = _LARGEST
@@ -63,8 +63,8 @@ READ = ServedTool(
     name="trace_read",
     title="Read a trace",
     description=(
-        "Read the trace of a run: each step with its node, params, outputs, action, time and error, in order. "
-        "Call it when a run failed or its outputs are not what you expected. Values are shortened, and "
+        "Read the trace of a run: each step in order, with its node, params, outputs, action, time and "
+        "error. Call it when a run failed or its outputs are not what you expected. Values are shortened, and "
         "secrets redacted."
     ),
     input_schema=arguments_schema(

@@ -107,8 +107,8 @@ def ended(outcome: Outcome, **more: object) -> JSONObject:
 _WORKFLOW: JSONObject = {
     "type": ["string", "object"],
     "description": (
-        "The name of a saved workflow, the path of a JSON file inside the served folder, or the workflow itself "
-        "as a JSON object (or JSON text): {nodes: [{id, type, params}], edges, inputs, outputs}"
+        "The name of a saved workflow, the path of a JSON file inside the served folder, or the workflow "
+        "itself as a JSON object (or JSON text): {nodes: [{id, type, params}], edges, inputs, outputs}"
     ),
 }
 _SAVED = object_of(
@@ -149,8 +149,8 @@ EXECUTE = ServedTool(
     name="workflow_execute",
     title="Run a workflow",
     description=(
-        "Run a workflow and return its outputs. It is checked first, and nothing runs if it has an error; it is "
-        "never repaired automatically. On failure the answer holds the error, what to do about it, and a "
+        "Run a workflow and return its outputs. It is checked first, and nothing runs if it has an error; it "
+        "is never repaired automatically. On failure the answer holds the error, what to do about it, and a "
         "checkpoint of what each node had written; trace_read shows every step. A workflow may call any tool "
         "or command that its nodes name: look at it before you run one that you did not write."
     ),
@@ -176,9 +176,9 @@ VALIDATE = ServedTool(
     name="workflow_validate",
     title="Check a workflow",
     description=(
-        "Check a workflow without running it. Returns every problem at once, each with its JSON path, message "
-        "and suggestion; if there is no error, also the workflow in its normal form. Call it after each change "
-        "until it is valid, then workflow_execute."
+        "Check a workflow without running it. Returns every problem at once, each with its JSON path, "
+        "message and suggestion; if there is no error, also the workflow in its normal form. Call it after "
+        "each change until it is valid, then workflow_execute."
     ),
     input_schema=arguments_schema({"workflow": _WORKFLOW}, "workflow"),
     output_schema=output_schema(

@@ -628,6 +628,44 @@ def test_discover_prints_the_nodes_of_a_task_and_how_they_were_ranked(pflow, hom
     assert "The model sage cannot be asked: llm is not installed" in pflow("registry", "discover", "read")[1]
 
 
+def test_discover_prints_complete_interfaces_with_confidence_and_reason(pflow, home, monkeypatch):
+    monkeypatch.delenv("PFLOW_DISCOVER_MODEL", raising=False)
+    [found] = envelope(pflow("registry", "discover", "read a text file", "--limit", "1", "--json")[1])["data"]
+    entry = envelope(pflow("registry", "describe", "read-file", "--json")[1])["data"]
+    assert {"node", "score", "source", "description"} <= found.keys()
+    assert (found["interface"], found["purity"]) == (entry["interface"], entry["purity"])
+    assert found["confidence"] >= 0.95
+    assert found["reason"] == '"read", "file" in its name; "text" in its description'
+    head, first, *_ = pflow("registry", "discover", "read a text file")[1].splitlines()
+    assert head.split()[:2] == ["NODE", "CONFIDENCE"]
+    assert first.split()[0] == "read-file"
+
+
+def test_several_nodes_are_described_at_once(pflow):
+    code, out, _ = pflow("registry", "describe", "write-file", "echo", "echo", "--json")
+    assert (code, [entry["node"] for entry in envelope(out)["data"]]) == (0, ["write-file", "echo"])
+    assert pflow("registry", "describe", "write-file", "echo")[1].count("Parameters:") == 2
+
+
+def test_unknown_nodes_are_all_named_and_the_known_ones_still_described(pflow):
+    words = ("registry", "describe", "ecko", "read-file", "no-such-node")
+    code, out, _ = pflow(*words, "--json")
+    error = envelope(out)["error"]
+    assert (code, error["type"], error["message"]) == (2, "not_found", "2 node types are unknown")
+    assert [problem["message"] for problem in error["details"]["problems"]] == [
+        "Unknown node type ecko",
+        "Unknown node type no-such-node",
+    ]
+    assert error["details"]["problems"][0]["suggestion"] == "Did you mean echo?"
+    assert [entry["node"] for entry in error["details"]["entries"]] == ["read-file"]
+    code, out, err = pflow(*words)
+    assert (code, out.splitlines()[0]) == (2, "read-file")
+    assert "Unknown node type ecko (Did you mean echo?)" in err
+    assert "Unknown node type no-such-node" in err
+    code, _, err = pflow("registry", "describe", "ecko", "read-file")
+    assert err == "Error: Unknown node type ecko\n  -> Did you mean echo?\n"
+
+
 def test_one_node_is_run_and_the_structure_of_its_outputs_shown(pflow, home, tmp_path):
     (tmp_path / "note.txt").write_text("hello ${you}")
     code, out, _ = pflow("registry", "run", "read-file", f"file_path={tmp_path / 'note.txt'}", "--json")

@@ -6,9 +6,9 @@ from types import SimpleNamespace
 import pytest
 
 from pflow_mcp_plugin.contract import Entry, NodeSource, Sketch, hookimpl
+from pflow_mcp_plugin.host.matching.task_words import Thesaurus, clauses, words
 from pflow_mcp_plugin.host.registry.discovery import discover
 from pflow_mcp_plugin.host.registry.node_index import open_index
-from pflow_mcp_plugin.host.registry.task_words import Thesaurus, clauses, words
 from pflow_mcp_plugin.host.stored_settings import StoredSettings
 
 
@@ -174,8 +174,8 @@ def model(monkeypatch):
 
 def test_a_model_that_the_user_chose_puts_the_nodes_in_order(office, model):
     found = office.discovered("price of a stock as a chart", 3)
-    assert [row.node for row in found.rows][:2] == ["t-charts-drawpie", "t-bank-getprice"]
-    assert (found.ranked_by, found.note, len(found.rows)) == ("sage", "", 3)
+    assert [match.item.row.node for match in found.matches][:2] == ["t-charts-drawpie", "t-bank-getprice"]
+    assert (found.ranked_by, found.note, len(found.matches)) == ("sage", "", 3)
     assert "price of a stock as a chart" in model.asked
     assert [match.item.node for match in office.discover("stock chart", 1).matches] == ["t-charts-drawpie"]
 
@@ -194,7 +194,7 @@ def test_the_model_is_given_the_key_that_the_settings_keep(office, model, home, 
 
 def test_without_a_model_the_words_decide(office):
     found = office.discovered("price of a stock", 1)
-    assert (found.rows[0].node, found.ranked_by, found.note) == ("t-bank-getprice", "words", "")
+    assert (found.matches[0].item.row.node, found.ranked_by, found.note) == ("t-bank-getprice", "words", "")
 
 
 @pytest.mark.parametrize(("name", "installed"), [("unknown", True), ("sage", False)])
@@ -205,7 +205,7 @@ def test_a_model_that_cannot_be_asked_is_noted_and_the_words_decide(
     if not installed:
         monkeypatch.setitem(sys.modules, "llm", None)
     found = office.discovered("price of a stock", 1)
-    assert found.rows[0].node == "t-bank-getprice"
+    assert found.matches[0].item.row.node == "t-bank-getprice"
     assert found.ranked_by == "words"
     assert name in found.note
 
@@ -214,7 +214,7 @@ def test_a_model_that_cannot_be_asked_is_noted_and_the_words_decide(
 def test_a_name_is_found_wherever_it_stands_in_the_answer(office, model, answer):
     model.answer = answer
     found = office.discovered("price of a stock as a chart", 3)
-    assert (found.rows[0].node, found.ranked_by, found.note) == ("t-charts-drawpie", "sage", "")
+    assert (found.matches[0].item.row.node, found.ranked_by, found.note) == ("t-charts-drawpie", "sage", "")
 
 
 @pytest.mark.parametrize("answer", ["", "I cannot help.", "t-charts-drawpie-2", "x.t-charts-drawpie"])
@@ -224,7 +224,7 @@ def test_a_model_that_names_no_node_is_noted_and_the_words_decide(office, model,
     assert (found.ranked_by, found.note) == ("words", "sage named none of the nodes")
     assert office.discovered("xyzzy", 3).note == ""
     monkeypatch.delenv("PFLOW_DISCOVER_MODEL")
-    assert office.discovered("price of a stock as a chart", 3).rows == found.rows
+    assert office.discovered("price of a stock as a chart", 3).matches == found.matches
 
 
 def test_among_many_nodes_a_word_that_most_have_tells_nothing(tmp_path):

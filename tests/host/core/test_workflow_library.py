@@ -151,11 +151,156 @@ def test_a_broken_workflow_is_listed_with_what_is_wrong_beside_the_others(pflow,
     pflow("workflow", "save", greet, "--name", "good")
     (pflow_home / "data" / "workflows" / "bad.json").write_text("{")
     listed = pflow("workflow", "list", "--json").envelope["data"]
-    assert [(row["name"], "error" in row) for row in listed] == [("bad", True), ("good", False)]
-    assert "line 1, column 2" in listed[0]["error"]
+    assert [(row["name"], bool(row["problem"])) for row in listed] == [("bad", True), ("good", False)]
+    assert "line 1, column 2" in listed[0]["problem"]
+    assert listed[0]["path"] == str(pflow_home / "data" / "workflows" / "bad.json")
     shown = pflow("workflow", "list")
     assert shown.exit_code == 0
     assert "line 1, column 2" in shown.stdout
+
+
+def test_saved_workflows_are_filtered_by_name_and_description(pflow, greet):
+    for name, what in (
+        ("daily-report", "Sums of the day"),
+        ("greet-all", "Greets"),
+        ("tidy", "Daily tidying"),
+    ):
+        assert pflow("workflow", "save", greet, "--name", name, "--description", what).exit_code == 0
+    found = pflow("workflow", "list", "--filter", "DAILY", "--json").envelope["data"]
+    assert [row["name"] for row in found] == ["daily-report", "tidy"]
+    assert found[0]["inputs"] == GREET["inputs"]
+    assert found[0]["outputs"] == GREET["outputs"]
+    nothing = pflow("workflow", "list", "--filter", "weekly")
+    assert (nothing.exit_code, nothing.stdout) == (0, "No saved workflow contains 'weekly'\n")
+
+
+def test_inputs_and_outputs_that_are_no_objects_are_none(library):
+    library.save("a", {**workflow("x"), "inputs": ["b"], "outputs": "c"})
+    assert (library.describe("a").inputs, library.describe("a").outputs) == ({}, {})
+
+
+def test_what_is_saved_is_in_normal_form(pflow, pflow_home, tmp_path, open_with):
+    [node] = workflow("x")["nodes"]
+    given = {"nodes": [node, {**node, "id": "b"}]}
+    (tmp_path / "wf.json").write_text(json.dumps(given))
+    assert pflow("workflow", "save", "wf.json", "--name", "a").exit_code == 0
+    saved = json.loads((pflow_home / "data" / "workflows" / "a.json").read_text())
+    with open_with() as opened:
+        assert saved == {**opened.host.runner.normalise(given), "name": "a"}
+
+
+def test_a_description_finds_its_workflow_and_another_task_does_not(library):
+    described = {
+        "weekly-sales": "Read the sales of the week from a spreadsheet and post a summary to the chat",
+        "greet-customers": "Send a greeting to each new customer by email. It skips those who opted out.",
+        "backup": "Copy the notes folder to the backup disk",
+    }
+    for name, description in described.items():
+        library.save(name, workflow("x"), description)
+    for name, description in described.items():
+        best = library.discover(description).matches[0]
+        assert (best.item, best.confidence) == (library.describe(name), 1.0)
+        assert "in its description" in best.reason
+    assert [
+        match.item.name for match in library.discover("the weekly sales as a chat summary", 1).matches
+    ] == ["weekly-sales"]
+    assert all(
+        match.confidence < 0.5 for match in library.discover("email the landlord about the rent").matches
+    )
+    assert library.discover("translate a poem into Norwegian").matches == ()
+
+
+def test_inputs_outputs_and_nodes_count_for_a_task(library):
+    library.save(
+        "one",
+        {
+            "inputs": {"repository": {"type": "str", "description": "Whose issues to list"}},
+            "nodes": [{"id": "a", "type": "mcp-github-list-issues", "purpose": "Fetch what is open"}],
+            "outputs": {"titles": "${a.result}"},
+        },
+    )
+    library.save("other", workflow("x"), "Say x")
+    [match] = library.discover("titles of the open issues of a github repository").matches
+    assert match.item.name == "one"
+    for words in ('"titles" in its outputs', "in its inputs", '"open", "github" in its nodes'):
+        assert words in match.reason
+
+
+def test_a_broken_workflow_is_not_found_for_a_task(library):
+    library.save("a", workflow("x"), "Say x aloud")
+    library.path("b").write_text("{")
+    assert [match.item.name for match in library.discover("say x aloud").matches] == ["a"]
+
+
+def test_discover_prints_saved_workflows_with_confidence_and_reason(pflow, greet):
+    pflow("workflow", "save", greet, "--name", "greet-all", "--description", "Greet everybody by name")
+    pflow("workflow", "save", greet, "--name", "greet-loud", "--description", "Greet the neighbours loudly")
+    found = pflow("workflow", "discover", "greet", "everybody", "by", "name", "--json").envelope
+    assert [row["name"] for row in found["data"]] == ["greet-all", "greet-loud"]
+    assert (found["data"][0]["confidence"], found["ranked_by"]) == (1.0, "words")
+    assert found["data"][0]["inputs"] == GREET["inputs"]
+    shown = pflow("workflow", "discover", "greet everybody by name", "--limit", "1").stdout.splitlines()
+    assert [line.split()[:2] for line in shown] == [["NAME", "CONFIDENCE"], ["greet-all", "1.00"]]
+    assert pflow("workflow", "discover", "xyzzy").stdout == "Nothing matches 'xyzzy'\n"
+
+
+def test_a_model_may_order_the_saved_workflows_of_a_task(library, monkeypatch):
+    for name, description in (("one", "Post the news"), ("two", "Post the news and the weather")):
+        library.save(name, workflow("x"), description)
+    model = SimpleNamespace(key_env_var=None, needs_key=None)
+    asked = []
+    model.prompt = lambda text, **_: asked.append(text) or SimpleNamespace(text=lambda: "two")
+    monkeypatch.setitem(sys.modules, "llm", SimpleNamespace(get_model=lambda name: model))
+    monkeypatch.setenv("PFLOW_DISCOVER_MODEL", "sage")
+    found = library.discover("post the news")
+    assert ([match.item.name for match in found.matches], found.ranked_by) == (["two", "one"], "sage")
+    assert "- one: Post the news\n" in asked[0]
+    monkeypatch.setitem(sys.modules, "llm", None)
+    found = library.discover("post the news")
+    assert ([match.item.name for match in found.matches], found.ranked_by) == (["one", "two"], "words")
+    assert "sage cannot be asked" in found.note
+
+
+def test_the_fingerprint_changes_with_the_library_only(library):
+    def changed(act):
+        nonlocal before
+        act()
+        earlier, before = before, library.fingerprint()
+        return before != earlier
+
+    before = library.fingerprint()
+    assert changed(lambda: library.save("a", workflow("one")))
+    assert not changed(lambda: library.save("a", workflow("one")))
+    assert not changed(lambda: (library.saved(), library.discover("one"), library.get("a")))
+    assert changed(lambda: library.save("a", workflow("two")))
+    assert changed(lambda: library.path("a").write_text("{"))
+    (library.folder / "away.json").symlink_to("nowhere")
+    assert not changed(lambda: None)
+    assert changed(lambda: library.delete("a"))
+
+
+SAVER = """
+import sys
+from pathlib import Path
+from pflow_mcp_plugin.host.workflow_library import WorkflowLibrary
+
+library = WorkflowLibrary(Path(sys.argv[1]))
+for number in range(50):
+    message = f"{sys.argv[2]} {number}"
+    print(library.save("a", {"nodes": [{"id": "a", "type": "echo", "params": {"message": message}}]}).version)
+"""
+
+
+def test_two_processes_that_save_the_same_name_lose_no_version(library):
+    command = [sys.executable, "-c", SAVER, str(library.folder)]
+    savers = [
+        subprocess.Popen([*command, name], stdout=subprocess.PIPE, text=True) for name in ("left", "right")
+    ]
+    told = [int(line) for saver in savers for line in saver.communicate(timeout=60)[0].split()]
+    assert [saver.returncode for saver in savers] == [0, 0]
+    assert sorted(told) == list(range(1, 101))  # each is told its own version
+    kept = {library.get("a", number)["nodes"][0]["params"]["message"] for number in range(1, 101)}
+    assert kept == {f"{name} {number}" for name in ("left", "right") for number in range(50)}
 
 
 def test_what_a_killed_writer_left_is_deleted_with_the_workflow(library):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 
 _THESAURUS = Path(__file__).with_name("thesaurus.txt")
@@ -11,6 +12,7 @@ _BOUNDARY = re.compile(
     r"[.?!;:](?:\s+|$)|,\s+|[\u3001\u3002\uff01\uff0c\uff1b\uff1f]|\s+-\s+|\n+|\s+(?:and|then|plus|or)\s+",
     re.IGNORECASE,
 )
+_NAME_BOUNDARY = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[-_]")
 _WORD = re.compile(r"\w+(?:['\u2019](?!s\b)\w+)*")
 _UNSPACED = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]{2,}")
 """A run of words in a script that does not put spaces between them."""
@@ -62,10 +64,21 @@ def clauses(task: str) -> list[list[str]]:
 
 def words(text: str) -> list[str]:
     """Return the words of a task's clause without stop words, in lower case, and those for shapes in it."""
-    spelt = (_BASE.get(word, word) for word in _WORD.findall(text.lower()))
+    spelt = (_BASE.get(word, word) for word in _WORD.findall(text.lower().replace("_", " ")))
     found = [word for word in spelt if len(word) > 1 and word not in _IDLE_WORDS]
     shapes = [word for shape, meant in _SHAPES if shape.search(text) for word in meant.split()]
     return list(dict.fromkeys([part for word in found for part in _parts(word)] + shapes))
+
+
+def tokens(text: str) -> list[str]:
+    """Return all words of what a task may find, in lower case, those inside names too."""
+    spelt = _WORD.findall(f"{split_name(text)} {text}".lower().replace("_", " "))
+    return [part for word in dict.fromkeys(spelt) for part in _parts(_BASE.get(word, word))]
+
+
+def split_name(name: str) -> str:
+    """Return a name as the words that a task would use: `createIssue`, `create-issue` and `create_issue`."""
+    return _NAME_BOUNDARY.sub(" ", name)
 
 
 def _parts(word: str) -> list[str]:
@@ -81,14 +94,20 @@ class Thesaurus:
         path: A file with lines `what people say : what tools call it`; `#` begins a comment.
     """
 
-    def __init__(self, path: Path = _THESAURUS) -> None:
+    def __init__(self, path: Path) -> None:
         self._known = _read(path.read_text(encoding="utf-8"))
 
     def others(self, word: str) -> list[str]:
         """Return the synonyms of a task's word, to look for as well."""
-        stem = _stem(word)
-        called = self._known.get(stem, "").split()
-        return list(dict.fromkeys(other for other in called if _stem(other) != stem))
+        said = stem(word)
+        called = self._known.get(said, "").split()
+        return list(dict.fromkeys(other for other in called if stem(other) != said))
+
+
+@cache
+def shipped_thesaurus() -> Thesaurus:
+    """Return the thesaurus for tasks that comes with this package, read once."""
+    return Thesaurus(_THESAURUS)
 
 
 def _read(text: str) -> Mapping[str, str]:
@@ -96,11 +115,11 @@ def _read(text: str) -> Mapping[str, str]:
     for line in text.splitlines():
         said, colon, called = line.partition(" : ")
         for word in said.split(", ") if colon else ():
-            stem = _stem(word)
-            known[stem] = f"{known.get(stem, '')} {called}"
+            form = stem(word)
+            known[form] = f"{known.get(form, '')} {called}"
     return known
 
 
-def _stem(word: str) -> str:
-    """Return a word without its ending, the same for most forms of it."""
+def stem(word: str) -> str:
+    """Return a word of a task without its ending, the same for most forms of it."""
     return _ENDING.sub("", word)

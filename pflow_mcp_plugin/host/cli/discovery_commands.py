@@ -1,0 +1,76 @@
+"""`pflow registry discover` and `pflow workflow discover`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
+
+import click
+
+from pflow_mcp_plugin.contract import Discovery, Report, SavedWorkflow
+from pflow_mcp_plugin.contract.json_types import JSON
+from pflow_mcp_plugin.host.cli.tables import table
+from pflow_mcp_plugin.host.embedded_host import EmbeddedHost
+from pflow_mcp_plugin.host.registry.discovery import FoundNode
+
+_Found = TypeVar("_Found")
+_LIMIT = click.IntRange(min=1)
+
+
+@click.command()
+@click.argument("task", nargs=-1, required=True)
+@click.option("--limit", type=_LIMIT, default=10, show_default=True, help="Maximum number of results.")
+@click.pass_obj
+def discover_nodes(host: EmbeddedHost, task: tuple[str, ...], limit: int) -> Report:
+    """Find the registry's node types for each part of TASK, a description in plain words.
+
+    Set PFLOW_DISCOVER_MODEL to a model of the `llm` library to let it choose among them.
+    """
+    text = " ".join(task)
+    found = host.registry.discovered(text, limit)
+    headers = ("NODE", "CONFIDENCE", "SOURCE", "DESCRIPTION")
+    return _report(found, text, FoundNode.to_dict, headers, _node_cells)
+
+
+@click.command()
+@click.argument("task", nargs=-1, required=True)
+@click.option("--limit", type=_LIMIT, default=10, show_default=True, help="Maximum number of results.")
+@click.pass_obj
+def discover_workflows(host: EmbeddedHost, task: tuple[str, ...], limit: int) -> Report:
+    """Find the saved workflows that do TASK, a description in plain words; best first.
+
+    Set PFLOW_DISCOVER_MODEL to a model of the `llm` library to let it choose among them.
+    """
+    text = " ".join(task)
+    found = host.library.discover(text, limit)
+    headers = ("NAME", "CONFIDENCE", "DESCRIPTION")
+    return _report(found, text, SavedWorkflow.to_dict, headers, _workflow_cells)
+
+
+def _report(
+    found: Discovery[_Found],
+    task: str,
+    to_dict: Callable[[_Found], Mapping[str, JSON]],
+    headers: Sequence[str],
+    cells: Callable[[_Found, str], Sequence[str]],
+) -> Report:
+    """Return the report on what was discovered for a task, with the cells of each match for people."""
+    data = [
+        {**to_dict(match.item), "confidence": match.confidence, "reason": match.reason}
+        for match in found.matches
+    ]
+    rows = [cells(match.item, f"{match.confidence:.2f}") for match in found.matches]
+    note = f"\nRanked by matching words: {found.note}" if found.note else ""
+    return Report(
+        data=data,
+        text=lambda: (table(headers, rows) if rows else f"Nothing matches {task!r}") + note,
+        beside={"ranked_by": found.ranked_by, **({"note": found.note} if found.note else {})},
+    )
+
+
+def _node_cells(found: FoundNode, confidence: str) -> Sequence[str]:
+    return found.row.node, confidence, found.row.source, found.row.description
+
+
+def _workflow_cells(saved: SavedWorkflow, confidence: str) -> Sequence[str]:
+    return saved.name, confidence, saved.description

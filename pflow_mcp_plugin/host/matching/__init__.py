@@ -1,0 +1,8 @@
+"""What fits a task in words: shared by the discovery of nodes and of saved workflows.
+
+- `task_words`: splits a task into clauses and words; `thesaurus.txt` maps what people say to what tools
+  call it
+- `task_fit`: how well something fits a task: a confidence, and the words that it rests on
+- `workflow_match`: the saved workflows that fit a task
+- `model_ranking`: asks a language model for the order, if the user has chosen one
+"""

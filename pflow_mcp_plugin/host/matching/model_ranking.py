@@ -1,0 +1,121 @@
+"""Ranks what fits a task by a language model, if the user has chosen one."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import attrs
+
+from pflow_mcp_plugin.contract import PflowError
+from pflow_mcp_plugin.host.model_keys import kept_key
+from pflow_mcp_plugin.host.plugins import Plugin, plugin_code
+
+SETTING = "PFLOW_DISCOVER_MODEL"
+"""The variable or setting that names the ranking model, which the `llm` library runs."""
+
+_CHOICE = 3
+"""The ranking model chooses among this many times the number of things requested."""
+
+_PROMPT = """\
+A workflow shall do this task:
+
+{task}
+
+These {things} could be part of it:
+
+{candidates}
+
+Answer with the names of the {things} that the task needs, the most needed first, one a line, nothing else."""
+_SHOWN = 200
+
+
+@attrs.frozen(kw_only=True)
+class Ranking:
+    """The ranking of what fits a task.
+
+    Attributes:
+        names: The names, best first.
+        ranked_by: `words`, or the name of the model that ranked them.
+        note: Why the chosen model did not rank them; empty otherwise.
+    """
+
+    names: list[str]
+    ranked_by: str = "words"
+    note: str = ""
+
+
+class ModelRanking:
+    """The model that the user has chosen to rank what fits a task, if any.
+
+    Args:
+        things: What is ranked, in the plural, for the model.
+        settings: Looks up the name of the model, unless the environment has it, and its key.
+    """
+
+    def __init__(self, things: str, settings: Callable[[str], str | None]) -> None:
+        self._things = things
+        self._settings = settings
+        self._model = os.environ.get(SETTING) or settings(SETTING) or ""
+
+    def candidates(self, limit: int) -> int:
+        """Return how many candidates to rank where `limit` results are requested."""
+        return limit * _CHOICE if self._model else limit
+
+    def rank(self, task: str, candidates: Mapping[str, str], limit: int) -> Ranking:
+        """Rank candidates: those that the model names come first, in its order; the others follow.
+
+        Without a model, or when it cannot be asked, they stay in the order of their words.
+
+        Args:
+            task: The task in words.
+            candidates: The description of each candidate by name, best first.
+            limit: How many to return at most.
+        """
+        by_words = list(candidates)[:limit]
+        if not self._model or not candidates:
+            return Ranking(names=by_words)
+        try:
+            named = self._named(task, candidates)
+        except PflowError as error:
+            return Ranking(names=by_words, note=error.message)
+        return Ranking(names=list(dict.fromkeys([*named, *candidates]))[:limit], ranked_by=self._model)
+
+    def _named(self, task: str, candidates: Mapping[str, str]) -> list[str]:
+        """Return the candidates that the model names, in the order of its answer.
+
+        Raises:
+            PflowError: The model cannot be asked, for any reason, or names none.
+        """
+        listed = (f"- {name}: {' '.join(text.split())[:_SHOWN]}" for name, text in candidates.items())
+        prompt = _PROMPT.format(task=task, things=self._things, candidates="\n".join(listed))
+        with plugin_code(Plugin("llm"), f"could not ask {self._model}", passing=(PflowError,)):
+            answer = _ask(self._model, prompt, self._settings)
+        named = _names_in(answer, list(candidates))
+        if not named:
+            raise PflowError(f"{self._model} named none of the {self._things}")
+        return named
+
+
+def _ask(name: str, prompt: str, settings: Callable[[str], str | None]) -> str:
+    try:
+        import llm
+    except ModuleNotFoundError as error:
+        message = f"The model {name} cannot be asked: llm is not installed"
+        raise PflowError(message, suggestions=("pip install llm",)) from error
+    model: Any = llm.get_model(name)
+    key = kept_key(model, settings)
+    return str(model.prompt(prompt, stream=False, **({"key": key} if key else {})).text())
+
+
+def _names_in(answer: str, names: Sequence[str]) -> list[str]:
+    """Return the names that occur in an answer, in the order of their first occurrence."""
+    found = ((_whole(name).search(answer), name) for name in names)
+    return [name for _, name in sorted((match.start(), name) for match, name in found if match)]
+
+
+def _whole(name: str) -> re.Pattern[str]:
+    """Return a pattern for a name that is not part of a longer one; a full stop may follow it."""
+    return re.compile(rf"(?<![\w-])(?<!\w\.){re.escape(name)}(?![\w-]|\.\w)")

@@ -1,0 +1,220 @@
+"""How well something fits a task in words: a confidence from 0 to 1, and the words that it rests on."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Sequence
+from functools import cache, lru_cache
+
+import attrs
+
+from pflow_mcp_plugin.host.matching.task_words import (
+    clauses,
+    shipped_thesaurus,
+    split_name,
+    stem,
+    tokens,
+    words,
+)
+
+_SYNONYM = 0.8
+"""The strength of a synonym, relative to the word itself."""
+_UNKNOWN = 0.5
+"""The weight of a word that occurs nowhere, often a name or a value, relative to a rare one."""
+_DOUBT = 0.4
+"""What remains of the doubt after each matching word."""
+_UNSURE = 0.1
+"""The doubt that matching words leave if what they describe is more than the task."""
+_REASONS = 6
+"""The most words that a reason names."""
+# Beyond the endings that `stem` removes: nouns and adjectives that are made of verbs.
+_DERIVED = re.compile(r"(?<=\w{4})(?:(?:at)?(?:ion|or|ive)|at|ment|er|al|able|[ae]nce)$")
+_SENTENCE = re.compile(r"[.!?](?:\s|$)|\n\s*\n|[\u3002\uff01\uff1f]")
+
+
+@attrs.frozen
+class Place:
+    """A part of what is described, in which words of a task may occur.
+
+    Attributes:
+        label: What reasons call it.
+        roots: The roots of its words.
+        weight: The strength of a match in it, from 0 to 1.
+    """
+
+    label: str
+    roots: frozenset[str]
+    weight: float = 1.0
+
+
+@attrs.frozen(kw_only=True)
+class Described:
+    """What may fit a task, as its words.
+
+    Attributes:
+        places: Its parts, the one that says most first.
+        gist: The roots of what it does in short; a task that says no more and no less fits it exactly.
+        roots: The roots of all its words.
+    """
+
+    places: tuple[Place, ...]
+    gist: frozenset[str]
+    roots: frozenset[str] = attrs.field(init=False)
+
+    @roots.default
+    def _all_roots(self) -> frozenset[str]:
+        return frozenset().union(*(place.roots for place in self.places))
+
+    @classmethod
+    def of(cls, name: str, description: str, *others: Place, details: float = 1.0) -> Described:
+        """Describe something by its name, its description and other parts.
+
+        Args:
+            name: Its name.
+            description: What it does, the first sentence in short.
+            others: Its other parts.
+            details: The weight of the description after the first sentence.
+        """
+        short, *rest = _SENTENCE.split(description.strip(), maxsplit=1)
+        further = " ".join(rest)
+        gist = _asked(short)
+        return cls(
+            places=(
+                Place("name", roots(name)),
+                Place("description", roots(short) | gist),
+                Place("description", roots(further) | _asked(further), details),
+                *others,
+            ),
+            gist=gist or _asked(split_name(name)),
+        )
+
+
+@attrs.frozen
+class _Form:
+    """A word of a task, or a synonym of it."""
+
+    word: str
+    root: str
+    strength: float
+
+
+@attrs.frozen
+class _Hit:
+    """A word of a task that occurs in a place, perhaps as a synonym."""
+
+    word: str
+    found: str
+    place: Place
+    strength: float
+
+
+@attrs.frozen
+class Fit:
+    """How well something fits a task.
+
+    Attributes:
+        confidence: From 0 to 1.
+        reason: Which words it rests on; empty if there are none.
+    """
+
+    confidence: float
+    reason: str
+
+
+class TaskFit:
+    """Judges what may fit a task.
+
+    Args:
+        task: The task in words.
+        size: How many things there are.
+        frequency: Returns how many of them contain a word.
+    """
+
+    def __init__(self, task: str, size: int, frequency: Callable[[str], int]) -> None:
+        self._clauses = clauses(task)
+        self._words = list(dict.fromkeys(word for part in self._clauses for word in part))
+        self._size = size
+        self._frequency = cache(frequency)
+        self._forms = {word: _forms(word) for word in self._words}
+        self._weights = {word: self._weight(word) for word in self._words}
+
+    def whole(self, described: Described) -> Fit:
+        """Return how well something does the whole task."""
+        return self._fit(self._words, described)
+
+    def part(self, described: Described) -> Fit:
+        """Return how well something does the whole task or one of its clauses, whichever it fits best."""
+        fits = [self.whole(described), *(self._fit(clause, described) for clause in self._clauses)]
+        return max(fits, key=lambda fit: fit.confidence)
+
+    def _fit(self, wanted: Sequence[str], described: Described) -> Fit:
+        found = (self._hit(word, described) for word in wanted)
+        hits = [hit for hit in found if hit]
+        if not hits:
+            return Fit(0.0, "")
+        total = sum(self._weights[word] for word in wanted)
+        answered = sum(self._weights[hit.word] * hit.strength for hit in hits) / total
+        certain = min(1 - _UNSURE, 1 - _DOUBT ** sum(self._telling(hit) for hit in hits))
+        said = {root(part) for hit in hits for part in (hit.word, hit.found)}
+        asked = len(said & described.gist) / len(described.gist) if described.gist else 0.0
+        return Fit(round(answered * (certain + (1 - certain) * asked), 3), self._reason(hits))
+
+    def _hit(self, word: str, described: Described) -> _Hit | None:
+        """Return the strongest occurrence of a word or of a synonym."""
+        hits = [
+            _Hit(word, form.word, place, form.strength * place.weight)
+            for form in self._forms[word]
+            if form.root in described.roots
+            for place in described.places
+            if form.root in place.roots
+        ]
+        return max(hits, key=lambda hit: hit.strength, default=None)
+
+    def _weight(self, word: str) -> float:
+        """Return the weight of a word: the rarer what it means is, the more it tells."""
+        frequency = max(self._frequency(form.word) for form in self._forms[word])
+        return self._rarity(frequency) if frequency else _UNKNOWN * self._rarity(0)
+
+    def _rarity(self, frequency: int) -> float:
+        return math.log(1 + self._size / (frequency + 1))
+
+    def _telling(self, hit: _Hit) -> float:
+        """Return how much a hit tells, from 0 to 1: little for a word that much else contains."""
+        return hit.strength * math.sqrt(self._weights[hit.word] / (self._rarity(0) or 1.0))
+
+    def _reason(self, hits: Sequence[_Hit]) -> str:
+        """Return the words that occur, by place: `"price", "stock" in its name`."""
+        telling = sorted(hits, key=self._telling, reverse=True)[:_REASONS]
+        literal: dict[str, list[str]] = {}
+        for hit in telling:
+            if hit.found == hit.word:
+                literal.setdefault(hit.place.label, []).append(f'"{hit.word}"')
+        parts = [f"{', '.join(found)} in its {label}" for label, found in literal.items()]
+        parts += [
+            f'"{hit.found}" in its {hit.place.label} as a synonym of "{hit.word}"'
+            for hit in telling
+            if hit.found != hit.word
+        ]
+        return "; ".join(parts)
+
+
+def _forms(word: str) -> tuple[_Form, ...]:
+    synonyms = (_Form(other, root(other), _SYNONYM) for other in shipped_thesaurus().others(word))
+    return (_Form(word, root(word), 1.0), *synonyms)
+
+
+def roots(text: str) -> frozenset[str]:
+    """Return the roots of all words in which a task may be said, those inside names included."""
+    return frozenset(map(root, tokens(text)))
+
+
+def _asked(text: str) -> frozenset[str]:
+    """Return the roots of the words that a task of this text asks for."""
+    return frozenset(map(root, words(text)))
+
+
+@lru_cache(maxsize=2**16)
+def root(word: str) -> str:
+    """Return a word of a task without its endings, the same for a verb and the nouns made of it."""
+    return stem(_DERIVED.sub("", stem(word)))

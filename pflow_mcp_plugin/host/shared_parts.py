@@ -1,0 +1,29 @@
+"""Parts of an object that several threads may ask for first, of which each is made once."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any, Self, TypeVar, overload
+
+T_co = TypeVar("T_co", covariant=True)
+
+
+class shared_part(cached_property[T_co]):  # noqa: N801 - used as a decorator, like its base
+    """A `cached_property` that threads do not compute twice; since Python 3.12 its base has no lock."""
+
+    def __init__(self, func: Callable[[Any], T_co]) -> None:
+        super().__init__(func)
+        self._making = threading.RLock()  # reentrant: making a part may need itself
+
+    @overload
+    def __get__(self, instance: None, owner: type[Any] | None = None) -> Self: ...
+    @overload
+    def __get__(self, instance: object, owner: type[Any] | None = None) -> T_co: ...
+    def __get__(self, instance: object | None, owner: type[Any] | None = None) -> Self | T_co:
+        """Return the part, made on first use; from then on Python finds it in the object itself."""
+        if instance is None:
+            return self
+        with self._making:
+            return super().__get__(instance, owner)
