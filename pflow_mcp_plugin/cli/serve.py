@@ -9,11 +9,8 @@ from typing import Any
 
 import click
 
-<<<<<<< HEAD
-from pflow_mcp_plugin.cli.http_options import given_http_options, http_options, serve_http
-=======
 from pflow_mcp_plugin.cli.dependencies import server_store
->>>>>>> wt-core
+from pflow_mcp_plugin.cli.http_options import given_http_options, http_options, serve_http
 from pflow_mcp_plugin.contract import Host, PflowError, Report
 
 
@@ -60,19 +57,18 @@ def serve(
     from pflow_mcp_plugin.server.tools.all_tools import ALL_TOOLS
 
     chosen = selected(ALL_TOOLS, patterns, read_only=read_only)
-<<<<<<< HEAD
     host: Host = context.obj
+    show_secrets = _secrets_may_be_shown(host)
     if over_http:
         from pflow_mcp_plugin.server.http.caller import http_caller
 
-        server = build_server(host, lambda: chosen, ServingOptions(caller=http_caller))
-        return Report(exit_code=serve_http(server, over_http))
+        # Whoever has a token of an authorization server need not be the user, whose secrets they are.
+        shown = show_secrets if over_http.issuer is None else lambda: False
+        options = ServingOptions(caller=http_caller, show_secrets=shown)
+        return Report(exit_code=serve_http(build_server(host, lambda: chosen, options), over_http))
     from pflow_mcp_plugin.server.stdio import serve_stdio
 
-    options = ServingOptions(root=served_folder(root))
-=======
-    options = ServingOptions(root=served_folder(root), show_secrets=_secrets_may_be_shown(host))
->>>>>>> wt-core
+    options = ServingOptions(root=served_folder(root), show_secrets=show_secrets)
     return Report(exit_code=serve_stdio(build_server(host, lambda: chosen, options)))
 
 

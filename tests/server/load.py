@@ -204,7 +204,7 @@ def surviving(home: Path, seconds: float, writers: int) -> list[str]:
         for key in writer.acknowledged["settings"]:
             if not first.call("settings_get", key=key)["success"]:
                 lost.add(key)
-        code, _ = first.end(signal.SIGTERM)
+        first.end(signal.SIGTERM)
     written = {kind: len(names) for kind, names in writer.acknowledged.items()}
     print(
         f"acknowledged: {written}; unanswered: {writer.unanswered}; kills: {kills}; lost: {len(lost)}; exit {code}"

@@ -54,10 +54,8 @@ def in_background(work: Callable[[], object]) -> threading.Thread:
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
 def test_a_signal_ends_it_with_the_runs_and_their_processes(program, tmp_path, number, code):
     answers: list[str] = []
-    body = call("workflow_execute", waiting(tmp_path / "began"))
-    headers = {**HEADERS, "authorization": f"Bearer {TOKEN}"}
     asking = in_background(
-        lambda: answers.append(httpx2.post(program.url, json=body, headers=headers, timeout=60).text)
+        lambda: answers.append(program.post("workflow_execute", **waiting(tmp_path / "began")).text)
     )
     assert begun(tmp_path / "began")
     started = time.monotonic()
@@ -93,9 +91,7 @@ def test_a_run_that_ends_within_the_grace_is_answered(pflow_home, tmp_path, no_l
 
 def test_a_second_signal_does_not_wait_for_the_grace(pflow_home, tmp_path, no_leftovers):
     with ServedProgram(pflow_home, ["--grace", "300"]) as program:
-        asking = in_background(
-            lambda: pytest.raises(KeyError, program.call, "workflow_execute", **waiting(tmp_path / "began"))
-        )
+        asking = in_background(lambda: program.post("workflow_execute", **waiting(tmp_path / "began")))
         assert begun(tmp_path / "began")
         program.process.send_signal(signal.SIGTERM)
         time.sleep(0.3)  # two signals at once are one
@@ -257,7 +253,7 @@ def test_it_listens_on_ipv6(pflow_home):
 
 def test_a_token_is_made_and_shown_once_on_a_terminal(pflow_home):
     ours, theirs = pty.openpty()
-    environment = {**os.environ, "PFLOW_HOME": str(pflow_home)}
+    started = {"env": {**os.environ, "PFLOW_HOME": str(pflow_home)}, "stdout": subprocess.PIPE}
     arguments = [sys.executable, "-P", "-m", "pflow_mcp_plugin", "mcp", "serve", "--http", ":0"]
     with subprocess.Popen(
         arguments, env=environment, stdin=theirs, stdout=subprocess.PIPE, stderr=theirs
