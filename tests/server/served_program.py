@@ -37,17 +37,7 @@ class ServedProgram:
         address: str = "127.0.0.1:0",
         env: Mapping[str, str] | None = None,
     ) -> None:
-        arguments = [
-            sys.executable,
-            "-P",
-            "-m",
-            "pflow_mcp_plugin",
-            "mcp",
-            "serve",
-            "--http",
-            address,
-            *options,
-        ]
+        arguments = ["-P", "-m", "pflow_mcp_plugin", "mcp", "serve", "--http", address, *options]
         token = {} if "--issuer" in options or "--token-file" in options else {"PFLOW_SERVE_TOKEN": TOKEN}
         self.process = subprocess.Popen(
             [sys.executable, *arguments],

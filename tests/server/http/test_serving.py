@@ -23,6 +23,7 @@ from served_program import HEADERS, TOKEN, ServedProgram, call
 
 from pflow_mcp_plugin.cli.serve import serve
 from pflow_mcp_plugin.contract import PflowError
+from pflow_mcp_plugin.host.embedded_host import open_host
 
 
 @pytest.fixture
@@ -168,7 +169,9 @@ def test_clients_of_an_authorization_server_do_not_see_each_others_runs(pflow_ho
         (["--root", "."], "--root does not apply to --http"),
     ],
 )
-def test_options_that_cannot_work_are_refused_with_the_reason(tmp_path, monkeypatch, options, said):
+def test_options_that_cannot_work_are_refused_with_the_reason(
+    pflow_home, tmp_path, monkeypatch, options, said
+):
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("PFLOW_SERVE_TOKEN", raising=False)
     for name, content in {"empty": "\n", "short": "x", "odd": "x" * 20 + "é "}.items():
@@ -179,7 +182,8 @@ def test_options_that_cannot_work_are_refused_with_the_reason(tmp_path, monkeypa
 
 def refusal(*options: str) -> str:
     """Return why `pflow mcp serve` refuses to start: a wrong use, with exit code 2."""
-    result = CliRunner().invoke(serve, options)
+    with open_host() as host:
+        result = CliRunner().invoke(serve, options, obj=host)
     if isinstance(result.exception, PflowError):
         assert result.exception.exit_code == 2
         return str(result.exception)
@@ -190,12 +194,12 @@ def refusal(*options: str) -> str:
 @pytest.mark.parametrize(
     "address", ["8000", "localhost", "a b:1", "1.2.3.4:99999", "192.0.2.1:0", "x.invalid:0"]
 )
-def test_an_address_that_cannot_be_listened_on_is_refused(monkeypatch, address):
+def test_an_address_that_cannot_be_listened_on_is_refused(pflow_home, monkeypatch, address):
     monkeypatch.setenv("PFLOW_SERVE_TOKEN", TOKEN)
     assert address.rpartition(":")[0] in refusal("--http", address)
 
 
-def test_an_option_of_http_needs_http():
+def test_an_option_of_http_needs_http(pflow_home):
     assert "--grace needs --http" in refusal("--grace", "1")
 
 
@@ -253,11 +257,8 @@ def test_it_listens_on_ipv6(pflow_home):
 
 def test_a_token_is_made_and_shown_once_on_a_terminal(pflow_home):
     ours, theirs = pty.openpty()
-    started = {"env": {**os.environ, "PFLOW_HOME": str(pflow_home)}, "stdout": subprocess.PIPE}
     arguments = [sys.executable, "-P", "-m", "pflow_mcp_plugin", "mcp", "serve", "--http", ":0"]
-    with subprocess.Popen(
-        arguments, env=environment, stdin=theirs, stdout=subprocess.PIPE, stderr=theirs
-    ) as program:
+    with subprocess.Popen(arguments, stdin=theirs, stdout=subprocess.PIPE, stderr=theirs) as program:
         os.close(theirs)
         said = b""
         while b"Ctrl-C" not in said:
