@@ -31,9 +31,10 @@ from pflow_mcp_plugin.contract import Host, PflowError, Report
 @click.option("--read-only", is_flag=True, help="Serve only tools that change nothing.")
 @http_options
 @click.option("--json", "as_json", is_flag=True, hidden=True)
-@click.pass_context
+@click.pass_obj
 def serve(
-    context: click.Context,
+    host: Host,
+    /,
     root: Path | None,
     patterns: tuple[str, ...],
     *,
@@ -46,7 +47,7 @@ def serve(
     Over standard input and output, the client starts this command. Its tools find, check, run and save
     workflows, and run single nodes.
     """
-    over_http = given_http_options(context, http)
+    over_http = given_http_options(click.get_current_context(), http)
     if over_http and root:
         raise click.UsageError("--root does not apply to --http: clients over HTTP name no files")
     if as_json:
@@ -57,7 +58,6 @@ def serve(
     from pflow_mcp_plugin.server.tools.all_tools import ALL_TOOLS
 
     chosen = selected(ALL_TOOLS, patterns, read_only=read_only)
-    host: Host = context.obj
     show_secrets = _secrets_may_be_shown(host)
     if over_http:
         from pflow_mcp_plugin.server.http.caller import http_caller
