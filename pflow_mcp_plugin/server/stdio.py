@@ -8,6 +8,7 @@ something to read, and writes what fits into the pipe.
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import queue
 import select
@@ -22,13 +23,14 @@ from typing import TYPE_CHECKING, Any, Self
 import anyio
 from mcp.server.lowlevel import NotificationOptions, Server
 from mcp.shared.message import SessionMessage
-from mcp_types import jsonrpc_message_adapter
+from mcp_types import PARSE_ERROR, jsonrpc_message_adapter
 
 if TYPE_CHECKING:
     from anyio.streams.memory import MemoryObjectSendStream
 
 LONGEST_LINE = 64 << 20
 """Bytes of the longest message; a client that sends a longer one is cut off."""
+_NO_MESSAGE = "Not a message: invalid JSON, or nested too deep"
 _CHUNK = 1 << 18
 _PIPE_BUFFER = select.PIPE_BUF if hasattr(select, "PIPE_BUF") else 512
 """Bytes that a pipe accepts without waiting once it is ready."""
@@ -53,7 +55,7 @@ async def _serve(server: Server[Any]) -> int:
     ):
         async with LineWriter(outgoing) as writer:
             send, receive = anyio.create_memory_object_stream[SessionMessage | Exception](float("inf"))
-            with LineReader(incoming, send):
+            with LineReader(incoming, send, writer.refuse):
                 changing = NotificationOptions(tools_changed=True, resources_changed=True)
                 options = server.create_initialization_options(changing)
                 await server.run(receive, writer, options)
@@ -113,11 +115,18 @@ class LineReader:
     Args:
         descriptor: Where from.
         messages: Where to; closed at the end of the input.
+        refuse: Called with each line that is not a message.
     """
 
-    def __init__(self, descriptor: int, messages: MemoryObjectSendStream[SessionMessage | Exception]) -> None:
+    def __init__(
+        self,
+        descriptor: int,
+        messages: MemoryObjectSendStream[SessionMessage | Exception],
+        refuse: Callable[[bytes], object],
+    ) -> None:
         self._descriptor = descriptor
         self._messages = messages
+        self._refuse = refuse
         self._begun = bytearray()
         self._loop = asyncio.get_running_loop()
         self._in_loop = True
@@ -165,6 +174,8 @@ class LineReader:
                     self._deliver(line)
         self._begun += chunk[end:]
         if not chunk or len(self._begun) > LONGEST_LINE:
+            if self._begun.strip() and not chunk:
+                self._deliver(bytes(self._begun))
             if self._in_loop:
                 self._loop.remove_reader(self._descriptor)
             self._messages.close()
@@ -173,12 +184,9 @@ class LineReader:
         try:
             text = line.decode("utf-8", "replace")
             message = SessionMessage(jsonrpc_message_adapter.validate_json(text, by_name=False))
-        except ValueError as error:
-            self._send(error)
-        else:
-            self._send(message)
-
-    def _send(self, message: SessionMessage | Exception) -> None:
+        except ValueError:
+            self._refuse(line)
+            return
         with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
             self._messages.send_nowait(message)
 
@@ -223,12 +231,25 @@ class LineWriter:
         line = text.encode() + b"\n"
         if self._gone:
             raise anyio.BrokenResourceError
-        if self._count or len(line) > _PIPE_BUFFER or not self._poll.poll(0):
-            await self._leave_to_thread(line)
-        else:
-            self._write(line)
+        written = self._put(line)
+        if written is not None:
+            await written.wait()
 
-    async def _leave_to_thread(self, line: bytes) -> None:
+    def refuse(self, line: bytes) -> None:
+        """Answer a line that is not a message, so that nobody waits for an answer to it."""
+        answer = {
+            "jsonrpc": "2.0",
+            "id": _id_in(line),
+            "error": {"code": PARSE_ERROR, "message": _NO_MESSAGE},
+        }
+        if not self._gone:
+            self._put(json.dumps(answer).encode() + b"\n")
+
+    def _put(self, line: bytes) -> anyio.Event | None:
+        """Write a line, or leave it to the thread: then return the event of its end."""
+        if not self._count and len(line) <= _PIPE_BUFFER and self._poll.poll(0):
+            self._write(line)
+            return None
         if self._thread is None:
             self._thread = threading.Thread(target=self._write_all, name="pflow-stdout", daemon=True)
             self._thread.start()
@@ -240,7 +261,7 @@ class LineWriter:
 
         self._count += 1
         self._waiting.put((line, lambda: loop.call_soon_threadsafe(tell)))
-        await written.wait()
+        return written
 
     def _write_all(self) -> None:
         while (item := self._waiting.get()) is not None:
@@ -256,3 +277,13 @@ class LineWriter:
                 rest = rest[os.write(self._descriptor, rest) :]
         except OSError:
             self._gone = True
+
+
+def _id_in(line: bytes) -> str | int | None:
+    """Return the id of a request that is JSON but not a message, None if it has none."""
+    try:
+        message = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    number = message.get("id") if isinstance(message, dict) else None
+    return number if type(number) in (int, str) else None

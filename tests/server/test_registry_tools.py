@@ -11,9 +11,7 @@ TYPED = {"command": sys.executable, "args": [str(real_servers.HERE / "typed_serv
 
 
 def test_a_single_node_runs_and_every_path_of_its_output_is_described(either):
-    answer = either.call(
-        "registry_run", node_type="echo", parameters={"message": {"items": [{"name": "a"}]}}
-    )
+    answer = either.call("registry_run", node_type="echo", parameters={"message": {"items": [{"name": "a"}]}})
     data = answer["data"]
     paths = {each["path"]: each for each in data["structure"]}
     assert data["node"] == "echo"

@@ -41,7 +41,9 @@ def test_the_latest_trace_shows_each_step(either):
     run = either.call("workflow_execute", workflow=ECHO)
     trace = either.data("trace_read")
     assert trace["run_id"] == run["data"]["run_id"]
-    assert trace["steps"][0]["outputs"] == {"message": "hello"} or "hello" in str(trace["steps"][0]["outputs"])
+    assert trace["steps"][0]["outputs"] == {"message": "hello"} or "hello" in str(
+        trace["steps"][0]["outputs"]
+    )
     for given in (run["trace_path"], run["data"]["run_id"], "latest"):
         assert either.data("trace_read", trace_file=given)["run_id"] == run["data"]["run_id"]
 
@@ -62,10 +64,7 @@ def test_a_trace_of_another_caller_is_not_found(served):
 
 def test_a_long_trace_is_shortened(served):
     text = "x" * 1_500
-    nodes = [
-        {"id": f"n{number}", "type": "echo", "params": {"message": [text] * 20}}
-        for number in range(12)
-    ]
+    nodes = [{"id": f"n{number}", "type": "echo", "params": {"message": [text] * 20}} for number in range(12)]
     served.data("workflow_execute", workflow={"nodes": nodes})
     trace = served.data("trace_read")
     assert len(trace["steps"]) == 12
