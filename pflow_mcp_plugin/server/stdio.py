@@ -22,8 +22,9 @@ from typing import TYPE_CHECKING, Any, Self
 
 import anyio
 from mcp.server.lowlevel import NotificationOptions, Server
+from mcp.server.models import InitializationOptions
 from mcp.shared.message import SessionMessage
-from mcp_types import PARSE_ERROR, jsonrpc_message_adapter
+from mcp_types import PARSE_ERROR, JSONRPCError, JSONRPCRequest, JSONRPCResponse, jsonrpc_message_adapter
 
 if TYPE_CHECKING:
     from anyio.streams.memory import MemoryObjectSendStream
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
 LONGEST_LINE = 64 << 20
 """Bytes of the longest message; a client that sends a longer one is cut off."""
 _NO_MESSAGE = "Not a message: invalid JSON, or nested too deep"
+_LAST_ANSWERS = 0.5
+"""Seconds that requests have after the end of the input; runs are cancelled then."""
+_POLL = 0.01
 _CHUNK = 1 << 18
 _PIPE_BUFFER = select.PIPE_BUF if hasattr(select, "PIPE_BUF") else 512
 """Bytes that a pipe accepts without waiting once it is ready."""
@@ -55,11 +59,16 @@ async def _serve(server: Server[Any]) -> int:
     ):
         async with LineWriter(outgoing) as writer:
             send, receive = anyio.create_memory_object_stream[SessionMessage | Exception](float("inf"))
-            with LineReader(incoming, send, writer.refuse):
-                changing = NotificationOptions(tools_changed=True, resources_changed=True)
-                options = server.create_initialization_options(changing)
-                await server.run(receive, writer, options)
+            with LineReader(incoming, send, writer):
+                await server.run(receive, writer, _initialization(server))
     return ended.exit_code
+
+
+def _initialization(server: Server[Any]) -> InitializationOptions:
+    """Return what the server answers to a handshake: lists change if it serves subscriptions to them."""
+    changes = server.get_request_handler("subscriptions/listen") is not None
+    options = NotificationOptions(tools_changed=changes, resources_changed=changes, prompts_changed=changes)
+    return server.create_initialization_options(options)
 
 
 class _Ended:
@@ -115,18 +124,19 @@ class LineReader:
     Args:
         descriptor: Where from.
         messages: Where to; closed at the end of the input.
-        refuse: Called with each line that is not a message.
+        writer: Answers each line that is not a message, and knows how many requests were answered.
     """
 
     def __init__(
         self,
         descriptor: int,
         messages: MemoryObjectSendStream[SessionMessage | Exception],
-        refuse: Callable[[bytes], object],
+        writer: LineWriter,
     ) -> None:
         self._descriptor = descriptor
         self._messages = messages
-        self._refuse = refuse
+        self._writer = writer
+        self._requests = 0
         self._begun = bytearray()
         self._loop = asyncio.get_running_loop()
         self._in_loop = True
@@ -178,15 +188,23 @@ class LineReader:
                 self._deliver(bytes(self._begun))
             if self._in_loop:
                 self._loop.remove_reader(self._descriptor)
+            self._end(self._loop.time() + _LAST_ANSWERS)
+
+    def _end(self, deadline: float) -> None:
+        """End the input; requests that were piped in with it are answered first, if that takes no time."""
+        if self._requests <= self._writer.answers or self._loop.time() >= deadline:
             self._messages.close()
+        else:
+            self._loop.call_later(_POLL, self._end, deadline)
 
     def _deliver(self, line: bytes) -> None:
         try:
             text = line.decode("utf-8", "replace")
             message = SessionMessage(jsonrpc_message_adapter.validate_json(text, by_name=False))
         except ValueError:
-            self._refuse(line)
+            self._writer.refuse(line)
             return
+        self._requests += isinstance(message.message, JSONRPCRequest)
         with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
             self._messages.send_nowait(message)
 
@@ -204,6 +222,8 @@ class LineWriter:
         self._poll.register(descriptor, select.POLLOUT)
         self._waiting: queue.SimpleQueue[tuple[bytes, Callable[[], object]] | None] = queue.SimpleQueue()
         self._count = 0
+        self.answers = 0
+        """The requests that were answered."""
         self._thread: threading.Thread | None = None
         self._gone = False
 
@@ -234,6 +254,7 @@ class LineWriter:
         written = self._put(line)
         if written is not None:
             await written.wait()
+        self.answers += isinstance(item.message, JSONRPCResponse | JSONRPCError)
 
     def refuse(self, line: bytes) -> None:
         """Answer a line that is not a message, so that nobody waits for an answer to it."""

@@ -45,12 +45,14 @@ def test_all_tools_are_served_and_nothing_else_is_printed(pflow):
 
 
 def test_tools_are_chosen_by_name_and_pattern(pflow):
-    done = pflow("mcp", "serve", "--tools", "workflow_*", "--tools", "trace_read", "--read-only", stdin=LIST)
+    done = pflow("mcp", "serve", "--tools", "workflow_*", "trace_read", "--read-only", stdin=LIST)
     assert listed(done) == ["workflow_discover", "workflow_validate", "workflow_list", "trace_read"]
 
 
-def test_several_patterns_may_follow_each_other(pflow):
-    done = pflow("mcp", "serve", "--tools", "trace_read,registry_list", stdin=LIST)
+def test_an_option_for_several_words_may_be_repeated(pflow):
+    done = pflow(
+        "mcp", "serve", "--tools", "trace_read", "--root", ".", "--tools", "registry_list", stdin=LIST
+    )
     assert listed(done) == ["registry_list", "trace_read"]
 
 

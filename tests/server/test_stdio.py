@@ -244,7 +244,9 @@ def test_a_line_that_is_no_message_is_answered_and_the_next_one_too(speaker, lin
 
 def test_large_answers_arrive_whole_while_small_ones_follow(speaker, tmp_path):
     (tmp_path / "large.txt").write_text("x" * 3_000_000, encoding="utf-8")
-    workflow = {"nodes": [{"id": "a", "type": "read-file", "params": {"path": str(tmp_path / "large.txt")}}]}
+    workflow = {
+        "nodes": [{"id": "a", "type": "read-file", "params": {"file_path": str(tmp_path / "large.txt")}}]
+    }
     with speaker() as client:
         client.hello()
         client.say(
@@ -311,7 +313,9 @@ def test_warnings_of_the_host_go_to_standard_error(speaker, pflow_home):
 
 def test_a_client_that_leaves_without_reading_is_no_crash(speaker, tmp_path):
     (tmp_path / "large.txt").write_text("x" * 1_000_000, encoding="utf-8")
-    workflow = {"nodes": [{"id": "a", "type": "read-file", "params": {"path": str(tmp_path / "large.txt")}}]}
+    workflow = {
+        "nodes": [{"id": "a", "type": "read-file", "params": {"file_path": str(tmp_path / "large.txt")}}]
+    }
     with speaker() as client:
         client.hello()
         client.say(

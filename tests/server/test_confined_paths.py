@@ -8,7 +8,7 @@ import time
 import pytest
 import special_paths
 
-SECRET = "top-secret-content-of-another-file"  # noqa: S105
+SECRET = "top-secret-content-of-another-file"
 WORKFLOW = {"nodes": [{"id": "a", "type": "echo", "params": {"message": "hi"}}]}
 
 
