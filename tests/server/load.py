@@ -117,6 +117,8 @@ def steady(home: Path, seconds: float, number: int) -> list[str]:
     first, last = seen.between(begin, begin + width), seen.between(seconds - width, seconds)
     rate = sum(seen.calls.values()) / seconds
     print(f"{dict(seen.calls)}, {rate:.0f} calls a second; {len(seen.errors)} errors; exit code {code}")
+    course = [f"{seen.between(moment, moment + 10) / 2**20:.1f}" for moment in range(0, int(seconds), 10)]
+    print(f"memory every ten seconds, MiB: {' '.join(course)}")
     print(f"memory: {first / 2**20:.1f} MiB at first, {last / 2**20:.1f} MiB at last: {last / first:.3f}")
     print(f"threads: {before[0]}, then {after[0]}; descriptors: {len(before[1])}, then {len(after[1])}")
     wrong = [*seen.errors[:5], *([said] if said else [])]
