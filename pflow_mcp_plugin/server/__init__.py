@@ -14,6 +14,7 @@
 - `progress_sender`: the progress of a run, sent to the client
 - `list_changes`: clients are told that a list has changed
 - `stdio`: serving over standard input and output
+- `http`: serving over HTTP
 - `demo_server`: a small server to try pflow with
 
 A program that mounts pflow in a server of its own imports the names below; importing this package loads

@@ -12,13 +12,17 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
+import anyio
 import httpx2
 import pytest
 from certificates import Authority
 from click.testing import CliRunner
 from issuer import AUDIENCE, Issuer
+from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
 from served_program import HEADERS, TOKEN, ServedProgram, call
 
 from pflow_mcp_plugin.cli.serve import serve
@@ -100,6 +104,43 @@ def test_a_second_signal_does_not_wait_for_the_grace(pflow_home, tmp_path, no_le
         assert program.end(signal.SIGTERM)[0] == 0
         assert time.monotonic() - started < 20
         asking.join(10)
+
+
+@pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
+def test_a_run_ends_when_its_stream_is_closed_and_tells_its_progress_before(program, tmp_path, mode):
+    pid = tmp_path / "pid"
+    nodes = [
+        {"id": "first", "type": "echo", "params": {"message": "hello"}},
+        {"id": "wait", "type": "shell", "params": {"command": f"echo $$ > {pid}; exec sleep 60"}},
+    ]
+    workflow = {"nodes": nodes, "edges": [{"from": "first", "to": "wait"}]}
+    seen: list[float] = []
+
+    async def note(progress: float, total: float | None, message: str | None) -> None:
+        seen.append(progress)
+
+    async def play() -> None:
+        headers = {"authorization": f"Bearer {TOKEN}"}
+        async with httpx2.AsyncClient(headers=headers, timeout=60, trust_env=False, verify=False) as http:
+            transport = streamable_http_client(program.url, http_client=http)
+            async with Client(transport, mode=mode) as client, anyio.create_task_group() as group:
+                assert len((await client.list_tools()).tools) == 13
+                call = partial(client.call_tool, progress_callback=note)
+                group.start_soon(call, "workflow_execute", {"workflow": workflow})
+                assert await anyio.to_thread.run_sync(begun, pid)
+                group.cancel_scope.cancel()
+
+    anyio.run(play)
+    assert seen
+    assert gone(int(pid.read_text()))
+
+
+def gone(process: int) -> bool:
+    """Whether a process ends in the time that it may take."""
+    deadline = time.monotonic() + 30
+    while Path(f"/proc/{process}").exists() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return not Path(f"/proc/{process}").exists()
 
 
 def test_files_are_not_read_over_http(program, tmp_path):
