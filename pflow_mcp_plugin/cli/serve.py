@@ -93,7 +93,9 @@ def serve(context: click.Context, /, root: Path | None, *, as_json: bool, **opti
     if over_http:
         from pflow_mcp_plugin.server.http.caller import http_caller
 
-        served = attrs.evolve(offer.options(), caller=http_caller, show_secrets=show_secrets)
+        # Whoever has a token of an authorization server need not be the user, whose secrets they are.
+        shown = show_secrets if over_http.issuer is None else lambda: False
+        served = attrs.evolve(offer.options(), caller=http_caller, show_secrets=shown)
         return Report(exit_code=serve_http(build_server(host, offer.tools, served), over_http))
     from pflow_mcp_plugin.server.stdio import serve_stdio
 

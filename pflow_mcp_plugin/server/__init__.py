@@ -19,6 +19,7 @@
 - `list_changes`: clients are told that a list has changed
 - `library_watch`: the saved workflows, watched for changes
 - `stdio`: serving over standard input and output
+- `http`: serving over HTTP
 - `demo_server`: a small server to try pflow with
 
 A program that mounts pflow in a server of its own imports the names below; importing this package loads

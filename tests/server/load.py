@@ -113,20 +113,14 @@ def steady(home: Path, seconds: float, number: int) -> list[str]:
         anyio.run(clients, program, seen, number, seconds)
         after = settled(lambda: (program.threads, program.descriptors), before)
         code, said = program.end(signal.SIGTERM)
-    early, late = (10, 20) if seconds >= 40 else (seconds / 4, seconds / 2)
-    first, last = (
-        seen.between(early, late),
-        seen.between(seconds - 10 if seconds >= 40 else seconds * 0.75, seconds),
-    )
-    print(
-        f"calls: {dict(seen.calls)}, {sum(seen.calls.values()) / seconds:.0f} a second; errors: {len(seen.errors)}"
-    )
-    print(
-        f"memory: {first / 2**20:.1f} MiB at first, {last / 2**20:.1f} MiB at last, ratio {last / first:.3f}"
-    )
-    print(
-        f"threads: {before[0]}, then {after[0]}; descriptors: {len(before[1])}, then {len(after[1])}; exit {code}"
-    )
+    begin, width = (10, 10) if seconds >= 40 else (seconds / 4, seconds / 4)
+    first, last = seen.between(begin, begin + width), seen.between(seconds - width, seconds)
+    rate = sum(seen.calls.values()) / seconds
+    print(f"{dict(seen.calls)}, {rate:.0f} calls a second; {len(seen.errors)} errors; exit code {code}")
+    course = [f"{seen.between(moment, moment + 10) / 2**20:.1f}" for moment in range(0, int(seconds), 10)]
+    print(f"memory every ten seconds, MiB: {' '.join(course)}")
+    print(f"memory: {first / 2**20:.1f} MiB at first, {last / 2**20:.1f} MiB at last: {last / first:.3f}")
+    print(f"threads: {before[0]}, then {after[0]}; descriptors: {len(before[1])}, then {len(after[1])}")
     wrong = [*seen.errors[:5], *([said] if said else [])]
     if last > first * 1.05:
         wrong.append("the memory grows")
@@ -204,11 +198,9 @@ def surviving(home: Path, seconds: float, writers: int) -> list[str]:
         for key in writer.acknowledged["settings"]:
             if not first.call("settings_get", key=key)["success"]:
                 lost.add(key)
-        code, _ = first.end(signal.SIGTERM)
+        first.end(signal.SIGTERM)
     written = {kind: len(names) for kind, names in writer.acknowledged.items()}
-    print(
-        f"acknowledged: {written}; unanswered: {writer.unanswered}; kills: {kills}; lost: {len(lost)}; exit {code}"
-    )
+    print(f"{written} acknowledged, {len(lost)} lost; {kills} kills, {writer.unanswered} requests unanswered")
     wrong = [f"lost: {sorted(lost)[:10]}"] if lost else []
     if not writer.unanswered:
         print("note: no request was in the killed process")

@@ -37,20 +37,10 @@ class ServedProgram:
         address: str = "127.0.0.1:0",
         env: Mapping[str, str] | None = None,
     ) -> None:
-        arguments = [
-            sys.executable,
-            "-P",
-            "-m",
-            "pflow_mcp_plugin",
-            "mcp",
-            "serve",
-            "--http",
-            address,
-            *options,
-        ]
+        arguments = ["-P", "-m", "pflow_mcp_plugin", "mcp", "serve", "--http", address, *options]
         token = {} if "--issuer" in options or "--token-file" in options else {"PFLOW_SERVE_TOKEN": TOKEN}
         self.process = subprocess.Popen(
-            arguments,
+            [sys.executable, *arguments],
             env={**os.environ, "PFLOW_HOME": str(home), **token, **(env or {})},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -80,16 +70,15 @@ class ServedProgram:
         assert out == b""
         return self.process.returncode, said.decode()
 
+    def post(self, tool: str, token: str = TOKEN, **arguments: Any) -> httpx2.Response:
+        """Call a tool on a connection of its own; return the answer."""
+        headers = {**HEADERS, "authorization": f"Bearer {token}"}
+        body = call(tool, arguments)
+        return httpx2.post(self.url, json=body, headers=headers, timeout=60, trust_env=False, verify=False)
+
     def call(self, tool: str, token: str = TOKEN, **arguments: Any) -> Any:
         """Call a tool on a connection of its own; return the envelope."""
-        answer = httpx2.post(
-            self.url,
-            json=call(tool, arguments),
-            headers={**HEADERS, "authorization": f"Bearer {token}"},
-            timeout=60,
-            trust_env=False,
-            verify=False,
-        )
+        answer = self.post(tool, token, **arguments)
         assert answer.status_code == 200, answer.text
         return envelope(answer.text)
 
@@ -109,7 +98,7 @@ class ServedProgram:
         found = []
         for link in Path(f"/proc/{self.process.pid}/fd").iterdir():
             with suppress(FileNotFoundError):  # closed meanwhile
-                found.append(os.readlink(link).split(":")[0])
+                found.append(str(link.readlink()).split(":")[0])
         return sorted(found)
 
 

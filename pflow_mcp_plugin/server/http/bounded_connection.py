@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 RECEIVE_SECONDS: float = 60
 """Until a request must have arrived completely, from when the connection could take it."""
+UNREAD_SECONDS: float = 120
+"""Until a connection is closed whose client takes nothing of what is sent to it (Linux)."""
 MOST_CONNECTIONS = 512
 """Connections at once; further ones are closed when they are opened."""
 
@@ -23,6 +26,7 @@ class BoundedConnection(H11Protocol):
         super().connection_made(transport)
         if len(self.connections) > MOST_CONNECTIONS:
             transport.abort()
+        _notice_dead_clients(transport.get_extra_info("socket"))
         self._watch()
 
     def data_received(self, data: bytes) -> None:
@@ -51,3 +55,9 @@ class BoundedConnection(H11Protocol):
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
+
+
+def _notice_dead_clients(connection: socket.socket) -> None:
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    if hasattr(socket, "TCP_USER_TIMEOUT"):
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(UNREAD_SECONDS * 1000))

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import MutableMapping
+from http import HTTPStatus
 from typing import Any
 
 import anyio
 import attrs
+from mcp_types import INTERNAL_ERROR
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -14,6 +17,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from pflow_mcp_plugin.server.http.request_gate import answer
 
 _SUBSCRIPTION = "subscriptions/listen"
+_EVENTS = "text/event-stream"
 
 
 @attrs.define(kw_only=True, eq=False)
@@ -66,26 +70,18 @@ class RequestLimits:
     async def _handle(
         self, scope: Scope, receive: Receive, send: Send, limit: anyio.CancelScope, seconds: float | None
     ) -> None:
-        started = False
-
-        async def watched(message: MutableMapping[str, Any]) -> None:
-            nonlocal started
-            started = True
-            await send(message)
-
+        reply, body = _Reply(send), None
         if seconds is not None:
             limit.deadline = anyio.current_time() + seconds
         with limit:
-            body = await self._body(scope, receive, watched)
+            body = await self._body(scope, receive, reply)
             if body is not None:
-                await self.app(scope, _replayed(body, receive), watched)
-        if not limit.cancelled_caught or started:
+                await self.app(scope, _replayed(body, receive), reply)
+        if not limit.cancelled_caught:
             return
-        if anyio.current_time() < limit.deadline:
-            await _busy(send, "This server is shutting down")
-            return
-        reason = f"The request took more than {seconds:g} seconds and was cancelled"
-        await answer(send, 504, {"error": "timeout", "error_description": reason})
+        late = anyio.current_time() >= limit.deadline
+        reason = f"The request took more than {seconds:g} seconds" if late else "This server is shutting down"
+        await reply.break_off(504 if late else 503, reason, body)
 
     async def _body(self, scope: Scope, receive: Receive, send: Send) -> bytes | None:
         """Return the body of a request; None if the client has gone, or was told that it is too large."""
@@ -109,6 +105,46 @@ class RequestLimits:
     async def _too_large(self, send: Send) -> None:
         reason = f"The request has more than {self.largest} bytes"
         await answer(send, 413, {"error": "too_large", "error_description": reason})
+
+
+class _Reply:
+    """Sends the answer to a request, and can break it off.
+
+    Args:
+        send: Where it goes.
+    """
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self._status = 0
+        self._streams = False
+        self._complete = False
+
+    async def __call__(self, message: MutableMapping[str, Any]) -> None:
+        """Send an ASGI event."""
+        if message["type"] == "http.response.start":
+            self._status = message["status"]
+            self._streams = Headers(raw=list(message["headers"])).get("content-type", "").startswith(_EVENTS)
+        else:
+            self._complete = not message.get("more_body", False)
+        await self._send(message)
+
+    async def break_off(self, status: int, reason: str, request: bytes | None) -> None:
+        """Say why the request is not answered, also in a stream that has begun."""
+        if not self._status:
+            headers = {"retry-after": "1"} if status == HTTPStatus.SERVICE_UNAVAILABLE else None
+            body = {"error": "cancelled", "error_description": reason}
+            await answer(self._send, status, body, headers)
+        elif not self._complete:
+            event = _failure(request, reason) if self._streams and request else b""
+            await self._send({"type": "http.response.body", "body": event})
+
+
+def _failure(request: bytes, reason: str) -> bytes:
+    """Return the event that answers a JSON-RPC request with a failure."""
+    error = {"code": INTERNAL_ERROR, "message": reason}
+    message = {"jsonrpc": "2.0", "id": json.loads(request).get("id"), "error": error}
+    return f"event: message\r\ndata: {json.dumps(message)}\r\n\r\n".encode()
 
 
 def _listens(headers: Headers) -> bool:

@@ -8,6 +8,7 @@ import json
 import re
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler
 
@@ -154,7 +155,8 @@ def test_a_header_cannot_change_what_is_checked(standing, headers):
 
 def test_a_short_key_is_refused(standing):
     standing.add_key("short", "RS256", rsa.generate_private_key(65537, 1024))
-    with pytest.warns(jwt.InsecureKeyLengthWarning):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # newer versions of PyJWT warn of such a key
         forged = standing.token("short", "RS256")
     assert "too short" in reason(tokens(standing), forged)
 

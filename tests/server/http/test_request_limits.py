@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, suppress
 
 import httpx2
 import pytest
-from served import TOKEN, Served, bearer, modern_call, modern_headers, post, request, serving
+from served import (
+    ACCEPT,
+    ERA_2025,
+    TOKEN,
+    Served,
+    bearer,
+    modern_call,
+    modern_headers,
+    post,
+    request,
+    serving,
+)
 
 from pflow_mcp_plugin.server.http import bounded_connection
 
@@ -121,3 +134,20 @@ def test_a_request_ends_at_its_time_limit():
         assert answer.status_code == 504
         assert "0.3 seconds" in answer.json()["error_description"]
         assert served.work.cancelled.wait(10)
+
+
+def test_a_client_that_does_not_read_its_answer_gives_way_to_others(monkeypatch):
+    monkeypatch.setattr(bounded_connection, "UNREAD_SECONDS", 0.5)
+    body = json.dumps(
+        request("tools/call", {"name": "echo", "arguments": {"text": "x" * (3 << 20)}})
+    ).encode()
+    head = HEAD + "".join(f"{name}: {value}\r\n" for name, value in {**ACCEPT, **ERA_2025}.items()).encode()
+    with serving(most=1) as served, closing(socket.socket()) as connection:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        connection.connect(("127.0.0.1", served.port))
+        connection.sendall(head + f"Content-Length: {len(body)}\r\n\r\n".encode() + body)
+        connection.recv(1)  # the answer has begun
+        deadline = time.monotonic() + 20
+        while post(served, request("tools/list")).status_code == 503:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)

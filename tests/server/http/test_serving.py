@@ -6,20 +6,28 @@ import os
 import pty
 import re
 import signal
+import ssl
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
+import anyio
 import httpx2
 import pytest
 from certificates import Authority
+from click.testing import CliRunner
 from issuer import AUDIENCE, Issuer
+from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
 from served_program import HEADERS, TOKEN, ServedProgram, call
 
-WAITING = {"nodes": [{"id": "wait", "type": "shell", "params": {"command": "touch $file; sleep 60"}}]}
+from pflow_mcp_plugin.cli.serve import serve
+from pflow_mcp_plugin.contract import PflowError
+from pflow_mcp_plugin.host.embedded_host import open_host
 
 
 @pytest.fixture
@@ -50,25 +58,16 @@ def in_background(work: Callable[[], object]) -> threading.Thread:
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
 def test_a_signal_ends_it_with_the_runs_and_their_processes(program, tmp_path, number, code):
-    answers: list[int] = []
-    began = tmp_path / "began"
-
-    def ask() -> None:
-        try:
-            body = call("workflow_execute", waiting(began))
-            headers = {**HEADERS, "authorization": f"Bearer {TOKEN}"}
-            answer = httpx2.post(program.url, json=body, headers=headers, timeout=60, trust_env=False)
-            answers.append(answer.status_code)
-        except httpx2.HTTPError:
-            answers.append(0)
-
-    asking = in_background(ask)
-    assert begun(began)
+    answers: list[str] = []
+    asking = in_background(
+        lambda: answers.append(program.post("workflow_execute", **waiting(tmp_path / "began")).text)
+    )
+    assert begun(tmp_path / "began")
     started = time.monotonic()
     assert program.end(number) == (code, "")
     assert time.monotonic() - started < 20
     asking.join(10)
-    assert answers
+    assert '"message": "This server is shutting down"' in answers[0]
 
 
 def test_a_run_that_ends_within_the_grace_is_answered(pflow_home, tmp_path, no_leftovers):
@@ -97,14 +96,7 @@ def test_a_run_that_ends_within_the_grace_is_answered(pflow_home, tmp_path, no_l
 
 def test_a_second_signal_does_not_wait_for_the_grace(pflow_home, tmp_path, no_leftovers):
     with ServedProgram(pflow_home, ["--grace", "300"]) as program:
-        asking = in_background(
-            lambda: pytest.raises(
-                (httpx2.HTTPError, AssertionError),
-                program.call,
-                "workflow_execute",
-                **waiting(tmp_path / "began"),
-            )
-        )
+        asking = in_background(lambda: program.post("workflow_execute", **waiting(tmp_path / "began")))
         assert begun(tmp_path / "began")
         program.process.send_signal(signal.SIGTERM)
         time.sleep(0.3)  # two signals at once are one
@@ -112,6 +104,43 @@ def test_a_second_signal_does_not_wait_for_the_grace(pflow_home, tmp_path, no_le
         assert program.end(signal.SIGTERM)[0] == 0
         assert time.monotonic() - started < 20
         asking.join(10)
+
+
+@pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
+def test_a_run_ends_when_its_stream_is_closed_and_tells_its_progress_before(program, tmp_path, mode):
+    pid = tmp_path / "pid"
+    nodes = [
+        {"id": "first", "type": "echo", "params": {"message": "hello"}},
+        {"id": "wait", "type": "shell", "params": {"command": f"echo $$ > {pid}; exec sleep 60"}},
+    ]
+    workflow = {"nodes": nodes, "edges": [{"from": "first", "to": "wait"}]}
+    seen: list[float] = []
+
+    async def note(progress: float, total: float | None, message: str | None) -> None:
+        seen.append(progress)
+
+    async def play() -> None:
+        headers = {"authorization": f"Bearer {TOKEN}"}
+        async with httpx2.AsyncClient(headers=headers, timeout=60, trust_env=False, verify=False) as http:
+            transport = streamable_http_client(program.url, http_client=http)
+            async with Client(transport, mode=mode) as client, anyio.create_task_group() as group:
+                assert len((await client.list_tools()).tools) == 13
+                call = partial(client.call_tool, progress_callback=note)
+                group.start_soon(call, "workflow_execute", {"workflow": workflow})
+                assert await anyio.to_thread.run_sync(begun, pid)
+                group.cancel_scope.cancel()
+
+    anyio.run(play)
+    assert seen
+    assert gone(int(pid.read_text()))
+
+
+def gone(process: int) -> bool:
+    """Whether a process ends in the time that it may take."""
+    deadline = time.monotonic() + 30
+    while Path(f"/proc/{process}").exists() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return not Path(f"/proc/{process}").exists()
 
 
 def test_files_are_not_read_over_http(program, tmp_path):
@@ -181,27 +210,45 @@ def test_clients_of_an_authorization_server_do_not_see_each_others_runs(pflow_ho
         (["--root", "."], "--root does not apply to --http"),
     ],
 )
-def test_options_that_cannot_work_end_it_with_2_and_the_reason(pflow, tmp_path, options, said):
+def test_options_that_cannot_work_are_refused_with_the_reason(
+    pflow_home, tmp_path, monkeypatch, options, said
+):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("PFLOW_SERVE_TOKEN", raising=False)
     for name, content in {"empty": "\n", "short": "x", "odd": "x" * 20 + "é "}.items():
         (tmp_path / name).write_text(content)
         (tmp_path / name).chmod(0o600)
-    ended = pflow("mcp", "serve", "--http", ":0", *options)
-    assert ended.exit_code == 2
-    assert said in ended.stderr
-    assert ended.stdout == ""
+    assert said in refusal("--http", ":0", *options)
+
+
+def refusal(*options: str) -> str:
+    """Return why `pflow mcp serve` refuses to start: a wrong use, with exit code 2."""
+    with open_host() as host:
+        result = CliRunner().invoke(serve, options, obj=host)
+    if isinstance(result.exception, PflowError):
+        assert result.exception.exit_code == 2
+        return str(result.exception)
+    assert result.exit_code == 2
+    return result.output
 
 
 @pytest.mark.parametrize(
     "address", ["8000", "localhost", "a b:1", "1.2.3.4:99999", "192.0.2.1:0", "x.invalid:0"]
 )
-def test_an_address_that_cannot_be_listened_on_ends_it(pflow, address):
-    ended = pflow("mcp", "serve", "--http", address, env={"PFLOW_SERVE_TOKEN": TOKEN})
+def test_an_address_that_cannot_be_listened_on_is_refused(pflow_home, monkeypatch, address):
+    monkeypatch.setenv("PFLOW_SERVE_TOKEN", TOKEN)
+    assert address.rpartition(":")[0] in refusal("--http", address)
+
+
+def test_an_option_of_http_needs_http(pflow_home):
+    assert "--grace needs --http" in refusal("--grace", "1")
+
+
+def test_no_token_is_a_refusal_of_the_program_too(pflow):
+    ended = pflow("mcp", "serve", "--http", ":0")
     assert ended.exit_code == 2
-    assert address.rpartition(":")[0] in ended.stderr
-
-
-def test_an_option_of_http_needs_http(pflow):
-    assert "--grace needs --http" in pflow("mcp", "serve", "--grace", "1").stderr
+    assert "-> Set PFLOW_SERVE_TOKEN, or give --token-file FILE or --issuer URL" in ended.stderr
+    assert ended.stdout == ""
 
 
 def test_an_address_in_use_is_refused_unless_it_is_shared(pflow, pflow_home, tmp_path):
@@ -238,7 +285,8 @@ def test_it_serves_https(pflow_home, tmp_path):
     authority.server_context("127.0.0.1")
     with ServedProgram(pflow_home, ["--tls-cert", str(tmp_path / "server.pem")]) as program:
         assert program.url.startswith("https://127.0.0.1:")
-        answer = httpx2.post(program.url, trust_env=False, verify=authority.client_context())
+        trusting = ssl.create_default_context(cafile=authority.file)
+        answer = httpx2.post(program.url, trust_env=False, verify=trusting)
         assert answer.status_code == 401
 
 
@@ -250,11 +298,8 @@ def test_it_listens_on_ipv6(pflow_home):
 
 def test_a_token_is_made_and_shown_once_on_a_terminal(pflow_home):
     ours, theirs = pty.openpty()
-    environment = {**os.environ, "PFLOW_HOME": str(pflow_home)}
     arguments = [sys.executable, "-P", "-m", "pflow_mcp_plugin", "mcp", "serve", "--http", ":0"]
-    with subprocess.Popen(
-        arguments, env=environment, stdin=theirs, stdout=subprocess.PIPE, stderr=theirs
-    ) as program:
+    with subprocess.Popen(arguments, stdin=theirs, stdout=subprocess.PIPE, stderr=theirs) as program:
         os.close(theirs)
         said = b""
         while b"Ctrl-C" not in said:
