@@ -29,7 +29,7 @@ def put(host: Host, plan: ExportPlan, path: Path) -> tuple[ExportedFile, Path | 
     backup = None if made.before is None else storage.keep_backup(path, made.before)
     storage.write_output(path, made.text.encode(), private=made.before is None)
     if made.loses_comments:
-        message = f"{path} lost its comments; the file as it was is {backup}"
+        message = f"{path} lost comments; the file as it was is {backup}"
         host.report(Problem(message=message, severity="warning", kind="config"))
     return made, backup
 

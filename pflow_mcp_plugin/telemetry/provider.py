@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
+from functools import cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -31,9 +32,14 @@ def tracer() -> Tracer | None:
         return None
     if not (_is_set() or (_is_requested() and _set_up())):
         return None
+    return trace.get_tracer("pflow-mcp", _version())
+
+
+@cache
+def _version() -> str:
     from importlib.metadata import version
 
-    return trace.get_tracer("pflow-mcp", version("pflow-mcp"))
+    return version("pflow-mcp")
 
 
 def _is_set() -> bool:

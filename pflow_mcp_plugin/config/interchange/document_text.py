@@ -90,9 +90,14 @@ def dump(document: Mapping[str, Any], form: Form) -> str:
 
 def has_comments(text: str, form: Form) -> bool:
     """Whether a text may contain comments, which `dump` does not write back."""
+    return comments(text, form) > 0
+
+
+def comments(text: str, form: Form) -> int:
+    """Return the number of comments that a text may contain."""
     if form == "toml":
-        return bool(toml_codec.comments(text.encode()))
-    return any(found[1] for found in _COMMENT[form].finditer(text))
+        return toml_codec.comments(text.encode()).total()
+    return sum(bool(found[1]) for found in _COMMENT[form].finditer(text))
 
 
 def _json(path: Path, text: str) -> Any:

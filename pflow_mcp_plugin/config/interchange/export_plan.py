@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,9 @@ from pflow_mcp_plugin.config.interchange import (
 from pflow_mcp_plugin.config.interchange.clients import Client
 from pflow_mcp_plugin.config.interchange.server_format import ServerWriting
 from pflow_mcp_plugin.contract import PflowError
+
+_LONGEST = 2**20
+"""Characters. Of a longer JSON text without comments, an export does not keep the layout."""
 
 
 @attrs.frozen(kw_only=True)
@@ -112,29 +115,56 @@ def merged(made: ExportPlan, path: Path) -> ExportedFile:
     names = (server.name for server in made.servers if not server.writing.reason)
     if document == there:
         return ExportedFile(text=content.decode(), before=content, replaced=tuple(names))
-    edited = _edited_toml(text, made, document)
+    edit = _edited_toml if made.client.form == "toml" else _edited_json
+    edited = edit(text, made, document)
+    written = edited or document_text.dump(document, made.client.form)
+    before, after = (document_text.comments(each, made.client.form) for each in (text, written))
     return ExportedFile(
-        text=edited or document_text.dump(document, made.client.form),
+        text=written,
         before=content,
         replaced=tuple(name for name in names if client_documents.table_in(there, made.client, name)),
-        loses_comments=not edited and document_text.has_comments(text, made.client.form),
+        loses_comments=after < before,
     )
 
 
 def _edited_toml(text: str, made: ExportPlan, document: Mapping[str, Any]) -> str:
     """Return a TOML text with the servers' tables replaced and the rest as it was; empty if that fails."""
-    if made.client.form != "toml":
-        return ""
     from pflow_mcp_plugin.config.toml_edit import Layout
 
     layout = Layout(text)
-    place = client_documents.place_in(document, made.client)
-    for server in made.servers:
-        if not server.writing.reason:
-            table = client_documents.table_in(document, made.client, server.name)
-            layout.put((*place, server.name), table)
+    for path, table in _changes(made, document):
+        layout.put(path, table)
     try:
         same = toml_codec.decode(Path("edited"), str(layout).encode()) == document
     except storage.CorruptFile:
         return ""
     return str(layout) if same else ""
+
+
+def _edited_json(text: str, made: ExportPlan, document: Mapping[str, Any]) -> str:
+    """Return a JSON text with the servers put in and the rest as it was; empty if that fails."""
+    from pflow_mcp_plugin.config.interchange.json_edit import JsonText
+
+    if made.client.form != "json" or (len(text) > _LONGEST and not document_text.has_comments(text, "json")):
+        return ""
+    edited = JsonText(text)
+    try:
+        for path, table in _changes(made, document):
+            edited.put(path, table)
+        same = document_text.parse(Path("edited.json"), str(edited).encode()) == document
+    except (LookupError, ValueError, storage.CorruptFile):
+        return ""
+    return str(edited) if same else ""
+
+
+def _changes(made: ExportPlan, document: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Yield the place in a client's document and the value of everything that the export puts there."""
+    place = client_documents.place_in(document, made.client)
+    written = [server for server in made.servers if not server.writing.reason]
+    for server in written:
+        yield (*place, server.name), client_documents.table_in(document, made.client, server.name)
+    if any(server.writing.inputs for server in written):
+        above: Any = document
+        for key in place[:-1]:
+            above = above[key]
+        yield (*place[:-1], "inputs"), above["inputs"]

@@ -55,11 +55,28 @@ def test_comments_of_toml_stay(tmp_path):
     made = merged(tmp_path, "config.toml", text, "codex", {"a": A, "b": {"command": "c"}})
     assert made.text.startswith('# mine\nmodel = "x"\n')
     assert 'env_vars = [\n    "API_TOKEN",\n]' in made.text
+    assert made.loses_comments  # that of the replaced table
+    assert not merged(tmp_path, "config.toml", text, "codex", {"a": A}).loses_comments
+
+
+def test_comments_of_json_stay_but_those_in_a_replaced_server(tmp_path):
+    made = merged(tmp_path, "s.json", '{// x\n"context_servers": {"b": 1}} // y', "zed", {"a": A})
+    assert made.text.startswith('{// x\n"context_servers": {"b": 1,')
+    assert made.text.endswith("} // y")
     assert not made.loses_comments
+    text = '{"context_servers": {"a": {"command": "old" /* gone */}}} // y'
+    made = merged(tmp_path, "s.json", text, "zed", {"a": A})
+    assert made.text.endswith("} // y")
+    assert made.loses_comments
 
 
-def test_comments_of_json_and_yaml_are_lost_and_it_is_said(tmp_path):
-    assert merged(tmp_path, "s.json", "{} // x", "zed", {"a": A}).loses_comments
+def test_inputs_are_put_beside_the_servers_and_comments_stay(tmp_path):
+    made = merged(tmp_path, "mcp.json", '{"servers": {}, /* mine */}', "vscode", {"a": A})
+    assert "/* mine */" in made.text
+    assert '"id": "api-token"' in made.text
+
+
+def test_comments_of_yaml_are_lost_and_it_is_said(tmp_path):
     assert merged(tmp_path, "c.yaml", "a: 1 # x\n", "goose", {"a": A}).loses_comments
 
 
