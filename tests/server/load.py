@@ -114,10 +114,19 @@ def steady(home: Path, seconds: float, number: int) -> list[str]:
         after = settled(lambda: (program.threads, program.descriptors), before)
         code, said = program.end(signal.SIGTERM)
     early, late = (10, 20) if seconds >= 40 else (seconds / 4, seconds / 2)
-    first, last = seen.between(early, late), seen.between(seconds - 10 if seconds >= 40 else seconds * 0.75, seconds)
-    print(f"calls: {dict(seen.calls)}, {sum(seen.calls.values()) / seconds:.0f} a second; errors: {len(seen.errors)}")
-    print(f"memory: {first / 2**20:.1f} MiB at first, {last / 2**20:.1f} MiB at last, ratio {last / first:.3f}")
-    print(f"threads: {before[0]}, then {after[0]}; descriptors: {len(before[1])}, then {len(after[1])}; exit {code}")
+    first, last = (
+        seen.between(early, late),
+        seen.between(seconds - 10 if seconds >= 40 else seconds * 0.75, seconds),
+    )
+    print(
+        f"calls: {dict(seen.calls)}, {sum(seen.calls.values()) / seconds:.0f} a second; errors: {len(seen.errors)}"
+    )
+    print(
+        f"memory: {first / 2**20:.1f} MiB at first, {last / 2**20:.1f} MiB at last, ratio {last / first:.3f}"
+    )
+    print(
+        f"threads: {before[0]}, then {after[0]}; descriptors: {len(before[1])}, then {len(after[1])}; exit {code}"
+    )
     wrong = [*seen.errors[:5], *([said] if said else [])]
     if last > first * 1.05:
         wrong.append("the memory grows")
@@ -151,7 +160,9 @@ class Writer:
     async def _send(self, kind: str, name: str, tool: str, arguments: dict[str, Any]) -> None:
         try:
             async with httpx2.AsyncClient(timeout=60, trust_env=False, verify=False) as http:
-                answer = await http.post(self._url, json=call(tool, arguments), headers={**HEADERS, **_BEARER})
+                answer = await http.post(
+                    self._url, json=call(tool, arguments), headers={**HEADERS, **_BEARER}
+                )
                 found = envelope(answer.text) if answer.status_code == 200 else None
         except (httpx2.HTTPError, KeyError, ValueError):
             self.unanswered += 1  # its process was killed
@@ -195,7 +206,9 @@ def surviving(home: Path, seconds: float, writers: int) -> list[str]:
                 lost.add(key)
         code, _ = first.end(signal.SIGTERM)
     written = {kind: len(names) for kind, names in writer.acknowledged.items()}
-    print(f"acknowledged: {written}; unanswered: {writer.unanswered}; kills: {kills}; lost: {len(lost)}; exit {code}")
+    print(
+        f"acknowledged: {written}; unanswered: {writer.unanswered}; kills: {kills}; lost: {len(lost)}; exit {code}"
+    )
     wrong = [f"lost: {sorted(lost)[:10]}"] if lost else []
     if not writer.unanswered:
         print("note: no request was in the killed process")

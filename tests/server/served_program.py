@@ -37,7 +37,17 @@ class ServedProgram:
         address: str = "127.0.0.1:0",
         env: Mapping[str, str] | None = None,
     ) -> None:
-        arguments = [sys.executable, "-P", "-m", "pflow_mcp_plugin", "mcp", "serve", "--http", address, *options]
+        arguments = [
+            sys.executable,
+            "-P",
+            "-m",
+            "pflow_mcp_plugin",
+            "mcp",
+            "serve",
+            "--http",
+            address,
+            *options,
+        ]
         token = {} if "--issuer" in options or "--token-file" in options else {"PFLOW_SERVE_TOKEN": TOKEN}
         self.process = subprocess.Popen(
             arguments,
