@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import attrs
 import click
@@ -14,11 +14,36 @@ from pflow_mcp_plugin.cli.dependencies import server_store
 from pflow_mcp_plugin.cli.http_options import given_http_options, http_options, serve_http
 from pflow_mcp_plugin.contract import Host, PflowError, Report
 
-if TYPE_CHECKING:
-    from pflow_mcp_plugin.server.offer import Offer
+_SEVERAL = ("--tools", "--workflows")
+"""Options that take all the words up to the next option."""
 
 
-@click.command()
+class _ServeCommand(click.Command):
+    """A command whose options may take several words: `--tools registry_* trace_read`."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the arguments of `serve`: each further word of an option becomes an option of its own."""
+        return super().parse_args(ctx, list(_repeated(args)))
+
+
+def _repeated(args: Iterable[str]) -> Iterator[str]:
+    """Yield `--tools a --tools b` for `--tools a b`, and `--tools *` where no word follows."""
+    option = ""
+    for word in args:
+        if option and not word.startswith("-"):
+            yield from (option, word)
+            given = True
+            continue
+        if option and not given:
+            yield from (option, "*")
+        option, given = (word, False) if word in _SEVERAL else ("", False)
+        if not option:
+            yield word
+    if option and not given:
+        yield from (option, "*")
+
+
+@click.command(cls=_ServeCommand)
 @click.option(
     "--root",
     type=click.Path(path_type=Path),
@@ -29,25 +54,21 @@ if TYPE_CHECKING:
     "--tools",
     "patterns",
     multiple=True,
-    metavar="NAME",
-    help="Serve only the tools of this name or pattern, such as 'registry_*'; may be repeated.",
+    metavar="NAME...",
+    help="Serve only the tools of these names or patterns, such as 'registry_*'.",
 )
 @click.option("--read-only", is_flag=True, help="Serve only tools that change nothing.")
 @click.option(
     "--workflows",
     "workflows",
-    is_flag=False,
-    flag_value="*",
-    metavar="[PATTERN ...]",
-    help="Serve each saved workflow of this name or pattern as a tool of its own; all without a pattern.",
+    multiple=True,
+    metavar="[PATTERN...]",
+    help="Serve each saved workflow of these names or patterns as a tool of its own; all without one.",
 )
-@click.argument("more", nargs=-1, metavar="")
 @http_options
 @click.option("--json", "as_json", is_flag=True, hidden=True)
 @click.pass_context
-def serve(
-    context: click.Context, root: Path | None, more: tuple[str, ...], *, as_json: bool, **options: Any
-) -> Report:
+def serve(context: click.Context, /, root: Path | None, *, as_json: bool, **options: Any) -> Report:
     """Serve pflow to an MCP client over standard input and output, or to many over HTTP.
 
     Over standard input and output, the client starts this command. Its tools find, check, run and save
@@ -59,10 +80,11 @@ def serve(
         raise click.UsageError("--root does not apply to --http: clients over HTTP name no files")
     if as_json:
         raise click.UsageError("--json does not apply: standard output belongs to the protocol")
+    from pflow_mcp_plugin.server.offer import Offer
     from pflow_mcp_plugin.server.pflow_server import build_server
 
     host: Host = context.obj
-    offer = offered(host, more, **chosen)
+    offer = Offer(host, **chosen)
     show_secrets = _secrets_may_be_shown(host)
     if over_http:
         from pflow_mcp_plugin.server.http.caller import http_caller
@@ -73,28 +95,6 @@ def serve(
 
     served = attrs.evolve(offer.options(served_folder(root)), show_secrets=show_secrets)
     return Report(exit_code=serve_stdio(build_server(host, offer.tools, served)))
-
-
-def offered(
-    host: Host, more: tuple[str, ...], patterns: tuple[str, ...], workflows: str | None, *, read_only: bool
-) -> Offer:
-    """Return what is served.
-
-    Args:
-        host: The host.
-        more: Further patterns of --workflows.
-        patterns: Those of --tools.
-        workflows: The first pattern of --workflows; None without this option.
-        read_only: Whether only tools that change nothing are served.
-
-    Raises:
-        PflowError: A pattern matches no tool.
-    """
-    from pflow_mcp_plugin.server.offer import Offer
-
-    if more and workflows is None:
-        raise click.UsageError(f"Got an unexpected argument: {more[0]}")
-    return Offer(host, patterns, None if workflows is None else (workflows, *more), read_only=read_only)
 
 
 def _secrets_may_be_shown(host: Host) -> Callable[[], bool]:

@@ -72,7 +72,8 @@ def nearest(name: str, names: Sequence[str] | Mapping[str, Any]) -> str:
     """Return the name that is most similar to one that does not exist, empty if none is."""
     from difflib import get_close_matches
 
-    return next(iter(get_close_matches(name[:80].lower(), list(names), 1)), "")
+    lowered = {known.lower(): known for known in names}
+    return next((lowered[close] for close in get_close_matches(name[:80].lower(), lowered, 1)), "")
 
 
 def _kind(value: object) -> str:

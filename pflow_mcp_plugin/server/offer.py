@@ -22,7 +22,7 @@ class Offer:
     Args:
         host: The host that does the work.
         patterns: Names of tools to serve, or patterns; all if there are none.
-        workflows: Names of saved workflows that are tools of their own, or patterns; None for none.
+        workflows: Names of saved workflows that are tools of their own, or patterns; none by default.
         read_only: Whether to serve only tools that change nothing.
 
     Raises:
@@ -33,17 +33,17 @@ class Offer:
         self,
         host: Host,
         patterns: Sequence[str] = (),
-        workflows: Sequence[str] | None = None,
+        workflows: Sequence[str] = (),
         *,
         read_only: bool = False,
     ) -> None:
         self._host = host
         self._patterns = patterns
         self._read_only = read_only
-        choose = selected if workflows is None else matching  # a saved workflow may match later
+        choose = matching if workflows else selected  # a saved workflow may match a pattern later
         self._own = choose(ALL_TOOLS, patterns, read_only=read_only)
         names = [tool.name for tool in ALL_TOOLS]
-        self._saved = None if workflows is None else SavedWorkflowTools(host, workflows, names)
+        self._saved = SavedWorkflowTools(host, workflows, names) if workflows else None
 
     def tools(self) -> tuple[ServedTool, ...]:
         """Return the tools on offer at the moment."""

@@ -128,7 +128,7 @@ class _Served:
         if tool.quick:
             return self._answered(tool, self._request(context, RunControl()), params)
         async with ProgressSender(context, self._secrets.redactor().text) as progress:
-            control = RunControl(progress.report if progress.wanted else None)
+            control = RunControl(progress.report)
             request = self._request(context, control)
             answer = partial(self._answered, tool, request, params)
             answered: dict[str, Any] = await self._threads.run(answer, control.cancel, GRACE_SECONDS)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Callable
+from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +23,7 @@ _WITHIN = 0.1
 
 
 class ProgressSender:
-    """Sends progress while its `async with` block runs, if the request has a progress token.
+    """Sends progress while its `async with` block runs; the SDK drops it unless the client asked for it.
 
     Only the latest is kept while the client is slower than the run. What is sent always grows, as the
     protocol demands: several reports within one step move a little towards the next.
@@ -33,54 +34,45 @@ class ProgressSender:
     """
 
     def __init__(self, context: ServerRequestContext[Any, Any], redact: Callable[[str], str]) -> None:
-        self._redact = redact
         self._session = context.session
-        self.wanted = (context.meta or {}).get("progress_token") is not None
+        self._redact = redact
+        self._loop = asyncio.get_running_loop()
         self._latest: Progress | None = None
+        self._sending: asyncio.Task[None] | None = None
         self._sent = -1.0
 
     async def __aenter__(self) -> Self:
-        if self.wanted:
-            self._loop = asyncio.get_running_loop()
-            self._news = anyio.Event()
-            self._group = anyio.create_task_group()
-            await self._group.__aenter__()
-            self._group.start_soon(self._send_all)
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> bool | None:
-        if not self.wanted:
-            return None
-        self._group.cancel_scope.cancel()
-        handled = await self._group.__aexit__(kind, error, trace)
-        if error is None:
-            await self._send()
-        return handled
+    ) -> None:
+        if error is None and self._latest is not None:
+            self._begin()
+        if self._sending is not None:
+            if error is not None:
+                self._sending.cancel()
+            await asyncio.wait([self._sending])
 
     def report(self, progress: Progress) -> None:
         """Take a report from the thread that makes it."""
-        try:
-            self._loop.call_soon_threadsafe(self._take, progress)
-        except RuntimeError:  # the loop is closed: nobody waits any more
-            return
+        waiting, self._latest = self._latest is not None, progress
+        if not waiting:
+            with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+                self._loop.call_soon_threadsafe(self._begin)
 
-    def _take(self, progress: Progress) -> None:
-        self._latest = progress
-        self._news.set()
+    def _begin(self) -> None:
+        if self._sending is None or self._sending.done():
+            self._sending = self._loop.create_task(self._send_all())
 
     async def _send_all(self) -> None:
-        while True:
-            await self._news.wait()
-            self._news = anyio.Event()
-            await self._send()
-
-    async def _send(self) -> None:
-        progress, self._latest = self._latest, None
-        if progress is not None and (done := self._growing(progress.done)) is not None:
-            message = self._redact(progress.message) if progress.message else None
-            await self._session.report_progress(done, progress.total, message)
+        while (progress := self._latest) is not None:
+            self._latest = None
+            done = self._growing(progress.done)
+            if done is not None:
+                message = self._redact(progress.message) if progress.message else None
+                with suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):  # the client is gone
+                    await self._session.report_progress(done, progress.total, message)
 
     def _growing(self, done: float) -> float | None:
         """Return how far to say the run has come; None if no number is left before the next step."""

@@ -1,0 +1,268 @@
+"""What a conversation offers beyond single calls: lists, wrong calls, progress, cancellation, isolation."""
+
+from __future__ import annotations
+
+import sys
+import time
+
+import anyio
+import pytest
+import real_servers
+
+from pflow_mcp_plugin.contract import PflowError
+from pflow_mcp_plugin.server import ALL_TOOLS, Claims, ServedTool, ServingOptions
+from pflow_mcp_plugin.server.envelopes import output_schema, success
+
+TYPED = {"command": sys.executable, "args": [str(real_servers.HERE / "typed_server.py")]}
+PARAMETERS = {
+    "workflow_discover": {"query": True},
+    "registry_discover": {"task": True},
+    "registry_run": {"node_type": True, "parameters": False},
+    "workflow_execute": {"workflow": True, "parameters": False},
+    "workflow_validate": {"workflow": True},
+    "workflow_save": {"workflow_file": True, "name": True, "description": True},
+    "registry_describe": {"nodes": True},
+    "registry_search": {"pattern": True},
+    "workflow_list": {"filter": False},
+    "settings_set": {"key": True, "value": True},
+    "settings_get": {"key": True},
+    "registry_list": {},
+    "trace_read": {"trace_file": False},
+}
+"""The tools, their parameters, and whether each is required."""
+
+
+def tool(name, answer, **more):
+    """A tool that answers as a function does."""
+    return ServedTool(
+        name=name,
+        title=name,
+        description=name,
+        input_schema={"type": "object", "properties": {}, "additionalProperties": False},
+        output_schema=output_schema({}),
+        claims=Claims(),
+        answer=answer,
+        **more,
+    )
+
+
+def test_the_tools_have_the_names_and_parameters_of_the_specification(either):
+    async def conversation(client):
+        return (await client.list_tools()).tools
+
+    listed = either.talk(conversation)
+    schemas = {each.name: each.input_schema for each in listed}
+    assert {
+        name: {key: key in schema["required"] for key in schema["properties"]}
+        for name, schema in schemas.items()
+    } == PARAMETERS
+    assert all(each.title and len(each.description) > 60 and each.output_schema for each in listed)
+    assert schemas["workflow_execute"]["properties"]["workflow"]["type"] == ["string", "object"]
+
+
+def test_the_claims_of_the_tools_are_true(served):
+    claims = {each.name: each.claims for each in ALL_TOOLS}
+    changing = {"registry_run", "workflow_execute", "workflow_save", "settings_set"}
+    assert {name for name, claim in claims.items() if not claim.read_only} == changing
+    assert {name for name, claim in claims.items() if claim.destructive} == changing - {"workflow_save"}
+    assert not claims["workflow_execute"].idempotent
+    assert claims["workflow_execute"].open_world
+
+
+def test_the_server_names_itself_and_explains_its_use(either):
+    async def conversation(client):
+        return client.server_info, client.instructions, client.server_capabilities
+
+    info, instructions, capabilities = either.talk(conversation)
+    assert (info.name, info.title) == ("pflow", "pflow")
+    assert info.version
+    assert "workflow_discover" in instructions
+    assert capabilities.tools is not None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "path", "words"),
+    [
+        ({}, "$.key", "key is missing"),
+        ({"key": 5}, "$.key", "key must be of type string, not integer"),
+        ({"key": None}, "$.key", "key must be of type string, not null"),
+        ({"key": "A", "kee": 1}, "$.kee", "there is no argument kee"),
+    ],
+)
+def test_wrong_arguments_are_named_and_nothing_runs(either, arguments, path, words):
+    error = either.error("settings_get", **arguments)
+    assert error["type"] == "validation"
+    assert words in error["message"]
+    assert error["details"]["problems"][0]["path"] == path
+
+
+def test_an_unknown_argument_is_answered_with_the_nearest(served):
+    error = served.error("workflow_execute", workflow={"nodes": []}, parametres={})
+    assert "Did you mean parameters?" in error["suggestions"]
+
+
+def test_the_items_of_a_list_have_a_type(served):
+    error = served.error("registry_describe", nodes=["echo", 3])
+    assert error["details"]["problems"][0]["path"] == "$.nodes[1]"
+
+
+def test_an_unknown_tool_is_answered_with_the_nearest(either):
+    error = either.error("workflow_exec")
+    assert error["type"] == "not_found"
+    assert error["suggestions"] == ["Did you mean workflow_execute?"]
+
+
+def test_a_tool_that_crashes_is_a_failure_without_a_traceback(either):
+    def crash(_request, _arguments):
+        raise ZeroDivisionError("by zero")
+
+    either.tools = lambda: (tool("crash", crash), tool("leave", lambda *_: sys.exit(4)))
+    error = either.error("crash")
+    assert (error["type"], error["message"]) == ("execution", "crash failed: ZeroDivisionError: by zero")
+    assert "SystemExit" in either.error("leave")["message"]
+    assert "Traceback" not in str(error)
+
+
+def test_the_tools_may_change_while_the_server_runs(served):
+    tools = [tool("one", lambda *_: success(1))]
+    served.tools = lambda: tuple(tools)
+
+    async def conversation(client):
+        before = [each.name for each in (await client.list_tools()).tools]
+        tools.append(tool("two", lambda *_: success(2)))
+        after = [each.name for each in (await client.list_tools(cache_mode="refresh")).tools]
+        return before, after, served.envelope(await client.call_tool("two"))["data"]
+
+    assert served.talk(conversation) == (["one"], ["one", "two"], 2)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [{1, 2}, 10**5_000, float("nan"), "\ud800", {"k": object}, {3: b"x"}],
+    ids=["set", "number", "nan", "surrogate", "class", "keys"],
+)
+def test_whatever_a_node_wrote_can_be_answered(either, value):
+    either.tools = lambda: (tool("odd", lambda *_: success({"value": value})),)
+    assert either.data("odd")["value"] is not None
+
+
+def test_a_value_nested_without_end_is_cut(either):
+    value: list[object] = []
+    for _ in range(5_000):
+        value = [value]
+    either.tools = lambda: (tool("deep", lambda *_: success({"value": value})),)
+    assert "..." in str(either.data("deep"))
+
+
+def test_progress_grows_and_ends_before_the_answer(either):
+    nodes = [{"id": f"n{number}", "type": "echo", "params": {"message": "x"}} for number in range(4)]
+    seen = []
+
+    async def conversation(client):
+        async def progress(done, total, message):
+            seen.append((done, total, message))
+
+        arguments = {"workflow": {"nodes": nodes}}
+        result = await client.call_tool("workflow_execute", arguments, progress_callback=progress)
+        return either.envelope(result), list(seen)
+
+    answer, at_the_answer = either.talk(conversation)
+    assert answer["success"]
+    numbers = [done for done, _, _ in seen]
+    assert numbers == sorted(set(numbers))
+    assert seen[-1][:2] == (4, 4)
+    assert seen == at_the_answer
+
+
+def test_a_cancelled_run_ends_with_its_child_processes(either, root, no_leftovers):
+    started = root / "started"
+    command = f"echo $$ > {started}; sleep 300"
+    workflow = {"nodes": [{"id": "wait", "type": "shell", "params": {"command": command, "timeout": 600}}]}
+
+    async def conversation(client):
+        began = time.monotonic()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(client.call_tool, "workflow_execute", {"workflow": workflow})
+            while not (started.exists() and started.read_text()):
+                await anyio.sleep(0.01)
+            tasks.cancel_scope.cancel()
+        # The same connection still answers, and the trace says how the run ended.
+        while not (traces := list((either.pflow.home / "state" / "traces").glob("*.json"))):
+            await anyio.sleep(0.01)
+        trace = either.envelope(await client.call_tool("trace_read", {"trace_file": traces[0].stem}))["data"]
+        return trace, time.monotonic() - began
+
+    trace, seconds = either.talk(conversation)
+    assert trace["error"]["type"] == "interrupted"
+    assert seconds < 15
+
+
+def test_a_cancelled_call_of_a_hanging_tool_ends_its_server(either, no_leftovers):
+    either.pflow.add("typed", TYPED)
+    either.pflow.sync()
+    calling = {"node_type": "mcp-typed-slow", "parameters": {"seconds": 200}}
+    reached = anyio.Event()
+
+    async def conversation(client):
+        async def progress(_done, _total, _message):
+            reached.set()
+
+        async def call():
+            await client.call_tool("registry_run", calling, progress_callback=progress)
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(call)
+            await reached.wait()
+            tasks.cancel_scope.cancel()
+
+    either.talk(conversation)
+
+
+def test_calls_at_once_do_not_wait_for_each_other(served, root):
+    """32 runs are open at the same time: each waits until all have begun."""
+    count = 32
+    wait = f"touch {root}/$N; while [ $(ls {root} | wc -l) -lt {count} ]; do sleep 0.05; done; echo $N"
+    answers = {}
+
+    async def conversation(client):
+        async def one(number):
+            node = {"id": "a", "type": "shell", "params": {"command": f"N={number}; {wait}"}}
+            result = await client.call_tool("workflow_execute", {"workflow": {"nodes": [node]}})
+            answers[number] = served.envelope(result)["data"]["outputs"]
+
+        async with anyio.create_task_group() as tasks:
+            for number in range(count):
+                tasks.start_soon(one, number)
+
+    served.talk(conversation)
+    assert {number: out["stdout"].strip() for number, out in answers.items()} == {
+        number: str(number) for number in range(count)
+    }
+
+
+def test_a_failure_of_a_resource_is_an_error_of_the_protocol(served):
+    class Resources:
+        def resources(self, _request):
+            return [{"uri": "pflow://guide", "name": "guide"}]
+
+        def templates(self):
+            return []
+
+        def read(self, _request, uri):
+            if uri != "pflow://guide":
+                raise PflowError(f"There is no resource {uri}", kind="not_found")
+            return [{"uri": uri, "mimeType": "text/plain", "text": "Read me"}]
+
+    async def conversation(client):
+        listed = [str(each.uri) for each in (await client.list_resources()).resources]
+        read = (await client.read_resource("pflow://guide")).contents[0].text
+        with pytest.raises(Exception, match="There is no resource pflow://nothing"):
+            await client.read_resource("pflow://nothing")
+        return listed, read
+
+    assert served.talk(conversation, resources=Resources()) == (["pflow://guide"], "Read me")
+
+
+def test_options_have_defaults():
+    assert ServingOptions().root is None
+    assert not ServingOptions().show_secrets()

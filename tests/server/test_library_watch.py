@@ -1,0 +1,148 @@
+"""Clients learn of changes of the library."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+import anyio
+import attrs
+import pytest
+from conversations import talk
+from mcp.client.subscriptions import listen
+
+from pflow_mcp_plugin.contract import PflowError
+from pflow_mcp_plugin.server.library_watch import watched
+from pflow_mcp_plugin.server.list_changes import ListChanges
+from pflow_mcp_plugin.server.offer import Offer
+from pflow_mcp_plugin.server.pflow_server import build_server
+
+GREET = {"nodes": [{"id": "greet", "type": "echo", "params": {"message": "hello"}}]}
+
+
+@pytest.fixture
+def server(pflow_host):
+    """pflow, which looks at its library every few milliseconds."""
+    offer = Offer(pflow_host.host, workflows=("*",))
+    options = offer.options()
+    background = options.background.func, *options.background.args
+    often = attrs.evolve(options, background=lambda: background[0](*background[1:], seconds=0.01))
+    return build_server(pflow_host.host, offer.tools, often)
+
+
+def test_a_client_that_listens_is_told_of_a_saved_workflow(server, pflow_host):
+    async def conversation(client):
+        async with listen(client.session, tools_list_changed=True, resources_list_changed=True) as events:
+            pflow_host.host.library.save("greet", GREET)
+            seen = {type(await anext(events)).__name__, type(await anext(events)).__name__}
+        return seen, [tool.name for tool in (await client.list_tools()).tools][-1]
+
+    seen, last = talk(server, conversation)
+    assert seen == {"ToolsListChanged", "ResourcesListChanged"}
+    assert last == "greet"
+
+
+def test_a_client_of_the_handshake_is_notified(server, pflow_host):
+    told = anyio.Event()
+
+    async def take(message):
+        if type(message).__name__ == "ToolListChangedNotification":
+            told.set()
+
+    async def conversation(client):
+        await client.list_tools()
+        pflow_host.host.library.save("greet", GREET)
+        await told.wait()
+        return (await client.list_tools()).tools[-1].name
+
+    assert talk(server, conversation, "legacy", message_handler=take) == "greet"
+
+
+class Shelf:
+    """A library that counts how often it is looked at."""
+
+    def __init__(self):
+        self.looks = asyncio.Semaphore(0)
+        self.state = "a"
+        self.broken = False
+
+    def fingerprint(self):
+        self.looks.release()
+        if self.broken:
+            raise PflowError("unreadable")
+        return self.state
+
+
+class Audience(ListChanges):
+    """Records what is announced."""
+
+    def __init__(self):
+        super().__init__()
+        self.there = True
+        self.asked = asyncio.Semaphore(0)
+        self.announced = asyncio.Queue()
+
+    @property
+    def has_audience(self):
+        self.asked.release()
+        return self.there
+
+    async def announce(self, changed):
+        self.announced.put_nowait(changed)
+
+
+async def times(number, semaphore):
+    """Wait until a semaphore has been released some times more."""
+    for _ in range(number):
+        await asyncio.wait_for(semaphore.acquire(), 10)
+
+
+def test_nothing_is_read_while_nobody_would_learn_of_it():
+    async def main():
+        shelf, changes = Shelf(), Audience()
+        changes.there = False
+        async with watched(shelf, changes, ["tools"], seconds=0.001):
+            await times(1, shelf.looks)
+            shelf.state = "b"
+            await times(3, changes.asked)
+            assert shelf.looks.locked()
+            changes.there = True  # it learns of what changed before
+            assert await asyncio.wait_for(changes.announced.get(), 10) == "tools"
+
+    asyncio.run(main())
+
+
+def test_a_library_that_cannot_be_read_has_not_changed():
+    async def main():
+        shelf, changes = Shelf(), Audience()
+        async with watched(shelf, changes, ["tools"], seconds=0.001):
+            await times(1, shelf.looks)
+            shelf.broken = True
+            await times(3, shelf.looks)
+            assert changes.announced.empty()
+            shelf.broken, shelf.state = False, "b"
+            assert await asyncio.wait_for(changes.announced.get(), 10) == "tools"
+
+    asyncio.run(main())
+
+
+def test_the_watch_ends_with_its_block_and_leaves_no_thread():
+    before = threading.active_count()
+
+    async def main():
+        async with watched(Shelf(), Audience(), ["tools"], seconds=0.001):
+            await asyncio.sleep(0)
+        return [task.get_name() for task in asyncio.all_tasks() if "library" in task.get_name()]
+
+    assert asyncio.run(main()) == []
+    assert threading.active_count() == before
+
+
+def test_an_audience_is_counted(server):
+    changes = ListChanges()
+    assert not changes.has_audience
+    leave = changes._bus.subscribe(lambda event: None)
+    assert changes.has_audience
+    leave()
+    leave()
+    assert not changes.has_audience

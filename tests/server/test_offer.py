@@ -1,0 +1,51 @@
+"""What the options of `pflow mcp serve` choose."""
+
+from __future__ import annotations
+
+import pytest
+
+from pflow_mcp_plugin.contract import PflowError
+from pflow_mcp_plugin.server.offer import Offer
+from pflow_mcp_plugin.server.tools.all_tools import ALL_TOOLS
+
+READS = {"nodes": [{"id": "say", "type": "echo", "params": {"message": "hello"}}]}
+WRITES = {"nodes": [{"id": "run", "type": "shell", "params": {"command": ["true"]}}]}
+
+
+@pytest.fixture
+def names(pflow_host):
+    """Return the names of the tools on offer."""
+    pflow_host.host.library.save("daily-mail", WRITES)
+    pflow_host.host.library.save("daily-report", READS)
+    pflow_host.host.library.save("weekly", READS)
+
+    def names(*patterns, **options):
+        return [tool.name for tool in Offer(pflow_host.host, patterns, **options).tools()]
+
+    return names
+
+
+def test_workflows_are_served_when_they_are_asked_for(names):
+    own = [tool.name for tool in ALL_TOOLS]
+    assert names() == own
+    assert names(workflows=["*"]) == [*own, "daily-mail", "daily-report", "weekly"]
+    assert names(workflows=["week*", "daily-mail"]) == [*own, "daily-mail", "weekly"]
+
+
+def test_patterns_of_tools_apply_to_workflows_too(names):
+    assert names("daily-*", "trace_read", workflows=["*"]) == ["trace_read", "daily-mail", "daily-report"]
+
+
+def test_read_only_applies_to_workflows_too(names):
+    served = names(workflows=["*"], read_only=True)
+    assert {"daily-report", "weekly"} <= {*served}
+    assert "daily-mail" not in served
+
+
+def test_a_pattern_without_a_tool_is_refused_unless_a_workflow_may_have_the_name_later(names, pflow_host):
+    with pytest.raises(PflowError, match="no tool later"):
+        names("later")
+    offer = Offer(pflow_host.host, ["later"], workflows=["*"])
+    assert offer.tools() == ()
+    pflow_host.host.library.save("later", READS)
+    assert [tool.name for tool in offer.tools()] == ["later"]

@@ -1,0 +1,91 @@
+"""The tools for nodes: discover, describe, run, search, list."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+import real_servers
+
+TYPED = {"command": sys.executable, "args": [str(real_servers.HERE / "typed_server.py")]}
+
+
+def test_a_single_node_runs_and_every_path_of_its_output_is_described(either):
+    answer = either.call("registry_run", node_type="echo", parameters={"message": {"items": [{"name": "a"}]}})
+    data = answer["data"]
+    paths = {each["path"]: each for each in data["structure"]}
+    assert data["node"] == "echo"
+    assert data["outputs"] == {"message": {"items": [{"name": "a"}]}}
+    assert paths["message"]["type"] == "dict"
+    assert paths["message.items[0].name"] == {"path": "message.items[0].name", "type": "str", "sample": "a"}
+    assert data["run_id"] in answer["trace_path"]
+
+
+def test_a_node_that_fails_says_why(either):
+    answer = either.call("registry_run", node_type="shell", parameters={"command": "exit 7"})
+    assert not answer["success"]
+    assert answer["error"]["type"] == "execution"
+    assert answer["trace_path"]
+
+
+def test_wrong_parameters_are_named_before_the_node_runs(served):
+    error = served.error("registry_run", node_type="shell", parameters={"comand": "true"})
+    assert error["type"] in ("validation", "usage")
+    assert "comand" in str(error)
+
+
+def test_an_unknown_node_is_answered_with_the_nearest(served):
+    error = served.error("registry_run", node_type="ecko")
+    assert error["type"] == "not_found"
+    assert any("echo" in suggestion for suggestion in error["suggestions"])
+
+
+def test_a_parameter_that_looks_like_a_template_is_text(served):
+    data = served.data("registry_run", node_type="echo", parameters={"message": "${HOME} ${x.y}"})
+    assert data["outputs"]["message"] == "${HOME} ${x.y}"
+
+
+def test_several_nodes_are_described_and_unknown_ones_named(either):
+    data = either.data("registry_describe", nodes=["echo", "shel", "read-file", "echo"])
+    assert [entry["node"] for entry in data["nodes"]] == ["echo", "read-file"]
+    assert data["nodes"][0]["interface"]["params"]
+    assert data["unknown"][0]["node"] == "shel"
+    assert any("shell" in suggestion for suggestion in data["unknown"][0]["suggestions"])
+
+
+def test_nothing_but_unknown_nodes_is_a_failure(served):
+    error = served.error("registry_describe", nodes=["shel", "ecko"])
+    assert error["type"] == "not_found"
+    assert "shel, ecko" in error["message"]
+    assert any("echo" in suggestion for suggestion in error["suggestions"])
+
+
+@pytest.mark.parametrize("nodes", [[], ["a"] * 1 + [f"n{number}" for number in range(200)]])
+def test_none_or_too_many_nodes_are_not_described(served, nodes):
+    assert served.error("registry_describe", nodes=nodes)["type"] == "validation"
+
+
+def test_nodes_are_found_by_words_and_by_a_task(either):
+    found = either.data("registry_search", pattern="file")["nodes"]
+    assert {"read-file", "write-file"} <= {row["node"] for row in found}
+    assert found[0]["description"]
+    match = either.data("registry_discover", task="read a text file")["matches"][0]
+    assert match["node"] == "read-file"
+    assert match["interface"]["params"]
+    assert 0 < match["confidence"] <= 1
+
+
+def test_all_nodes_are_listed(served):
+    data = served.data("registry_list")
+    assert {"echo", "shell", "llm", "read-file", "write-file"} <= {row["node"] for row in data["nodes"]}
+    assert data["total"] == len(data["nodes"])
+    assert served.data("registry_search", pattern="zzzzqqq")["nodes"] == []
+
+
+def test_a_tool_of_a_server_runs_as_a_node(served, no_leftovers):
+    served.pflow.add("typed", TYPED)
+    served.pflow.sync()
+    data = served.data("registry_run", node_type="mcp-typed-structured")
+    paths = {each["path"]: each["type"] for each in data["structure"]}
+    assert paths["name"] == "str"
+    assert any(path.startswith("result.position.") for path in paths)

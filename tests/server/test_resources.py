@@ -1,0 +1,162 @@
+"""The resources that pflow serves."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+from conversations import MODES, talk
+from mcp.shared.exceptions import MCPError
+
+from pflow_mcp_plugin.contract import PflowError, RunOrigin
+from pflow_mcp_plugin.server.offer import Offer
+from pflow_mcp_plugin.server.pflow_server import build_server
+from pflow_mcp_plugin.server.resources import PflowResources
+from pflow_mcp_plugin.server.served_tool import ServedRequest
+from pflow_mcp_plugin.server.tools.all_tools import ALL_TOOLS
+
+GREET = {
+    "description": "Greet",
+    "nodes": [{"id": "greet", "type": "echo", "params": {"message": "hello"}}],
+}
+
+
+@pytest.fixture
+def host(pflow_host):
+    pflow_host.host.library.save("greet", GREET)
+    return pflow_host.host
+
+
+@pytest.fixture
+def read(host):
+    """Read a resource as some owner; return its one content."""
+
+    def read(uri, owner=""):
+        request = ServedRequest(host=host, origin=RunOrigin(owner=owner))
+        (content,) = PflowResources().read(request, uri)
+        assert content["uri"] == uri
+        return content
+
+    return read
+
+
+def run(host, owner=""):
+    return host.runner.run(GREET, {}, name="greet", origin=RunOrigin(owner=owner)).run_id
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_client_lists_and_reads_them(host, mode):
+    run_id = run(host)
+    offer = Offer(host)
+
+    async def conversation(client):
+        listed = {str(each.uri) for each in (await client.list_resources()).resources}
+        contents = {}
+        for uri in listed:
+            (content,) = (await client.read_resource(uri)).contents
+            contents[uri] = content
+        templates = (await client.list_resource_templates()).resource_templates
+        return contents, {each.uri_template for each in templates}
+
+    contents, templates = talk(build_server(host, offer.tools, offer.options()), conversation, mode)
+    assert set(contents) == {
+        "pflow://guide",
+        "pflow://schema/workflow",
+        "pflow://workflows/greet",
+        f"pflow://traces/{run_id}",
+    }
+    assert templates == {"pflow://workflows/{name}", "pflow://traces/{run_id}"}
+    assert json.loads(contents["pflow://workflows/greet"].text)["nodes"] == GREET["nodes"]
+    assert json.loads(contents[f"pflow://traces/{run_id}"].text)["run_id"] == run_id
+    assert json.loads(contents["pflow://schema/workflow"].text)["title"] == "pflow workflow"
+
+
+def test_a_resource_that_does_not_exist_is_an_error_of_the_protocol(host):
+    offer = Offer(host)
+
+    async def conversation(client):
+        with pytest.raises(MCPError) as caught:
+            await client.read_resource("pflow://workflows/nothing")
+        return caught.value
+
+    error = talk(build_server(host, offer.tools, offer.options()), conversation)
+    assert "No workflow is saved as nothing" in str(error)
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "pflow://workflows/",
+        "pflow://workflows/../../settings",
+        "pflow://workflows/%2e%2e%2fsettings",
+        "pflow://workflows/greet/versions",
+        "pflow://workflows/greet.json",
+        "pflow://workflows/greet\0",
+        "pflow://traces//etc/passwd",
+        "pflow://traces/..%2f..%2fconfig",
+        "pflow://traces/" + "a" * 10_000,
+        "pflow://settings/KEY",
+        "file:///etc/passwd",
+        "http://127.0.0.1/",
+        "",
+        "PFLOW://GUIDE",
+    ],
+)
+def test_a_hostile_address_leads_nowhere(read, uri):
+    with pytest.raises(PflowError) as caught:
+        read(uri)
+    assert caught.value.kind == "not_found"
+    assert len(caught.value.message) < 1_000
+
+
+def test_a_trace_is_read_by_its_whole_id_or_as_the_latest(read, host):
+    run_id = run(host)
+    assert json.loads(read(f"pflow://traces/{run_id}")["text"])["run_id"] == run_id
+    assert json.loads(read("pflow://traces/latest")["text"])["run_id"] == run_id
+    with pytest.raises(PflowError, match="There is no trace of run"):
+        read(f"pflow://traces/{run_id[:-2]}")
+
+
+def test_only_traces_of_the_caller_are_listed_and_read(read, host):
+    own, others = run(host, "issuer ann"), run(host, "issuer bob")
+    request = ServedRequest(host=host, origin=RunOrigin(owner="issuer ann"))
+    listed = [str(each["name"]) for each in PflowResources().resources(request)]
+    assert own in listed
+    assert others not in listed
+    assert json.loads(read(f"pflow://traces/{own}", "issuer ann")["text"])["run_id"] == own
+    for run_id in (others, "latest"):
+        if run_id != "latest":
+            with pytest.raises(PflowError) as caught:
+                read(f"pflow://traces/{run_id}", "issuer ann")
+            assert caught.value.kind == "not_found"
+        else:
+            assert json.loads(read("pflow://traces/latest", "issuer ann")["text"])["run_id"] == own
+
+
+def test_the_latest_ten_traces_are_listed(host):
+    for _ in range(12):
+        run(host)
+    listed = PflowResources().resources(ServedRequest(host=host))
+    assert sum(str(each["uri"]).startswith("pflow://traces/") for each in listed) == 10
+
+
+def test_the_example_of_the_guide_is_valid_and_runs(read, host, tmp_path):
+    (example,) = re.findall(r"```json\n(.*?)```", read("pflow://guide")["text"], re.DOTALL)
+    workflow = json.loads(example)
+    assert host.runner.validate(workflow) == ()
+    file = tmp_path / "text.txt"
+    file.write_text("one two three", encoding="utf-8")
+    outcome = host.runner.run(workflow, {"file": str(file)})
+    assert outcome.success
+    assert outcome.outputs["count"].strip() == "3"
+    assert (tmp_path / "text.txt.count").read_text(encoding="utf-8").startswith("Words: 3")
+
+
+def test_the_guide_names_tools_and_resources_that_exist(read):
+    guide = read("pflow://guide")["text"]
+    named = set(re.findall(r"`((?:workflow|registry|settings|trace)_\w+)`", guide))
+    assert named <= {tool.name for tool in ALL_TOOLS}
+    assert {"workflow_discover", "registry_run", "workflow_validate", "workflow_execute"} <= named
+    for uri in re.findall(r"`(pflow://[\w/]+)`", guide):
+        read(uri)

@@ -1,0 +1,249 @@
+"""Saved workflows as typed tools, called by the client of the SDK, which checks results against schemas."""
+
+from __future__ import annotations
+
+import anyio
+import attrs
+import pytest
+from conversations import MODES, talk
+
+from pflow_mcp_plugin import workflow_chain
+from pflow_mcp_plugin.contract import PflowError
+from pflow_mcp_plugin.server.offer import Offer
+from pflow_mcp_plugin.server.pflow_server import RUN_META_KEY, build_server
+from pflow_mcp_plugin.server.saved_workflow_tools import SavedWorkflowTools, ToolWorkflow, workflow_tool
+
+GREET = {
+    "description": "Greet someone",
+    "inputs": {
+        "name": {"type": "str", "description": "Whom to greet"},
+        "times": {"type": "int", "default": 1},
+    },
+    "nodes": [{"id": "greet", "type": "echo", "params": {"message": "Hello ${name}"}}],
+    "outputs": {
+        "greeting": {"source": "${greet.message}!", "description": "The words"},
+        "times": "${times}",
+    },
+}
+FAILS = {"nodes": [{"id": "read", "type": "read-file", "params": {"file_path": "/no/such/file"}}]}
+
+
+@pytest.fixture
+def library(pflow_host):
+    return pflow_host.host.library
+
+
+@pytest.fixture(params=MODES)
+def call(pflow_host, request):
+    """Call a tool of the served workflows; return the result."""
+
+    def call(name, meta=None, /, **arguments):
+        offer = Offer(pflow_host.host, workflows=("*",))
+        server = build_server(pflow_host.host, offer.tools, offer.options())
+        return talk(server, lambda client: client.call_tool(name, arguments, meta=meta), request.param)
+
+    return call
+
+
+def tools(pflow_host, *patterns, **more):
+    return {tool.name: tool for tool in SavedWorkflowTools(pflow_host.host, patterns, **more)()}
+
+
+def test_a_saved_workflow_is_a_tool_with_the_types_of_its_inputs_and_outputs(pflow_host, library):
+    library.save("greet", GREET)
+    tool = tools(pflow_host)["greet"]
+    assert tool.title == "Greet"
+    assert tool.description == (
+        "Greet someone\n\nReturns:\n- greeting (string): The words\n- times (integer)"
+    )
+    assert tool.input_schema == {
+        "type": "object",
+        "properties": {
+            "name": {"type": "string", "description": "Whom to greet"},
+            "times": {"type": "integer", "default": 1},
+        },
+        "required": ["name"],
+        "additionalProperties": False,
+    }
+    assert tool.output_schema == {
+        "type": "object",
+        "properties": {
+            "greeting": {"type": "string", "description": "The words"},
+            "times": {"type": "integer"},
+        },
+        "required": ["greeting", "times"],
+        "additionalProperties": False,
+    }
+
+
+def test_its_result_are_the_outputs_and_names_the_run(call, library, pflow_host):
+    library.save("greet", GREET)
+    result = call("greet", name="Ada", times=2)
+    assert not result.is_error
+    assert result.structured_content == {"greeting": "Hello Ada!", "times": 2}
+    run = result.meta[RUN_META_KEY]
+    assert pflow_host.host.traces.find(run["run_id"]) == pflow_host.host.traces.find(run["trace_path"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({}, "name is missing"),
+        ({"name": 3}, "name must be of type string"),
+        ({"name": "Ada", "times": "two"}, "times must be of type integer"),
+        ({"name": "Ada", "nmae": "Bob"}, "no argument nmae"),
+    ],
+)
+def test_wrong_arguments_are_named_and_nothing_runs(call, library, pflow_host, arguments, said):
+    library.save("greet", GREET)
+    result = call("greet", **arguments)
+    assert result.is_error
+    assert result.structured_content["error"]["type"] == "validation"
+    assert said in result.structured_content["error"]["message"]
+    assert not pflow_host.host.traces.paths()
+
+
+def test_a_failure_is_the_envelope_with_checkpoint_and_trace(call, library):
+    library.save("fails", FAILS)
+    result = call("fails")
+    assert result.is_error
+    assert result.structured_content["success"] is False
+    assert {"error", "checkpoint", "trace_path"} <= result.structured_content.keys()
+
+
+def test_outputs_of_another_type_than_declared_are_a_failure(call, library, pflow_host):
+    schema = {"type": "object", "properties": {"count": {"type": "integer"}}, "required": ["count"]}
+    answers = pflow_host.stub("shop", [{"name": "count", "outputSchema": schema}])
+    answers.give("count", {"count": "many"})
+    library.save(
+        "count",
+        {"nodes": [{"id": "count", "type": "mcp-shop-count"}], "outputs": {"count": "${count.count}"}},
+    )
+    result = call("count")
+    assert result.is_error
+    error = result.structured_content["error"]
+    assert error["type"] == "execution"
+    assert "$.count: 'many' is not of type 'integer'" in error["message"]
+    assert "trace_path" in result.structured_content
+
+
+def test_an_output_that_a_run_may_lack_may_be_null(call, library):
+    workflow = {
+        "nodes": [
+            {"id": "read", **FAILS["nodes"][0]},
+            {"id": "other", "type": "echo", "params": {"message": 1}},
+        ],
+        "edges": [{"from": "read", "to": "other", "action": "error"}],
+        "outputs": {"content": "${read.content}"},
+    }
+    library.save("perhaps", workflow)
+    assert call("perhaps").structured_content == {"content": None}
+
+
+@pytest.mark.parametrize(
+    ("node", "claims"),
+    [
+        ({"type": "echo", "params": {"message": 1}}, (True, False, True, False)),
+        ({"type": "write-file", "params": {"file_path": "x", "content": ""}}, (False, True, False, False)),
+        ({"type": "shell", "params": {"command": ["true"]}}, (False, True, False, True)),
+        ({"type": "mcp-shop-look"}, (False, True, False, True)),
+    ],
+    ids=["echo", "write-file", "shell", "tool"],
+)
+def test_the_annotations_are_those_of_the_worst_node(pflow_host, library, node, claims):
+    pflow_host.stub("shop", [{"name": "look"}])
+    library.save(
+        "work", {"nodes": [{"id": "first", "type": "echo", "params": {"message": 1}}, {"id": "last", **node}]}
+    )
+    assert attrs.astuple(tools(pflow_host)["work"].claims) == claims
+
+
+def test_a_tool_is_read_only_if_the_user_trusts_the_server(pflow_host, library):
+    pflow_host.stub("shop", [{"name": "look", "annotations": {"readOnlyHint": True}}])
+    library.save("work", {"nodes": [{"id": "look", "type": "mcp-shop-look"}]})
+    assert not tools(pflow_host)["work"].claims.read_only
+    config = pflow_host.host.paths.config / "mcp-servers.toml"
+    config.write_text(config.read_text() + "trust_readonly = true\n")
+    pflow_host.host.refresh("mcp")
+    claims = tools(pflow_host)["work"].claims
+    assert (claims.read_only, claims.destructive, claims.open_world) == (True, False, True)
+
+
+def test_a_broken_workflow_is_left_out_with_a_warning(pflow_host, library):
+    library.save("greet", GREET)
+    library.save("lost", {"nodes": [{"id": "x", "type": "no-such-node"}]})
+    library.path("corrupt").write_text("{", encoding="utf-8")
+    assert [*tools(pflow_host)] == ["greet"]
+    said = [warning.message for warning in pflow_host.warnings]
+    assert any("Workflow lost is not served as a tool: $.nodes[0].type" in line for line in said)
+    assert any("Workflow corrupt is not served as a tool" in line for line in said)
+
+
+def test_patterns_choose_workflows(pflow_host, library):
+    for name in ("daily-report", "daily-mail", "weekly"):
+        library.save(name, GREET)
+    assert [*tools(pflow_host, "daily-*")] == ["daily-mail", "daily-report"]
+    assert [*tools(pflow_host, "weekly", "daily-m*")] == ["daily-mail", "weekly"]
+
+
+def test_a_name_that_another_tool_has_gets_a_prefix(pflow_host, library):
+    library.save("greet", GREET)
+    assert [*tools(pflow_host, taken=["greet"])] == ["workflow-greet"]
+
+
+def test_an_invalid_name_of_a_tool_is_refused(pflow_host):
+    with pytest.raises(PflowError, match="not a valid name of a tool"):
+        workflow_tool(pflow_host.host, ToolWorkflow(name="two words", workflow=GREET))
+
+
+def test_the_tools_follow_the_library(pflow_host, library):
+    served = SavedWorkflowTools(pflow_host.host)
+    assert served() == ()
+    library.save("greet", GREET)
+    first = served()
+    assert [tool.name for tool in first] == ["greet"]
+    assert served() is first
+    library.save("greet", {**GREET, "description": "Greet again"})
+    assert served()[0].description.startswith("Greet again")
+    library.delete("greet")
+    assert served() == ()
+
+
+def test_a_workflow_in_the_chain_is_refused_before_it_runs(call, library, pflow_host):
+    library.save("greet", GREET)
+    chain = ["a" * 32, workflow_chain.identifier(pflow_host.host, "greet")]
+    result = call("greet", {workflow_chain.META_KEY: chain}, name="Ada")
+    assert result.is_error
+    assert result.structured_content["error"]["type"] == "validation"
+    assert result.structured_content["error"]["details"]["circle"] == ["greet", "greet"]
+    executed = call(
+        "workflow_execute", {workflow_chain.META_KEY: chain}, workflow="greet", parameters={"name": "Ada"}
+    )
+    assert "greet → greet" in executed.structured_content["error"]["message"]
+    assert not pflow_host.host.traces.paths()
+
+
+def test_a_chain_that_is_too_long_or_malformed_is_refused(call, library):
+    library.save("greet", GREET)
+    for chain in ([f"{number:032x}" for number in range(16)], "nonsense"):
+        result = call("greet", {workflow_chain.META_KEY: chain}, name="Ada")
+        assert result.structured_content["error"]["type"] == "validation"
+
+
+def test_32_calls_at_once_do_not_mix(pflow_host, library):
+    library.save("greet", GREET)
+    offer = Offer(pflow_host.host, workflows=("*",))
+
+    async def conversation(client):
+        found = {}
+
+        async def ask(name):
+            found[name] = (await client.call_tool("greet", {"name": name})).structured_content["greeting"]
+
+        async with anyio.create_task_group() as group:
+            for number in range(32):
+                group.start_soon(ask, f"n{number}")
+        return found
+
+    found = talk(build_server(pflow_host.host, offer.tools, offer.options()), conversation)
+    assert found == {f"n{number}": f"Hello n{number}!" for number in range(32)}

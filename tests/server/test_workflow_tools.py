@@ -1,0 +1,140 @@
+"""The tools for workflows: discover, execute, validate, save, list."""
+
+from __future__ import annotations
+
+import json
+
+HELLO = {
+    "description": "Greets somebody by name",
+    "inputs": {"name": {"type": "string", "required": True, "description": "Who"}},
+    "nodes": [{"id": "greet", "type": "echo", "params": {"message": "Hello ${name}"}}],
+    "outputs": {"greeting": {"source": "${greet.message}"}},
+}
+FAILING = {
+    "nodes": [
+        {"id": "first", "type": "echo", "params": {"message": "done"}},
+        {"id": "second", "type": "shell", "params": {"command": "echo broken >&2; exit 3"}},
+    ]
+}
+
+
+def test_a_workflow_runs_and_its_outputs_come_back_with_run_id_and_trace(either, root):
+    answer = either.call("workflow_execute", workflow=HELLO, parameters={"name": "Ada"})
+    assert answer["data"]["outputs"] == {"greeting": "Hello Ada"}
+    assert answer["data"]["run_id"] in answer["trace_path"]
+    assert "checkpoint" not in answer
+
+
+def test_a_workflow_is_given_as_an_object_json_text_path_or_name(served, root):
+    (root / "hello.json").write_text(json.dumps(HELLO), encoding="utf-8")
+    served.data("workflow_save", workflow_file="hello.json", name="hello", description="Greets")
+    for given in (HELLO, json.dumps(HELLO), "hello.json", str(root / "hello.json"), "hello"):
+        data = served.data("workflow_execute", workflow=given, parameters={"name": "Ada"})
+        assert data["outputs"] == {"greeting": "Hello Ada"}
+
+
+def test_a_failed_run_answers_with_error_checkpoint_and_trace(either):
+    answer = either.call("workflow_execute", workflow=FAILING)
+    assert not answer["success"]
+    assert answer["error"]["type"] == "execution"
+    assert "second" in answer["error"]["message"]
+    assert answer["checkpoint"]["first"]["message"] == "done"
+    assert answer["trace_path"].endswith(".json")
+
+
+def test_a_workflow_with_an_error_is_not_run(served, root):
+    marker = root / "ran"
+    workflow = {
+        "nodes": [
+            {"id": "a", "type": "shell", "params": {"command": f"touch {marker}"}},
+            {"id": "b", "type": "ecko"},
+        ]
+    }
+    error = served.error("workflow_execute", workflow=workflow)
+    assert "ecko" in json.dumps(error)
+    assert not marker.exists()
+
+
+def test_a_missing_input_is_named(served):
+    error = served.error("workflow_execute", workflow=HELLO)
+    assert error["type"] == "validation"
+    assert "name" in error["message"]
+
+
+def test_a_valid_workflow_comes_back_in_its_normal_form(either):
+    data = either.data("workflow_validate", workflow=HELLO)
+    assert data["valid"] is True
+    assert data["workflow"]["ir_version"]
+    assert data["workflow"]["nodes"][0]["id"] == "greet"
+
+
+def test_every_problem_of_an_invalid_workflow_is_listed(either):
+    workflow = {
+        "nodes": [
+            {"id": "a", "type": "ecko", "params": {}},
+            {"id": "b", "type": "echo", "params": {"message": "${c.x}"}},
+        ]
+    }
+    error = either.error("workflow_validate", workflow=workflow)
+    problems = error["details"]["problems"]
+    assert error["type"] == "validation"
+    assert {problem["path"] for problem in problems} == {"$.nodes[0].type", "$.nodes[1].params.message"}
+    assert any("echo" in problem.get("suggestion", "") for problem in problems)
+
+
+def test_validation_runs_nothing(served, root):
+    marker = root / "ran"
+    workflow = {"nodes": [{"id": "a", "type": "shell", "params": {"command": f"touch {marker}"}}]}
+    assert served.data("workflow_validate", workflow=workflow)["valid"]
+    assert not marker.exists()
+
+
+def test_a_saved_workflow_is_listed_discovered_and_run_by_its_name(either):
+    saved = either.data(
+        "workflow_save", workflow_file=json.dumps(HELLO), name="greet-somebody", description="Greets a person"
+    )
+    assert saved["name"] == "greet-somebody"
+    assert saved["version"] == 1
+    listed = either.data("workflow_list")
+    assert [each["name"] for each in listed["workflows"]] == ["greet-somebody"]
+    assert list(listed["workflows"][0]["inputs"]) == ["name"]
+    assert either.data("workflow_list", filter="nothing like it")["workflows"] == []
+    found = either.data("workflow_discover", query="greet a person")
+    match = found["matches"][0]
+    assert match["name"] == "greet-somebody"
+    assert 0 < match["confidence"] <= 1
+    assert match["reason"]
+    assert found["ranked_by"] == "words"
+    run = either.data("workflow_execute", workflow="greet-somebody", parameters={"name": "Bo"})
+    assert run["outputs"] == {"greeting": "Hello Bo"}
+
+
+def test_a_saved_workflow_can_be_copied_under_another_name(served):
+    served.data("workflow_save", workflow_file=json.dumps(HELLO), name="one", description="First")
+    copied = served.data("workflow_save", workflow_file="one", name="two", description="Second")
+    assert (copied["name"], copied["description"]) == ("two", "Second")
+
+
+def test_a_workflow_with_errors_is_not_saved(served):
+    broken = {"nodes": [{"id": "a", "type": "echo", "params": {"message": "${b.x}"}}]}
+    error = served.error("workflow_save", workflow_file=json.dumps(broken), name="broken", description="x")
+    assert error["type"] == "validation"
+    assert error["details"]["problems"]
+    assert served.data("workflow_list")["workflows"] == []
+
+
+def test_an_unknown_name_is_answered_with_the_nearest(served):
+    served.data("workflow_save", workflow_file=json.dumps(HELLO), name="greeting", description="Greets")
+    error = served.error("workflow_execute", workflow="greting")
+    assert error["type"] == "not_found"
+    assert any("greeting" in suggestion for suggestion in error["suggestions"])
+
+
+def test_discovery_in_an_empty_library_finds_nothing(served):
+    assert served.data("workflow_discover", query="anything")["matches"] == []
+
+
+def test_text_that_is_no_json_is_answered_with_its_place(served):
+    error = served.error("workflow_validate", workflow='{"nodes": [')
+    assert error["type"] == "validation"
+    assert "line 1" in error["message"]
