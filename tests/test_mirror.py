@@ -49,6 +49,8 @@ ELSEWHERE = {
     "host/system_keyring": "test_extras.py",
     "host/model_keys": "host/nodes/test_llm_node.py",
     "host/nodes": "host/nodes/test_nodes.py",
+    "host/matching/name_parts": "host/core/test_registry.py",
+    "host/matching/workflow_match": "host/core/test_workflow_library.py",
     "host/matching/task_words": "host/core/test_discovery.py",
     "host/matching/model_ranking": "host/core/test_discovery.py",
     "host/registry": "host/core/test_registry.py",
