@@ -61,11 +61,11 @@ class RunControl:
 
     @property
     def secrets(self) -> frozenset[str]:
-        """The values that became known to be secret in the run, for whoever shows its outputs."""
+        """The values that are known to be secret in the run, for its trace and whoever shows its outputs."""
         return self._secrets
 
     def add_secrets(self, values: Iterable[str]) -> None:
-        """Tell whoever started the run which values are secret; the host calls it."""
+        """Add values that are secret: whoever starts the run calls it before, the host during the run."""
         with self._lock:
             self._secrets |= frozenset(values)
 

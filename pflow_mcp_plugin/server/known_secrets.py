@@ -45,9 +45,10 @@ class KnownSecrets:
     def redactor(self, control: RunControl | None = None) -> Redactor:
         """Return what redacts the user's secrets, and those of a run."""
         of_run = frozenset(telling(control.secrets)) if control else frozenset()
-        return Redactor(self._saved() | of_run)
+        return Redactor(self.saved() | of_run)
 
-    def _saved(self) -> frozenset[str]:
+    def saved(self) -> frozenset[str]:
+        """Return the user's secrets."""
         settings = self._host.settings
         if settings is None:
             return frozenset()

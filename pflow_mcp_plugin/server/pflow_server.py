@@ -128,6 +128,7 @@ class _Served:
             return result(envelopes.failure(_unknown(params.name, offered)), self._secrets.redactor())
         async with ProgressSender(context, self._secrets.redactor().text) as progress:
             control = RunControl(progress.report)
+            control.add_secrets(self._secrets.saved())  # the trace is redacted too
             request = self._request(context, control)
             answer = partial(self._answered, tool, request, params)
             answered: dict[str, Any] = await self._threads.run(answer, control.cancel, GRACE_SECONDS)

@@ -49,6 +49,7 @@ class Served:
         folder: Its working folder.
         url: The endpoint over HTTP; empty over stdio.
         process: The id of the process over HTTP.
+        log: What it has written to stdout and stderr over HTTP.
     """
 
     command: tuple[str, ...] = ()
@@ -56,6 +57,7 @@ class Served:
     folder: Path = Path()
     url: str = ""
     process: int = 0
+    log: Path = Path(os.devnull)
 
     @asynccontextmanager
     async def client(self, mode: str = "auto", *, token: str = TOKEN, **options: Any) -> AsyncIterator[Any]:
@@ -80,7 +82,12 @@ class Served:
 
 @contextmanager
 def serving(
-    transport: str, home: Path, folder: Path, *options: str, env: dict[str, str] | None = None
+    transport: str,
+    home: Path,
+    folder: Path,
+    *options: str,
+    env: dict[str, str] | None = None,
+    token_file: Path | None = None,
 ) -> Iterator[Served]:
     """Serve what is in `home` over `stdio` or `http`, with `folder` as the working folder."""
     env = {**os.environ, "PFLOW_HOME": str(home), **(env or {})}
@@ -88,9 +95,7 @@ def serving(
     if transport == "stdio":  # the client starts it
         yield Served(command=command, env=env, folder=folder)
         return
-    token = home / "token-of-the-tests"
-    token.write_text(TOKEN, encoding="utf-8")
-    token.chmod(0o600)
+    token = token_file or _own_token(home)
     port = _free_port()
     words = [*command, "--http", f"127.0.0.1:{port}", "--token-file", str(token)]
     said = home.parent / f"served-{port}.log"
@@ -100,7 +105,9 @@ def serving(
         )
     try:
         _wait_for(port, process, said)
-        yield Served(env=env, folder=folder, url=f"http://127.0.0.1:{port}/mcp", process=process.pid)
+        yield Served(
+            env=env, folder=folder, url=f"http://127.0.0.1:{port}/mcp", process=process.pid, log=said
+        )
     finally:
         process.terminate()
         try:
@@ -108,6 +115,13 @@ def serving(
         finally:
             process.kill()
             process.wait()
+
+
+def _own_token(home: Path) -> Path:
+    token = home.parent / "token-of-the-tests"
+    token.write_text(TOKEN, encoding="utf-8")
+    token.chmod(0o600)
+    return token
 
 
 def _free_port() -> int:

@@ -52,9 +52,9 @@ class CurrentRun(Run):
         self.origin = origin
         self.artifacts_dir: Path = host.paths.state / "artifacts" / self.run_id
         self.resources: dict[str, Any] = {}
-        self.redactor = Redactor()
-        self.recorder = Recorder(self.run_id, workflow.name, self.redactor, owner=origin.owner)
         self._control = control = control or RunControl()
+        self.redactor = Redactor(control.secrets)
+        self.recorder = Recorder(self.run_id, workflow.name, self.redactor, owner=origin.owner)
         self.progress = RunProgress(control.report, self.redactor.text, len(workflow.certain), self._warn)
         self._lock = threading.Lock()
         self._cancelled = threading.Event()

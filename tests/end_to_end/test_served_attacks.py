@@ -1,0 +1,476 @@
+"""The threats that concern a served pflow, each played under its number against the program itself.
+
+`tests/data/threat_rows.py` says which tests play which row.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+import json
+import os
+import stat
+import subprocess
+import sys
+import time
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+from planted_secrets import remains
+from served_pflow import TOKEN, serving
+
+pytestmark = pytest.mark.usefixtures("no_leftovers")
+over_both = pytest.mark.parametrize("transport", ["stdio", "http"])
+SECRET = "Zq7xK2mP9wL4vB8nT3cR6yH1jF5dG0sA7eU2iO9p"
+MARK = "MARK-of-a-file-outside"
+HOSTILE = Path(__file__).with_name("hostile_tools.py")
+BOUND = 20
+"""Seconds that any of these calls may take."""
+LARGEST = 1 << 20
+"""Characters of the largest answer."""
+
+
+@pytest.fixture
+def hostile(configured, pflow):
+    """The hostile server, added and synced; it gets a secret of the settings."""
+    assert pflow("settings", "set", "API_TOKEN", SECRET).exit_code == 0
+    env = {"TOKEN": "${API_TOKEN}"}
+    configured(
+        "hostile", {"command": sys.executable, "args": [str(HOSTILE)], "env": env, "protocol": "handshake"}
+    )
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """The working folder of the program, which is its root over stdio."""
+    folder = tmp_path / "work"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def play(pflow_home, folder):
+    """Serve pflow, make the calls one after the other, and return the results."""
+
+    def play(transport, *calls, options=(), env=None):
+        async def session():
+            with serving(transport, pflow_home, folder, *options, env=env) as served:
+                async with served.client() as client:
+                    return [await timed(client, tool, arguments) for tool, arguments in calls]
+
+        return asyncio.run(session())
+
+    return play
+
+
+async def timed(client, tool, arguments):
+    begin = time.monotonic()
+    result = await client.call_tool(tool, arguments)
+    assert time.monotonic() - begin < BOUND, (tool, str(arguments)[:200])
+    assert len(result.content[0].text) < LARGEST, tool
+    return result.structured_content
+
+
+def node(tool, **parameters):
+    """Return a call of `registry_run` for a tool of the hostile server."""
+    return ("registry_run", {"node_type": f"mcp-hostile-{tool}", "parameters": parameters})
+
+
+@over_both
+def test_row_09_what_a_tool_returns_is_never_evaluated(transport, hostile, play, folder):
+    workflow = {
+        "nodes": [
+            {"id": "say", "type": "echo", "params": {"message": "evaluated"}},
+            {"id": "bad", "type": "mcp-hostile-templates"},
+            {"id": "copy", "type": "echo", "params": {"message": "${bad.result}"}},
+        ],
+        "outputs": {"copied": {"source": "${copy.message}"}},
+    }
+    echoed = {"node_type": "echo", "parameters": {"message": "${API_TOKEN} $(touch PWNED)"}}
+    alone, chained, given = play(
+        transport, node("templates"), ("workflow_execute", {"workflow": workflow}), ("registry_run", echoed)
+    )
+    for text in (alone["data"]["outputs"]["result"], chained["data"]["outputs"]["copied"]):
+        assert text.startswith("${HOME} ${say.message} $(touch PWNED)")
+    assert given["data"]["outputs"]["message"] == "${API_TOKEN} $(touch PWNED)"
+    assert list(folder.rglob("PWNED")) == []
+
+
+@over_both
+def test_row_10_a_link_to_a_file_is_data_and_nobody_reads_it(transport, hostile, play, folder):
+    (folder / "private.txt").write_text(MARK)
+    (linked,) = play(transport, node("links", path=str(folder / "private.txt")))
+    link, embedded = linked["data"]["outputs"]["result"]
+    assert link["uri"] == embedded["uri"] == f"file://{folder / 'private.txt'}"
+    assert embedded["text"] == "embedded"
+    assert MARK not in json.dumps(linked)
+
+
+@over_both
+def test_row_11_results_beyond_all_limits_are_cut_or_refused(transport, hostile, play):
+    huge, nested, digits, after = play(
+        transport, node("huge"), node("nested"), node("digits"), node("templates")
+    )
+    assert huge["data"]["outputs"]["result"]["size"] == 8 << 20  # in a file of its own
+    assert not nested["success"]
+    assert not digits["success"]
+    assert after["success"]
+
+
+@over_both
+def test_row_12_requests_of_a_server_during_a_call_are_declined(transport, hostile, play):
+    (asked,) = play(transport, node("asks"))
+    sampling, roots, elicitation = asked["data"]["outputs"]["result"]
+    assert "declined" in sampling["error"]["message"]
+    assert roots["result"] == {"roots": []}
+    assert elicitation["result"] == {"action": "decline"}
+
+
+@over_both
+def test_row_13_a_form_that_asks_for_a_secret_is_declined_and_nothing_is_filled_in(transport, hostile, play):
+    (asked,) = play(transport, node("asks-for-a-secret"))
+    form, link = asked["data"]["outputs"]["result"]
+    assert form["result"] == link["result"] == {"action": "decline"}
+
+
+@over_both
+def test_row_25_no_command_line_holds_a_secret(transport, hostile, play):
+    (listed,) = play(transport, node("command-lines"))
+    lines = listed["data"]["outputs"]["result"]
+    assert "hostile_tools.py" in lines
+    assert "mcp serve" in lines
+    assert SECRET[:12] not in lines
+    assert TOKEN not in lines
+
+
+def request(url, headers, method="POST"):
+    """Send a request as it is; return its status and body."""
+    parts = urlsplit(url)
+    connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=BOUND)
+    message = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+    usual = {
+        "Content-Type": "application/json",
+        "Accept": "application/json, text/event-stream",
+        "MCP-Protocol-Version": "2025-11-25",
+    }
+    try:
+        connection.request(method, parts.path, json.dumps(message), {**usual, **headers})
+        answer = connection.getresponse()
+        return answer.status, answer.read().decode()
+    finally:
+        connection.close()
+
+
+def test_row_26_a_web_page_is_refused_and_so_is_whoever_has_no_token(pflow_home, folder):
+    token = {"Authorization": f"Bearer {TOKEN}"}
+    with serving("http", pflow_home, folder) as served:
+        status, body = request(served.url, token)
+        assert (status, "settings_get" in body) == (200, True)
+        for headers, expected in (
+            ({}, 401),
+            ({"Authorization": f"Bearer {TOKEN}x"}, 401),
+            ({"Authorization": f"Basic {TOKEN}"}, 401),
+            ({**token, "Host": "evil.example"}, 421),
+            ({**token, "Host": f"evil.example:{urlsplit(served.url).port}"}, 421),
+            ({**token, "Origin": "https://evil.example"}, 403),
+            ({**token, "Origin": "null"}, 403),
+            ({**token, "Origin": "http://localhost:3000"}, 403),
+        ):
+            status, body = request(served.url, headers)
+            assert status == expected, headers
+            assert "settings_get" not in body
+            assert TOKEN not in body
+
+
+def test_row_27_other_users_find_no_way_in(pflow_home, folder, tmp_path):
+    """There is no local socket; the port is open on loopback only, and a token that others may read is named."""
+    with serving("http", pflow_home, folder) as served:
+        port = f"{urlsplit(served.url).port:04X}"
+        listening = {
+            line.split()[1]
+            for table in ("tcp", "tcp6")
+            for line in Path(f"/proc/net/{table}").read_text(encoding="ascii").splitlines()[1:]
+            if line.split()[3] == "0A" and line.split()[1].endswith(f":{port}")
+        }
+        assert listening == {f"0100007F:{port}"}
+        assert unix_sockets(served.process) == set()
+        assert request(served.url, {})[0] == 401
+    loose = tmp_path / "loose-token"
+    loose.write_text(TOKEN, encoding="utf-8")
+    loose.chmod(0o644)
+    with serving("http", pflow_home, folder, token_file=loose) as served:
+        assert "chmod 600" in served.log.read_text(encoding="utf-8")
+
+
+def unix_sockets(process):
+    """Return the names of the Unix sockets that a process listens on."""
+    named = {
+        line.split()[6]: line.split()[7]
+        for line in Path("/proc/net/unix").read_text().splitlines()[1:]
+        if len(line.split()) > 7
+    }
+    open_files = (os.readlink(link) for link in Path(f"/proc/{process}/fd").iterdir() if link.is_symlink())
+    inodes = (name[8:-1] for name in open_files if name.startswith("socket:["))
+    return {named[inode] for inode in inodes if inode in named}
+
+
+@pytest.fixture
+def traps(folder, tmp_path):
+    """Paths that lead out of the working folder, or are not files; each holds the mark if it can."""
+    outside = tmp_path / "outside.json"
+    outside.write_text(json.dumps({"nodes": [{"id": "x", "type": "echo", "params": {"message": MARK}}]}))
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere/inner.json").write_bytes(outside.read_bytes())
+    (folder / "link.json").symlink_to(outside)
+    (folder / "links").symlink_to(tmp_path / "elsewhere")
+    (folder / "deep").mkdir()
+    os.mkfifo(folder / "fifo.json")
+    return [
+        "../outside.json",
+        "./deep/../../outside.json",
+        "deep/../link.json",
+        "..\\outside.json",
+        str(outside),
+        f"file://{outside}",
+        "link.json",
+        "links/inner.json",
+        "fifo.json",
+        "deep",
+        ".",
+        "..",
+        "/dev/zero",
+        "/dev/stdin",
+        "/proc/self/environ",
+        "/etc/passwd",
+        "~/outside.json",
+        "%2e%2e/outside.json",
+        "..%2foutside.json",
+        "CON",
+        "nul.json",
+        "outside.json\0.json",
+        "a" * 5000 + ".json",
+        "\N{FULLWIDTH FULL STOP}\N{FULLWIDTH FULL STOP}/outside.json",
+    ]
+
+
+def asked_about(path):
+    """Yield a call for each argument that could be taken for a path, and whether it must be refused."""
+    yield "workflow_execute", {"workflow": path}, True
+    yield "workflow_validate", {"workflow": path}, True
+    yield "workflow_save", {"workflow_file": path, "name": "stolen", "description": "x"}, True
+    yield "workflow_save", {"workflow_file": '{"nodes": []}', "name": path, "description": "x"}, True
+    yield "trace_read", {"trace_file": path}, True
+    yield "registry_run", {"node_type": path}, True
+    yield "registry_describe", {"nodes": [path]}, True
+    yield "settings_get", {"key": path}, True
+    yield "registry_search", {"pattern": path}, False
+    yield "registry_discover", {"task": path}, False
+    yield "workflow_list", {"filter": path}, False
+    yield "workflow_discover", {"query": path}, False
+
+
+@over_both
+def test_row_30_no_string_is_a_way_out_of_the_folder(transport, traps, play, pflow_home, tmp_path):
+    before = files_outside(tmp_path, pflow_home)
+    cases = [case for path in traps for case in asked_about(path)]
+    answers = play(transport, *((tool, arguments) for tool, arguments, _ in cases))
+    for (tool, arguments, refused), answer in zip(cases, answers, strict=True):
+        assert not (refused and answer["success"]), (tool, arguments)
+        told = json.dumps(answer)
+        assert MARK not in told, (tool, arguments)
+        assert "root:x:" not in told, (tool, arguments)
+    assert files_outside(tmp_path, pflow_home) == before
+
+
+def files_outside(folder, home):
+    """Return every file below a folder that is not in the home, or written by the tests themselves."""
+    own = {"token-of-the-tests", home.name}
+    every = (
+        path
+        for path in folder.rglob("*")
+        if path.relative_to(folder).parts[0] not in own and path.suffix != ".log"
+    )
+    return {(str(path), stat.S_IFMT(path.lstat().st_mode), path.lstat().st_size) for path in every}
+
+
+@over_both
+def test_row_30_no_uri_of_a_resource_is_a_way_out(transport, traps, pflow_home, folder):
+    async def session():
+        read, refused = [], 0
+        with serving(transport, pflow_home, folder) as served:
+            async with served.client() as client:
+                listed = (await client.list_resource_templates()).resource_templates
+                bases = [template.uri_template.partition("{")[0] for template in listed]
+                assert bases
+                for uri in [base + trap for base in bases for trap in traps] + [f"file://{traps[4]}"]:
+                    try:
+                        read.append(await client.read_resource(uri))
+                    except Exception as error:  # noqa: BLE001 - what a client gets differs by transport
+                        refused += 1
+                        assert MARK not in str(error)
+        return read, refused
+
+    read, refused = asyncio.run(session())
+    assert read == []
+    assert refused
+
+
+def bombs():
+    """Yield calls that ask for endless work, and whether they must fail."""
+    deep = '{"nodes": ' + "[" * 100_000 + "]" * 100_000 + "}"
+    digits = '{"nodes": [{"id": "x", "type": "echo", "params": {"message": ' + "9" * 1_000_000 + "}}]}"
+    long_text = json.dumps({"nodes": [{"id": "x", "type": "echo", "params": {"message": "x" * (5 << 20)}}]})
+    many = json.dumps({"nodes": [{"id": f"n{at}", "type": "echo"} for at in range(100_000)]})
+    for text in (deep, digits, long_text, many):
+        for tool in ("workflow_execute", "workflow_validate"):
+            if len(text) < 4 << 20:  # what is longer does not fit into a request
+                yield tool, {"workflow": text}, True
+        if len(text) < 4 << 20:
+            yield "workflow_save", {"workflow_file": text, "name": "bomb", "description": "x"}, True
+    nested = {}
+    for _ in range(150):
+        nested = {"a": nested}
+    yield "workflow_validate", {"workflow": {"nodes": [], "metadata": nested}}, True
+    yield "registry_run", {"node_type": "echo", "parameters": {"message": nested}}, False
+    references = "${a.b}" * 100_000
+    echo = {"id": "a", "type": "echo", "params": {"message": references}}
+    yield "workflow_validate", {"workflow": {"nodes": [echo]}}, True
+    for pattern in ("(a+)+$" * 50, "a" * 1_000_000, "%" * 100_000, '"' * 100_000, "* OR NEAR(a b" * 1000):
+        yield "registry_search", {"pattern": pattern}, False
+        yield "registry_discover", {"task": pattern}, False
+        yield "workflow_list", {"filter": pattern}, False
+        yield "workflow_discover", {"query": pattern}, False
+        yield "trace_read", {"trace_file": pattern}, True
+    yield "registry_describe", {"nodes": ["ecko"] * 20_000}, True
+
+
+@over_both
+def test_row_32_bombs_are_refused_in_bounded_time_and_the_server_goes_on(transport, play):
+    cases = list(bombs())
+    calls = [(tool, arguments) for tool, arguments, _ in cases]
+    *answers, last = play(transport, *calls, ("registry_run", {"node_type": "echo"}))
+    for (tool, arguments, must_fail), answer in zip(cases, answers, strict=True):
+        assert not (must_fail and answer["success"]), (tool, str(arguments)[:100])
+    assert last["error"]["type"] == "validation" if not last["success"] else last["data"]
+
+
+def test_row_32_a_message_nested_without_end_does_not_end_the_server(pflow_home, folder):
+    with serving("stdio", pflow_home, folder) as served:
+        deep = "[" * 200_000 + "]" * 200_000
+        info = {"name": "test", "version": "1"}
+        params = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": info}
+        lines = [
+            json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}),
+            json.dumps({"jsonrpc": "2.0", "method": "notifications/initialized"}),
+            f'{{"jsonrpc": "2.0", "id": 2, "method": "tools/list", "params": {{"a": {deep}}}}}',
+            '{"jsonrpc": "2.0", "id": 3, "method": "tools/list", "params": {"a": ' + "9" * 1_000_000 + "}}",
+            "not JSON",
+            "\x00\xff",
+            json.dumps({"jsonrpc": "2.0", "id": 4, "method": "tools/list"}),
+        ]
+        with subprocess.Popen(
+            served.command,
+            env=served.env,
+            cwd=folder,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            encoding="utf-8",
+        ) as program:
+            program.stdin.write("\n".join(lines) + "\n")
+            program.stdin.flush()
+            answers = (json.loads(line) for line in program.stdout)
+            last = next(answer for answer in answers if answer.get("id") == 4)
+            _, said = program.communicate(timeout=BOUND)
+    assert last["result"]["tools"]
+    assert "Traceback" not in said
+
+
+VETO = """
+from pflow_mcp_plugin.contract import hookimpl
+from pflow_mcp_plugin.errors import CallRefused, Where
+
+@hookimpl
+def pflow_mcp_prepare_call(call):
+    raise CallRefused("the plugin says no", where=Where(server=call.server, tool=call.tool))
+"""
+
+
+@pytest.fixture
+def veto(tmp_path):
+    """Environment variables with which a plugin that refuses every call is installed."""
+    site = tmp_path / "site"
+    info = site / "veto-1.0.dist-info"
+    info.mkdir(parents=True)
+    (site / "veto_plugin.py").write_text(VETO)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: veto\nVersion: 1.0\n\nText")
+    (info / "entry_points.txt").write_text("[pflow]\nveto = veto_plugin\n")
+    return {"PYTHONPATH": str(site)}
+
+
+@over_both
+def test_row_36_a_plugin_that_vetoes_calls_is_asked_on_every_served_way(
+    transport, hostile, pflow, workflow, play, veto
+):
+    calling = {"nodes": [{"id": "call", "type": "mcp-hostile-templates"}]}
+    batch = {"id": "call", "type": "mcp-hostile-templates", "batch": {"items": [1, 2], "parallel": True}}
+    file = workflow(("call", "mcp-hostile-templates", {}))
+    assert pflow("workflow", "save", file, "--name", "calls", "--description", "Calls").exit_code == 0
+    ways = [
+        node("templates"),
+        ("workflow_execute", {"workflow": calling}),
+        ("workflow_execute", {"workflow": {"nodes": [batch]}}),
+        ("workflow_execute", {"workflow": "calls"}),
+        ("calls", {}),
+    ]
+    allowed = play(transport, *ways[:-1])
+    assert [answer["success"] for answer in allowed] == [True] * 4
+    for (tool, _), answer in zip(
+        ways, play(transport, *ways, options=["--workflows"], env=veto), strict=True
+    ):
+        assert not answer["success"], tool
+        assert "the plugin says no" in json.dumps(answer), tool
+
+
+@over_both
+def test_row_37_a_planted_secret_is_found_nowhere(transport, hostile, pflow_home, folder, tmp_path):
+    other = f"{SECRET[::-1]}-of-another-setting"
+    failing = {"nodes": [{"id": "bad", "type": "mcp-hostile-fails"}]}
+    calls = [
+        ("settings_set", {"key": "OTHER_TOKEN", "value": other}),
+        ("settings_get", {"key": "OTHER_TOKEN"}),
+        ("settings_get", {"key": "API_TOKEN"}),
+        node("environment"),
+        node("fails"),
+        node("templates", path=SECRET),
+        ("registry_run", {"node_type": "echo", "parameters": {"message": f"it is {other}"}}),
+        ("registry_run", {"node_type": "shell", "parameters": {"command": "echo $((1+1)) >&2; exit 3"}}),
+        ("workflow_execute", {"workflow": failing}),
+        ("workflow_execute", {"workflow": SECRET}),
+        ("workflow_execute", {"workflow": "{" + SECRET}),
+        ("workflow_validate", {"workflow": {"nodes": [{"id": SECRET, "type": SECRET}]}}),
+        ("registry_describe", {"nodes": [SECRET]}),
+        ("trace_read", {"trace_file": "latest"}),
+        ("trace_read", {"trace_file": SECRET}),
+        ("no_such_tool", {"key": SECRET}),
+        ("settings_get", {SECRET: "x"}),
+    ]
+    printed = []
+
+    async def session():
+        with serving(transport, pflow_home, folder) as served:
+            async with served.client() as client:
+                for tool, arguments in calls:
+                    result = await client.call_tool(tool, arguments)
+                    printed.append(f"{tool} {result.model_dump_json(by_alias=True)}")
+                for resource in (await client.list_resources()).resources:
+                    read = await client.read_resource(resource.uri)
+                    printed.append(f"{resource.uri} {read.model_dump_json(by_alias=True)}")
+
+    asyncio.run(session())
+    printed += [path.read_text() for path in tmp_path.glob("*.log")]
+    folders = [pflow_home / name for name in ("state", "cache", "data") if (pflow_home / name).exists()]
+    assert folders
+    for secret in (SECRET, other):
+        assert remains(secret, printed, *folders) == []
