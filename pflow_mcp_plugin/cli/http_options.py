@@ -15,10 +15,9 @@ import click
 from pflow_mcp_plugin.contract import PflowError
 
 if TYPE_CHECKING:
-    from mcp.server.lowlevel import Server
-
     from pflow_mcp_plugin.server.http.listening_address import ListeningAddress
     from pflow_mcp_plugin.server.http.token_verdict import TokenCheck
+    from pflow_mcp_plugin.server.pflow_server import PflowServer
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -167,7 +166,7 @@ def _conflicts(options: HttpOptions) -> Iterator[str]:
             yield f"--allowed-origin takes an origin such as https://app.example.com, got {origin!r}"
 
 
-def serve_http(server: Server[Any], options: HttpOptions) -> int:
+def serve_http(server: PflowServer, options: HttpOptions) -> int:
     """Serve over HTTP until a signal; return the exit code.
 
     Raises:

@@ -46,11 +46,13 @@ INSTRUCTIONS = (
 )
 
 Context = ServerRequestContext[Any, Any]
+PflowServer = Server[Any]
+"""A server of the SDK that serves pflow."""
 Tools = Callable[[], Sequence[ServedTool]]
 _FRESH = CacheHint(ttl_ms=0, scope="private")
 
 
-def build_server(host: Host, tools: Tools, options: ServingOptions | None = None) -> Server[Any]:
+def build_server(host: Host, tools: Tools, options: ServingOptions | None = None) -> PflowServer:
     """Build the server of the SDK that serves pflow; it is not running yet.
 
     Args:
