@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar, cast
 
-from pflow_mcp_plugin.contract import Discovery, Entry, Match, Paths, PflowError, Problem, Registry, Sketch
+from pflow_mcp_plugin.contract import Entry, Paths, PflowError, Problem, Registry, Sketch
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.host.plugins import Plugin, PluginFailed, Plugins
 from pflow_mcp_plugin.host.registry.node_index import Index, NodeRow, open_index
@@ -19,6 +19,7 @@ from pflow_mcp_plugin.host.registry.source_memory import Memory
 from pflow_mcp_plugin.host.shared_parts import shared_part
 
 if TYPE_CHECKING:
+    from pflow_mcp_plugin.contract import Discovery
     from pflow_mcp_plugin.host.registry.discovery import Discovered
 
 _Drawn = TypeVar("_Drawn", Entry, Sketch)
@@ -110,6 +111,8 @@ class NodeRegistry(Registry):
 
     def discover(self, task: str, limit: int = 10) -> Discovery[Entry]:
         """Ask the node registry for the entries for a task in words, spread over its parts, best first."""
+        from pflow_mcp_plugin.contract import Discovery, Match
+
         found = self.discovered(task, limit)
         best = max((row.score for row in found.rows), default=1.0) or 1.0
         entries = ((self.find(row.node), row.score / best) for row in found.rows)
