@@ -408,8 +408,8 @@ class Run(ABC):
         """Any host's run: call `stop` when the run is cancelled from another thread; by default, never.
 
         Args:
-            stop: Ends what a node or plugin is waiting for; must not raise. Called at once if the run
-                is already cancelled.
+            stop: Ends what a node or plugin is waiting for; must return at once and not raise. Called
+                immediately if the run is already cancelled.
         """
         return
 
