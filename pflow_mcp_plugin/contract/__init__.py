@@ -7,7 +7,9 @@ A plugin author needs this package and nothing else from the host:
   `Sketch`; and what a host runs: `Node`.
 - `commands`: what a plugin contributes to the command line: `Command`, `Report`.
 - `hosts`: the handles that a plugin receives: `Host`, `Run`, `NodeRef`, `Paths` and what they lead to.
-- `run_requests`: what a program that starts a run gives it: `RunOrigin`, `RunControl`, `Progress`.
+- `run_requests`, `progress`: what a program that starts a run gives it: `RunOrigin`, `RunControl`; and how
+  far the run has come: `Progress`.
+- `outcomes`, `node_outcomes`: how it ended: `Outcome`; for a single node `NodeOutcome` with `ValuePath`.
 - `matches`: what a host finds for a task in words: `Discovery`, `Match`.
 - `problems`: `Problem` (a finding) and `PflowError` (a failure), with their kinds and exit codes.
 - `json_types`: `JSON` and `JSONObject`, the types of JSON values.
@@ -16,6 +18,8 @@ A plugin author needs this package and nothing else from the host:
 
 It imports pluggy, attrs and typing only, and knows nothing of any plugin.
 """
+
+from typing import TYPE_CHECKING
 
 from pflow_mcp_plugin.contract.commands import Command, CommandLike, Report
 from pflow_mcp_plugin.contract.entries import (
@@ -38,9 +42,7 @@ from pflow_mcp_plugin.contract.hosts import (
     API,
     Host,
     Library,
-    NodeOutcome,
     NodeRef,
-    Outcome,
     Paths,
     Registry,
     Run,
@@ -48,13 +50,34 @@ from pflow_mcp_plugin.contract.hosts import (
     SavedWorkflow,
     Settings,
     Traces,
-    ValuePath,
     Workflow,
 )
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
-from pflow_mcp_plugin.contract.matches import Discovery, Match
+from pflow_mcp_plugin.contract.outcomes import Outcome
 from pflow_mcp_plugin.contract.problems import EXIT_CODES, Kind, PflowError, Problem, Ran
-from pflow_mcp_plugin.contract.run_requests import THE_USER, Progress, RunControl, RunOrigin
+from pflow_mcp_plugin.contract.run_requests import THE_USER, RunControl, RunOrigin
+
+if TYPE_CHECKING:
+    from pflow_mcp_plugin.contract.matches import Discovery, Match
+    from pflow_mcp_plugin.contract.node_outcomes import NodeOutcome, ValuePath
+    from pflow_mcp_plugin.contract.progress import Progress
+else:
+    _LATER = {
+        "Discovery": "matches",
+        "Match": "matches",
+        "NodeOutcome": "node_outcomes",
+        "ValuePath": "node_outcomes",
+        "Progress": "progress",
+    }
+
+    def __getattr__(name: str) -> object:
+        """Import what few programs need on first use: creating these classes would slow every start."""
+        if name not in _LATER:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from importlib import import_module
+
+        return getattr(import_module(f"{__name__}.{_LATER[name]}"), name)
+
 
 __all__ = [
     "API",

@@ -11,17 +11,21 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
 import pluggy
 
 from pflow_mcp_plugin.contract.entries import Entry, Field, Interface
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
-from pflow_mcp_plugin.contract.matches import Discovery, Match, share_of_words
+from pflow_mcp_plugin.contract.outcomes import Outcome
 from pflow_mcp_plugin.contract.problems import PflowError, Problem
 from pflow_mcp_plugin.contract.run_requests import THE_USER, RunControl, RunOrigin
-from pflow_mcp_plugin.contract.validators import each, flag, is_a, items, text, valid_name
+from pflow_mcp_plugin.contract.validators import each, is_a, items, text, valid_name
+
+if TYPE_CHECKING:  # each class takes time to create, and most programs need none of these
+    from pflow_mcp_plugin.contract.matches import Discovery
+    from pflow_mcp_plugin.contract.node_outcomes import NodeOutcome
 
 API: tuple[int, int] = (1, 0)
 """Major and minor version of the contract in this package; see `docs/plugins.md`, "Versions"."""
@@ -78,63 +82,6 @@ class Workflow:
     name: str = attrs.field(validator=text)
     nodes: tuple[NodeRef, ...] = attrs.field(converter=items, validator=each(NodeRef))
     certain: frozenset[str] = frozenset()
-
-
-@attrs.frozen(kw_only=True)
-class Outcome:
-    """The outcome of a run, as any host returns it.
-
-    Attributes:
-        success: Whether it ended without an unrouted failure.
-        outputs: The workflow's outputs by name.
-        run_id: Unique; names the trace.
-        trace_path: The trace file, None when none was written.
-        error: The failure, None on success.
-        steps: The number of node executions that began.
-        exit_code: 0; 3 if a server could not be reached, or 2 if its config is invalid, before any
-            node had run; 130 if it was interrupted; 1 for any other failure.
-        checkpoint: On failure, what each node had written by node id: shortened and redacted, as in the
-            trace. Empty on success.
-    """
-
-    success: bool = attrs.field(validator=flag)
-    outputs: Mapping[str, Any]
-    run_id: str = attrs.field(validator=valid_name)
-    trace_path: Path | None = None
-    error: PflowError | None = None
-    steps: int = 0
-    exit_code: int = 0
-    checkpoint: JSONObject = attrs.field(factory=dict, repr=False)
-
-
-@attrs.frozen(kw_only=True)
-class ValuePath:
-    """A path inside a value that a node wrote, as any host describes it.
-
-    Attributes:
-        path: The path as a template spells it after the node's id: `result.items[0].name`.
-        type: The type of the value there: `str`, `int`, `float`, `bool`, `dict`, `list` or `None`.
-        sample: The value there, shortened; None for objects and lists, whose members have paths of their own.
-    """
-
-    path: str = attrs.field(validator=text)
-    type: str = attrs.field(validator=valid_name)
-    sample: JSON = None
-
-
-@attrs.frozen(kw_only=True)
-class NodeOutcome:
-    """The outcome of running a single node in any host.
-
-    Attributes:
-        node: The node type that ran, also if it was named by an alias.
-        outcome: The outcome of the run.
-        structure: Every path in the outputs, with type and sample; outermost first.
-    """
-
-    node: str = attrs.field(validator=valid_name)
-    outcome: Outcome
-    structure: tuple[ValuePath, ...] = attrs.field(default=(), converter=items)
 
 
 class Registry(ABC):
@@ -197,6 +144,8 @@ class Registry(ABC):
 
         By default, those of `search`, with the share of the words that they contain as confidence.
         """
+        from pflow_mcp_plugin.contract.matches import Discovery, Match, share_of_words
+
         entries = (entry for entry, _ in self.search(task, limit))
         ranked = ((entry, share_of_words(task, f"{entry.node} {entry.description}")) for entry in entries)
         return Discovery(
@@ -256,6 +205,8 @@ class Runner(ABC):
             PflowError: Kind `not_found`, `usage` or `validation`, with every problem of the params; nothing
                 has run.
         """
+        from pflow_mcp_plugin.contract.node_outcomes import NodeOutcome
+
         node: JSONObject = {"id": "node", "type": node_type, "params": _escaped(params)}
         outcome = self.run({"nodes": [node]}, {}, name=node_type, origin=origin, control=control)
         return NodeOutcome(node=node_type, outcome=outcome)
@@ -411,6 +362,8 @@ class Library(ABC):
 
         By default, those that contain words of the task, with their share as confidence.
         """
+        from pflow_mcp_plugin.contract.matches import Discovery, Match, share_of_words
+
         usable = (saved for saved in self.saved() if not saved.problem)
         ranked = ((saved, share_of_words(task, f"{saved.name} {saved.description}")) for saved in usable)
         matches = [Match(item=saved, confidence=share, reason=reason) for saved, (share, reason) in ranked]
@@ -503,8 +456,8 @@ class Run(ABC):
         """Any host's run: call `stop` when the run is cancelled from another thread; by default, never.
 
         Args:
-            stop: Ends what a node or plugin is waiting for; must not raise. Called at once if the run
-                is already cancelled.
+            stop: Ends what a node or plugin is waiting for; must return at once and not raise. Called
+                immediately if the run is already cancelled.
         """
         return
 

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
 
 import attrs
 
 from pflow_mcp_plugin.contract.validators import items, text
+
+if TYPE_CHECKING:
+    from pflow_mcp_plugin.contract.progress import Progress
 
 
 @attrs.frozen(kw_only=True)
@@ -28,21 +32,6 @@ class RunOrigin:
 
 THE_USER = RunOrigin()
 """The origin of a run that the user started."""
-
-
-@attrs.frozen(kw_only=True)
-class Progress:
-    """How far any host's run has come.
-
-    Attributes:
-        done: The number of node executions that have ended.
-        total: The number expected if every node takes its default action; None if unknown.
-        message: What happens now, for people: `node fetch`, or what the node itself reports.
-    """
-
-    done: float
-    total: float | None = None
-    message: str = attrs.field(default="", validator=text)
 
 
 class RunControl:

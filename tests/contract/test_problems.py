@@ -29,9 +29,11 @@ from pflow_mcp_plugin.contract import (
     Problem,
     commands,
     entries,
-    hosts,
     matches,
+    node_outcomes,
+    outcomes,
     problems,
+    progress,
     run_requests,
 )
 from pflow_mcp_plugin.contract.problems import described, is_interruption
@@ -113,22 +115,22 @@ SAMPLES: Mapping[str, Any] = {
     "confidence": 0.5,
     "matches": (matches.Match(item=ENTRY, confidence=1, reason="contains x"),),
     "done": 1.5,
-    "outcome": hosts.Outcome(success=True, outputs={"sum": 3}, run_id="r1"),
+    "outcome": outcomes.Outcome(success=True, outputs={"sum": 3}, run_id="r1"),
 }
 PARTICULAR: Mapping[type, Mapping[str, Any]] = {
     commands.Command: {"path": ("mcp", "add")},
     commands.Report: {"error": errors.CallFailed("no", where=WHERE, code=1)},
-    hosts.Outcome: {"error": PflowError("no", details={"a": 1})},
+    outcomes.Outcome: {"error": PflowError("no", details={"a": 1})},
     entries.Field: {"type": "int | None"},
     exchange.ToolCall: {"server": "demo", "tool": "add", "arguments": {"a": [1]}},
     exchange.CallResult: {"content": ({"type": "text", "text": "x"},), "structured": {"a": 1}},
     errors.Where: {"server": "demo", "tool": "add"},
     problems.Problem: {"path": "$.a"},
     matches.Match: {"reason": "contains x"},
-    run_requests.Progress: {"message": "node a"},
+    progress.Progress: {"message": "node a"},
     run_requests.RunOrigin: {"owner": "me", "above": ("a", "b")},
-    hosts.ValuePath: {"path": "result.items[0]", "type": "str", "sample": "x"},
-    hosts.NodeOutcome: {"structure": (hosts.ValuePath(path="a", type="int", sample=1),)},
+    node_outcomes.ValuePath: {"path": "result.items[0]", "type": "str", "sample": "x"},
+    node_outcomes.NodeOutcome: {"structure": (node_outcomes.ValuePath(path="a", type="int", sample=1),)},
 }
 
 

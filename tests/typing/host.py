@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from typing import assert_type
+
 from pflow_mcp_plugin.contract import (
     Discovery,
     Entry,
     Host,
+    JSONObject,
     Library,
+    NodeOutcome,
     Registry,
+    RunControl,
     Runner,
+    RunOrigin,
     SavedWorkflow,
     Settings,
     Traces,
+    ValuePath,
 )
 from pflow_mcp_plugin.host.embedded_host import EmbeddedHost
 
@@ -37,4 +44,16 @@ def serve(
     if settings.get("TOKEN") and "TOKEN" in settings.names():
         settings.unset("TOKEN")
     library.delete(library.describe("greet").name)
+    follow(runner)
     return registry.discover("greet somebody", limit=3)
+
+
+def follow(runner: Runner) -> NodeOutcome:
+    control = RunControl(lambda progress: print(progress.done, progress.total, progress.message))
+    control.on_cancel(lambda: None)
+    origin = RunOrigin(owner="ann", above=("outer",))
+    workflow = runner.normalise(runner.read('{"nodes": []}', "wf.json"))
+    assert_type(runner.run(workflow, {}, origin=origin, control=control).checkpoint, JSONObject)
+    ran = runner.run_node("echo", {"message": 1}, origin=origin, control=control)
+    assert_type(ran.structure, tuple[ValuePath, ...])
+    return ran

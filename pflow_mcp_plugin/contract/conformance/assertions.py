@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from pflow_mcp_plugin.contract.conformance.trial import Subject
-from pflow_mcp_plugin.contract.hosts import Outcome, Registry
+from pflow_mcp_plugin.contract.hosts import Registry
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
+from pflow_mcp_plugin.contract.outcomes import Outcome
 from pflow_mcp_plugin.contract.problems import PflowError
 
 

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import attrs
 import click
 
-from pflow_mcp_plugin.contract import Entry, Field, PflowError, Report, ValuePath
+from pflow_mcp_plugin.contract import Entry, Field, PflowError, Report
 from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.host.cli.command_line_inputs import parse_inputs
 from pflow_mcp_plugin.host.cli.output import counted, problem_lines, to_json
 from pflow_mcp_plugin.host.cli.tables import table
 from pflow_mcp_plugin.host.embedded_host import EmbeddedHost
 from pflow_mcp_plugin.host.registry.node_index import NodeRow
+
+if TYPE_CHECKING:
+    from pflow_mcp_plugin.contract import ValuePath
 
 _OLDER_OPTION = re.compile(r"--([a-z0-9-]+)-wrappers")
 _PATHS = 100

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar, cast
 
-from pflow_mcp_plugin.contract import Discovery, Entry, Match, Paths, PflowError, Problem, Registry, Sketch
+from pflow_mcp_plugin.contract import Entry, Paths, PflowError, Problem, Registry, Sketch
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.host.plugins import Plugin, PluginFailed, Plugins
 from pflow_mcp_plugin.host.registry.node_index import Index, NodeRow, open_index
@@ -18,6 +18,7 @@ from pflow_mcp_plugin.host.registry.source_memory import Memory
 from pflow_mcp_plugin.host.shared_parts import shared_part
 
 if TYPE_CHECKING:
+    from pflow_mcp_plugin.contract import Discovery, Match
     from pflow_mcp_plugin.host.matching.task_fit import TaskFit
     from pflow_mcp_plugin.host.registry.discovery import FoundNode
 
@@ -114,6 +115,8 @@ class NodeRegistry(Registry):
         The confidence of each is that of the part of the task which it fits best, so it may rise again
         further down.
         """
+        from pflow_mcp_plugin.contract import Discovery, Match
+
         found = self.discovered(task, limit)
         matches = [
             Match(item=match.item.entry, confidence=match.confidence, reason=match.reason)
@@ -127,6 +130,7 @@ class NodeRegistry(Registry):
         The model that `PFLOW_DISCOVER_MODEL` names, in the environment or the settings, chooses among
         the nodes whose words match; without one, or when it cannot be asked, the words decide.
         """
+        from pflow_mcp_plugin.contract import Discovery
         from pflow_mcp_plugin.host.matching.model_ranking import ModelRanking
         from pflow_mcp_plugin.host.matching.task_fit import TaskFit
         from pflow_mcp_plugin.host.registry.discovery import discover
@@ -251,6 +255,7 @@ class NodeRegistry(Registry):
 
 
 def _match(row: NodeRow, entry: Entry, fit: TaskFit) -> Match[FoundNode]:
+    from pflow_mcp_plugin.contract import Match
     from pflow_mcp_plugin.host.registry.discovery import FoundNode, described
 
     fits = fit.part(described(entry))
