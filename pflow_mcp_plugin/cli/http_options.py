@@ -15,8 +15,6 @@ import click
 from pflow_mcp_plugin.contract import PflowError
 
 if TYPE_CHECKING:
-    from mcp.server.lowlevel import Server
-
     from pflow_mcp_plugin.server.http.listening_address import ListeningAddress
     from pflow_mcp_plugin.server.http.token_verdict import TokenCheck
 
@@ -167,8 +165,12 @@ def _conflicts(options: HttpOptions) -> Iterator[str]:
             yield f"--allowed-origin takes an origin such as https://app.example.com, got {origin!r}"
 
 
-def serve_http(server: Server[Any], options: HttpOptions) -> int:
+def serve_http(server: Any, options: HttpOptions) -> int:
     """Serve over HTTP until a signal; return the exit code.
+
+    Args:
+        server: The server of the SDK, see `build_server`.
+        options: The options of the command line.
 
     Raises:
         PflowError: Kind `usage`: the address is in use, or no token is given and none can be shown.
