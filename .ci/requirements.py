@@ -7,7 +7,7 @@ import re
 import tomllib
 from pathlib import Path
 
-_REQUIREMENT = re.compile(r"(?P<name>[A-Za-z0-9._-]+)>=(?P<lowest>[0-9.]+)")
+_REQUIREMENT = re.compile(r"(?P<name>[A-Za-z0-9._-]+)(?P<extras>\[[a-z,]+\])?>=(?P<lowest>[0-9.]+)")
 _PYPROJECT = Path(__file__).parents[1] / "pyproject.toml"
 
 
@@ -24,7 +24,9 @@ def requirements(*, lowest: bool = False, without: frozenset[str] = frozenset())
         if match is None:
             raise SystemExit(f"{requirement!r} in pyproject.toml names no lowest version (write name>=1.2)")
         if match["name"] not in without:
-            lines.append(f"{match['name']}=={match['lowest']}" if lowest else requirement)
+            lines.append(
+                f"{match['name']}{match['extras'] or ''}=={match['lowest']}" if lowest else requirement
+            )
     return lines
 
 
