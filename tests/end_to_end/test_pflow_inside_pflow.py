@@ -132,7 +132,7 @@ def test_a_workflow_that_calls_itself_over_http_is_refused_quickly(at, no_leftov
     home = at("one")
     home.save("again", {**ECHO, "nodes": [{"id": "say", "type": "echo", "params": {"message": "${word}"}}]})
     with served_over_http(home) as url:
-        home.configure("me", {"url": url, "auth": {"type": "bearer", "token": TOKEN}})
+        home.configure("me", {"type": "http", "url": url, "auth": {"type": "bearer", "token": TOKEN}})
         by_name = {"workflow": "again", "parameters": {"word": "${word}"}}
         node = ("mcp-me-again", {}) if way == "as a tool" else ("mcp-me-workflow-execute", by_name)
         home.save("again", calling(node[0], **node[1]))
