@@ -64,8 +64,6 @@ class ServedTool:
         output_schema: The JSON Schema of its structured result.
         claims: Its effects.
         answer: Answers a call.
-        quick: Whether it answers within a millisecond and waits for nothing: it is then answered in the
-            event loop itself.
         bare: Whether its structured result is the `data` of the envelope alone, as `output_schema` says;
             a failure is the envelope in any case.
         reveals: Whether its answer is not redacted while the user's config allows secrets to be shown.
@@ -78,6 +76,5 @@ class ServedTool:
     output_schema: JSONObject
     claims: Claims
     answer: Answer
-    quick: bool = False
     bare: bool = False
     reveals: bool = False
