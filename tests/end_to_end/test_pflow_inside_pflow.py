@@ -9,13 +9,21 @@ import signal
 import subprocess
 import sys
 import time
-from contextlib import contextmanager
+from contextlib import asynccontextmanager, contextmanager
 
+import anyio
+import httpx2
 import pytest
+from conversations import talk
+from mcp.client.streamable_http import streamable_http_client
+from mcp.client.subscriptions import listen
 
 pytestmark = pytest.mark.slow
 
-ECHO = {"inputs": {"word": {"type": "str"}}, "nodes": [{"id": "say", "type": "echo"}]}
+SAY = {
+    "inputs": {"word": {"type": "str"}},
+    "nodes": [{"id": "say", "type": "echo", "params": {"message": "${word}"}}],
+}
 SERVE = [sys.executable, "-P", "-m", "pflow_mcp_plugin", "mcp", "serve"]
 TOKEN = "a-token-only-for-tests"
 QUICKLY = 20  # seconds on a busy machine; a circle that is followed to the deepest level takes longer
@@ -64,7 +72,7 @@ def calling(node_type, **params):
 
 def test_a_workflow_of_a_workflow_of_a_workflow_ends_with_the_right_value(at, no_leftovers):
     first, second, third = at("first"), at("second"), at("third")
-    third.save("say", {**ECHO, "nodes": [{"id": "say", "type": "echo", "params": {"message": "${word}!"}}]})
+    third.save("say", {**SAY, "outputs": {"message": "${say.message}!"}})
     second.connect("next", third)
     second.save("pass-on", {**calling("mcp-next-say"), "outputs": {"said": "${call.message}"}})
     first.connect("next", second)
@@ -85,7 +93,7 @@ def test_a_workflow_of_a_workflow_of_a_workflow_ends_with_the_right_value(at, no
 )
 def test_a_workflow_that_calls_itself_is_refused_quickly(at, no_leftovers, node_type, params):
     home = at("one")
-    home.save("again", {**ECHO, "nodes": [{"id": "say", "type": "echo", "params": {"message": "${word}"}}]})
+    home.save("again", SAY)
     home.connect("me", home)
     home.save("again", calling(node_type, **params))
 
@@ -98,7 +106,7 @@ def test_a_workflow_that_calls_itself_is_refused_quickly(at, no_leftovers, node_
 
 def test_a_circle_through_another_pflow_is_refused(at, no_leftovers):
     first, second = at("first"), at("second")
-    first.save("ping", {**ECHO, "nodes": [{"id": "say", "type": "echo", "params": {"message": "${word}"}}]})
+    first.save("ping", SAY)
     second.connect("first", first)
     second.save("pong", calling("mcp-first-ping"))
     first.connect("second", second)
@@ -130,9 +138,9 @@ def served_over_http(home):
 @pytest.mark.parametrize("way", ["as a tool", "by name"])
 def test_a_workflow_that_calls_itself_over_http_is_refused_quickly(at, no_leftovers, way):
     home = at("one")
-    home.save("again", {**ECHO, "nodes": [{"id": "say", "type": "echo", "params": {"message": "${word}"}}]})
+    home.save("again", SAY)
     with served_over_http(home) as url:
-        home.configure("me", {"url": url, "auth": {"type": "bearer", "token": TOKEN}})
+        home.configure("me", {"type": "http", "url": url, "auth": {"type": "bearer", "token": TOKEN}})
         by_name = {"workflow": "again", "parameters": {"word": "${word}"}}
         node = ("mcp-me-again", {}) if way == "as a tool" else ("mcp-me-workflow-execute", by_name)
         home.save("again", calling(node[0], **node[1]))
@@ -141,3 +149,26 @@ def test_a_workflow_that_calls_itself_over_http_is_refused_quickly(at, no_leftov
         assert time.monotonic() - began < QUICKLY
     assert done.exit_code == 1
     assert "again → again" in done.stdout
+
+
+@asynccontextmanager
+async def connected(url):
+    """Connect to a server over HTTP, with the token."""
+    headers = {"authorization": f"Bearer {TOKEN}"}
+    async with (
+        httpx2.AsyncClient(headers=headers, trust_env=False, timeout=60) as http,
+        streamable_http_client(url, http_client=http) as streams,
+    ):
+        yield streams
+
+
+def test_a_client_over_http_that_listens_is_told_of_a_saved_workflow(at, no_leftovers):
+    home = at("one")
+
+    async def conversation(client):
+        async with listen(client.session, tools_list_changed=True) as events:
+            await anyio.to_thread.run_sync(home.save, "say", SAY)
+            return type(await anext(events)).__name__, (await client.list_tools()).tools[-1].name
+
+    with served_over_http(home) as url:
+        assert talk(connected(url), conversation) == ("ToolsListChanged", "say")
