@@ -2,7 +2,8 @@
 
 `python -m benchmarks.discover` uses the tools of LiveMCPBench (`tests/data`, or the path of a newer
 `tools.json` of icip-cas/LiveMCPBench) and prints, for the tasks of `discover_tasks.json`, which share
-of the tools that each task needs is among the first ten. Tuning uses the split `dev` only; the result
+of the tools that each task needs is among the first ten, and which share of the tools found is needed,
+by the confidence in them. Tuning uses the split `dev` only; the result
 that counts is that of `held_out`.
 """
 
@@ -23,8 +24,9 @@ import attrs
 
 from pflow_mcp_plugin import naming
 from pflow_mcp_plugin.contract import Entry, Sketch
-from pflow_mcp_plugin.host.registry.discovery import discover
-from pflow_mcp_plugin.host.registry.node_index import open_index
+from pflow_mcp_plugin.host.matching.task_fit import TaskFit
+from pflow_mcp_plugin.host.registry.discovery import described, discover
+from pflow_mcp_plugin.host.registry.node_index import Index, open_index
 from pflow_mcp_plugin.registration.tool_entry import entry
 from pflow_mcp_plugin.types import Server, Tool, ToolRecord
 
@@ -32,6 +34,8 @@ TASKS = Path(__file__).parent / "discover_tasks.json"
 TOOLS = Path(__file__).parents[1] / "tests/data/livemcpbench-tools.json.xz"
 FIRST = 10
 SPLITS = ("dev", "held_out")
+RANGES = ((0.5, 1.1), (0.25, 0.5), (0.0, 0.25))
+"""Of confidence: from the first number to below the second."""
 
 
 @attrs.frozen
@@ -74,12 +78,30 @@ def recall(find: Callable[[str], Iterable[str]], split: str) -> float:
     )
 
 
-def ways(path: Path) -> dict[str, Callable[[str], list[str]]]:
-    """Return the search methods to compare; each returns the first ten tools for a task."""
-    known = dict(entries(path))
-    names = {item.node: name for name, item in known.items()}
+def index_of(known: Mapping[str, Entry]) -> Index:
+    """Return the search index of these tools."""
     with TemporaryDirectory() as folder:
-        index = open_index(Path(folder), "tools", lambda: map(Sketch.of, known.values()))
+        return open_index(Path(folder), "tools", lambda: map(Sketch.of, known.values()))
+
+
+def needed(known: Mapping[str, Entry], index: Index, split: str) -> dict[tuple[float, float], float]:
+    """Return which share of the tools found with a confidence is needed, by range of confidence."""
+    by_node = {item.node: (name, described(item)) for name, item in known.items()}
+    judged = []
+    for task in tasks(split):
+        fit = TaskFit(task.task, index.size(), index.frequency)
+        for row in discover(index, task.task, FIRST):
+            name, text = by_node[row.node]
+            judged.append((fit.part(text).confidence, name in task.relevant))
+    return {
+        (low, high): fmean(hit for confidence, hit in judged if low <= confidence < high)
+        for low, high in RANGES
+    }
+
+
+def ways(known: Mapping[str, Entry], index: Index) -> dict[str, Callable[[str], list[str]]]:
+    """Return the search methods to compare; each returns the first ten tools for a task."""
+    names = {item.node: name for name, item in known.items()}
     return {
         "plain BM25": _plain(known),
         "registry search": lambda task: [names[row.node] for row in index.search(task, FIRST)],
@@ -123,8 +145,14 @@ def main() -> int:
     options = parser.parse_args()
     splits = options.split or SPLITS
     print(f"| recall at {FIRST} | {' | '.join(splits)} |\n|---|{'---|' * len(splits)}")
-    for name, find in ways(options.tools).items():
+    known = dict(entries(options.tools))
+    index = index_of(known)
+    for name, find in ways(known, index).items():
         print(f"| {name} | {' | '.join(f'{recall(find, split):.3f}' for split in splits)} |")
+    shares = [needed(known, index, split) for split in splits]
+    print(f"\n| needed, if found with confidence | {' | '.join(splits)} |\n|---|{'---|' * len(splits)}")
+    for low, high in RANGES:
+        print(f"| {low} to {min(high, 1)} | {' | '.join(f'{share[low, high]:.3f}' for share in shares)} |")
     return 0
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import click
@@ -12,8 +12,36 @@ from pflow_mcp_plugin.cli.dependencies import server_store
 from pflow_mcp_plugin.cli.setup_options import sets_up_clients
 from pflow_mcp_plugin.contract import Host, PflowError, Report
 
+_SEVERAL = ("--tools",)
+"""Options that take all the words up to the next option."""
 
-@click.command()
+
+class _ServeCommand(click.Command):
+    """A command whose options may take several words: `--tools registry_* trace_read`."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the arguments of `serve`: each further word of an option becomes an option of its own."""
+        return super().parse_args(ctx, list(_repeated(args)))
+
+
+def _repeated(args: Iterable[str]) -> Iterator[str]:
+    """Yield `--tools a --tools b` for `--tools a b`, and `--tools *` where no word follows."""
+    option = ""
+    for word in args:
+        if option and not word.startswith("-"):
+            yield from (option, word)
+            given = True
+            continue
+        if option and not given:
+            yield from (option, "*")
+        option, given = (word, False) if word in _SEVERAL else ("", False)
+        if not option:
+            yield word
+    if option and not given:
+        yield from (option, "*")
+
+
+@click.command(cls=_ServeCommand)
 @sets_up_clients
 @click.option(
     "--root",
@@ -25,8 +53,8 @@ from pflow_mcp_plugin.contract import Host, PflowError, Report
     "--tools",
     "patterns",
     multiple=True,
-    metavar="NAME",
-    help="Serve only the tools of this name or pattern, such as 'registry_*'; may be repeated.",
+    metavar="NAME...",
+    help="Serve only the tools of these names or patterns, such as 'registry_*'.",
 )
 @click.option("--read-only", is_flag=True, help="Serve only tools that change nothing.")
 @click.option("--json", "as_json", is_flag=True, hidden=True)

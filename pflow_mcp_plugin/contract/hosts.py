@@ -344,7 +344,7 @@ class SavedWorkflow:
 
     def to_dict(self) -> dict[str, JSON]:
         """Return the JSON form of a saved workflow's description, for any host's lists."""
-        return {**attrs.asdict(self), "path": str(self.path)}
+        return {**attrs.asdict(self, recurse=False), "path": str(self.path)}
 
 
 class Library(ABC):

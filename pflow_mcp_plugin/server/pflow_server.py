@@ -101,16 +101,15 @@ class _Served:
         """Answer `tools/list`: every tool on one page."""
         if self._options.changes is not None:
             self._options.changes.seen(context)
-        return complete(tools=[declaration(tool) for tool in self._tools()])
+        return complete(tools=[declaration(tool) for tool in self._offered()])
 
     async def call_tool(self, context: Context, params: types.CallToolRequestParams) -> dict[str, Any]:
         """Answer `tools/call`; whatever goes wrong is a result with `isError`, which an agent can read."""
         arguments = params.arguments or {}
-        tool = next((tool for tool in self._tools() if tool.name == params.name), None)
+        offered = self._offered()
+        tool = next((tool for tool in offered if tool.name == params.name), None)
         if tool is None:
-            return result(envelopes.failure(self._unknown(params.name)), self._secrets.redactor())
-        if tool.quick:
-            return self._answered(tool, self._request(context, RunControl()), arguments)
+            return result(envelopes.failure(_unknown(params.name, offered)), self._secrets.redactor())
         async with ProgressSender(context, self._secrets.redactor().text) as progress:
             control = RunControl(progress.report)
             request = self._request(context, control)
@@ -123,10 +122,8 @@ class _Served:
         request = self._request(context, RunControl())
         try:
             return await self._threads.run(partial(work, request), request.control.cancel, GRACE_SECONDS)
-        except PflowError as error:
-            code = types.INVALID_PARAMS if error.kind in ("not_found", "validation", "usage") else -32603
-            data = self._secrets.redact(error.to_dict())
-            raise MCPError(code, data["message"], data) from None
+        except Exception as error:  # noqa: BLE001 - a door: plugins raise anything
+            raise self._protocol_error(error) from None
 
     def redacted(self, value: Any) -> Any:
         return self._secrets.redact(value)
@@ -156,15 +153,18 @@ class _Served:
             show_secrets=options.show_secrets(),
         )
 
-    def _unknown(self, name: str) -> PflowError:
-        names = [tool.name for tool in self._tools()]
-        close = nearest(name, names)
-        return PflowError(
-            f"There is no tool {name[:80]}",
-            kind="not_found",
-            suggestions=(f"Did you mean {close}?" if close else "See tools/list",),
-            details={"tools": names[:50]},
-        )
+    def _offered(self) -> Sequence[ServedTool]:
+        try:
+            return self._tools()
+        except Exception as error:  # noqa: BLE001 - a door: a library may be unreadable
+            raise self._protocol_error(error) from None
+
+    def _protocol_error(self, error: Exception) -> MCPError:
+        """Return a failure as an error of the protocol, where the answer has no envelope."""
+        failure = error if isinstance(error, PflowError) else _unexpected("The request", error)
+        wrong = failure.kind in ("not_found", "validation", "usage")
+        data = self._secrets.redact(failure.to_dict())
+        return MCPError(types.INVALID_PARAMS if wrong else types.INTERNAL_ERROR, data["message"], data)
 
 
 def declaration(tool: ServedTool) -> dict[str, Any]:
@@ -201,6 +201,17 @@ def result(envelope: JSONObject, redactor: Redactor | None = None) -> dict[str, 
 def complete(**members: object) -> dict[str, Any]:
     """Return a result as on the wire; revision 2026-07-28 has results that are not complete."""
     return {"resultType": "complete", **members}
+
+
+def _unknown(name: str, offered: Sequence[ServedTool]) -> PflowError:
+    names = [tool.name for tool in offered]
+    close = nearest(name, names)
+    return PflowError(
+        f"There is no tool {name[:80]}",
+        kind="not_found",
+        suggestions=(f"Did you mean {close}?" if close else "See tools/list",),
+        details={"tools": names[:50]},
+    )
 
 
 def _unexpected(name: str, error: BaseException) -> PflowError:

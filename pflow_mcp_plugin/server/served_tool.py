@@ -64,8 +64,6 @@ class ServedTool:
         output_schema: The JSON Schema of its structured result.
         claims: Its effects.
         answer: Answers a call.
-        quick: Whether it answers within a millisecond and waits for nothing: it is then answered in the
-            event loop itself.
         reveals: Whether its answer is not redacted while the user's config allows secrets to be shown.
     """
 
@@ -76,5 +74,4 @@ class ServedTool:
     output_schema: JSONObject
     claims: Claims
     answer: Answer
-    quick: bool = False
     reveals: bool = False

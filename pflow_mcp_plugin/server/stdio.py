@@ -8,6 +8,7 @@ something to read, and writes what fits into the pipe.
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import queue
 import select
@@ -21,14 +22,19 @@ from typing import TYPE_CHECKING, Any, Self
 
 import anyio
 from mcp.server.lowlevel import NotificationOptions, Server
+from mcp.server.models import InitializationOptions
 from mcp.shared.message import SessionMessage
-from mcp_types import jsonrpc_message_adapter
+from mcp_types import PARSE_ERROR, JSONRPCError, JSONRPCRequest, JSONRPCResponse, jsonrpc_message_adapter
 
 if TYPE_CHECKING:
     from anyio.streams.memory import MemoryObjectSendStream
 
 LONGEST_LINE = 64 << 20
 """Bytes of the longest message; a client that sends a longer one is cut off."""
+_NO_MESSAGE = "Not a message: invalid JSON, or nested too deep"
+_LAST_ANSWERS = 0.5
+"""Seconds that requests have after the end of the input; runs are cancelled then."""
+_POLL = 0.01
 _CHUNK = 1 << 18
 _PIPE_BUFFER = select.PIPE_BUF if hasattr(select, "PIPE_BUF") else 512
 """Bytes that a pipe accepts without waiting once it is ready."""
@@ -53,11 +59,16 @@ async def _serve(server: Server[Any]) -> int:
     ):
         async with LineWriter(outgoing) as writer:
             send, receive = anyio.create_memory_object_stream[SessionMessage | Exception](float("inf"))
-            with LineReader(incoming, send):
-                changing = NotificationOptions(tools_changed=True, resources_changed=True)
-                options = server.create_initialization_options(changing)
-                await server.run(receive, writer, options)
+            with LineReader(incoming, send, writer):
+                await server.run(receive, writer, _initialization(server))
     return ended.exit_code
+
+
+def _initialization(server: Server[Any]) -> InitializationOptions:
+    """Return what the server answers to a handshake: lists change if it serves subscriptions to them."""
+    changes = server.get_request_handler("subscriptions/listen") is not None
+    options = NotificationOptions(tools_changed=changes, resources_changed=changes, prompts_changed=changes)
+    return server.create_initialization_options(options)
 
 
 class _Ended:
@@ -113,11 +124,19 @@ class LineReader:
     Args:
         descriptor: Where from.
         messages: Where to; closed at the end of the input.
+        writer: Answers each line that is not a message, and knows how many requests were answered.
     """
 
-    def __init__(self, descriptor: int, messages: MemoryObjectSendStream[SessionMessage | Exception]) -> None:
+    def __init__(
+        self,
+        descriptor: int,
+        messages: MemoryObjectSendStream[SessionMessage | Exception],
+        writer: LineWriter,
+    ) -> None:
         self._descriptor = descriptor
         self._messages = messages
+        self._writer = writer
+        self._requests = 0
         self._begun = bytearray()
         self._loop = asyncio.get_running_loop()
         self._in_loop = True
@@ -165,20 +184,27 @@ class LineReader:
                     self._deliver(line)
         self._begun += chunk[end:]
         if not chunk or len(self._begun) > LONGEST_LINE:
+            if self._begun.strip() and not chunk:
+                self._deliver(bytes(self._begun))
             if self._in_loop:
                 self._loop.remove_reader(self._descriptor)
+            self._end(self._loop.time() + _LAST_ANSWERS)
+
+    def _end(self, deadline: float) -> None:
+        """End the input; requests that were piped in with it are answered first, if that takes no time."""
+        if self._requests <= self._writer.answers or self._loop.time() >= deadline:
             self._messages.close()
+        else:
+            self._loop.call_later(_POLL, self._end, deadline)
 
     def _deliver(self, line: bytes) -> None:
         try:
             text = line.decode("utf-8", "replace")
             message = SessionMessage(jsonrpc_message_adapter.validate_json(text, by_name=False))
-        except ValueError as error:
-            self._send(error)
-        else:
-            self._send(message)
-
-    def _send(self, message: SessionMessage | Exception) -> None:
+        except ValueError:
+            self._writer.refuse(line)
+            return
+        self._requests += isinstance(message.message, JSONRPCRequest)
         with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
             self._messages.send_nowait(message)
 
@@ -196,6 +222,8 @@ class LineWriter:
         self._poll.register(descriptor, select.POLLOUT)
         self._waiting: queue.SimpleQueue[tuple[bytes, Callable[[], object]] | None] = queue.SimpleQueue()
         self._count = 0
+        self.answers = 0
+        """The requests that were answered."""
         self._thread: threading.Thread | None = None
         self._gone = False
 
@@ -223,12 +251,26 @@ class LineWriter:
         line = text.encode() + b"\n"
         if self._gone:
             raise anyio.BrokenResourceError
-        if self._count or len(line) > _PIPE_BUFFER or not self._poll.poll(0):
-            await self._leave_to_thread(line)
-        else:
-            self._write(line)
+        written = self._put(line)
+        if written is not None:
+            await written.wait()
+        self.answers += isinstance(item.message, JSONRPCResponse | JSONRPCError)
 
-    async def _leave_to_thread(self, line: bytes) -> None:
+    def refuse(self, line: bytes) -> None:
+        """Answer a line that is not a message, so that nobody waits for an answer to it."""
+        answer = {
+            "jsonrpc": "2.0",
+            "id": _id_in(line),
+            "error": {"code": PARSE_ERROR, "message": _NO_MESSAGE},
+        }
+        if not self._gone:
+            self._put(json.dumps(answer).encode() + b"\n")
+
+    def _put(self, line: bytes) -> anyio.Event | None:
+        """Write a line, or leave it to the thread: then return the event of its end."""
+        if not self._count and len(line) <= _PIPE_BUFFER and self._poll.poll(0):
+            self._write(line)
+            return None
         if self._thread is None:
             self._thread = threading.Thread(target=self._write_all, name="pflow-stdout", daemon=True)
             self._thread.start()
@@ -240,7 +282,7 @@ class LineWriter:
 
         self._count += 1
         self._waiting.put((line, lambda: loop.call_soon_threadsafe(tell)))
-        await written.wait()
+        return written
 
     def _write_all(self) -> None:
         while (item := self._waiting.get()) is not None:
@@ -256,3 +298,13 @@ class LineWriter:
                 rest = rest[os.write(self._descriptor, rest) :]
         except OSError:
             self._gone = True
+
+
+def _id_in(line: bytes) -> str | int | None:
+    """Return the id of a request that is JSON but not a message, None if it has none."""
+    try:
+        message = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    number = message.get("id") if isinstance(message, dict) else None
+    return number if type(number) in (int, str) else None

@@ -22,7 +22,18 @@ from pflow_mcp_plugin.client.deadlines import Deadline
 from pflow_mcp_plugin.client.request_failures import Exchange
 from pflow_mcp_plugin.config.locations import server_file, tool_folder
 from pflow_mcp_plugin.config.server_store import ServerStore
-from pflow_mcp_plugin.contract import Entry, NodeRef, PflowError, Problem, commands, entries, hosts, problems
+from pflow_mcp_plugin.contract import (
+    Entry,
+    NodeRef,
+    PflowError,
+    Problem,
+    commands,
+    entries,
+    hosts,
+    matches,
+    problems,
+    run_requests,
+)
 from pflow_mcp_plugin.contract.problems import described, is_interruption
 from pflow_mcp_plugin.discovery.catalog import Catalog
 from pflow_mcp_plugin.host.plugins import Plugin
@@ -98,6 +109,11 @@ SAMPLES: Mapping[str, Any] = {
     "info": types.ServerInfo(version="1"),
     "help": "One line",
     "load": "module:attribute",
+    "item": ENTRY,
+    "confidence": 0.5,
+    "matches": (matches.Match(item=ENTRY, confidence=1, reason="contains x"),),
+    "done": 1.5,
+    "outcome": hosts.Outcome(success=True, outputs={"sum": 3}, run_id="r1"),
 }
 PARTICULAR: Mapping[type, Mapping[str, Any]] = {
     commands.Command: {"path": ("mcp", "add")},
@@ -108,6 +124,11 @@ PARTICULAR: Mapping[type, Mapping[str, Any]] = {
     exchange.CallResult: {"content": ({"type": "text", "text": "x"},), "structured": {"a": 1}},
     errors.Where: {"server": "demo", "tool": "add"},
     problems.Problem: {"path": "$.a"},
+    matches.Match: {"reason": "contains x"},
+    run_requests.Progress: {"message": "node a"},
+    run_requests.RunOrigin: {"owner": "me", "above": ("a", "b")},
+    hosts.ValuePath: {"path": "result.items[0]", "type": "str", "sample": "x"},
+    hosts.NodeOutcome: {"structure": (hosts.ValuePath(path="a", type="int", sample=1),)},
 }
 
 

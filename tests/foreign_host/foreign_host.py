@@ -31,17 +31,36 @@ def not_found(message: str) -> contract.PflowError:
 class ForeignRun(contract.Run):
     """One run, as nodes and plugins see it."""
 
-    def __init__(self, run_id: str, workflow: contract.Workflow, host: contract.Host) -> None:
+    def __init__(
+        self,
+        run_id: str,
+        workflow: contract.Workflow,
+        host: contract.Host,
+        origin: contract.RunOrigin,
+        control: contract.RunControl,
+    ) -> None:
         self.run_id = run_id
         self.workflow = workflow
         self.host = host
         self.artifacts_dir = host.paths.state / run_id
         self.resources: dict[str, Any] = {}
         self.annotations: dict[str, Any] = {}
+        self.origin = origin
+        self._control = control
         self._secrets: set[str] = set()
 
     def annotate(self, node_id: str, details: Mapping[str, Any]) -> None:
         self.annotations.setdefault(node_id, {}).update(details)
+
+    def cancelled(self) -> bool:
+        return self._control.cancelled
+
+    def check(self) -> None:
+        if self.cancelled():
+            raise contract.PflowError("The run was cancelled", kind="interrupted")
+
+    def on_cancel(self, stop: Callable[[], object]) -> None:
+        self._control.on_cancel(stop)
 
     def add_secrets(self, values: Iterable[str]) -> None:
         self._secrets.update(values)
@@ -113,7 +132,8 @@ class ForeignRunner(contract.Runner):
         """Run the nodes; the outputs are what each node wrote, by its id. There are no traces."""
         nodes = tuple(self._compile(node) for node in workflow["nodes"])
         compiled = contract.Workflow(name=name, nodes=nodes, certain=frozenset(node.id for node in nodes))
-        run = ForeignRun(f"foreign-{len(self.runs) + 1}", compiled, self._host)
+        run_id = f"foreign-{len(self.runs) + 1}"
+        run = ForeignRun(run_id, compiled, self._host, origin, control or contract.RunControl())
         self.runs.append(run)
         store: dict[str, Any] = {**inputs, "__run__": run}
         done: list[str] = []
@@ -122,6 +142,7 @@ class ForeignRunner(contract.Runner):
             with ExitStack() as stack:
                 self._enter_contexts(run, stack)
                 for node in nodes:
+                    run.check()
                     done.append(node.id)
                     store[node.id] = _step(node, store)
                 stack.pop_all().close()
@@ -131,13 +152,15 @@ class ForeignRunner(contract.Runner):
             error.details = run.redacted(error.details)
             error.args = (error.message,)
         outputs = {node_id: store[node_id] for node_id in done if node_id in store}
+        code = 1 if failure is None or failure.kind != "interrupted" else failure.exit_code
         return contract.Outcome(
             success=failure is None,
             outputs=outputs,
             run_id=run.run_id,
             error=failure,
             steps=len(done),
-            exit_code=0 if failure is None else 1,
+            exit_code=0 if failure is None else code,
+            checkpoint={} if failure is None else run.redacted(outputs),
         )
 
     def _compile(self, node: Mapping[str, Any]) -> contract.NodeRef:

@@ -27,6 +27,7 @@ class Served:
     root: Path
     mode: str = "auto"
     options: dict[str, Any] = field(default_factory=dict)
+    client: dict[str, Any] = field(default_factory=dict)
     tools: Callable[[], tuple[ServedTool, ...]] = lambda: ALL_TOOLS
 
     def build(self, **options: Any) -> Any:
@@ -39,7 +40,7 @@ class Served:
 
         async def main() -> Any:
             with anyio.fail_after(SECONDS):
-                async with Client(self.build(**options), mode=self.mode) as client:
+                async with Client(self.build(**options), mode=self.mode, **self.client) as client:
                     return await conversation(client)
 
         return anyio.run(main)
@@ -65,6 +66,13 @@ class Served:
         error: dict[str, Any] = answered["error"]
         assert set(error) == {"type", "message", "details", "suggestions"}
         return error
+
+    @staticmethod
+    async def until(condition: Callable[[], Any]) -> Any:
+        """Wait until a condition holds, and return its value."""
+        while not (value := condition()):  # noqa: ASYNC110 - files and lists tell nobody
+            await anyio.sleep(0.01)
+        return value
 
     @staticmethod
     def envelope(result: Any) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from types import SimpleNamespace
@@ -10,7 +11,8 @@ from pflow_mcp_plugin.contract.conformance.assertions import assert_named, node,
 from pflow_mcp_plugin.contract.conformance.sample_plugins import SECRET, Listening, plugin, poetry
 from pflow_mcp_plugin.contract.conformance.trial import Trial
 from pflow_mcp_plugin.contract.hosts import NodeRef, Run
-from pflow_mcp_plugin.contract.problems import PflowError
+from pflow_mcp_plugin.contract.problems import EXIT_CODES, PflowError
+from pflow_mcp_plugin.contract.run_requests import THE_USER, RunControl, RunOrigin
 
 
 def each_node_is_injected_once_and_knows_its_host(trial: Trial) -> None:
@@ -195,6 +197,66 @@ def secrets_of_a_run_are_redacted(trial: Trial) -> None:
         assert SECRET not in f"{outcome.error} {outcome.error.to_dict()}"
 
 
+def the_origin_of_a_run_reaches_nodes_and_plugins(trial: Trial) -> None:
+    """Run check: `Run.origin` is what the caller of `run` gave, the user by default."""
+    listening = Listening("a", [])
+    origin = RunOrigin(owner="ann", above=("outer",), trace_parent="00-1-2-01")
+    with trial.open(poetry=poetry(), a=listening) as subject:
+        if subject.host.runner is None:
+            return
+        assert run_nodes(subject, node()).success
+        assert listening.run is not None
+        assert listening.run.origin == THE_USER
+        assert subject.host.runner.run({"nodes": [node()]}, {}, origin=origin).success
+    assert listening.run.origin == origin
+
+
+def a_run_that_is_cancelled_begins_no_node_and_is_interrupted(trial: Trial) -> None:
+    """Run check: `RunControl.cancel` in another thread stops what plugins registered, and ends the run.
+
+    A host that cannot do that leaves `Run.on_cancel` as it is.
+    """
+    control, stopped = RunControl(), []
+
+    @contextmanager
+    def cancelling(run: Run) -> Iterator[None]:
+        run.on_cancel(lambda: stopped.append(run))
+        thread = threading.Thread(target=control.cancel)
+        thread.start()
+        thread.join()
+        yield
+
+    listening = Listening("a", [])
+    hooks = plugin(pflow_run_context=cancelling)
+    with trial.open(poetry=poetry(), a=listening, cancelling=hooks) as subject:
+        if subject.host.runner is None:
+            return
+        outcome = subject.host.runner.run({"nodes": [node()]}, {}, control=control)
+        assert listening.run is not None
+        if type(listening.run).on_cancel is Run.on_cancel:
+            return
+        assert (outcome.success, outcome.exit_code) == (False, EXIT_CODES["interrupted"])
+        assert outcome.error is not None
+        assert outcome.error.kind == "interrupted"
+        assert stopped == [listening.run]
+        assert listening.run.cancelled()
+        assert "recited" not in listening.run.resources
+
+
+def a_failure_shows_what_each_node_had_written(trial: Trial) -> None:
+    """Run check: after a failure `checkpoint` has the outputs by node id, without secrets; else nothing."""
+    with trial.open(poetry=poetry()) as subject:
+        if subject.host.runner is None:
+            return
+        first = node("one", text=f"{SECRET} and a rose")
+        assert not run_nodes(subject, first).checkpoint
+        outcome = run_nodes(subject, first, node("two", fail="raise"))
+        written = outcome.checkpoint["one"]
+        assert isinstance(written, Mapping)
+        assert str(written["said"]).endswith(" and a rose")
+        assert SECRET not in str(outcome.checkpoint)
+
+
 CHECKS = (
     each_node_is_injected_once_and_knows_its_host,
     a_parameter_that_is_not_special_is_refused,
@@ -208,4 +270,7 @@ CHECKS = (
     a_failing_node_fails_the_run_with_its_own_fields,
     a_node_runs_exactly_once,
     secrets_of_a_run_are_redacted,
+    the_origin_of_a_run_reaches_nodes_and_plugins,
+    a_run_that_is_cancelled_begins_no_node_and_is_interrupted,
+    a_failure_shows_what_each_node_had_written,
 )

@@ -10,6 +10,7 @@ import attrs
 import click
 
 from pflow_mcp_plugin.contract import Entry, Field, PflowError, Report, ValuePath
+from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.host.cli.command_line_inputs import parse_inputs
 from pflow_mcp_plugin.host.cli.output import counted, problem_lines, to_json
 from pflow_mcp_plugin.host.cli.tables import table

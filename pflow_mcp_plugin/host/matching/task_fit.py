@@ -9,14 +9,8 @@ from functools import cache, lru_cache
 
 import attrs
 
-from pflow_mcp_plugin.host.matching.task_words import (
-    clauses,
-    shipped_thesaurus,
-    split_name,
-    stem,
-    tokens,
-    words,
-)
+from pflow_mcp_plugin.host.matching.name_parts import split_name
+from pflow_mcp_plugin.host.matching.task_words import clauses, shipped_thesaurus, stem, tokens, words
 
 _SYNONYM = 0.8
 """The strength of a synonym, relative to the word itself."""
@@ -24,8 +18,10 @@ _UNKNOWN = 0.5
 """The weight of a word that occurs nowhere, often a name or a value, relative to a rare one."""
 _DOUBT = 0.4
 """What remains of the doubt after each matching word."""
-_UNSURE = 0.1
+_UNSURE = 0.15
 """The doubt that matching words leave if what they describe is more than the task."""
+_INCOMPLETE = 0.94
+"""The highest confidence if a word of the task is not answered, however long the task is."""
 _REASONS = 6
 """The most words that a reason names."""
 # Beyond the endings that `stem` removes: nouns and adjectives that are made of verbs.
@@ -158,7 +154,9 @@ class TaskFit:
         certain = min(1 - _UNSURE, 1 - _DOUBT ** sum(self._telling(hit) for hit in hits))
         said = {root(part) for hit in hits for part in (hit.word, hit.found)}
         asked = len(said & described.gist) / len(described.gist) if described.gist else 0.0
-        return Fit(round(answered * (certain + (1 - certain) * asked), 3), self._reason(hits))
+        most = 1.0 if len(hits) == len(wanted) else _INCOMPLETE
+        confidence = min(most, answered * (certain + (1 - certain) * asked))
+        return Fit(round(confidence, 3), self._reason(hits))
 
     def _hit(self, word: str, described: Described) -> _Hit | None:
         """Return the strongest occurrence of a word or of a synonym."""

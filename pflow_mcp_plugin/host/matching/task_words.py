@@ -7,12 +7,13 @@ from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
+from pflow_mcp_plugin.host.matching.name_parts import split_name
+
 _THESAURUS = Path(__file__).with_name("thesaurus.txt")
 _BOUNDARY = re.compile(
     r"[.?!;:](?:\s+|$)|,\s+|[\u3001\u3002\uff01\uff0c\uff1b\uff1f]|\s+-\s+|\n+|\s+(?:and|then|plus|or)\s+",
     re.IGNORECASE,
 )
-_NAME_BOUNDARY = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[-_]")
 _WORD = re.compile(r"\w+(?:['\u2019](?!s\b)\w+)*")
 _UNSPACED = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]{2,}")
 """A run of words in a script that does not put spaces between them."""
@@ -74,11 +75,6 @@ def tokens(text: str) -> list[str]:
     """Return all words of what a task may find, in lower case, those inside names too."""
     spelt = _WORD.findall(f"{split_name(text)} {text}".lower().replace("_", " "))
     return [part for word in dict.fromkeys(spelt) for part in _parts(_BASE.get(word, word))]
-
-
-def split_name(name: str) -> str:
-    """Return a name as the words that a task would use: `createIssue`, `create-issue` and `create_issue`."""
-    return _NAME_BOUNDARY.sub(" ", name)
 
 
 def _parts(word: str) -> list[str]:

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pflow_mcp_plugin.contract import Sketch
 from pflow_mcp_plugin.contract.json_types import JSON
-from pflow_mcp_plugin.host.matching.task_words import split_name
 from pflow_mcp_plugin.storage import StoreError, write_atomic
 
 if TYPE_CHECKING:
@@ -261,8 +260,8 @@ def _shown(number: int, sketch: Sketch) -> tuple[object, ...]:
 
 
 def _searched(number: int, sketch: Sketch) -> tuple[object, ...]:
-    name = split_name(_storable(sketch.local_name or sketch.node))
-    described = " ".join([split_name(" ".join(sketch.params)), *sketch.params.values()])
+    name = _split(_storable(sketch.local_name or sketch.node))
+    described = " ".join([_split(" ".join(sketch.params)), *sketch.params.values()])
     description, params = (_spaced(_storable(text)) for text in (sketch.description, described))
     return number, _storable(sketch.node), name, _family(sketch), description, params
 
@@ -283,13 +282,19 @@ def _storable(text: str) -> str:
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
+def _split(name: str) -> str:
+    from pflow_mcp_plugin.host.matching.name_parts import split_name  # not needed for lists
+
+    return split_name(name)
+
+
 def _spaced(text: str) -> str:
     """Return a string with spaces around the characters of scripts that do not separate words."""
     return text if text.isascii() else re.sub(_IDEOGRAPH, " ", text)
 
 
 def _words(text: str) -> list[str]:
-    return re.findall(r"\w+", _spaced(split_name(_storable(text))))
+    return re.findall(r"\w+", _spaced(_split(_storable(text))))
 
 
 def _query(words: str) -> str:

@@ -18,7 +18,7 @@ _SAMPLE = 100
 """Items of a list whose structure is examined."""
 _LONGEST = 100
 """Characters of a sample."""
-_NAMES = {"NoneType": "None"}
+_NAMES = {"NoneType": "None", "tuple": "list"}
 
 
 class _Place(NamedTuple):

@@ -51,23 +51,11 @@ def run(request: ServedRequest, arguments: Mapping[str, Any]) -> JSONObject:
 
 def describe(request: ServedRequest, arguments: Mapping[str, Any]) -> JSONObject:
     """Answer `registry_describe`: the complete interfaces of nodes."""
-    names = list(dict.fromkeys(arguments["nodes"]))
+    names = arguments["nodes"]
     if not 1 <= len(names) <= _MOST_DESCRIBED:
         message = f"nodes must name 1 to {_MOST_DESCRIBED} nodes, it names {len(names):,}"
         raise PflowError(message, kind="validation", suggestions=("Find nodes with registry_search",))
-    entries: list[Entry] = []
-    unknown: dict[str, list[str]] = {}
-    for name in names:
-        try:
-            entries.append(request.host.registry.get(name))
-        except PflowError as error:
-            if error.kind != "not_found":
-                raise
-            unknown[name[:80]] = list(error.suggestions)
-    if not entries:
-        raise _all_unknown(unknown)
-    rows = [{"node": name, "suggestions": hints} for name, hints in unknown.items()]
-    return success({"nodes": [entry.to_dict() for entry in entries], "unknown": rows})
+    return success({"nodes": [entry.to_dict() for entry in request.host.registry.describe(names)]})
 
 
 def search(request: ServedRequest, arguments: Mapping[str, Any]) -> JSONObject:
@@ -89,16 +77,6 @@ def _rows(registry: Registry) -> list[dict[str, Any]]:
 
 def _row(entry: Entry) -> dict[str, Any]:
     return {"node": entry.node, "description": entry.description, **entry.labels}
-
-
-def _all_unknown(unknown: Mapping[str, list[str]]) -> PflowError:
-    names = ", ".join(unknown)
-    hints = dict.fromkeys(hint for found in unknown.values() for hint in found)
-    return PflowError(
-        f"Unknown node{'' if len(unknown) == 1 else 's'}: {names}",
-        kind="not_found",
-        suggestions=(*hints, "Find nodes with registry_search or registry_discover"),
-    )
 
 
 _ENTRY = object_of({"node": TEXT, "description": TEXT, "interface": ANY_OBJECT, "purity": TEXT}, "node")
@@ -168,8 +146,8 @@ DESCRIBE = ServedTool(
     title="Describe nodes",
     description=(
         "Return the complete interface of these nodes: each param with its type, whether it is required and "
-        "what it means; outputs; actions. Call it for every node before you use it in a workflow. Unknown "
-        "names are listed under `unknown`, with the nearest."
+        "what it means; outputs; actions. Call it for every node before you use it in a workflow. If some "
+        "are unknown, the failure names the nearest of each, and its details hold `entries` of the others."
     ),
     input_schema=arguments_schema(
         {
@@ -181,16 +159,7 @@ DESCRIBE = ServedTool(
         },
         "nodes",
     ),
-    output_schema=output_schema(
-        object_of(
-            {
-                "nodes": list_of(_ENTRY),
-                "unknown": list_of(object_of({"node": TEXT, "suggestions": list_of(TEXT)}, "node")),
-            },
-            "nodes",
-            "unknown",
-        )
-    ),
+    output_schema=output_schema(object_of({"nodes": list_of(_ENTRY)}, "nodes")),
     claims=LOCAL_READING,
     answer=describe,
 )

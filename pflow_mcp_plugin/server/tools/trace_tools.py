@@ -64,8 +64,8 @@ READ = ServedTool(
     title="Read a trace",
     description=(
         "Read the trace of a run: each step in order, with its node, params, outputs, action, time and "
-        "error. Call it when a run failed or its outputs are not what you expected. Values are shortened, and "
-        "secrets redacted."
+        "error. Call it when a run failed or its outputs are not what you expected. Values are shortened, "
+        "and secrets redacted."
     ),
     input_schema=arguments_schema(
         {

@@ -676,7 +676,7 @@ def test_one_node_is_run_and_the_structure_of_its_outputs_shown(pflow, home, tmp
     assert found["trace_path"]
     code, out, _ = pflow("registry", "run", "echo", "message=${not} [1]")
     assert code == 0
-    assert "PATH" in out
+    assert out.startswith("PATH     TYPE  SAMPLE\nmessage  str   ${not} [1]\n")
     assert "${not} [1]" in out
 
 
@@ -723,3 +723,19 @@ def test_a_node_that_cannot_be_run_says_why(pflow, home, arguments, code, messag
     found, out, err = pflow("registry", "run", *arguments)
     assert (found, out) == (code, "")
     assert message in err
+
+
+def test_a_failed_run_shows_beside_the_error_what_each_node_wrote(pflow, home, tmp_path):
+    nodes = [
+        {"id": "say", "type": "echo", "params": {"message": "hello"}},
+        {"id": "no", "type": "read-file", "params": {"file_path": "/nowhere"}},
+    ]
+    (tmp_path / "wf.json").write_text(json.dumps({"nodes": nodes}))
+    code, out, err = pflow("run", str(tmp_path / "wf.json"), "--json")
+    assert code == 1
+    assert envelope(out)["checkpoint"]["say"] == {"message": "hello"}
+    assert "No such file" in envelope(out)["checkpoint"]["no"]["error"]
+    code, out, err = pflow("run", str(tmp_path / "wf.json"))
+    assert "checkpoint" not in err
+    (tmp_path / "wf.json").write_text(json.dumps({"nodes": nodes[:1]}))
+    assert "checkpoint" not in envelope(pflow("run", str(tmp_path / "wf.json"), "--json")[1])

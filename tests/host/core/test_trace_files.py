@@ -9,6 +9,11 @@ from html import unescape
 
 import pytest
 
+from pflow_mcp_plugin.contract import PflowError
+from pflow_mcp_plugin.host.running.trace_recorder import Recorder
+from pflow_mcp_plugin.host.trace_files import TraceFiles
+from pflow_mcp_plugin.redaction import Redactor
+
 WORKFLOW = {
     "inputs": {"text": {"type": "str"}},
     "nodes": [
@@ -278,3 +283,66 @@ def test_in_a_browser_no_script_runs_in_the_page(browse):
     assert "addEventListener" in shown  # it was there
     assert 'id="measured"' not in shown
     assert "broken in</title>" not in shown
+
+
+def test_the_path_of_a_trace_stands_for_it_also_that_of_a_copy(pflow, ran, tmp_path, pflow_home):
+    path = pflow_home / "state" / "traces" / f"{ran}.json"
+    copy = tmp_path / "copy.json"
+    shutil.copy(path, copy)
+    shown = pflow("trace", "show", ran, "--json").envelope["data"]
+    for given in (path, copy, os.path.relpath(copy, tmp_path)):
+        assert pflow("trace", "show", str(given), "--json").envelope["data"] == shown
+    assert pflow("trace", "view", str(copy), "--output", "page.html").exit_code == 0
+    missing = pflow("trace", "show", str(tmp_path / "none.json"))
+    assert missing.exit_code != 0
+    assert "No such file" in missing.stderr
+
+
+@pytest.fixture
+def owned(tmp_path):
+    """A folder with the traces of two owners and of the user, newest last."""
+    folder = tmp_path / "traces"
+    for age, owner in enumerate(("", "ann", 'b "o" b', "ann", "")):
+        recorder = Recorder(f"2026-{age}", "wf", Redactor(["ann"]), owner=owner)
+        os.utime(recorder.write(folder, None), (age, age))
+    return TraceFiles(folder)
+
+
+def test_a_run_of_another_owner_does_not_exist(owned):
+    assert owned.find().stem == "2026-4"
+    assert owned.find(owner="ann").stem == "2026-3"
+    assert owned.find(owner='b "o" b').stem == "2026-2"
+    assert owned.find("2026-0", owner="").stem == "2026-0"
+    assert owned.find("2026-2", owner='b "o" b').stem == "2026-2"
+    assert owned.find("2026-", owner='b "o" b').stem == "2026-2"
+    of_ann = owned.folder / "2026-1.json"
+    assert owned.find(str(of_ann), owner="ann") == of_ann
+    for run in ("2026-1", str(of_ann), str(owned.folder / ".." / "traces" / "2026-1.json")):
+        for owner in ("", 'b "o" b', "an", "nobody"):
+            with pytest.raises(PflowError) as caught:
+                owned.find(run, owner=owner)
+            assert (caught.value.kind, caught.value.suggestions) == ("not_found", ())
+    with pytest.raises(PflowError, match="No traces yet"):
+        owned.find(owner="nobody")
+
+
+def test_only_regular_files_in_the_folder_are_traces(owned, tmp_path):
+    outside = tmp_path / "outside.json"
+    shutil.copy(owned.folder / "2026-4.json", outside)
+    (owned.folder / "link.json").symlink_to(outside)
+    (owned.folder / "folder.json").mkdir()
+    assert {path.stem for path in owned.paths()} == {f"2026-{age}" for age in range(5)}
+    for run in ("link", str(owned.folder / "link.json"), str(outside), "/etc/passwd", "../outside.json"):
+        with pytest.raises(PflowError):
+            owned.find(run)
+
+
+def test_the_owner_of_a_file_that_somebody_changed_is_nobody(owned):
+    path = owned.folder / "2026-1.json"
+    path.write_text(path.read_text().replace('"ann"', '"' + "x" * 10_000 + '"'))
+    for owner in ("", "ann"):
+        with pytest.raises(PflowError):
+            owned.find("2026-1", owner=owner)
+    path.write_text("[]")
+    with pytest.raises(PflowError):
+        owned.find("2026-1", owner="")

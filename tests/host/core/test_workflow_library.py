@@ -179,6 +179,16 @@ def test_inputs_and_outputs_that_are_no_objects_are_none(library):
     assert (library.describe("a").inputs, library.describe("a").outputs) == ({}, {})
 
 
+def test_a_deeply_nested_default_does_not_hide_the_other_workflows(pflow, greet, pflow_home):
+    assert pflow("workflow", "save", greet, "--name", "good").exit_code == 0
+    deep = '{"inputs": {"a": {"default": ' + "[" * 800 + "]" * 800 + '}}, "nodes": []}'
+    (pflow_home / "data" / "workflows" / "deep.json").write_text(deep)
+    for command in (("list",), ("discover", "greet all")):
+        found = pflow("workflow", *command, "--json")
+        assert (found.exit_code, found.stderr) == (0, "")
+        assert "good" in [row["name"] for row in found.envelope["data"]]
+
+
 def test_what_is_saved_is_in_normal_form(pflow, pflow_home, tmp_path, open_with):
     [node] = workflow("x")["nodes"]
     given = {"nodes": [node, {**node, "id": "b"}]}

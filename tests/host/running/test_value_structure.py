@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pflow_mcp_plugin.host.running.value_structure import structure
+from pflow_mcp_plugin.host.running.value_structure import sampled, structure
 from pflow_mcp_plugin.host.workflow.templates import follow, parse_path
 
 keys = st.text(max_size=4) | st.sampled_from(["a", "0", "-1", 'a"b', "a'b", "{", "a b", ""])
@@ -24,6 +24,23 @@ def test_every_path_has_its_type():
         ("user.tags[0]", "str"),
         ("user.none", "None"),
         ("ok", "bool"),
+    ]
+
+
+def test_every_path_has_a_sample_of_what_is_there():
+    value = {"a": {"b": "x" * 200}, "n": 1.5, "l": [None, True], "t": (7,), "j": '{"k": 1}'}
+    found = sampled(value, lambda sample: sample)
+    assert [(place.path, place.type, place.sample) for place in found] == [
+        ("a", "dict", None),
+        ("a.b", "str", "x" * 100 + "..."),
+        ("n", "float", 1.5),
+        ("l", "list", None),
+        ("l[0]", "None", None),
+        ("l[1]", "bool", True),
+        ("t", "list", None),
+        ("t[0]", "int", 7),
+        ("j", "str", '{"k": 1}'),
+        ("j.k", "int", 1),
     ]
 
 

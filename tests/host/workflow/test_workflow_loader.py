@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from pflow_mcp_plugin.contract import PflowError
@@ -60,3 +62,58 @@ def test_equal_objects_in_two_places_are_no_repetition():
 def test_a_number_too_long_is_told_in_plain_words():
     with pytest.raises(PflowError, match="a whole number of 5,000 digits is too large"):
         load_workflow('{"a": -' + "9" * 5000 + "}", "wf.json")
+
+
+BOMBS = {
+    "brackets": "[" * 100_000,
+    "objects": '{"a":' * 100_000,
+    "closed brackets": '{"nodes": ' + "[" * 100_000 + "]" * 100_000 + "}",
+    "digits": '{"a": ' + "9" * 1_000_000 + "}",
+    "a fraction": '{"a": ' + "9" * 1_000_000 + ".5}",
+    "an exponent": '{"a": 1e' + "9" * 1_000_000 + "}",
+    "spaces": " " * (50 << 20),
+    "a long text": '{"a": "' + "x" * (50 << 20) + '"}',
+    "lists": '{"nodes": [' + "[]," * (20 << 20) + "[]]}",
+}
+
+
+@pytest.mark.parametrize("bomb", BOMBS)
+def test_a_text_that_would_take_too_much_is_refused_soon_in_few_words(bomb):
+    began = time.monotonic()
+    with pytest.raises(PflowError) as caught:
+        load_workflow(BOMBS[bomb], "wf.json")
+    assert time.monotonic() - began < 5
+    assert caught.value.kind == "validation"
+    assert len(caught.value.message) < 300
+
+
+def test_a_workflow_of_many_parts_is_refused_soon(bench):
+    node = {"id": "a", "type": "echo"}
+    many = {
+        "nodes": [{"id": f"n{number}", "type": "echo"} for number in range(100_000)],
+        "edges": [{"from": "a", "to": "a"}] * 100_000,
+    }
+    for words, workflow in (
+        ("100,000 nodes", {"nodes": many["nodes"], "edges": [{"from": "n1", "to": "n2"}]}),
+        ("100,000 edges", {"nodes": [node], "edges": many["edges"]}),
+        ("more than 10,000 problems", {"nodes": [node], "inputs": dict.fromkeys(map(str, range(50_000)), 1)}),
+        ("more than 10,000 problems", {"nodes": [node], **dict.fromkeys(map(str, range(50_000)), 1)}),
+    ):
+        problems = bench.host.runner.validate(workflow)
+        assert len(problems) <= 10_001
+        assert [problem for problem in problems if words in problem.message and problem.severity == "error"]
+        with pytest.raises(PflowError) as caught:
+            bench.host.runner.run(workflow, {})
+        assert caught.value.kind == "validation"
+
+
+def test_a_runner_reads_and_normalises_as_it_runs(bench):
+    runner = bench.host.runner
+    read = runner.read('{"nodes": [{"id": "echo"}]}', "wf")
+    assert runner.normalise(read) == {
+        "ir_version": "1.0",
+        "nodes": [{"id": "echo", "type": "echo"}],
+        "edges": [],
+    }
+    with pytest.raises(PflowError, match=r"wf is not valid JSON: .* at line 1, column 2"):
+        runner.read("{", "wf")

@@ -10,7 +10,7 @@ import pytest
 import real_servers
 
 from pflow_mcp_plugin.contract import PflowError
-from pflow_mcp_plugin.server import ALL_TOOLS, Claims, ServedTool, ServingOptions
+from pflow_mcp_plugin.server import ALL_TOOLS, Claims, ListChanges, ServedTool, ServingOptions
 from pflow_mcp_plugin.server.envelopes import output_schema, success
 
 TYPED = {"command": sys.executable, "args": [str(real_servers.HERE / "typed_server.py")]}
@@ -183,12 +183,10 @@ def test_a_cancelled_run_ends_with_its_child_processes(either, root, no_leftover
         began = time.monotonic()
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(client.call_tool, "workflow_execute", {"workflow": workflow})
-            while not (started.exists() and started.read_text()):
-                await anyio.sleep(0.01)
+            await either.until(lambda: started.exists() and started.read_text())
             tasks.cancel_scope.cancel()
         # The same connection still answers, and the trace says how the run ended.
-        while not (traces := list((either.pflow.home / "state" / "traces").glob("*.json"))):
-            await anyio.sleep(0.01)
+        traces = await either.until(lambda: list((either.pflow.home / "state" / "traces").glob("*.json")))
         trace = either.envelope(await client.call_tool("trace_read", {"trace_file": traces[0].stem}))["data"]
         return trace, time.monotonic() - began
 
@@ -261,6 +259,31 @@ def test_a_failure_of_a_resource_is_an_error_of_the_protocol(served):
         return listed, read
 
     assert served.talk(conversation, resources=Resources()) == (["pflow://guide"], "Read me")
+
+
+def test_clients_of_both_generations_are_told_that_the_tools_have_changed(served):
+    changes = ListChanges()
+
+    async def with_handshake(client):
+        await client.list_tools()
+        await changes.announce("tools")
+        await served.until(lambda: heard)
+
+    async def listening(client):
+        async with client.listen(tools_list_changed=True) as events:
+            await changes.announce("tools")
+            return type(await anext(aiter(events))).__name__
+
+    heard = []
+
+    async def hear(message):
+        heard.append(message.method)
+
+    assert served.talk(listening, changes=changes) == "ToolsListChanged"
+    served.mode = "legacy"
+    served.client = {"message_handler": hear}
+    served.talk(with_handshake, changes=changes)
+    assert heard == ["notifications/tools/list_changed"]
 
 
 def test_options_have_defaults():

@@ -1,0 +1,82 @@
+"""`pflow mcp serve`: its options, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+LIST = (
+    json.dumps(
+        {
+            "jsonrpc": "2.0",
+            "id": 1,
+            "method": "initialize",
+            "params": {
+                "protocolVersion": "2025-11-25",
+                "capabilities": {},
+                "clientInfo": {"name": "test", "version": "1"},
+            },
+        }
+    )
+    + '\n{"jsonrpc": "2.0", "method": "notifications/initialized"}\n'
+    + '{"jsonrpc": "2.0", "id": 2, "method": "tools/list"}\n'
+)
+
+
+def listed(finished):
+    """The names of the tools in the program's answer."""
+    answers = [json.loads(line) for line in finished.stdout.splitlines()]
+    return [tool["name"] for tool in answers[1]["result"]["tools"]]
+
+
+@pytest.mark.parametrize("words", [("mcp", "serve"), ("serve", "mcp")])
+def test_both_spellings_are_the_same_command(pflow, words):
+    done = pflow(*words, "--help")
+    assert done.exit_code == 0
+    assert "--read-only" in done.stdout
+
+
+def test_all_tools_are_served_and_nothing_else_is_printed(pflow):
+    done = pflow("mcp", "serve", stdin=LIST)
+    assert done.exit_code == 0
+    assert len(listed(done)) == 13
+    assert done.stderr == ""
+
+
+def test_tools_are_chosen_by_name_and_pattern(pflow):
+    done = pflow("mcp", "serve", "--tools", "workflow_*", "trace_read", "--read-only", stdin=LIST)
+    assert listed(done) == ["workflow_discover", "workflow_validate", "workflow_list", "trace_read"]
+
+
+def test_an_option_for_several_words_may_be_repeated(pflow):
+    done = pflow(
+        "mcp", "serve", "--tools", "trace_read", "--root", ".", "--tools", "registry_list", stdin=LIST
+    )
+    assert listed(done) == ["registry_list", "trace_read"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--tools", "registry_lst"), "Did you mean registry_list?"),
+        (("--tools", "nothing_*"), "There is no tool nothing_*"),
+        (("--root", "not-there"), "is not a folder"),
+        (("--json",), "standard output belongs to the protocol"),
+    ],
+)
+def test_wrong_options_are_refused_before_anything_is_served(pflow, arguments, words):
+    done = pflow("mcp", "serve", *arguments, stdin=LIST)
+    assert done.exit_code == 2
+    assert words in done.stderr + done.stdout
+
+
+def test_a_config_that_says_something_else_than_true_or_false_is_refused(pflow, pflow_home):
+    folder = pflow_home / "config"
+    folder.mkdir()
+    (folder / "mcp-servers.toml").write_text('[serve]\nshow_secrets = "yes"\n', encoding="utf-8")
+    done = pflow("mcp", "serve", stdin=LIST)
+    assert done.exit_code == 2
+    assert "serve.show_secrets" in done.stderr
+    assert done.stdout == ""
+    assert "serve.show_secrets" in pflow("config", "check").stderr + pflow("config", "check").stdout

@@ -1,0 +1,246 @@
+"""A run that another thread follows and cancels."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+
+import pocketflow
+import pytest
+
+from pflow_mcp_plugin.contract import PflowError, Progress, RunControl, RunOrigin
+
+SOON = 10.0
+"""Seconds within which what is cancelled must have ended; a node here would take ten times as long."""
+
+
+@pytest.fixture
+def cancelled(bench):
+    """Run a workflow in another thread and cancel it once `begun` is set; return the outcome."""
+
+    def cancelled(workflow, begun):
+        control = RunControl()
+        with ThreadPoolExecutor(1) as threads:
+            running = threads.submit(bench.host.runner.run, workflow, {}, control=control)
+            assert begun(), "the node did not begin"
+            began = time.monotonic()
+            control.cancel()
+            outcome = running.result(60)
+        assert time.monotonic() - began < SOON
+        assert (outcome.success, outcome.exit_code, outcome.error.kind) == (False, 130, "interrupted")
+        trace = json.loads(outcome.trace_path.read_text())
+        assert trace["error"]["type"] == "interrupted"
+        return outcome
+
+    return cancelled
+
+
+@pytest.fixture
+def waiting(bench):
+    """A node that waits until its run is cancelled, and the event that is set once it does."""
+    begun = threading.Event()
+
+    @bench.node("t-wait", ["n"], ["n"])
+    class Wait(pocketflow.Node):
+        def post(self, shared, prep_res, exec_res):
+            shared["n"] = self.params.get("n")
+            stopped = threading.Event()
+            shared["__run__"].on_cancel(stopped.set)
+            begun.set()
+            assert stopped.wait(100)
+            raise ValueError("stopped")
+
+    return begun
+
+
+def test_no_further_step_begins_and_the_failure_of_a_stopped_node_is_not_routed(bench, waiting, cancelled):
+    nodes = [{"id": name, "type": "t-wait"} for name in ("a", "b")]
+    workflow = {"nodes": nodes, "edges": [{"from": "a", "to": "b", "action": "error"}]}
+    outcome = cancelled(workflow, lambda: waiting.wait(30))
+    assert outcome.error.message.startswith("The run was interrupted at node a")
+    assert outcome.steps == 1
+    assert outcome.checkpoint["a"]["n"] is None
+
+
+@pytest.mark.parametrize("parallel", [True, False])
+def test_no_further_item_of_a_batch_begins(bench, waiting, cancelled, parallel):
+    batch = {
+        "items": list(range(100)),
+        "parallel": parallel,
+        "max_concurrent": 3,
+        "error_handling": "continue",
+    }
+    node = {"id": "b", "type": "t-wait", "params": {"n": "${item}"}, "batch": batch}
+    outcome = cancelled({"nodes": [node]}, lambda: waiting.wait(30))
+    assert outcome.error.details["succeeded"] == 0
+
+
+def test_an_item_that_cannot_be_stopped_does_not_keep_its_run(bench, cancelled):
+    begun, end = threading.Event(), threading.Event()
+
+    @bench.node("t-deaf")
+    class Deaf(pocketflow.Node):
+        def exec(self, prep_res):
+            begun.set()
+            end.wait(100)
+
+    node = {"id": "b", "type": "t-deaf", "batch": {"items": [1, 2], "parallel": True}}
+    cancelled({"nodes": [node]}, lambda: begun.wait(30))
+    end.set()
+
+
+def test_the_wait_before_a_retry_ends(bench, cancelled):
+    begun = threading.Event()
+
+    @bench.node("t-fail")
+    class Fail(pocketflow.Node):
+        def exec(self, prep_res):
+            begun.set()
+            raise PflowError("busy", ran="not ran", retryable=True, retry_after=100)
+
+    node = {"id": "a", "type": "t-fail", "retry": {"max": 3, "wait": 100}}
+    assert cancelled({"nodes": [node]}, lambda: begun.wait(30)).steps == 1
+
+
+def test_the_command_of_a_shell_node_ends_with_all_that_it_started(bench, cancelled, tmp_path):
+    mark = tmp_path / "pids"
+    line = f"sleep 100 & echo $! $$ > {mark}; wait"
+    node = {"id": "sh", "type": "shell", "params": {"command": line}}
+
+    def begun():
+        end = time.monotonic() + 30
+        while time.monotonic() < end and not (mark.exists() and mark.read_text()):
+            time.sleep(0.02)
+        return mark.exists()
+
+    cancelled({"nodes": [node]}, begun)
+    assert not [pid for pid in mark.read_text().split() if _runs(pid)]
+
+
+def _runs(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def test_a_run_that_is_cancelled_before_it_begins_runs_nothing(bench, waiting):
+    entered = []
+
+    @contextmanager
+    def context(run):
+        entered.append(run)
+        yield
+
+    bench.plug(pflow_run_context=context)
+    control = RunControl()
+    control.cancel()
+    outcome = bench.host.runner.run({"nodes": [{"id": "a", "type": "t-wait"}]}, {}, control=control)
+    assert (outcome.exit_code, outcome.steps, entered) == (130, 0, [])
+    assert "before its first node" in outcome.error.message
+
+
+def test_contexts_learn_that_a_run_was_cancelled(bench, waiting, cancelled):
+    seen = []
+
+    @contextmanager
+    def context(run):
+        run.on_cancel(lambda: seen.append("stop"))
+        try:
+            yield
+        except Exception as error:
+            seen.append((error.kind, run.cancelled()))
+            raise
+
+    bench.plug(pflow_run_context=context)
+    cancelled({"nodes": [{"id": "a", "type": "t-wait"}]}, lambda: waiting.wait(30))
+    assert seen == ["stop", ("interrupted", True)]
+
+
+def test_a_run_that_is_over_cannot_be_cancelled(bench):
+    stopped = []
+
+    @contextmanager
+    def context(run):
+        run.on_cancel(lambda: stopped.append(run))
+        yield
+
+    bench.plug(pflow_run_context=context)
+    control = RunControl()
+    workflow = {"nodes": [{"id": "a", "type": "echo", "params": {"message": "x"}}]}
+    assert bench.host.runner.run(workflow, {}, control=control).success
+    control.cancel()
+    assert not stopped
+
+
+def test_a_cancelled_run_of_several_on_one_host_leaves_the_others_alone(bench, waiting):
+    control = RunControl()
+    wait = {"nodes": [{"id": "a", "type": "t-wait"}]}
+    echo = {"nodes": [{"id": "a", "type": "echo", "params": {"message": "x"}}]}
+    with ThreadPoolExecutor(2) as threads:
+        stuck = threads.submit(bench.host.runner.run, wait, {}, control=control)
+        assert waiting.wait(30)
+        assert all(threads.submit(bench.host.runner.run, echo, {}).result(30).success for _ in range(5))
+        control.cancel()
+        assert stuck.result(30).exit_code == 130
+
+
+def test_progress_is_reported_for_nodes_and_items_and_never_falls(bench):
+    @bench.node("t-work", ["n"])
+    class Work(pocketflow.Node):
+        def post(self, shared, prep_res, exec_res):
+            shared["__run__"].report_progress("b", 1, 4, "reading")
+
+    seen: list[Progress] = []
+    batch = {"items": [1, 2, 3], "parallel": True}
+    nodes = [
+        {"id": "a", "type": "echo", "params": {"message": "x"}},
+        {"id": "b", "type": "t-work", "batch": batch},
+        {"id": "c", "type": "t-work"},
+    ]
+    outcome = bench.host.runner.run({"nodes": nodes}, {}, control=RunControl(seen.append))
+    assert outcome.success
+    messages = [progress.message for progress in seen]
+    assert messages[:3] == ["node a", "node a done", "node b"]
+    assert messages[-3:] == ["node c", "node b: reading", "node c done"]
+    assert {f"node b: {n} of 3 items" for n in (1, 2, 3)} < {*messages}
+    assert {progress.total for progress in seen} == {3}
+    amounts = [progress.done for progress in seen]
+    assert amounts == sorted(amounts)
+    assert (amounts[0], amounts[-1]) == (0, 3)
+
+
+def test_a_listener_that_fails_does_not_fail_the_run(bench):
+    calls = []
+
+    def listen(progress):
+        calls.append(progress)
+        raise OSError("nobody listens")
+
+    workflow = {"nodes": [{"id": "a", "type": "echo", "params": {"message": "x"}}]}
+    assert bench.host.runner.run(workflow, {}, control=RunControl(listen)).success
+    assert len(calls) == 1
+    assert "nobody listens" in bench.warnings[0].message
+
+
+def test_a_run_has_its_origin_and_its_trace_the_owner(bench):
+    origins = []
+
+    @bench.node("t-origin")
+    class Origin(pocketflow.Node):
+        def post(self, shared, prep_res, exec_res):
+            origins.append(shared["__run__"].origin)
+
+    origin = RunOrigin(owner='an "owner" of\nruns', above=("x",), trace_parent="00-1-2-3")
+    workflow = {"nodes": [{"id": "a", "type": "t-origin"}]}
+    outcome = bench.host.runner.run(workflow, {}, origin=origin)
+    assert origins == [origin]
+    assert json.loads(outcome.trace_path.read_text())["owner"] == origin.owner
+    assert "owner" not in json.loads(bench.host.runner.run(workflow, {}).trace_path.read_text())
+    traces = bench.host.traces
+    assert traces.find(owner=origin.owner) == outcome.trace_path
+    assert traces.find(owner="") != outcome.trace_path

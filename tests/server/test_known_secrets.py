@@ -1,0 +1,132 @@
+"""No secret of the user, or of a run, is in any answer."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+
+import anyio
+import planted_secrets
+import pytest
+import real_servers
+
+TYPED = [str(real_servers.HERE / "typed_server.py")]
+PLANTED = "Zx81-planted/secret+value==9Q"
+
+
+def _say(text):
+    return {"nodes": [{"id": "say", "type": "echo", "params": {"message": text}}]}
+
+
+def test_a_saved_secret_is_redacted_from_outputs_in_every_form(either):
+    either.data("settings_set", key="SERVICE_TOKEN", value=PLANTED)
+    escaped = json.dumps(json.dumps({"x": PLANTED}))
+    answers = [
+        either.call("workflow_execute", workflow=_say(f"before {PLANTED} after")),
+        either.call("workflow_execute", workflow=_say({PLANTED: [PLANTED]})),
+        either.call("workflow_execute", workflow=_say(escaped)),
+        either.call("registry_run", node_type="echo", parameters={"message": PLANTED}),
+        either.call("workflow_execute", workflow={"nodes": [{"id": "x", "type": PLANTED}]}),
+        either.call("workflow_validate", workflow=_say(PLANTED)),
+        either.call("settings_get", key="SERVICE_TOKEN"),
+        either.call("settings_get", key=PLANTED),
+        either.call("workflow_execute", workflow=PLANTED),
+        either.call(PLANTED),
+        either.call("trace_read"),
+        either.call("registry_search", pattern=PLANTED),
+    ]
+    assert planted_secrets.remains(PLANTED, map(json.dumps, answers)) == []
+
+
+def test_a_failing_run_does_not_show_it_either(served):
+    served.data("settings_set", key="SERVICE_TOKEN", value=PLANTED)
+    node = {
+        "id": "fail",
+        "type": "shell",
+        "params": {"command": f"echo {PLANTED} >&2; echo {PLANTED}; exit 1"},
+    }
+    answer = served.call("workflow_execute", workflow={"nodes": [node]})
+    assert not answer["success"]
+    assert answer["checkpoint"] is not None
+    assert planted_secrets.remains(PLANTED, [json.dumps(answer)]) == []
+
+
+def test_a_secret_of_a_server_is_redacted_from_the_outputs_of_a_run(served, monkeypatch):
+    monkeypatch.setenv("TYPED_VARIABLE", PLANTED)
+    served.pflow.add("typed", {"command": sys.executable, "args": TYPED, "env": {"X": "${TYPED_VARIABLE}"}})
+    served.pflow.sync()
+    answer = served.call("registry_run", node_type="mcp-typed-describe", parameters={"value": PLANTED})
+    assert answer["success"]
+    assert planted_secrets.remains(PLANTED, [json.dumps(answer)]) == []
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("DEFAULT_BRANCH", "main-branch-name"),
+        ("SORT_KEY", "main"),
+        ("AUTH_HOST", "localhost"),
+        ("API_KEY", "x1"),
+        ("MAX_TOKENS", "100000000"),
+    ],
+)
+def test_short_and_ordinary_values_are_not_redacted(served, key, value):
+    served.data("settings_set", key=key, value=value)
+    data = served.data("workflow_execute", workflow=_say(f"the {value} thing"))
+    assert data["outputs"] == {"message": f"the {value} thing"}
+
+
+def test_a_token_is_a_secret_whatever_its_setting_is_called(served):
+    token = "ghp_" + "a1B2" * 9
+    served.data("settings_set", key="MY_STUFF", value=f"user {token}")
+    data = served.data("workflow_execute", workflow=_say(f"see {token}"))
+    assert data["outputs"] == {"message": "see ***"}
+
+
+def test_a_setting_that_another_process_saves_is_redacted_from_then_on(served, pflow):
+    assert served.data("workflow_execute", workflow=_say(PLANTED))["outputs"] == {"message": PLANTED}
+    there = {"PFLOW_HOME": str(served.pflow.home)}
+    assert pflow("settings", "set", "SERVICE_TOKEN", PLANTED, env=there).exit_code == 0
+    assert served.data("workflow_execute", workflow=_say(PLANTED))["outputs"] == {"message": "***"}
+
+
+def test_progress_does_not_show_it(served):
+    served.data("settings_set", key="SERVICE_TOKEN", value=PLANTED)
+    messages = []
+
+    async def conversation(client):
+        async def progress(_done, _total, message):
+            messages.append(message or "")
+
+        node = {"id": PLANTED.replace("/", "-"), "type": "echo", "params": {"message": "x"}}
+        workflow = {"nodes": [{**node, "id": "a", "purpose": PLANTED}]}
+        await client.call_tool("workflow_execute", {"workflow": workflow}, progress_callback=progress)
+
+    served.talk(conversation)
+    assert messages
+    assert planted_secrets.remains(PLANTED, messages) == []
+
+
+def test_the_config_decides_whether_secrets_are_shown(pflow_home, tmp_path, pflow):
+    """Over stdio, with the real program; the file may change while it runs."""
+    from mcp import Client, StdioServerParameters
+
+    pflow("settings", "set", "SERVICE_TOKEN", PLANTED)
+    config = pflow_home / "config" / "mcp-servers.toml"
+    config.write_text("[serve]\nshow_secrets = false\n", encoding="utf-8")
+    command = [sys.executable, "-P", "-m", "pflow_mcp_plugin", "serve", "mcp"]
+    environment = {**os.environ, "PFLOW_HOME": str(pflow_home)}
+    parameters = StdioServerParameters(command=command[0], args=command[1:], env=environment, cwd=tmp_path)
+
+    async def main():
+        async with Client(parameters) as client:
+            shown = []
+            for text in ("", "[serve]\nshow_secrets = true\n", "[serve]\nshow_secrets = 'yes'\n", "]"):
+                if text:
+                    config.write_text(text, encoding="utf-8")
+                result = await client.call_tool("settings_get", {"key": "SERVICE_TOKEN"})
+                shown.append(result.structured_content["data"]["value"])
+            return shown
+
+    assert anyio.run(main) == ["****", PLANTED, "****", "****"]

@@ -1,0 +1,331 @@
+"""The real program, served over real standard streams."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from pathlib import Path
+
+import anyio
+import pytest
+import real_servers
+from mcp import Client, StdioServerParameters
+
+SECONDS = 60
+HELLO = {"nodes": [{"id": "a", "type": "echo", "params": {"message": "hi"}}]}
+TYPED = {"command": sys.executable, "args": [str(real_servers.HERE / "typed_server.py")]}
+
+
+class Speaker:
+    """A client that speaks the protocol by hand."""
+
+    def __init__(self, program):
+        self.program = program
+        self.seen = []
+        self._begun = b""
+
+    def say(self, **message):
+        """Send a message."""
+        self.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
+
+    def write(self, line):
+        """Send bytes."""
+        self.program.stdin.write(line)
+        self.program.stdin.flush()
+
+    def hello(self):
+        """Shake hands."""
+        self.ask(
+            "initialize",
+            protocolVersion="2025-11-25",
+            capabilities={},
+            clientInfo=dict.fromkeys(("name", "version"), "x"),
+        )
+        self.say(method="notifications/initialized")
+
+    def ask(self, method, number=1, **params):
+        """Send a request and return its answer."""
+        self.say(id=number, method=method, params=params)
+        return self.answer(number)
+
+    def answer(self, number):
+        """Wait for the answer to a request; every line on the way must be a message."""
+        while True:
+            message = self.heard()
+            if message.get("id") == number and "method" not in message:
+                return message
+
+    def heard(self):
+        """Wait for the next message."""
+        deadline = time.monotonic() + SECONDS
+        while b"\n" not in self._begun:
+            ready, _, _ = select.select([self.program.stdout], [], [], deadline - time.monotonic())
+            assert ready, "no answer"
+            chunk = os.read(self.program.stdout.fileno(), 1 << 16)
+            assert chunk, "the program has ended"
+            self._begun += chunk
+        line, self._begun = self._begun.split(b"\n", 1)
+        message = json.loads(line)
+        self.seen.append(message)
+        return message
+
+
+@pytest.fixture
+def speaker(pflow_home, tmp_path, hosts):
+    """Start the program and speak to it."""
+
+    @contextmanager
+    def start(*arguments, **more):
+        command = [sys.executable, "-P", "-m", "pflow_mcp_plugin", "mcp", "serve", *arguments]
+        with subprocess.Popen(
+            command,
+            cwd=tmp_path,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env={**os.environ, "PFLOW_HOME": str(pflow_home), **more},
+        ) as program:
+            hosts.append(program.pid)
+            try:
+                yield Speaker(program)
+            finally:
+                program.kill()
+
+    return start
+
+
+@pytest.mark.parametrize("mode", ["legacy", "auto"])
+@pytest.mark.parametrize("words", [("mcp", "serve"), ("serve", "mcp")])
+def test_the_client_of_the_sdk_is_served(pflow_home, tmp_path, mode, words, no_leftovers):
+    environment = {**os.environ, "PFLOW_HOME": str(pflow_home)}
+    arguments = ["-P", "-m", "pflow_mcp_plugin", *words]
+    parameters = StdioServerParameters(command=sys.executable, args=arguments, env=environment, cwd=tmp_path)
+    seen = []
+
+    async def main():
+        async def progress(done, _total, _message):
+            seen.append(done)
+
+        with anyio.fail_after(SECONDS):
+            async with Client(parameters, mode=mode) as client:
+                names = [tool.name for tool in (await client.list_tools()).tools]
+                calling = {"workflow": HELLO}
+                result = await client.call_tool("workflow_execute", calling, progress_callback=progress)
+                return names, result.structured_content
+
+    names, envelope = anyio.run(main)
+    assert len(names) == 13
+    assert envelope["data"]["outputs"] == {"message": "hi"}
+    assert seen == sorted(seen)
+    assert seen[-1] == 1
+
+
+def test_what_nodes_print_does_not_reach_the_protocol(speaker, pflow_home, tmp_path):
+    (tmp_path / "noisy.py").write_text(
+        "import os, sys, subprocess\n"
+        "from pocketflow import Node\n"
+        "class Noisy(Node):\n"
+        "    def exec(self, prep_res):\n"
+        "        print('STRAY one')\n"
+        "        sys.__stdout__.write('STRAY two\\n'); sys.__stdout__.flush()\n"
+        "        os.write(1, b'STRAY three\\n')\n"
+        "        subprocess.run(['echo', 'STRAY four'])\n"
+        "        return sys.stdin.read()\n"
+        "    def post(self, shared, prep_res, exec_res):\n"
+        "        shared['read'] = exec_res\n"
+        "        return 'default'\n",
+        encoding="utf-8",
+    )
+    entry = {
+        "class_name": "Noisy",
+        "module": "noisy",
+        "interface": {"outputs": [{"key": "read", "type": "str"}]},
+    }
+    registry = {"schema_version": 1, "nodes": {"noisy": entry}}
+    folder = pflow_home / "data"
+    folder.mkdir(exist_ok=True)
+    (folder / "registry.json").write_text(json.dumps(registry), encoding="utf-8")
+    with speaker(PYTHONPATH=str(tmp_path)) as client:
+        client.hello()
+        run = client.ask("tools/call", 2, name="registry_run", arguments={"node_type": "noisy"})
+        assert run["result"]["structuredContent"]["data"]["outputs"] == {"read": ""}
+        client.program.stdin.close()
+        assert client.program.wait(SECONDS) == 0
+        errors = client.program.stderr.read().decode()
+    assert [word in errors for word in ("one", "two", "three", "four")] == [True] * 4
+    assert "STRAY" not in json.dumps(client.seen)
+
+
+@pytest.mark.parametrize("end", ["close", signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_when_it_ends_its_runs_and_their_servers_end_too(
+    speaker, pflow, pflow_home, tmp_path, end, no_leftovers
+):
+    added = pflow("mcp", "add", "--sync", "typed", "--", TYPED["command"], *TYPED["args"])
+    assert added.exit_code == 0, added.stderr
+    started = tmp_path / "started"
+    wait = f"echo 1 > {started}; sleep 300"
+    with speaker() as client:
+        client.hello()
+        slow = {"node_type": "mcp-typed-slow", "parameters": {"seconds": 250}}
+        shell = {"nodes": [{"id": "a", "type": "shell", "params": {"command": wait, "timeout": 600}}]}
+        meta = {"progressToken": "p"}
+        client.say(
+            id=7, method="tools/call", params={"name": "registry_run", "arguments": slow, "_meta": meta}
+        )
+        client.say(
+            id=8, method="tools/call", params={"name": "workflow_execute", "arguments": {"workflow": shell}}
+        )
+        while client.heard().get("method") != "notifications/progress" or not started.exists():
+            pass
+        began = time.monotonic()
+        if end == "close":
+            client.program.stdin.close()
+        else:
+            client.program.send_signal(end)
+        code = client.program.wait(SECONDS)
+        seconds = time.monotonic() - began
+        errors = client.program.stderr.read().decode()
+    assert code == (0 if end == "close" else 128 + end)
+    assert seconds < 15
+    assert "Traceback" not in errors
+    traces = [json.loads(path.read_text()) for path in (pflow_home / "state" / "traces").glob("*.json")]
+    assert {trace["error"]["type"] for trace in traces} == {"interrupted"}
+
+
+def test_a_cancelled_request_is_not_answered_and_the_next_one_is(speaker, tmp_path):
+    with speaker() as client:
+        client.hello()
+        started = tmp_path / "started"
+        node = {"id": "a", "type": "shell", "params": {"command": f"touch {started}; sleep 300"}}
+        calling = {"name": "workflow_execute", "arguments": {"workflow": {"nodes": [node]}}}
+        client.say(id=5, method="tools/call", params=calling)
+        deadline = time.monotonic() + SECONDS
+        while not started.exists() and time.monotonic() < deadline:
+            time.sleep(0.01)
+        client.say(method="notifications/cancelled", params={"requestId": 5})
+        client.ask("tools/call", 6, name="registry_list", arguments={})
+        client.program.stdin.close()
+        client.program.wait(SECONDS)
+    assert not [message for message in client.seen if message.get("id") == 5]
+
+
+@pytest.mark.parametrize(
+    ("line", "number"),
+    [
+        (b"not json\n", None),
+        (b'{"jsonrpc": "2.0"\xff\n', None),
+        (b'{"jsonrpc": "2.0", "id": 9, "method": 5}\n', 9),
+        (b"[" * 200_000 + b"\n", None),
+        (
+            b'{"jsonrpc": "2.0", "id": 9, "method": "x", "params": {"a": '
+            + b"[" * 400
+            + b"]" * 400
+            + b"}}\n",
+            9,
+        ),
+    ],
+    ids=["text", "cut", "no message", "deep", "deep request"],
+)
+def test_a_line_that_is_no_message_is_answered_and_the_next_one_too(speaker, line, number):
+    with speaker() as client:
+        client.hello()
+        client.write(line)
+        refused = client.heard()
+        assert refused["error"]["code"] in (-32700, -32601, -32600, -32602)
+        assert refused.get("id") == number
+        assert client.ask("ping", 3)["result"] == {}
+
+
+def test_large_answers_arrive_whole_while_small_ones_follow(speaker, tmp_path):
+    (tmp_path / "large.txt").write_text("x" * 3_000_000, encoding="utf-8")
+    workflow = {
+        "nodes": [{"id": "a", "type": "read-file", "params": {"file_path": str(tmp_path / "large.txt")}}]
+    }
+    with speaker() as client:
+        client.hello()
+        client.say(
+            id=2,
+            method="tools/call",
+            params={"name": "workflow_execute", "arguments": {"workflow": workflow}},
+        )
+        for number in range(3, 40):
+            client.say(id=number, method="ping")
+        large = client.answer(2)["result"]["structuredContent"]["data"]["outputs"]
+        assert max(map(len, map(str, large.values()))) >= 3_000_000
+        for number in range(40, 50):
+            assert client.ask("ping", number)["result"] == {}
+
+
+def test_input_from_a_file_is_served(pflow_home, tmp_path):
+    """A regular file cannot be waited for; it is read in a thread."""
+    messages = [
+        {"jsonrpc": "2.0", "id": 1, "method": "ping"},
+        {"jsonrpc": "2.0", "id": 2, "method": "ping"},
+    ]
+    text = tmp_path / "requests"
+    text.write_text("\n".join(map(json.dumps, messages)), encoding="utf-8")
+    with text.open("rb") as requests:
+        done = subprocess.run(
+            [sys.executable, "-P", "-m", "pflow_mcp_plugin", "mcp", "serve"],
+            stdin=requests,
+            capture_output=True,
+            timeout=SECONDS,
+            check=False,
+            env={**os.environ, "PFLOW_HOME": str(pflow_home)},
+        )
+    answers = [json.loads(line) for line in done.stdout.splitlines()]
+    assert done.returncode == 0
+    assert [answer["id"] for answer in answers] == [1, 2]
+
+
+def test_a_path_is_confined_to_the_root(speaker, tmp_path):
+    folder = tmp_path / "workflows"
+    folder.mkdir()
+    (folder / "in.json").write_text(json.dumps(HELLO), encoding="utf-8")
+    (tmp_path / "out.json").write_text(json.dumps(HELLO), encoding="utf-8")
+    with speaker("--root", str(folder)) as client:
+        client.hello()
+        for number, (given, works) in enumerate(
+            {"in.json": True, str(tmp_path / "out.json"): False}.items(), 2
+        ):
+            answer = client.ask("tools/call", number, name="workflow_validate", arguments={"workflow": given})
+            assert answer["result"]["isError"] is not works
+
+
+def test_warnings_of_the_host_go_to_standard_error(speaker, pflow_home):
+    folder = pflow_home / "config"
+    folder.mkdir()
+    (folder / "mcp-servers.toml").write_text("[serve]\nshow_secret = true\n", encoding="utf-8")
+    with speaker() as client:
+        client.hello()
+        client.program.stdin.close()
+        client.program.wait(SECONDS)
+        errors = client.program.stderr.read().decode()
+    assert "Unknown field show_secret" in errors
+    assert "Did you mean show_secrets?" in errors
+
+
+def test_a_client_that_leaves_without_reading_is_no_crash(speaker, tmp_path):
+    (tmp_path / "large.txt").write_text("x" * 1_000_000, encoding="utf-8")
+    workflow = {
+        "nodes": [{"id": "a", "type": "read-file", "params": {"file_path": str(tmp_path / "large.txt")}}]
+    }
+    with speaker() as client:
+        client.hello()
+        client.say(
+            id=2,
+            method="tools/call",
+            params={"name": "workflow_execute", "arguments": {"workflow": workflow}},
+        )
+        client.program.stdout.close()
+        client.program.stdin.close()
+        client.program.wait(SECONDS)
+        errors = client.program.stderr.read().decode()
+    assert "Traceback" not in errors
+    assert Path(tmp_path).is_dir()

@@ -1,0 +1,44 @@
+"""The tool for traces: the steps of the caller's own runs."""
+
+from __future__ import annotations
+
+import json
+
+from pflow_mcp_plugin.contract import RunOrigin
+
+ECHO = {"nodes": [{"id": "say", "type": "echo", "params": {"message": "hello"}}]}
+
+
+def test_the_latest_trace_shows_each_step(either):
+    run = either.call("workflow_execute", workflow=ECHO)
+    trace = either.data("trace_read")
+    assert trace["run_id"] == run["data"]["run_id"]
+    assert trace["steps"][0]["outputs"] == {"message": "hello"} or "hello" in str(
+        trace["steps"][0]["outputs"]
+    )
+    for given in (run["trace_path"], run["data"]["run_id"], "latest"):
+        assert either.data("trace_read", trace_file=given)["run_id"] == run["data"]["run_id"]
+
+
+def test_no_trace_yet_is_said(served):
+    assert served.error("trace_read")["type"] == "not_found"
+
+
+def test_a_trace_of_another_caller_is_not_found(served):
+    mine = served.call("workflow_execute", workflow=ECHO)
+    theirs = {"caller": lambda _context: RunOrigin(owner="https://issuer#bo")}
+    other = served.call("workflow_execute", theirs, workflow=ECHO)
+    for given in (mine["trace_path"], mine["data"]["run_id"]):
+        assert served.call("trace_read", theirs, trace_file=given)["error"]["type"] == "not_found"
+    assert served.call("trace_read", theirs)["data"]["run_id"] == other["data"]["run_id"]
+    assert served.data("trace_read")["run_id"] == mine["data"]["run_id"]
+
+
+def test_a_long_trace_is_shortened(served):
+    text = "x" * 1_500
+    nodes = [{"id": f"n{number}", "type": "echo", "params": {"message": [text] * 20}} for number in range(12)]
+    served.data("workflow_execute", workflow={"nodes": nodes})
+    trace = served.data("trace_read")
+    assert len(trace["steps"]) == 12
+    assert len(json.dumps(trace)) < 400_000
+    assert trace["steps"][-1]["cut"]
