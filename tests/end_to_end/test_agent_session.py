@@ -91,7 +91,7 @@ def leaf(paths):
 
 
 async def repaired(agent, workflow):
-    """Validate, and follow the suggestions until nothing is left; return the workflow and what was changed."""
+    """Validate and follow the suggestions until nothing is left; return the workflow, and what changed."""
     changed = []
     for _ in range(MOST_REPAIRS):
         problems = errors_of(await agent.call("workflow_validate", workflow=workflow))
