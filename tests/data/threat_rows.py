@@ -7,6 +7,7 @@ _HTTP_FAULTS = "faults/test_http.py"
 _STDIO_FAULTS = "faults/test_stdio.py"
 _STORES = "faults/test_stores.py"
 _HTTP_APP = "server/http/test_http_app.py"
+_SERVING = "server/http/test_serving.py"
 _TOKENS = "server/http/test_access_tokens.py"
 _SECRETS = "end_to_end/test_planted_secrets.py"
 
@@ -29,7 +30,7 @@ PLAYED: dict[int, tuple[tuple[str, str], ...]] = {
     20: ((_HTTP_FAULTS, "test_row_37"), (_HTTP_FAULTS, "test_row_38"), (_HTTP_FAULTS, "test_row_39")),
     23: ((_STORES, "test_row_63"),),
     24: ((_STORES, "test_row_64"), (_SERVED, "test_row_30_no_string")),
-    25: ((_SERVED, "test_row_25"),),
+    25: ((_SERVED, "test_row_25"), (_SERVING, "test_the_token_is_not_passed_on_to_what_runs")),
     26: (
         (_SERVED, "test_row_26"),
         (_HTTP_APP, "test_a_name_that_is_not_the_servers_is_refused"),
@@ -38,9 +39,15 @@ PLAYED: dict[int, tuple[tuple[str, str], ...]] = {
         (_TOKENS, "test_a_token_is_refused_with_the_reason"),
         (_TOKENS, "test_a_token_of_another_key_is_refused"),
         (_TOKENS, "test_subjects_are_told_apart_also_when_they_call_at_once"),
+        (_SERVING, "test_clients_of_an_authorization_server_do_not_see_each_others_runs"),
     ),
-    27: ((_SERVED, "test_row_27"),),
-    30: ((_SERVED, "test_row_30_no_string"), (_SERVED, "test_row_30_no_uri")),
+    27: ((_SERVED, "test_row_27"), (_SERVING, "test_a_token_file_that_others_may_read_is_warned_about")),
+    30: (
+        (_SERVED, "test_row_30_no_string"),
+        (_SERVED, "test_row_30_no_uri"),
+        (_SERVING, "test_files_are_not_read_over_http"),
+        ("server/test_confined_paths.py", "test_no_path_leads_out_of_the_folder"),
+    ),
     32: (
         (_SERVED, "test_row_32_bombs"),
         (_SERVED, "test_row_32_a_message"),
