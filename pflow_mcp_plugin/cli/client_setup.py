@@ -140,22 +140,24 @@ class ClientSetup:
 
 def _server(context: click.Context) -> dict[str, Any]:
     """Return the server that a command line describes, in the fields of our own config."""
-    address = context.params.get("http")
-    if address:
-        return _remote(str(address), has_token=not context.params.get("issuer"))
+    given = context.params
+    if address := given["http_address"]:
+        return _remote(
+            address, has_token=not given["issuer"], scheme="https" if given["tls_cert"] else "http"
+        )
     command, *args = (_literal(word) for word in (*_program(), "mcp", "serve", *_words(context)))
     home = os.environ.get("PFLOW_HOME")
     env = {"env": {"PFLOW_HOME": _literal(str(Path(home).absolute()))}} if home else {}
     return {"command": command, "args": args, **env}
 
 
-def _remote(address: str, *, has_token: bool) -> dict[str, Any]:
+def _remote(address: str, *, has_token: bool, scheme: str) -> dict[str, Any]:
     host, _, port = address.rpartition(":")
     if port == "0":
         raise PflowError("A client needs to know the port", suggestions=("Name one: --http HOST:PORT",))
     reached = "127.0.0.1" if host.strip("[]") in _EVERYWHERE else host
     headers = {"headers": {"Authorization": f"Bearer ${{{_TOKEN}}}"}} if has_token else {}
-    return {"type": "http", "url": f"http://{reached}:{port}/mcp", **headers}
+    return {"type": "http", "url": f"{scheme}://{reached}:{port}/mcp", **headers}
 
 
 def _program() -> list[str]:

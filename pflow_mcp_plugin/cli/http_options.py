@@ -202,18 +202,8 @@ def serve_http(server: PflowServer, options: HttpOptions) -> int:
     if made:
         _say(f"Token, shown only now: {made}")
     _say(f"Serving pflow on {app_options.url} (Ctrl-C ends it)")
-    _collect_garbage_soon()
     token = getattr(check, "value", "")
     return HttpServer(app, limits, listening, tls=tls, grace=options.grace).run(Redactor([token]))
-
-
-def _collect_garbage_soon() -> None:
-    """Collect garbage often again: the program does so rarely, for commands that end soon, and would grow."""
-    import gc
-
-    gc.collect()
-    gc.freeze()  # what is loaded stays, and need not be looked at again
-    gc.set_threshold(1_000, 10, 10)
 
 
 def _token_check(options: HttpOptions) -> tuple[TokenCheck, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -88,6 +89,7 @@ def serve(context: click.Context, /, root: Path | None, *, as_json: bool, **opti
 
     host: Host = context.obj
     tracer()  # set up before the first request: its span is made by the SDK
+    _collect_garbage_often()
     offer = Offer(host, **chosen)
     show_secrets = _secrets_may_be_shown(host)
     if over_http:
@@ -101,6 +103,12 @@ def serve(context: click.Context, /, root: Path | None, *, as_json: bool, **opti
 
     served = attrs.evolve(offer.options(served_folder(root)), show_secrets=show_secrets)
     return Report(exit_code=serve_stdio(build_server(host, offer.tools, served)))
+
+
+def _collect_garbage_often() -> None:
+    """Return to frequent garbage collection: the program sets it for commands that end soon."""
+    gc.freeze()  # what is loaded stays, and need not be looked at again
+    gc.set_threshold(1_000, 10, 10)
 
 
 def _secrets_may_be_shown(host: Host) -> Callable[[], bool]:

@@ -269,10 +269,14 @@ class LineWriter:
     def _put(self, line: bytes) -> anyio.Event | None:
         """Write a line, or leave it to the thread: then return the event of its end."""
         if not self._count and len(line) <= _PIPE_BUFFER and self._poll.poll(0):
-            self._write(line)
+            self._write(self._descriptor, line)
             return None
         if self._thread is None:
-            self._thread = threading.Thread(target=self._write_all, name="pflow-stdout", daemon=True)
+            # A descriptor of its own: this one may be closed, and its number given away, while it waits.
+            own = (os.dup(self._descriptor),)
+            self._thread = threading.Thread(
+                target=self._write_all, args=own, name="pflow-stdout", daemon=True
+            )
             self._thread.start()
         loop, written = asyncio.get_running_loop(), anyio.Event()
 
@@ -284,18 +288,19 @@ class LineWriter:
         self._waiting.put((line, lambda: loop.call_soon_threadsafe(tell)))
         return written
 
-    def _write_all(self) -> None:
+    def _write_all(self, descriptor: int) -> None:
         while (item := self._waiting.get()) is not None:
             line, tell = item
-            self._write(line)
+            self._write(descriptor, line)
             with suppress(RuntimeError):  # the loop is closed
                 tell()
+        os.close(descriptor)
 
-    def _write(self, line: bytes) -> None:
+    def _write(self, descriptor: int, line: bytes) -> None:
         rest = memoryview(line)
         try:
             while rest and not self._gone:
-                rest = rest[os.write(self._descriptor, rest) :]
+                rest = rest[os.write(descriptor, rest) :]
         except OSError:
             self._gone = True
 

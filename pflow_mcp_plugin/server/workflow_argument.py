@@ -12,11 +12,11 @@ from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.server.confined_paths import read_confined, shown
 from pflow_mcp_plugin.server.served_tool import ServedRequest
 
-MOST_BYTES = 4 << 20
+MOST_BYTES = 8 << 20
 """Bytes of the largest workflow."""
 MOST_VALUES = 200_000
 """Values that a workflow may consist of."""
-MOST_NODES = 5_000
+MOST_NODES = 10_000
 DEEPEST = 100
 _UNNAMED = "the given workflow"
 """No saved workflow can have this name, as it contains spaces."""

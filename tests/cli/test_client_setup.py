@@ -8,11 +8,11 @@ import sys
 import tomllib
 from pathlib import Path
 
-import click
 import pytest
 
 from pflow_mcp_plugin.cli import client_setup
 from pflow_mcp_plugin.cli.client_setup import ClientSetup
+from pflow_mcp_plugin.cli.serve import serve as serve_command
 from pflow_mcp_plugin.config.interchange import client_files, document_text
 from pflow_mcp_plugin.config.interchange.client_files import Machine
 from pflow_mcp_plugin.config.interchange.clients import client
@@ -240,15 +240,8 @@ def test_the_users_file_is_written_where_a_project_or_an_older_file_exists_too(s
     assert done.envelope["data"]["path"] == str(home / FILES["vscode"])
 
 
-@click.command()
-@click.option("--http")
-@click.option("--workflows", multiple=True)
-def served(**_):
-    """Stand in for a command with more options."""
-
-
 def setup(name, *arguments):
-    with served.make_context("serve", list(arguments)) as context:
+    with serve_command.make_context("serve", list(arguments)) as context:
         return ClientSetup.of(client(name), "pflow", context)
 
 
@@ -277,6 +270,12 @@ def test_over_http_the_token_is_a_reference_in_the_clients_syntax(monkeypatch, n
     assert "command" not in text
 
 
+def test_with_a_certificate_the_client_reaches_it_over_tls(tmp_path):
+    assert "https://127.0.0.1:1/mcp" in written(
+        "cursor", "--http", ":1", "--tls-cert", str(tmp_path / "cert.pem")
+    )
+
+
 def test_what_serves_is_recognized_over_http_too():
     for name in ("vscode", "cursor", "codex", "opencode"):
         made = setup(name, "--http", "localhost:1")
@@ -285,7 +284,7 @@ def test_what_serves_is_recognized_over_http_too():
 
 
 def test_every_option_that_was_given_is_passed_on():
-    text = written("cursor", "--workflows", "a-*", "--workflows", "${b}")
+    text = written("cursor", "--workflows", "a-*", "${b}")
     assert json.loads(text)["mcpServers"]["pflow"]["args"][-4:] == [
         "--workflows",
         "a-*",

@@ -31,6 +31,14 @@ def test_progress_reaches_who_asked_for_it():
     assert [(progress.done, progress.total) for progress in seen] == [(1, 2)]
 
 
+def test_the_secrets_of_a_run_are_collected():
+    control = RunControl()
+    control.add_secrets(["a", "b"])
+    control.add_secrets(iter(["b", "c"]))
+    assert control.secrets == {"a", "b", "c"}
+    assert RunControl().secrets == frozenset()
+
+
 def test_the_user_has_no_name_and_nothing_above():
     assert RunOrigin() == THE_USER
     assert (THE_USER.owner, THE_USER.above, THE_USER.trace_parent) == ("", (), "")

@@ -107,7 +107,8 @@ def steady(home: Path, seconds: float, number: int) -> list[str]:
         program.call("settings_set", key="LOAD_SETTING", value="a value")
         for tool, arguments in CALLS:
             program.call(tool, **arguments)
-        anyio.run(clients, program, Load(), 2, 1.0)  # what is loaded once
+        # What is loaded and set up once; a minute leaves time for that.
+        anyio.run(clients, program, Load(), *((2, 1.0) if seconds >= 40 else (number, 4.0)))
         before = settled(lambda: program.threads, 1), program.descriptors
         seen = Load()
         anyio.run(clients, program, seen, number, seconds)

@@ -143,7 +143,7 @@ def _bombs():
     )
     yield "many nodes", {"nodes": [{**node, "id": f"n{number}"} for number in range(20_000)]}
     yield "many values", {"nodes": [{**node, "params": {"message": [0] * 400_000}}]}
-    yield "long text", '{"nodes": [], "description": "' + "x" * (5 << 20) + '"}'
+    yield "long text", '{"nodes": [], "description": "' + "x" * (9 << 20) + '"}'
     yield (
         "huge number",
         '{"nodes": [{"id": "a", "type": "echo", "params": {"message": ' + "9" * 100_000 + "}}]}",
@@ -166,7 +166,7 @@ def test_a_workflow_that_is_too_much_is_refused_in_bounded_time(served, workflow
 
 def test_a_large_file_is_refused(served, root):
     with (root / "large.json").open("wb") as file:
-        file.truncate(5 << 20)
+        file.truncate(9 << 20)
     error = served.error("workflow_execute", workflow="large.json")
     assert "larger than" in error["message"]
 

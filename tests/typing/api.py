@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any, assert_type
 
 import pluggy
+from mcp.server import MCPServer
 
 from pflow_mcp_plugin.contract import (
     JSON,
@@ -28,6 +29,7 @@ from pflow_mcp_plugin.contract import (
     hookimpl,
 )
 from pflow_mcp_plugin.exchange import CallResult, ToolCall
+from pflow_mcp_plugin.server import as_tool
 from pflow_mcp_plugin.testing import (
     FakeServer,
     PflowHost,
@@ -178,3 +180,9 @@ def test_a_workflow(pflow_host: PflowHost) -> None:
     answers.give("search", ToolFailure("429"), {"hits": 3}, lambda words: words)
     assert_type(answers.arguments("search"), list[JSONObject])
     assert_type(pflow_host.run("triage.json", {"words": "login"}), Outcome)
+
+
+def build_server() -> MCPServer:
+    tool = as_tool({"nodes": []}, name="mine", description="Does my work")
+    assert_type(tool.name, str)
+    return MCPServer("mine", tools=[tool, as_tool("saved")])

@@ -48,3 +48,17 @@ def test_settings_in_a_folder_that_cannot_be_read_are_told_as_such(tmp_path, req
     request.getfixturevalue("no_root")
     [problem] = StoredSettings(path).check()
     assert "could not be read: permission denied" in problem.message
+
+
+def test_the_fingerprint_changes_with_the_settings_and_at_no_other_time(tmp_path):
+    settings = StoredSettings(tmp_path / "settings.json")
+    seen = [settings.fingerprint()]
+    for change in (
+        lambda: settings.set("TOKEN", "a"),
+        lambda: settings.set("TOKEN", "b"),
+        lambda: settings.unset("TOKEN"),
+    ):
+        change()
+        assert settings.fingerprint() == settings.fingerprint()
+        seen.append(settings.fingerprint())
+    assert len(set(seen)) == 4

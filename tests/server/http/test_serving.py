@@ -74,7 +74,7 @@ def test_a_run_that_ends_within_the_grace_is_answered(pflow_home, tmp_path, no_l
     began, go_on = tmp_path / "began", tmp_path / "go-on"
     line = f"touch {began}; while [ ! -e {go_on} ]; do sleep 0.05; done; echo done"
     workflow = {"nodes": [{"id": "wait", "type": "shell", "params": {"command": line}}]}
-    with ServedProgram(pflow_home, ["--grace", "30"]) as program:
+    with ServedProgram(pflow_home, ["--grace", "60"]) as program:
         answers: list[dict] = []
         asking = in_background(lambda: answers.append(program.call("workflow_execute", workflow=workflow)))
         assert begun(began)
@@ -87,8 +87,8 @@ def test_a_run_that_ends_within_the_grace_is_answered(pflow_home, tmp_path, no_l
             except httpx2.ConnectError:
                 refused = True
         go_on.touch()
-        asking.join(30)
-        ending.join(30)
+        asking.join(60)
+        ending.join(60)
     assert refused
     assert answers[0]["success"]
     assert answers[1] == {"end": (0, "")}
