@@ -24,7 +24,8 @@ from pflow_mcp_plugin.contract import Host, PflowError, RunControl
 from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.redaction import Redactor
 from pflow_mcp_plugin.server import envelopes
-from pflow_mcp_plugin.server.argument_check import check_arguments, nearest
+from pflow_mcp_plugin.server.argument_check import check_arguments
+from pflow_mcp_plugin.server.given_names import nearest, shown
 from pflow_mcp_plugin.server.known_secrets import KnownSecrets
 from pflow_mcp_plugin.server.progress_sender import ProgressSender
 from pflow_mcp_plugin.server.served_tool import ServedRequest, ServedTool
@@ -245,7 +246,7 @@ def _unknown(name: str, offered: Sequence[ServedTool]) -> PflowError:
     names = [tool.name for tool in offered]
     close = nearest(name, names)
     return PflowError(
-        f"There is no tool {name[:80]}",
+        f"There is no tool {shown(name)}",
         kind="not_found",
         suggestions=(f"Did you mean {close}?" if close else "See tools/list",),
         details={"tools": names[:50]},

@@ -10,9 +10,10 @@ from typing import Any
 
 from pflow_mcp_plugin.contract import PflowError, SavedWorkflow
 from pflow_mcp_plugin.contract.json_types import JSONObject
-from pflow_mcp_plugin.server.confined_paths import shown
+from pflow_mcp_plugin.server.given_names import shown
+from pflow_mcp_plugin.server.host_parts import library_of, runner_of
 from pflow_mcp_plugin.server.served_tool import ServedRequest
-from pflow_mcp_plugin.server.tools import trace_tools, workflow_tools
+from pflow_mcp_plugin.server.tools import trace_tools
 
 SCHEMA = "pflow://schema/workflow"
 GUIDE = "pflow://guide"
@@ -52,7 +53,7 @@ class PflowResources:
         if uri == GUIDE:
             return [_content(uri, _GUIDE_FILE.read_text(encoding="utf-8"), "text/markdown")]
         if uri == SCHEMA:
-            return [_content(uri, _text(workflow_tools.runner(request).schema()), "application/schema+json")]
+            return [_content(uri, _text(runner_of(request.host).schema()), "application/schema+json")]
         for prefix, read in _READERS.items():
             name = uri.removeprefix(prefix)
             if name != uri and _SEGMENT.fullmatch(name):
@@ -63,10 +64,7 @@ class PflowResources:
 
 
 def _workflow(request: ServedRequest, name: str) -> JSONObject:
-    library = request.host.library
-    if library is None:
-        raise PflowError("This pflow does not save workflows", kind="not_found")
-    return library.get(name)
+    return library_of(request.host).get(name)
 
 
 def _trace(request: ServedRequest, run_id: str) -> JSONObject:

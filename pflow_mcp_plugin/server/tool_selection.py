@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from fnmatch import fnmatchcase
 
 from pflow_mcp_plugin.contract import PflowError
-from pflow_mcp_plugin.server.argument_check import nearest
+from pflow_mcp_plugin.server.given_names import nearest
 from pflow_mcp_plugin.server.served_tool import ServedTool
 
 

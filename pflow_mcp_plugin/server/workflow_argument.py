@@ -9,7 +9,9 @@ import attrs
 
 from pflow_mcp_plugin.contract import Library, PflowError
 from pflow_mcp_plugin.contract.json_types import JSONObject
-from pflow_mcp_plugin.server.confined_paths import read_confined, shown
+from pflow_mcp_plugin.server.confined_paths import read_confined
+from pflow_mcp_plugin.server.given_names import shown
+from pflow_mcp_plugin.server.host_parts import runner_of
 from pflow_mcp_plugin.server.served_tool import ServedRequest
 
 MOST_BYTES = 4 << 20
@@ -71,9 +73,7 @@ def _looks_like_path(given: str) -> bool:
 def _parsed(request: ServedRequest, content: str, name: str) -> GivenWorkflow:
     if len(content) > MOST_BYTES:
         raise _too_large(f"{len(content):,} characters", f"{MOST_BYTES:,}")
-    if request.host.runner is None:
-        raise PflowError("This pflow does not run workflows", kind="usage")
-    return GivenWorkflow(request.host.runner.read(content, name), name)
+    return GivenWorkflow(runner_of(request.host).read(content, name), name)
 
 
 def _object(given: object) -> JSONObject:

@@ -7,8 +7,9 @@ from typing import Any
 
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.contract.json_types import JSONObject
-from pflow_mcp_plugin.server.confined_paths import shown
 from pflow_mcp_plugin.server.envelopes import output_schema, success
+from pflow_mcp_plugin.server.given_names import shown
+from pflow_mcp_plugin.server.host_parts import traces_of
 from pflow_mcp_plugin.server.served_tool import ServedRequest, ServedTool
 from pflow_mcp_plugin.server.tools.schemas import (
     ANY_OBJECT,
@@ -27,9 +28,7 @@ _LONGEST = 4_096
 
 def read(request: ServedRequest, arguments: Mapping[str, Any]) -> JSONObject:
     """Answer `trace_read`: the steps of a run of the same caller."""
-    traces = request.host.traces
-    if traces is None:
-        raise PflowError("This pflow writes no traces", kind="usage")
+    traces = traces_of(request.host)
     run = arguments.get("trace_file", "latest")
     if not run or len(run) > _LONGEST or not run.isprintable():
         raise PflowError(f"{shown(run)!r} is not a trace", kind="validation", suggestions=("Pass latest",))
