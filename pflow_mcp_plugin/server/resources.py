@@ -20,7 +20,7 @@ GUIDE = "pflow://guide"
 _WORKFLOWS = "pflow://workflows/"
 _TRACES = "pflow://traces/"
 _SEGMENT = re.compile(r"[A-Za-z0-9_-]{1,128}")
-"""The name of a resource; nothing that a path could be made of."""
+"""A name in the URI of a resource: nothing that could be a path."""
 _LATEST = 10
 _GUIDE_FILE = Path(__file__).with_name("agent_guide.md")
 _JSON = "application/json"

@@ -23,7 +23,7 @@ from pflow_mcp_plugin.server.workflow_schemas import input_schema, output_schema
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 """A valid name of a tool (protocol 2025-11-25, "Tool Names")."""
 _STAYS_HERE = frozenset({"echo", "read-file", "write-file"})
-"""The nodes of pflow itself that reach nothing beyond this machine."""
+"""The nodes of pflow itself that do not reach beyond this machine."""
 _SHOWN = 200
 
 
@@ -99,7 +99,7 @@ class SavedWorkflowTools:
 
 
 def workflow_tool(host: Host, given: ToolWorkflow) -> ServedTool:
-    """Return a workflow as a tool: its result are the outputs, or the envelope of the failure.
+    """Return a workflow as a tool: its result is the outputs, or the envelope of the failure.
 
     Args:
         host: The host that runs it.
@@ -111,7 +111,7 @@ def workflow_tool(host: Host, given: ToolWorkflow) -> ServedTool:
     runner = runner_of(host)
     name = given.tool or given.name
     if not _NAME.fullmatch(name):
-        raise PflowError(f"{name!r} is not a valid name of a tool", kind="usage")
+        raise PflowError(f"{name!r} is not a valid tool name", kind="usage")
     errors = [problem for problem in runner.validate(given.workflow) if problem.severity == "error"]
     if errors:
         place = f"{errors[0].path}: " if errors[0].path else ""
@@ -145,7 +145,7 @@ def _entries(host: Host, workflow: JSONObject) -> list[Entry | None]:
 
 
 def _claims(entries: Sequence[Entry | None]) -> Claims:
-    """Return the effects of a workflow: the worst of its nodes, and of an unknown node anything."""
+    """Return the effects of a workflow: the worst of its nodes'; an unknown node may do anything."""
     read_only = all(entry is not None and entry.purity == "flow_safe" for entry in entries)
     return Claims(
         read_only=read_only,
@@ -187,7 +187,7 @@ def _misfit(name: str, misfits: Sequence[Any]) -> PflowError:
     )
     first = f"{problems[0].path}: {problems[0].message}"
     return PflowError(
-        f"Workflow {name} ended, but its outputs are not of the declared types: {first}",
+        f"Workflow {name} ended, but its outputs do not have the declared types: {first}",
         problems=problems,
-        suggestions=("A tool returned what it does not declare; sync its server: pflow mcp sync",),
+        suggestions=("A tool returned something other than it declares; sync its server: pflow mcp sync",),
     )

@@ -1,4 +1,4 @@
-"""Which of the tools are served."""
+"""Chooses which tools are served, by name and effect."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def selected(
 def matching(
     tools: Sequence[ServedTool], patterns: Sequence[str], *, read_only: bool = False
 ) -> tuple[ServedTool, ...]:
-    """Return the tools to serve, of tools that come and go: a pattern need not match any at the moment.
+    """Return the tools to serve where tools come and go: a pattern need not match any.
 
     Args:
         tools: All tools.

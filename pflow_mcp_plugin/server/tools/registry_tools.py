@@ -39,7 +39,7 @@ def discover(request: ServedRequest, arguments: Mapping[str, Any]) -> JSONObject
 
 
 def run(request: ServedRequest, arguments: Mapping[str, Any]) -> JSONObject:
-    """Answer `registry_run`: what a node returns, with every path inside it."""
+    """Answer `registry_run`: the outputs of a node, with every path inside them."""
     ran = runner_of(request.host).run_node(
         arguments["node_type"],
         arguments.get("parameters", {}),

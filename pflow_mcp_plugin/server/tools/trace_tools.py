@@ -22,7 +22,7 @@ from pflow_mcp_plugin.server.tools.schemas import (
 )
 
 _LARGEST = 200_000
-"""Characters of a trace that are returned; approximate."""
+"""The approximate number of characters of a trace that are returned."""
 _LONGEST = 4_096
 
 
@@ -37,7 +37,7 @@ def read(request: ServedRequest, arguments: Mapping[str, Any]) -> JSONObject:
 
 
 def _capped(trace: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a trace without the params and outputs of those steps that would make it too long."""
+    """Return a trace without the params and outputs of the steps that would make it too long."""
     steps: list[Any] = []
     left = _LARGEST
     for step in trace["steps"]:
