@@ -1,8 +1,8 @@
-"""The chain of workflows that led to a call of another pflow, so that one that calls itself is recognized.
+"""The chain of workflows that led to a call of another pflow, so that a workflow cannot call itself.
 
 A workflow may call a tool of a pflow that serves workflows, and that pflow may call another one. Each passes
-on the identifiers of the workflows above, in the `_meta` of `tools/call`. An identifier is a hash, from which
-a server learns neither names nor folders.
+on the identifiers of the workflows above, in the `_meta` of `tools/call`. An identifier is a hash: it tells
+a server neither names nor folders.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def below(run: Run) -> tuple[str, ...]:
     """Return the chain for the calls of a run: the workflows above it, and its own."""
     name, library = run.workflow.name, run.host.library
     is_saved = library is not None and name in library.names()
-    # Of a workflow that is not saved, no name is known by which another call could mean the same one.
+    # Another call cannot name a workflow that is not saved, so its identifier is unique to the run.
     return (*run.origin.above, identifier(run.host, name if is_saved else f"{name}\0{run.run_id}"))
 
 
@@ -98,7 +98,7 @@ def _is_identifier(item: object) -> bool:
 
 
 def _machine() -> tuple[str, str]:
-    """Return what tells this machine from others; containers share the first part, not the second."""
+    """Return what identifies this machine; containers share the first part, not the second."""
     import platform
 
     try:

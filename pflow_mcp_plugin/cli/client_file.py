@@ -1,4 +1,4 @@
-"""Servers put into the config file of another client, and what is to be said about that."""
+"""Writes servers into the config file of another client, and warns of what is lost."""
 
 from __future__ import annotations
 

@@ -15,6 +15,7 @@ import click
 from click.core import ParameterSource
 
 from pflow_mcp_plugin.cli import client_file
+from pflow_mcp_plugin.cli.http_options import TOKEN_VARIABLE
 from pflow_mcp_plugin.config.interchange import (
     client_documents,
     client_files,
@@ -25,9 +26,9 @@ from pflow_mcp_plugin.config.interchange import (
 from pflow_mcp_plugin.config.interchange.clients import Client
 from pflow_mcp_plugin.config.interchange.export_plan import ExportPlan
 from pflow_mcp_plugin.contract import Host, PflowError, Report
+from pflow_mcp_plugin.server.http.listening_address import ENDPOINT
 
 _NOT_PASSED_ON = ("print_config", "install", "name", "force", "as_json")
-_TOKEN = "PFLOW_SERVE_TOKEN"  # noqa: S105 - the name of a variable
 _EVERYWHERE = ("", "0.0.0.0", "::", "*")  # noqa: S104 - addresses to listen at, not to connect to
 
 
@@ -125,8 +126,8 @@ class ClientSetup:
         yield from self._next_steps()
 
     def _next_steps(self) -> Iterator[str]:
-        if _TOKEN in json.dumps(self.plan.document({})):
-            yield f"Set {_TOKEN} where {self.client.title} runs: the token that pflow was started with."
+        if TOKEN_VARIABLE in json.dumps(self.plan.document({})):
+            yield f"Set {TOKEN_VARIABLE} where {self.client.title} runs, to the token of the server."
         yield f"Then restart {self.client.title}."
 
     def _data(self) -> dict[str, Any]:
@@ -156,12 +157,12 @@ def _remote(address: str, *, has_token: bool, scheme: str) -> dict[str, Any]:
     if port == "0":
         raise PflowError("A client needs to know the port", suggestions=("Name one: --http HOST:PORT",))
     reached = "127.0.0.1" if host.strip("[]") in _EVERYWHERE else host
-    headers = {"headers": {"Authorization": f"Bearer ${{{_TOKEN}}}"}} if has_token else {}
-    return {"type": "http", "url": f"{scheme}://{reached}:{port}/mcp", **headers}
+    headers = {"headers": {"Authorization": f"Bearer ${{{TOKEN_VARIABLE}}}"}} if has_token else {}
+    return {"type": "http", "url": f"{scheme}://{reached}:{port}{ENDPOINT}", **headers}
 
 
 def _program() -> list[str]:
-    """Return the command that starts this program, by full paths: a client with windows has no PATH."""
+    """Return the command that starts this program, by full paths: a desktop application may have no PATH."""
     script = Path(sys.executable).with_name("pflow-mcp.exe" if sys.platform == "win32" else "pflow-mcp")
     if os.access(script, os.X_OK):
         return [str(script)]
@@ -194,7 +195,7 @@ def _is_pflow(given: object, client: Client) -> bool:
     """Whether a server in a client's file is pflow: started by `serve`, or reached with its token."""
     table = server_format.read_server("", given, client.format, {}).table
     if "url" in table:
-        return _TOKEN.lower() in json.dumps(given, default=str).lower().replace("-", "_")
+        return TOKEN_VARIABLE.lower() in json.dumps(given, default=str).lower().replace("-", "_")
     args = table.get("args")
     words = [str(table.get("command")), *map(str, args if isinstance(args, list) else ())]
     program = Path(words[0].replace("\\", "/")).stem

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
+TOKEN_VARIABLE = "PFLOW_SERVE_TOKEN"  # noqa: S105 - the name of a variable
+"""The environment variable that holds the bearer token."""
+
 _FILE = click.Path(path_type=Path)
 _HOST = re.compile(r"[^\s/@]+")
 _ORIGIN = re.compile(r"https?://[^\s/@*]+")
@@ -35,11 +38,13 @@ _OPTIONS = (
         "--token-file",
         type=_FILE,
         metavar="FILE",
-        help="HTTP: the bearer token that clients send; by default $PFLOW_SERVE_TOKEN, or a new one.",
+        help="HTTP: a file with the token that clients send; by default $PFLOW_SERVE_TOKEN, or a new token.",
     ),
     click.option("--issuer", metavar="URL", help="HTTP: accept tokens of this authorization server instead."),
-    click.option("--audience", metavar="AUD", help="HTTP: the audience that such a token must name."),
-    click.option("--scope", "scopes", multiple=True, help="HTTP: a scope that such a token must have."),
+    click.option("--audience", metavar="AUD", help="HTTP: the audience that those tokens must name."),
+    click.option(
+        "--scope", "scopes", multiple=True, metavar="SCOPE", help="HTTP: a scope that they must have."
+    ),
     click.option(
         "--allowed-host",
         "allowed_hosts",
@@ -52,7 +57,7 @@ _OPTIONS = (
         "allowed_origins",
         multiple=True,
         metavar="ORIGIN",
-        help="HTTP: a web page that may send requests, as https://app.example.com; none by default.",
+        help="HTTP: web pages that may send requests, such as https://app.example.com; none by default.",
     ),
     click.option(
         "--max-request-size",
@@ -60,7 +65,7 @@ _OPTIONS = (
         default=4 << 20,
         show_default=True,
         metavar="BYTES",
-        help="HTTP: larger requests are refused.",
+        help="HTTP: larger requests get 413.",
     ),
     click.option(
         "--max-requests",
@@ -68,7 +73,7 @@ _OPTIONS = (
         default=128,
         show_default=True,
         metavar="N",
-        help="HTTP: further requests at once are refused with 503.",
+        help="HTTP: requests that are handled at once; further ones get 503.",
     ),
     click.option(
         "--request-timeout",
@@ -76,7 +81,7 @@ _OPTIONS = (
         default=3600,
         show_default=True,
         metavar="SECONDS",
-        help="HTTP: a request that takes longer is cancelled, with its run.",
+        help="HTTP: a request that takes longer is cancelled together with its run.",
     ),
     click.option(
         "--grace",
@@ -84,14 +89,14 @@ _OPTIONS = (
         default=10,
         show_default=True,
         metavar="SECONDS",
-        help="HTTP: how long requests may go on after a signal to end.",
+        help="HTTP: how long running requests may go on after Ctrl-C or SIGTERM.",
     ),
     click.option("--tls-cert", type=_FILE, metavar="FILE", help="HTTP: serve https with this certificate."),
     click.option("--tls-key", type=_FILE, metavar="FILE", help="HTTP: its key, if not in the same file."),
     click.option(
         "--reuse-port",
         is_flag=True,
-        help="HTTP: let several processes listen on the address; each gets a part of the connections.",
+        help="HTTP: let several processes share the address; the system spreads connections over them.",
     ),
 )
 
@@ -129,10 +134,10 @@ def given_http_options(context: click.Context, given: Mapping[str, Any]) -> Http
     Raises:
         UsageError: One is given without the one that it needs, or is invalid.
     """
-    named = [name for name in given if _is_given(context, name)]
     if given["http_address"] is None:
-        if named:
-            raise click.UsageError(f"--{_spelled(named[0])} needs --http HOST:PORT")
+        for option in context.command.params:
+            if option.name in given and _is_given(context, option):
+                raise click.UsageError(f"{option.opts[0]} needs --http HOST:PORT")
         return None
     options = HttpOptions(**given)
     for message in _conflicts(options):
@@ -140,18 +145,13 @@ def given_http_options(context: click.Context, given: Mapping[str, Any]) -> Http
     return options
 
 
-def _is_given(context: click.Context, name: str) -> bool:
-    return context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
-
-
-def _spelled(name: str) -> str:
-    plural = {"scopes": "scope", "allowed_hosts": "allowed-host", "allowed_origins": "allowed-origin"}
-    return plural.get(name, name.replace("_", "-"))
+def _is_given(context: click.Context, option: click.Parameter) -> bool:
+    return context.get_parameter_source(option.name or "") is click.core.ParameterSource.COMMANDLINE
 
 
 def _conflicts(options: HttpOptions) -> Iterator[str]:
     if options.issuer and not options.audience:
-        yield "--issuer needs --audience, else a token made for any other server would be accepted"
+        yield "--issuer needs --audience: without it, tokens issued for other servers would be accepted"
     if not options.issuer and (options.audience or options.scopes):
         yield "--audience and --scope need --issuer"
     if options.issuer and options.token_file:
@@ -191,9 +191,9 @@ def serve_http(server: PflowServer, options: HttpOptions) -> int:
         check=check,
         allowed_hosts=options.allowed_hosts,
         allowed_origins=options.allowed_origins,
-        largest=options.max_request_size,
-        most=options.max_requests,
-        seconds=options.request_timeout,
+        max_request_size=options.max_request_size,
+        max_requests=options.max_requests,
+        request_timeout=options.request_timeout,
         tls=tls is not None,
     )
     app, limits = build_app(server, app_options)
@@ -210,13 +210,13 @@ def _token_check(options: HttpOptions) -> tuple[TokenCheck, str]:
     """Return what checks tokens, and the token that was made, if one was."""
     import secrets
 
-    from pflow_mcp_plugin.server.http.bearer_token import VARIABLE, BearerToken, read_token, valid_token
+    from pflow_mcp_plugin.server.http.bearer_token import BearerToken, read_token, valid_token
 
-    # Taken out: what pflow starts, such as shell nodes, needs none of it.
-    inherited = os.environ.pop(VARIABLE, None)
+    # Removed from the environment: what pflow starts, such as shell nodes, must not inherit it.
+    inherited = os.environ.pop(TOKEN_VARIABLE, None)
     if options.issuer:
         if inherited is not None:
-            raise PflowError(f"--issuer and ${VARIABLE} exclude each other: unset one", kind="usage")
+            raise PflowError(f"--issuer and ${TOKEN_VARIABLE} exclude each other: unset one", kind="usage")
         return _access_tokens(options), ""
     if options.token_file:
         token, warning = read_token(options.token_file)
@@ -224,10 +224,10 @@ def _token_check(options: HttpOptions) -> tuple[TokenCheck, str]:
             _say(f"Warning: {warning}")
         return BearerToken(token), ""
     if inherited is not None:
-        return BearerToken(valid_token(inherited, f"${VARIABLE}")), ""
+        return BearerToken(valid_token(inherited, f"${TOKEN_VARIABLE}")), ""
     if options.reuse_port or not sys.stderr.isatty():
         reason = "processes on one address need the same" if options.reuse_port else "serving needs one"
-        step = f"Set {VARIABLE}, or give --token-file FILE or --issuer URL"
+        step = f"Set {TOKEN_VARIABLE}, or give --token-file FILE or --issuer URL"
         raise PflowError(f"No token is given, and {reason}", kind="usage", suggestions=(step,))
     made = secrets.token_urlsafe(32)
     return BearerToken(made), made
@@ -248,7 +248,7 @@ def _warnings(options: HttpOptions, address: ListeningAddress) -> Iterator[str]:
             "Give --tls-cert, or let a proxy with TLS stand in front"
         )
     if address.is_wildcard and not options.allowed_hosts:
-        yield "Only requests to localhost are answered: name the host that clients use with --allowed-host"
+        yield "Only requests to localhost are answered: name the host that clients use, with --allowed-host"
 
 
 def _say(line: str) -> None:

@@ -17,7 +17,7 @@ from pflow_mcp_plugin.cli.setup_options import sets_up_clients
 from pflow_mcp_plugin.contract import Host, PflowError, Report
 
 _SEVERAL = ("--tools", "--workflows")
-"""Options that take all the words up to the next option."""
+"""Options that take all words up to the next option."""
 
 
 class _ServeCommand(click.Command):
@@ -51,14 +51,14 @@ def _repeated(args: Iterable[str]) -> Iterator[str]:
     "--root",
     type=click.Path(path_type=Path),
     metavar="FOLDER",
-    help="The only folder from which clients may name workflow files; the working folder by default.",
+    help="Clients may name workflow files in this folder only; by default the working folder.",
 )
 @click.option(
     "--tools",
     "patterns",
     multiple=True,
     metavar="NAME...",
-    help="Serve only the tools of these names or patterns, such as 'registry_*'.",
+    help="Serve only the tools with these names or patterns, such as 'registry_*'.",
 )
 @click.option("--read-only", is_flag=True, help="Serve only tools that change nothing.")
 @click.option(
@@ -66,7 +66,7 @@ def _repeated(args: Iterable[str]) -> Iterator[str]:
     "workflows",
     multiple=True,
     metavar="[PATTERN...]",
-    help="Serve each saved workflow of these names or patterns as a tool of its own; all without one.",
+    help="Serve saved workflows as tools too: those with these names or patterns, or all.",
 )
 @http_options
 @click.option("--json", "as_json", is_flag=True, hidden=True)
@@ -74,8 +74,8 @@ def _repeated(args: Iterable[str]) -> Iterator[str]:
 def serve(context: click.Context, /, root: Path | None, *, as_json: bool, **options: Any) -> Report:
     """Serve pflow to an MCP client over standard input and output, or to many over HTTP.
 
-    Over standard input and output, the client starts this command. Its tools find, check, run and save
-    workflows, and run single nodes.
+    Without --http, the client starts this command. The tools find, check, run and save workflows, and run
+    single nodes.
     """
     chosen = {name: options.pop(name) for name in ("patterns", "workflows", "read_only")}
     over_http = given_http_options(context, options)
@@ -95,7 +95,7 @@ def serve(context: click.Context, /, root: Path | None, *, as_json: bool, **opti
     if over_http:
         from pflow_mcp_plugin.server.http.caller import http_caller
 
-        # Whoever has a token of an authorization server need not be the user, whose secrets they are.
+        # Someone with a token of an authorization server is not always the user, who owns the secrets.
         shown = show_secrets if over_http.issuer is None else lambda: False
         served = attrs.evolve(offer.options(), caller=http_caller, show_secrets=shown)
         return Report(exit_code=serve_http(build_server(host, offer.tools, served), over_http))
@@ -112,7 +112,7 @@ def _collect_garbage_often() -> None:
 
 
 def _secrets_may_be_shown(host: Host) -> Callable[[], bool]:
-    """Return what says whether the user's config allows secrets to be shown; the file may change meanwhile.
+    """Return a function that says whether the user's config allows secrets to be shown now.
 
     Raises:
         PflowError: The table `[serve]` has mistakes.

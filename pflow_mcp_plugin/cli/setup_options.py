@@ -12,17 +12,23 @@ from pflow_mcp_plugin.contract import Host, Report
 
 
 def sets_up_clients(command: Callable[..., Report]) -> Callable[..., Report]:
-    """Add the options that set up a client to a command, which otherwise does what it does.
+    """Add the options that set up a client; without them, the command runs as before.
 
     The other options of the command line become those of the server that the client starts.
     """
 
-    @click.option("--print-config", metavar="CLIENT", help="Print what to put into the config of a client.")
-    @click.option("--install", metavar="CLIENT", help="Put it there; FILE.bak keeps the file as it was.")
     @click.option(
-        "--name", default="pflow", metavar="NAME", help="The server's name in the client, if not pflow."
+        "--print-config", metavar="CLIENT", help="Print what to put into the config of this client."
     )
-    @click.option("--force", is_flag=True, help="Replace a server of that name that is not pflow.")
+    @click.option("--install", metavar="CLIENT", help="Write it there; the old file is kept as .bak.")
+    @click.option(
+        "--name",
+        default="pflow",
+        metavar="NAME",
+        show_default=True,
+        help="The name of the server in that config.",
+    )
+    @click.option("--force", is_flag=True, help="Replace a server of that name even if it is not pflow.")
     @functools.wraps(command)
     def chosen(
         *, print_config: str | None, install: str | None, name: str, force: bool, **given: Any

@@ -14,7 +14,7 @@ class Progress:
     Attributes:
         done: The number of node executions that have ended.
         total: The number expected if every node takes its default action; None if unknown.
-        message: What happens now, for people: `node fetch`, or what the node itself reports.
+        message: What the run does now, for people: `node fetch`, or what the node itself reports.
     """
 
     done: float

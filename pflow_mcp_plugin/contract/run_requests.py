@@ -1,4 +1,4 @@
-"""What a program that starts a run gives it beside the inputs: where it comes from, and a hold on it."""
+"""What a program passes to a run that it starts: where the request comes from, and a control."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class RunOrigin:
     Attributes:
         owner: Who asked for it, such as the subject of a token; empty for the user. The trace records it.
         above: Identifiers of the workflows that led to this run, outermost first. Plugins write and compare
-            them, so that a workflow that calls itself through another program is recognized.
+            them to recognize a workflow that calls itself through another program.
         trace_parent: The `traceparent` of the request (W3C Trace Context); empty if it had none.
     """
 
@@ -35,7 +35,7 @@ THE_USER = RunOrigin()
 
 
 class RunControl:
-    """A hold on one run in any host, for whoever starts it; safe to use from any thread.
+    """Follows and cancels one run in any host; safe to use from any thread.
 
     Args:
         on_progress: Called with each step of the run's progress, from the thread that makes it.
@@ -50,11 +50,11 @@ class RunControl:
 
     @property
     def secrets(self) -> frozenset[str]:
-        """The values that are known to be secret in the run, for its trace and whoever shows its outputs."""
+        """The secret values of the run, to be redacted from its trace and wherever its outputs are shown."""
         return self._secrets
 
     def add_secrets(self, values: Iterable[str]) -> None:
-        """Add values that are secret: whoever starts the run calls it before, the host during the run."""
+        """Add secret values: the caller does so before the run, the host during it."""
         with self._lock:
             self._secrets |= frozenset(values)
 
@@ -80,7 +80,7 @@ class RunControl:
         stop()
 
     def wait(self, seconds: float) -> bool:
-        """Wait until the run is cancelled, at most for some seconds; return whether it is."""
+        """Wait until the run is cancelled, for at most this many seconds; return whether it is."""
         return self._cancelled.wait(seconds)
 
     def report(self, progress: Progress) -> None:

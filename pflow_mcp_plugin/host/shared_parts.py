@@ -1,4 +1,4 @@
-"""Parts of an object that several threads may ask for first, of which each is made once."""
+"""Parts of an object that are made on first use, once, even if several threads ask at the same time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class shared_part(cached_property[T_co]):  # noqa: N801 - used as a decorator, like its base
-    """A `cached_property` that threads do not compute twice; since Python 3.12 its base has no lock."""
+    """A `cached_property` with a lock, which its base lacks since Python 3.12."""
 
     def __init__(self, func: Callable[[Any], T_co]) -> None:
         super().__init__(func)

@@ -11,6 +11,8 @@
 - `workflow_as_tool`, `mounted_workflow`: a workflow as a tool of a server of one's own
 - `envelopes`: the form of every answer
 - `argument_check`: the arguments of a call, checked before anything runs
+- `given_names`: names that clients give, in messages
+- `host_parts`: the parts of the host that answers are made from
 - `workflow_argument`: a workflow that a client gives: a name, a path, JSON text or an object
 - `confined_paths`: paths inside one folder
 - `known_secrets`: the secrets that no answer may contain

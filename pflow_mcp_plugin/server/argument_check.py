@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from pflow_mcp_plugin.contract import PflowError, Problem
+from pflow_mcp_plugin.server.given_names import nearest, shown
 from pflow_mcp_plugin.server.served_tool import ServedTool
 
 _TYPES: Mapping[str, tuple[type, ...]] = {
@@ -17,7 +18,6 @@ _TYPES: Mapping[str, tuple[type, ...]] = {
     "object": (dict,),
     "string": (str,),
 }
-
 
 _Schema = Mapping[str, Any]
 
@@ -35,7 +35,7 @@ def check_arguments(tool: ServedTool, arguments: Mapping[str, Any]) -> None:
     if problems:
         names = ", ".join(schema.get("properties", {})) or "none"
         raise PflowError(
-            f"Invalid arguments of {tool.name}: {'; '.join(problem.message for problem in problems)}",
+            f"Invalid arguments for {tool.name}: {'; '.join(problem.message for problem in problems)}",
             kind="validation",
             problems=problems,
             suggestions=(*(it.suggestion for it in problems if it.suggestion), f"Its arguments: {names}"),
@@ -53,7 +53,8 @@ def _problems(schema: _Schema, arguments: Mapping[str, Any]) -> Iterator[Problem
         elif schema.get("additionalProperties") is False:
             close = nearest(name, properties)
             hint = f"Did you mean {close}?" if close else ""
-            yield Problem(message=f"there is no argument {name[:80]}", path=f"$.{name[:80]}", suggestion=hint)
+            unknown = shown(name)
+            yield Problem(message=f"there is no argument {unknown}", path=f"$.{unknown}", suggestion=hint)
 
 
 def _wrong_type(path: str, name: str, schema: _Schema, value: object) -> Iterator[Problem]:
@@ -66,14 +67,6 @@ def _wrong_type(path: str, name: str, schema: _Schema, value: object) -> Iterato
     elif isinstance(value, list) and "items" in schema:
         for index, item in enumerate(value):
             yield from _wrong_type(f"{path}[{index}]", f"{name}[{index}]", schema["items"], item)
-
-
-def nearest(name: str, names: Sequence[str] | Mapping[str, Any]) -> str:
-    """Return the name that is most similar to one that does not exist, empty if none is."""
-    from difflib import get_close_matches
-
-    lowered = {known.lower(): known for known in names}
-    return next((lowered[close] for close in get_close_matches(name[:80].lower(), lowered, 1)), "")
 
 
 def _kind(value: object) -> str:

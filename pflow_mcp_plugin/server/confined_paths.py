@@ -1,4 +1,4 @@
-"""Paths inside one folder: what a client names may not lead out of it, whatever it is made of."""
+"""Paths inside one folder: no path that a client names leads out of it."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import os
 from pathlib import Path
 
 from pflow_mcp_plugin.contract import PflowError
+from pflow_mcp_plugin.server.given_names import shown
 from pflow_mcp_plugin.storage import NotRegular, read_regular
 
 _LONGEST = 4_096
-_SHOWN = 200
 
 
 def read_confined(root: Path | None, name: str, most: int) -> bytes:
@@ -62,11 +62,6 @@ def confined(root: Path | None, name: str) -> Path:
     if real != base and not real.startswith(base.rstrip(os.sep) + os.sep):
         raise _refused(f"{shown(name)} is outside the folder that pflow serves")
     return Path(real)
-
-
-def shown(name: str) -> str:
-    """Return a name as messages show it."""
-    return name if len(name) <= _SHOWN else name[:_SHOWN] + "..."
 
 
 def _refused(message: str) -> PflowError:

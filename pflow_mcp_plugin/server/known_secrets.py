@@ -17,7 +17,7 @@ _ORDINARY = frozenset(
         *("private", "production", "public", "release", "staging", "stable", "127.0.0.1", "0.0.0.0"),  # noqa: S104
     }
 )
-"""Values that say nothing, whatever they are called: to redact them would only garble answers."""
+"""Values that are no secrets, whatever they are called: redacting them would only garble answers."""
 
 
 class KnownSecrets:

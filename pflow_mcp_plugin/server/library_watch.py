@@ -1,4 +1,4 @@
-"""Notices when the saved workflows change, and announces it to clients."""
+"""Watches the saved workflows, and notifies clients when they change."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from contextlib import asynccontextmanager, suppress
 from pflow_mcp_plugin.contract import Library, PflowError
 from pflow_mcp_plugin.server.list_changes import Changed, ListChanges
 
-SECONDS = 1.0
-"""How often the library is looked at."""
+INTERVAL = 1.0
+"""Seconds between two looks at the library."""
 
 
 @asynccontextmanager
 async def watched(
-    library: Library | None, changes: ListChanges, lists: Sequence[Changed], seconds: float = SECONDS
+    library: Library | None, changes: ListChanges, lists: Sequence[Changed], interval: float = INTERVAL
 ) -> AsyncIterator[None]:
     """Announce each change of the library inside the `async with` block, by one task of the event loop.
 
     Args:
         library: The saved workflows; None if there are none to watch.
-        changes: The clients to announce it to.
+        changes: Notifies the clients.
         lists: The lists that change with the library.
-        seconds: How often to look; nothing is read while no client would learn of a change.
+        interval: Seconds between two looks; nothing is read while no client would be notified.
     """
     if library is None or not lists:
         yield
         return
-    task = asyncio.create_task(_watch(library, changes, lists, seconds), name="watching the library")
+    task = asyncio.create_task(_watch(library, changes, lists, interval), name="watching the library")
     try:
         yield
     finally:
@@ -36,11 +36,11 @@ async def watched(
         await asyncio.wait({task})
 
 
-async def _watch(library: Library, changes: ListChanges, lists: Sequence[Changed], seconds: float) -> None:
-    # Kept while nobody listens: a client that comes then is told once too often rather than not at all.
+async def _watch(library: Library, changes: ListChanges, lists: Sequence[Changed], interval: float) -> None:
+    # Not updated while nobody listens: a new client is notified once too often rather than not at all.
     known = _fingerprint(library, "")
     while True:
-        await asyncio.sleep(seconds)
+        await asyncio.sleep(interval)
         if not changes.has_audience:
             continue
         now = _fingerprint(library, known)

@@ -1,4 +1,4 @@
-"""Tells clients that the list of tools, resources or prompts has changed, in both protocol generations."""
+"""Notifies clients that the list of tools, resources or prompts has changed, in both protocol generations."""
 
 from __future__ import annotations
 
@@ -22,51 +22,52 @@ _EVENTS: dict[Changed, Callable[[], ServerEvent]] = {
 
 
 class _Bus(InMemorySubscriptionBus):
-    """The bus of the SDK, which counts those that listen."""
+    """The bus of the SDK, which also knows whether anyone listens."""
 
-    listeners = 0
+    def __init__(self) -> None:
+        super().__init__()
+        self._subscriptions: set[object] = set()
+
+    @property
+    def has_listeners(self) -> bool:
+        """Whether the bus has a listener."""
+        return bool(self._subscriptions)
 
     def subscribe(self, listener: Callable[[ServerEvent], None]) -> Callable[[], None]:
-        """Register a listener of the bus; returns the function that removes it again."""
+        """Register a listener of the bus; return the function that removes it, which may be called twice."""
         unsubscribe = super().subscribe(listener)
-        self.listeners += 1
+        subscription = object()
+        self._subscriptions.add(subscription)
 
-        def leave() -> None:  # may be called again
-            nonlocal unsubscribe
+        def leave() -> None:
             unsubscribe()
-            if unsubscribe is not _done:
-                self.listeners -= 1
-                unsubscribe = _done
+            self._subscriptions.discard(subscription)
 
         return leave
 
 
-def _done() -> None:
-    """Do nothing: the listener has left already."""
-
-
 class ListChanges:
-    """Whom to tell that a list has changed: the open connections of the handshake, and those that listen."""
+    """The clients to notify of changes: open connections with a handshake, and those that subscribed."""
 
     def __init__(self) -> None:
         self._bus = _Bus()
         self._connections: weakref.WeakSet[Connection] = weakref.WeakSet()
         self.listen = ListenHandler(self._bus)
-        """Serves `subscriptions/listen`, the way of revision 2026-07-28."""
+        """Answers `subscriptions/listen`, the subscriptions of revision 2026-07-28."""
 
     def seen(self, context: ServerRequestContext[Any, Any]) -> None:
-        """Tell the connection of this request about later changes, if it was opened by a handshake."""
+        """Notify the connection of this request of later changes, if a handshake opened it."""
         if context.protocol_version in HANDSHAKE_PROTOCOL_VERSIONS:
-            # The session is made anew for each request; the connection stays.
+            # Each request has a session of its own; the connection stays.
             self._connections.add(context.session._connection)  # noqa: SLF001
 
     @property
     def has_audience(self) -> bool:
-        """Whether any client would learn of a change."""
-        return bool(self._connections or self._bus.listeners)
+        """Whether any client would be notified of a change."""
+        return bool(self._connections or self._bus.has_listeners)
 
     async def announce(self, changed: Changed) -> None:
-        """Tell every client that a list has changed; call it in the server's event loop."""
+        """Notify every client that a list has changed; call it in the server's event loop."""
         await self._bus.publish(_EVENTS[changed]())
         for connection in list(self._connections):
             await connection.notify(f"notifications/{changed}/list_changed", None)

@@ -33,7 +33,7 @@ class WorkflowTool(Tool):
 
     @classmethod
     def of(cls, host: Host, served: ServedTool) -> WorkflowTool:
-        """Return a mounted tool.
+        """Return a workflow as a tool.
 
         Args:
             host: The host that runs the workflow.
@@ -66,7 +66,7 @@ class WorkflowTool(Tool):
 
         Args:
             context: The request, as a low-level server receives it.
-            params: The same: `arguments` are the inputs.
+            params: Its params: `arguments` are the inputs.
         """
         named = params.model_copy(update={"name": self.name})  # it may be mounted under another name
         return types.CallToolResult.model_validate(await self._handle(context, named), by_name=False)

@@ -1,4 +1,4 @@
-"""The offer of a pflow server: the tools that the user chose to serve, with resources and prompts."""
+"""What a pflow server offers: the tools that the user chose, with resources and prompts."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Offer:
         self._host = host
         self._patterns = patterns
         self._read_only = read_only
-        choose = matching if workflows else selected  # a saved workflow may match a pattern later
+        choose = matching if workflows else selected  # a workflow that is saved later may match a pattern
         self._own = choose(ALL_TOOLS, patterns, read_only=read_only)
         names = [tool.name for tool in ALL_TOOLS]
         self._saved = SavedWorkflowTools(host, workflows, names) if workflows else None
@@ -52,7 +52,7 @@ class Offer:
         return (*self._own, *matching(self._saved(), self._patterns, read_only=self._read_only))
 
     def options(self, root: Path | None = None) -> ServingOptions:
-        """Return the options under which the offer is served; those of a transport are set in addition.
+        """Return the options with which it is served; the caller adds those of the transport.
 
         Args:
             root: The only folder from which files may be read; None where no file may.

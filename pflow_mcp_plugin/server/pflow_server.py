@@ -1,7 +1,7 @@
 """pflow as an MCP server: tools, resources and prompts over the SDK's low-level server.
 
-The server of the SDK that derives tools from functions would check each call with pydantic models. Here
-a tool's schemas are written by hand, and an answer goes to the wire as the dictionary that it is.
+The high-level server of the SDK derives tools from functions and checks each call with pydantic models.
+Here the schemas of a tool are written by hand, and its result is sent as the dictionary that it is.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ from pflow_mcp_plugin.contract import Host, PflowError, RunControl
 from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.redaction import Redactor
 from pflow_mcp_plugin.server import envelopes
-from pflow_mcp_plugin.server.argument_check import check_arguments, nearest
+from pflow_mcp_plugin.server.argument_check import check_arguments
+from pflow_mcp_plugin.server.given_names import nearest, shown
 from pflow_mcp_plugin.server.known_secrets import KnownSecrets
 from pflow_mcp_plugin.server.progress_sender import ProgressSender
 from pflow_mcp_plugin.server.served_tool import ServedRequest, ServedTool
@@ -33,9 +34,9 @@ from pflow_mcp_plugin.server.worker_threads import WorkerThreads
 
 NAME = workflow_chain.SERVER_NAME
 RUN_META_KEY = "io.github.pflow/run"
-"""The key in the `_meta` of a result under which a bare one has the run's id and trace."""
+"""The key in the `_meta` of a bare result that has the run's id and trace."""
 GRACE_SECONDS = 15.0
-"""How long a cancelled call waits for its run to end: servers may take some seconds."""
+"""Seconds that a cancelled call waits for its run to end: servers may take some."""
 
 INSTRUCTIONS = (
     "pflow runs workflows: JSON documents whose nodes are tools of MCP servers, shell commands, files and "
@@ -60,24 +61,24 @@ def build_server(host: Host, tools: Tools, options: ServingOptions | None = None
         tools: Returns the tools that are served; called for each request, so that they may change.
         options: How they are served.
     """
-    served = _Served(host, tools, options or ServingOptions())
+    served = _Handlers(host, tools, options or ServingOptions())
     return served.server()
 
 
 def call_handler(
     host: Host, tools: Tools, options: ServingOptions | None = None
 ) -> Callable[[Context, types.CallToolRequestParams], Awaitable[dict[str, Any]]]:
-    """Return what answers `tools/call`, for a server that is not built here.
+    """Return the handler of `tools/call`, for a server that is not built here.
 
     Args:
         host: The host that does the work.
-        tools: Returns the tools that it answers for.
+        tools: Returns the tools that it answers calls of.
         options: As for `build_server`.
     """
-    return _Served(host, tools, options or ServingOptions()).call_tool
+    return _Handlers(host, tools, options or ServingOptions()).call_tool
 
 
-class _Served:
+class _Handlers:
     """The request handlers of a pflow server, and what they share."""
 
     def __init__(self, host: Host, tools: Tools, options: ServingOptions) -> None:
@@ -104,7 +105,7 @@ class _Served:
             version=version("pflow-mcp"),
             instructions=INSTRUCTIONS,
             lifespan=self._lifespan,
-            # The SDK takes an answer as it goes to the wire, too, but its types do not say so.
+            # The SDK also accepts results as dictionaries, as they go to the wire; its types do not say so.
             on_list_tools=cast("Any", self.list_tools),
             on_call_tool=cast("Any", self.call_tool),
             cache_hints=dict.fromkeys(get_args(CacheableMethod), _FRESH),
@@ -123,7 +124,7 @@ class _Served:
         return complete(tools=[declaration(tool) for tool in self._offered()])
 
     async def call_tool(self, context: Context, params: types.CallToolRequestParams) -> dict[str, Any]:
-        """Answer `tools/call`; whatever goes wrong is a result with `isError`, which an agent can read."""
+        """Answer `tools/call`; a failure of any kind is a result with `isError`, which an agent can read."""
         offered = self._offered()
         tool = next((tool for tool in offered if tool.name == params.name), None)
         if tool is None:
@@ -245,7 +246,7 @@ def _unknown(name: str, offered: Sequence[ServedTool]) -> PflowError:
     names = [tool.name for tool in offered]
     close = nearest(name, names)
     return PflowError(
-        f"There is no tool {name[:80]}",
+        f"There is no tool {shown(name)}",
         kind="not_found",
         suggestions=(f"Did you mean {close}?" if close else "See tools/list",),
         details={"tools": names[:50]},
@@ -258,7 +259,7 @@ def _unexpected(name: str, error: BaseException) -> PflowError:
     return PflowError(f"{name} failed: {described(error)}", details={"exception": type(error).__name__})
 
 
-def _resource_handlers(served: _Served, resources: Resources) -> dict[str, Any]:
+def _resource_handlers(served: _Handlers, resources: Resources) -> dict[str, Any]:
     async def listed(context: Context, _params: object) -> dict[str, Any]:
         found = await served.in_thread(context, resources.resources)
         return complete(resources=served.redacted(list(found)))
@@ -279,7 +280,7 @@ def _resource_handlers(served: _Served, resources: Resources) -> dict[str, Any]:
     }
 
 
-def _prompt_handlers(served: _Served, prompts: Prompts) -> dict[str, Any]:
+def _prompt_handlers(served: _Handlers, prompts: Prompts) -> dict[str, Any]:
     async def listed(context: Context, _params: object) -> dict[str, Any]:
         return complete(prompts=list(await served.in_thread(context, lambda _request: prompts.prompts())))
 

@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from mcp.server.context import ServerRequestContext
 
 _WITHIN = 0.1
-"""The part of the way to the next whole step by which progress within a step goes on."""
+"""The share of the way to the next whole step that each report within a step adds."""
 
 
 class ProgressSender:
     """Sends progress while its `async with` block runs; the SDK drops it unless the client asked for it.
 
-    Only the latest is kept while the client is slower than the run. What is sent always grows, as the
-    protocol demands: several reports within one step move a little towards the next.
+    If the client is slower than the run, it receives only the latest. The number always grows, as the
+    protocol demands: each report within a step adds a little.
 
     Args:
         context: The request.
@@ -55,7 +55,7 @@ class ProgressSender:
             await asyncio.wait([self._sending])
 
     def report(self, progress: Progress) -> None:
-        """Take a report from the thread that makes it."""
+        """Accept a report, from any thread."""
         waiting, self._latest = self._latest is not None, progress
         if not waiting:
             with suppress(RuntimeError):  # the loop is closed: nobody waits any more
@@ -75,7 +75,7 @@ class ProgressSender:
                     await self._session.report_progress(done, progress.total, message)
 
     def _growing(self, done: float) -> float | None:
-        """Return how far to say the run has come; None if no number is left before the next step."""
+        """Return a number greater than the last one; None if floats have none left before the next step."""
         if done <= self._sent:
             done = self._sent + (math.floor(self._sent) + 1 - self._sent) * _WITHIN
             if done <= self._sent:

@@ -10,16 +10,17 @@ from typing import Any
 
 from pflow_mcp_plugin.contract import PflowError, SavedWorkflow
 from pflow_mcp_plugin.contract.json_types import JSONObject
-from pflow_mcp_plugin.server.confined_paths import shown
+from pflow_mcp_plugin.server.given_names import shown
+from pflow_mcp_plugin.server.host_parts import library_of, runner_of
 from pflow_mcp_plugin.server.served_tool import ServedRequest
-from pflow_mcp_plugin.server.tools import trace_tools, workflow_tools
+from pflow_mcp_plugin.server.tools import trace_tools
 
 SCHEMA = "pflow://schema/workflow"
 GUIDE = "pflow://guide"
 _WORKFLOWS = "pflow://workflows/"
 _TRACES = "pflow://traces/"
 _SEGMENT = re.compile(r"[A-Za-z0-9_-]{1,128}")
-"""The name of a resource; nothing that a path could be made of."""
+"""A name in the URI of a resource: nothing that could be a path."""
 _LATEST = 10
 _GUIDE_FILE = Path(__file__).with_name("agent_guide.md")
 _JSON = "application/json"
@@ -52,7 +53,7 @@ class PflowResources:
         if uri == GUIDE:
             return [_content(uri, _GUIDE_FILE.read_text(encoding="utf-8"), "text/markdown")]
         if uri == SCHEMA:
-            return [_content(uri, _text(workflow_tools.runner(request).schema()), "application/schema+json")]
+            return [_content(uri, _text(runner_of(request.host).schema()), "application/schema+json")]
         for prefix, read in _READERS.items():
             name = uri.removeprefix(prefix)
             if name != uri and _SEGMENT.fullmatch(name):
@@ -63,10 +64,7 @@ class PflowResources:
 
 
 def _workflow(request: ServedRequest, name: str) -> JSONObject:
-    library = request.host.library
-    if library is None:
-        raise PflowError("This pflow does not save workflows", kind="not_found")
-    return library.get(name)
+    return library_of(request.host).get(name)
 
 
 def _trace(request: ServedRequest, run_id: str) -> JSONObject:

@@ -12,17 +12,18 @@ from typing import Any
 import attrs
 
 from pflow_mcp_plugin import workflow_chain
-from pflow_mcp_plugin.contract import Entry, Host, Interface, PflowError, Problem, Runner
+from pflow_mcp_plugin.contract import Entry, Host, Interface, PflowError, Problem
 from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.server import envelopes
+from pflow_mcp_plugin.server.host_parts import library_of, runner_of
 from pflow_mcp_plugin.server.served_tool import Answer, Claims, ServedRequest, ServedTool
 from pflow_mcp_plugin.server.tools.workflow_tools import ended
 from pflow_mcp_plugin.server.workflow_schemas import input_schema, output_schema, type_words
 
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 """A valid name of a tool (protocol 2025-11-25, "Tool Names")."""
-_STAYS_HERE = frozenset({"echo", "read-file", "write-file", "branch", "transform"})
-"""The nodes of pflow itself that reach nothing beyond this machine."""
+_STAYS_HERE = frozenset({"echo", "read-file", "write-file"})
+"""The nodes of pflow itself that do not reach beyond this machine."""
 _SHOWN = 200
 
 
@@ -92,15 +93,13 @@ class SavedWorkflowTools:
                 )
 
     def _tool(self, name: str) -> ServedTool:
-        assert self._host.library is not None  # noqa: S101 - `__call__` checked it
         tool = f"workflow-{name}" if name in self._taken else name
-        return workflow_tool(
-            self._host, ToolWorkflow(name=name, workflow=self._host.library.get(name), tool=tool)
-        )
+        workflow = library_of(self._host).get(name)
+        return workflow_tool(self._host, ToolWorkflow(name=name, workflow=workflow, tool=tool))
 
 
 def workflow_tool(host: Host, given: ToolWorkflow) -> ServedTool:
-    """Return a workflow as a tool: its result are the outputs, or the envelope of the failure.
+    """Return a workflow as a tool: its result is the outputs, or the envelope of the failure.
 
     Args:
         host: The host that runs it.
@@ -109,10 +108,10 @@ def workflow_tool(host: Host, given: ToolWorkflow) -> ServedTool:
     Raises:
         PflowError: Its name is not valid for a tool, or the workflow has errors.
     """
-    runner = _runner(host)
+    runner = runner_of(host)
     name = given.tool or given.name
     if not _NAME.fullmatch(name):
-        raise PflowError(f"{name!r} is not a valid name of a tool", kind="usage")
+        raise PflowError(f"{name!r} is not a valid tool name", kind="usage")
     errors = [problem for problem in runner.validate(given.workflow) if problem.severity == "error"]
     if errors:
         place = f"{errors[0].path}: " if errors[0].path else ""
@@ -128,12 +127,6 @@ def workflow_tool(host: Host, given: ToolWorkflow) -> ServedTool:
         answer=_answer(given, output_schema(interface)),
         bare=True,
     )
-
-
-def _runner(host: Host) -> Runner:
-    if host.runner is None:
-        raise PflowError("This pflow does not run workflows", kind="usage")
-    return host.runner
 
 
 def _description(given: ToolWorkflow, interface: Interface) -> str:
@@ -152,7 +145,7 @@ def _entries(host: Host, workflow: JSONObject) -> list[Entry | None]:
 
 
 def _claims(entries: Sequence[Entry | None]) -> Claims:
-    """Return the effects of a workflow: the worst of its nodes, and of an unknown node anything."""
+    """Return the effects of a workflow: the worst of its nodes'; an unknown node may do anything."""
     read_only = all(entry is not None and entry.purity == "flow_safe" for entry in entries)
     return Claims(
         read_only=read_only,
@@ -172,7 +165,7 @@ def _answer(given: ToolWorkflow, schema: JSONObject) -> Answer:
     def answer(request: ServedRequest, arguments: Mapping[str, Any]) -> JSONObject:
         if given.saved:
             workflow_chain.require_no_circle(request.host, request.origin.above, given.name)
-        outcome = _runner(request.host).run(
+        outcome = runner_of(request.host).run(
             given.workflow, arguments, name=given.name, origin=request.origin, control=request.control
         )
         if outcome.error is not None:
@@ -194,7 +187,7 @@ def _misfit(name: str, misfits: Sequence[Any]) -> PflowError:
     )
     first = f"{problems[0].path}: {problems[0].message}"
     return PflowError(
-        f"Workflow {name} ended, but its outputs are not of the declared types: {first}",
+        f"Workflow {name} ended, but its outputs do not have the declared types: {first}",
         problems=problems,
-        suggestions=("A tool returned what it does not declare; sync its server: pflow mcp sync",),
+        suggestions=("A tool returned something other than it declares; sync its server: pflow mcp sync",),
     )

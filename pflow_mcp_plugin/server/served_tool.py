@@ -33,7 +33,7 @@ class ServedRequest:
 
 @attrs.frozen(kw_only=True)
 class Claims:
-    """What a served tool says of its effects, as the annotations of MCP.
+    """What a served tool says of its effects: the annotations of MCP.
 
     Attributes:
         read_only: It changes nothing.

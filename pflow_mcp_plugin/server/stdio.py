@@ -30,14 +30,14 @@ if TYPE_CHECKING:
     from anyio.streams.memory import MemoryObjectSendStream
 
 LONGEST_LINE = 64 << 20
-"""Bytes of the longest message; a client that sends a longer one is cut off."""
+"""Bytes of the longest message; a client that sends a longer one is disconnected."""
 _NO_MESSAGE = "Not a message: invalid JSON, or nested too deep"
 _LAST_ANSWERS = 0.5
-"""Seconds that requests have after the end of the input; runs are cancelled then."""
+"""Seconds that requests have after the end of the input, before their runs are cancelled."""
 _POLL = 0.01
 _CHUNK = 1 << 18
 _PIPE_BUFFER = select.PIPE_BUF if hasattr(select, "PIPE_BUF") else 512
-"""Bytes that a pipe accepts without waiting once it is ready."""
+"""Bytes that a ready pipe accepts at once."""
 _SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 
 
@@ -65,14 +65,14 @@ async def _serve(server: Server[Any]) -> int:
 
 
 def _initialization(server: Server[Any]) -> InitializationOptions:
-    """Return what the server answers to a handshake: lists change if it serves subscriptions to them."""
+    """Return the server's answer to a handshake: it announces changes if it serves subscriptions to them."""
     changes = server.get_request_handler("subscriptions/listen") is not None
     options = NotificationOptions(tools_changed=changes, resources_changed=changes, prompts_changed=changes)
     return server.create_initialization_options(options)
 
 
 class _Ended:
-    """How the program was ended."""
+    """Ends serving on a signal, and knows the exit code."""
 
     def __init__(self) -> None:
         self.exit_code = 0
@@ -122,8 +122,8 @@ class LineReader:
     """Reads messages, one a line, as long as its `with` block runs.
 
     Args:
-        descriptor: Where from.
-        messages: Where to; closed at the end of the input.
+        descriptor: The file descriptor to read.
+        messages: Receives the messages; closed at the end of the input.
         writer: Answers each line that is not a message, and knows how many requests were answered.
     """
 
@@ -223,7 +223,7 @@ class LineWriter:
         self._waiting: queue.SimpleQueue[tuple[bytes, Callable[[], object]] | None] = queue.SimpleQueue()
         self._count = 0
         self.answers = 0
-        """The requests that were answered."""
+        """The number of requests that were answered."""
         self._thread: threading.Thread | None = None
         self._gone = False
 

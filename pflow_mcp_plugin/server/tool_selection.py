@@ -1,4 +1,4 @@
-"""Which of the tools are served."""
+"""Chooses which tools are served, by name and effect."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from fnmatch import fnmatchcase
 
 from pflow_mcp_plugin.contract import PflowError
-from pflow_mcp_plugin.server.argument_check import nearest
+from pflow_mcp_plugin.server.given_names import nearest
 from pflow_mcp_plugin.server.served_tool import ServedTool
 
 
@@ -35,7 +35,7 @@ def selected(
 def matching(
     tools: Sequence[ServedTool], patterns: Sequence[str], *, read_only: bool = False
 ) -> tuple[ServedTool, ...]:
-    """Return the tools to serve, of tools that come and go: a pattern need not match any at the moment.
+    """Return the tools to serve where tools come and go: a pattern need not match any.
 
     Args:
         tools: All tools.

@@ -5,22 +5,23 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Callable
+from concurrent.futures import Future
+from contextlib import suppress
 from contextvars import copy_context
 from functools import partial
 from typing import Any
 
 import anyio
-import attrs
 
 MOST = 128
-"""Answers that are worked on at once; further ones wait."""
+"""Calls that are answered at once; further ones wait."""
 _IDLE_SECONDS = 10.0
 
 Work = Callable[[], object]
 
 
 class WorkerThreads:
-    """Threads that work on answers; an idle one is used again.
+    """Threads that answer calls; idle ones are used again.
 
     They are daemons: a node that cannot be stopped does not keep the program from ending.
     """
@@ -32,7 +33,7 @@ class WorkerThreads:
         self._idle = 0
 
     async def run(self, work: Callable[[], Any], cancel: Callable[[], object], grace: float) -> Any:
-        """Work on something in a thread, and return its result.
+        """Do some work in a thread, and return its result.
 
         Args:
             work: What to do.
@@ -43,17 +44,18 @@ class WorkerThreads:
 
         loop = asyncio.get_running_loop()
         ended = anyio.Event()
-        result = _Result()
+        result: Future[Any] = Future()
 
         def do() -> None:
-            result.of(work)
             try:
+                result.set_result(work())
+            except BaseException as error:  # noqa: BLE001 - it is raised again where it is awaited
+                result.set_exception(error)
+            with suppress(RuntimeError):  # the loop is closed: nobody waits any more
                 loop.call_soon_threadsafe(ended.set)
-            except RuntimeError:  # the loop is closed: nobody waits any more
-                return
 
         async with self._limit:
-            self._submit(partial(copy_context().run, do))  # as if `work` ran here: its span is the request's
+            self._submit(partial(copy_context().run, do))  # so that its span is the request's
             try:
                 await ended.wait()
             except BaseException:
@@ -61,7 +63,7 @@ class WorkerThreads:
                 with anyio.move_on_after(grace, shield=True):
                     await ended.wait()
                 raise
-        return result.get()
+        return result.result()
 
     def _submit(self, work: Work) -> None:
         with self._lock:
@@ -85,22 +87,3 @@ class WorkerThreads:
             work()
             with self._lock:
                 self._idle += 1
-
-
-@attrs.define
-class _Result:
-    """What a piece of work returned or raised."""
-
-    value: Any = None
-    error: BaseException | None = None
-
-    def of(self, work: Callable[[], Any]) -> None:
-        try:
-            self.value = work()
-        except BaseException as error:  # noqa: BLE001 - it is raised again where it is awaited
-            self.error = error
-
-    def get(self) -> Any:
-        if self.error is not None:
-            raise self.error
-        return self.value

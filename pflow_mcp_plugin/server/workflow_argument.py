@@ -1,4 +1,4 @@
-"""The workflow that a client gives: a saved one's name, a path, JSON text, or the object itself."""
+"""The workflow that a client names or sends: the name of a saved one, a path, JSON text, or an object."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ import attrs
 
 from pflow_mcp_plugin.contract import Library, PflowError
 from pflow_mcp_plugin.contract.json_types import JSONObject
-from pflow_mcp_plugin.server.confined_paths import read_confined, shown
+from pflow_mcp_plugin.server.confined_paths import read_confined
+from pflow_mcp_plugin.server.given_names import shown
+from pflow_mcp_plugin.server.host_parts import runner_of
 from pflow_mcp_plugin.server.served_tool import ServedRequest
 
 MOST_BYTES = 8 << 20
@@ -70,10 +72,8 @@ def _looks_like_path(given: str) -> bool:
 
 def _parsed(request: ServedRequest, content: str, name: str) -> GivenWorkflow:
     if len(content) > MOST_BYTES:
-        raise _too_large(f"{len(content):,} characters", f"{MOST_BYTES:,}")
-    if request.host.runner is None:
-        raise PflowError("This pflow does not run workflows", kind="usage")
-    return GivenWorkflow(request.host.runner.read(content, name), name)
+        raise _too_large(f"{MOST_BYTES:,} characters")
+    return GivenWorkflow(runner_of(request.host).read(content, name), name)
 
 
 def _object(given: object) -> JSONObject:
@@ -98,21 +98,21 @@ def _check_size(found: GivenWorkflow) -> None:
         value, depth = left.pop()
         count += 1
         if depth > DEEPEST:
-            raise _too_large("a nesting deeper than that", f"{DEEPEST} levels")
+            raise _too_large(f"{DEEPEST} levels of nesting")
         if count > MOST_VALUES:
-            raise _too_large("more values than that", f"{MOST_VALUES:,} values")
+            raise _too_large(f"{MOST_VALUES:,} values")
         if isinstance(value, Mapping):
             left += ((item, depth + 1) for item in value.values())
         elif isinstance(value, list | tuple):
             left += ((item, depth + 1) for item in value)
     nodes = found.workflow.get("nodes")
     if isinstance(nodes, list) and len(nodes) > MOST_NODES:
-        raise _too_large(f"{len(nodes):,} nodes", f"{MOST_NODES:,}")
+        raise _too_large(f"{MOST_NODES:,} nodes")
 
 
-def _too_large(given: str, most: str) -> PflowError:
+def _too_large(limit: str) -> PflowError:
     return PflowError(
-        f"The workflow is too large: it has {given}, at most {most} are accepted",
+        f"The workflow is too large: it has more than {limit}",
         kind="validation",
         suggestions=("Read large data in a node, or pass it as an input",),
     )

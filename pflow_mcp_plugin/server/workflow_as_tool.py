@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from pflow_mcp_plugin.contract import Host, PflowError
 from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.execution.current_host import current_host
+from pflow_mcp_plugin.server.host_parts import runner_of
 from pflow_mcp_plugin.server.saved_workflow_tools import ToolWorkflow, workflow_tool
 
 if TYPE_CHECKING:
@@ -60,10 +61,8 @@ def _given(host: Host, workflow: str | Path | JSONObject, tool: str, description
 
 
 def _read(host: Host, path: Path) -> JSONObject:
-    if host.runner is None:
-        raise PflowError("This pflow does not run workflows", kind="usage")
     try:
-        return host.runner.read(path.read_text(encoding="utf-8"), str(path))
+        return runner_of(host).read(path.read_text(encoding="utf-8"), str(path))
     except OSError as error:
         message = f"{path} is neither the name of a saved workflow nor a file: {error.strerror}"
         raise PflowError(message, kind="not_found", suggestions=("See: pflow workflow list",)) from error

@@ -77,10 +77,10 @@ def _description(field: Field) -> dict[str, Any]:
 
 
 def _structure(schema: JSON, depth: int) -> dict[str, Any]:
-    """Return what a node's schema says of types and members, which is never more than the schema says.
+    """Return the types and members that a node's schema declares, and nothing beyond.
 
-    References, choices and limits are left out: a tool must not reject a result over details that no
-    node checks, and a reference would not resolve inside another schema.
+    References, choices and limits are left out: a tool must not reject a result because of details that
+    no node checks, and a reference would not resolve inside another schema.
     """
     if not isinstance(schema, Mapping) or depth > _DEEPEST or schema.get("nullable"):
         return {}

@@ -1,4 +1,4 @@
-"""OpenTelemetry: spans of runs and tool calls, made only where a program or the environment asks for them.
+"""OpenTelemetry: spans of runs and tool calls, if a program or the environment asks for them.
 
 - `provider`: whether OpenTelemetry is in use; its set-up from the variables of its specification
 - `spans`: the span of a run, the span of a tool call, and the context that another thread works in

@@ -1,4 +1,4 @@
-"""The tracer provider of OpenTelemetry: whether one is set, and a small set-up of our own."""
+"""The tracer provider of OpenTelemetry: whether one is set, and setting one up from the environment."""
 
 from __future__ import annotations
 

@@ -46,9 +46,9 @@ def run_span(run: Run) -> Iterator[None]:
 
 @contextmanager
 def call_span(launch: Launch, call: ToolCall) -> Iterator[Callable[[CallResult], None]]:
-    """Trace a tool call, by the OpenTelemetry conventions for MCP; yields what records its answer.
+    """Trace a tool call, by the OpenTelemetry conventions for MCP; yield what records its result.
 
-    Its parent is the current span. The span is current within, so that the request which is sent names it.
+    Its parent is the current span. The span is current inside the block, so the request names it.
 
     Args:
         launch: The server.
@@ -74,7 +74,7 @@ def call_span(launch: Launch, call: ToolCall) -> Iterator[Callable[[CallResult],
 
 
 def carried_context() -> contextvars.Context:
-    """Return the context in which another thread does work for this one: empty but for the current span.
+    """Return the context for work that another thread does for this one: only the current span.
 
     Nothing else that a program keeps in context variables reaches that thread: what a run opens there
     outlives the call. Baggage is left behind too: it may be meant for pflow alone, not for servers.
@@ -112,7 +112,7 @@ def _call_attributes(launch: Launch, call: ToolCall) -> dict[str, str | int]:
 
 
 def _address(launch: Launch) -> dict[str, str | int | None]:
-    """Return host and port of a server that has a URL; the rest of a URL may contain secrets."""
+    """Return the host and port of a server that has a URL; the rest of the URL may contain secrets."""
     url = launch.server.url
     if not url:
         return {}

@@ -26,7 +26,7 @@ def server(pflow_host):
     offer = Offer(pflow_host.host, workflows=("*",))
     options = offer.options()
     background = options.background.func, *options.background.args
-    often = attrs.evolve(options, background=lambda: background[0](*background[1:], seconds=0.01))
+    often = attrs.evolve(options, background=lambda: background[0](*background[1:], interval=0.01))
     return build_server(pflow_host.host, offer.tools, often)
 
 
@@ -101,7 +101,7 @@ def test_nothing_is_read_while_nobody_would_learn_of_it():
     async def main():
         shelf, changes = Shelf(), Audience()
         changes.there = False
-        async with watched(shelf, changes, ["tools"], seconds=0.001):
+        async with watched(shelf, changes, ["tools"], interval=0.001):
             await times(1, shelf.looks)
             shelf.state = "b"
             await times(3, changes.asked)
@@ -115,7 +115,7 @@ def test_nothing_is_read_while_nobody_would_learn_of_it():
 def test_a_library_that_cannot_be_read_has_not_changed():
     async def main():
         shelf, changes = Shelf(), Audience()
-        async with watched(shelf, changes, ["tools"], seconds=0.001):
+        async with watched(shelf, changes, ["tools"], interval=0.001):
             await times(1, shelf.looks)
             shelf.broken = True
             await times(3, shelf.looks)
@@ -130,7 +130,7 @@ def test_the_watch_ends_with_its_block_and_leaves_no_thread():
     before = threading.active_count()
 
     async def main():
-        async with watched(Shelf(), Audience(), ["tools"], seconds=0.001):
+        async with watched(Shelf(), Audience(), ["tools"], interval=0.001):
             await asyncio.sleep(0)
         return [task.get_name() for task in asyncio.all_tasks() if "library" in task.get_name()]
 

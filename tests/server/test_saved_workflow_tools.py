@@ -192,7 +192,7 @@ def test_a_name_that_another_tool_has_gets_a_prefix(pflow_host, library):
 
 
 def test_an_invalid_name_of_a_tool_is_refused(pflow_host):
-    with pytest.raises(PflowError, match="not a valid name of a tool"):
+    with pytest.raises(PflowError, match="not a valid tool name"):
         workflow_tool(pflow_host.host, ToolWorkflow(name="two words", workflow=GREET))
 
 

@@ -1,4 +1,4 @@
-"""Ranks what fits a task by a language model, if the user has chosen one."""
+"""Ranks what fits a task with a language model, if the user has chosen one."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ SETTING = "PFLOW_DISCOVER_MODEL"
 """The variable or setting that names the ranking model, which the `llm` library runs."""
 
 _CHOICE = 3
-"""The ranking model chooses among this many times the number of things requested."""
+"""The model chooses among this many times as many candidates as are requested."""
 
 _PROMPT = """\
-A workflow shall do this task:
+A workflow must do this task:
 
 {task}
 
@@ -28,7 +28,7 @@ These {things} could be part of it:
 
 {candidates}
 
-Answer with the names of the {things} that the task needs, the most needed first, one a line, nothing else."""
+Answer with the names of the {things} that the task needs, most needed first, one per line, nothing else."""
 _SHOWN = 200
 
 

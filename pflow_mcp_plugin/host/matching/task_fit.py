@@ -1,4 +1,4 @@
-"""How well something fits a task in words: a confidence from 0 to 1, and the words that it rests on."""
+"""How well something fits a task in words: a confidence from 0 to 1, and the words behind it."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _SYNONYM = 0.8
 _UNKNOWN = 0.5
 """The weight of a word that occurs nowhere, often a name or a value, relative to a rare one."""
 _DOUBT = 0.4
-"""What remains of the doubt after each matching word."""
+"""The share of the doubt that remains after each matching word."""
 _UNSURE = 0.15
-"""The doubt that matching words leave if what they describe is more than the task."""
+"""The doubt that matching words leave if they describe something that does more than the task."""
 _INCOMPLETE = 0.94
-"""The highest confidence if a word of the task is not answered, however long the task is."""
+"""The highest confidence if any word of the task does not match, however long the task is."""
 _REASONS = 6
 """The most words that a reason names."""
 # Beyond the endings that `stem` removes: nouns and adjectives that are made of verbs.
@@ -49,8 +49,8 @@ class Described:
     """What may fit a task, as its words.
 
     Attributes:
-        places: Its parts, the one that says most first.
-        gist: The roots of what it does in short; a task that says no more and no less fits it exactly.
+        places: Its parts, the most telling first.
+        gist: The roots of its short description; a task of exactly these words fits it best.
         roots: The roots of all its words.
     """
 
@@ -111,7 +111,7 @@ class Fit:
 
     Attributes:
         confidence: From 0 to 1.
-        reason: Which words it rests on; empty if there are none.
+        reason: The words that match; empty if there are none.
     """
 
     confidence: float
@@ -140,7 +140,7 @@ class TaskFit:
         return self._fit(self._words, described)
 
     def part(self, described: Described) -> Fit:
-        """Return how well something does the whole task or one of its clauses, whichever it fits best."""
+        """Return how well something does the whole task or one of its clauses, whichever fits better."""
         fits = [self.whole(described), *(self._fit(clause, described) for clause in self._clauses)]
         return max(fits, key=lambda fit: fit.confidence)
 
@@ -178,7 +178,7 @@ class TaskFit:
         return math.log(1 + self._size / (frequency + 1))
 
     def _telling(self, hit: _Hit) -> float:
-        """Return how much a hit tells, from 0 to 1: little for a word that much else contains."""
+        """Return how much a hit tells, from 0 to 1: little for a common word."""
         return hit.strength * math.sqrt(self._weights[hit.word] / (self._rarity(0) or 1.0))
 
     def _reason(self, hits: Sequence[_Hit]) -> str:
@@ -203,7 +203,7 @@ def _forms(word: str) -> tuple[_Form, ...]:
 
 
 def roots(text: str) -> frozenset[str]:
-    """Return the roots of all words in which a task may be said, those inside names included."""
+    """Return the roots of all words that a task may contain, those inside names included."""
     return frozenset(map(root, tokens(text)))
 
 

@@ -1,4 +1,4 @@
-"""The params of a node that runs alone: checked before anything runs, and never templates."""
+"""The params of a single node: checked before it runs, and never templates."""
 
 from __future__ import annotations
 

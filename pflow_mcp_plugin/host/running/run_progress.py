@@ -1,4 +1,4 @@
-"""How far a run has come, as whoever started it gets to know."""
+"""Counts the progress of a run, and reports it to whoever started the run."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class RunProgress:
     """Counts the node executions of a run and reports each beginning and end; safe to use from any thread.
 
     Args:
-        report: Receives the progress. When it raises, nothing more is reported: a listener cannot fail a run.
+        report: Receives the progress. If it raises, nothing more is reported: a listener cannot fail a run.
         redact: Redacts the run's secrets in a string.
         expected: The number of nodes that run if each takes its default action; 0 if unknown.
         warn: Called with a message if `report` raises.

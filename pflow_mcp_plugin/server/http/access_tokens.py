@@ -17,7 +17,7 @@ _KEY_TYPES = {
     **dict.fromkeys(("ES256", "ES384", "ES512"), "EC"),
     "EdDSA": "OKP",
 }
-"""The algorithms that are accepted, and their keys: asymmetric ones only, as anyone can read these keys."""
+"""The accepted algorithms with their key types: asymmetric ones only, because the keys are public."""
 _TYPES = frozenset({"jwt", "at+jwt", "application/at+jwt"})
 _LONGEST = 16 << 10
 _SHORTEST_RSA = 2048
@@ -33,7 +33,7 @@ class _Unusable(Exception):
 
 @attrs.frozen(kw_only=True)
 class AccessTokens:
-    """Accepts access tokens that an authorization server made for this server (RFC 9068).
+    """Accepts access tokens that an authorization server issued for this server (RFC 9068).
 
     Attributes:
         server: The authorization server.
@@ -108,7 +108,7 @@ class AccessTokens:
 
 
 def _header(token: str) -> dict[str, Any]:
-    """Return the header of a token whose signature is worth checking."""
+    """Return the header of a token, unless it alone is reason enough to refuse the token."""
     if len(token) > _LONGEST:
         raise _Unusable("The token is too long")
     try:
@@ -116,7 +116,7 @@ def _header(token: str) -> dict[str, Any]:
     except (jwt.PyJWTError, RecursionError) as error:
         raise _Unusable("The token is not a JWT") from error
     if header.get("alg") not in _KEY_TYPES:
-        raise _Unusable("The token is not signed by an algorithm that is accepted")
+        raise _Unusable("The algorithm of the token's signature is not accepted")
     if header.keys() & {"crit", "b64"}:
         raise _Unusable("The token needs an extension that is not supported")
     if str(header.get("typ", "JWT")).lower() not in _TYPES:
@@ -129,7 +129,7 @@ def _fits(key: Mapping[str, Any], algorithm: str) -> bool:
 
 
 def _reason(error: Exception) -> str:
-    """Say why a token is invalid, without a word of what it holds."""
+    """Return why a token is invalid, quoting nothing from it."""
     reasons: Mapping[type[Exception], str] = {
         jwt.ExpiredSignatureError: "The token has expired",
         jwt.ImmatureSignatureError: "The token is not valid yet",

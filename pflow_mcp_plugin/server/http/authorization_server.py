@@ -23,18 +23,18 @@ _MOST_KEYS = 100
 
 
 class KeysUnavailable(Exception):
-    """The keys of the authorization server cannot be fetched; the message says why, and names no secret."""
+    """The keys of the authorization server cannot be fetched; the message says why, without secrets."""
 
 
 @attrs.frozen(kw_only=True)
 class FetchLimits:
-    """How often the keys of an authorization server are fetched, and for how long they are used; in seconds.
+    """How often the keys of an authorization server are fetched, and how long they are used, in seconds.
 
     Attributes:
-        wait: For all answers of one fetch.
-        pause: Between two fetches that an unknown key, or a failure, asks for.
-        fresh: Until known keys are fetched again.
-        stale: Until known keys are no longer used although a new fetch has failed.
+        wait: How long one fetch may take in all.
+        pause: The least time between two fetches.
+        fresh: The age at which keys are fetched again.
+        stale: The age at which keys are no longer used, if fetching them again keeps failing.
     """
 
     wait: float = 5
@@ -61,7 +61,7 @@ class AuthorizationServer:
     _lock: anyio.Lock = attrs.field(factory=anyio.Lock)
 
     async def keys(self, key_id: str | None) -> tuple[dict[str, Any], ...]:
-        """Return the keys with an id, or all where None; fetch them if they are old or the id is unknown.
+        """Return the keys with an id, or all keys; fetch them if they are old or the id is unknown.
 
         Raises:
             KeysUnavailable: There are none, and fetching them failed.
@@ -109,7 +109,7 @@ class AuthorizationServer:
             raise KeysUnavailable(f"the metadata of {self.issuer} is that of another issuer")
         url = metadata.get("jwks_uri")
         if not isinstance(url, str) or not _is_safe(url):
-            raise KeysUnavailable(f"the metadata of {self.issuer} names no keys that are reached by https")
+            raise KeysUnavailable(f"the metadata of {self.issuer} names no key set at an https URL")
         return url
 
 
@@ -183,5 +183,5 @@ def _signing_keys(key_set: dict[str, Any] | None) -> tuple[dict[str, Any], ...]:
     """Return the keys of a key set that may have signed a token (RFC 7517, section 4.2)."""
     keys = (key_set or {}).get("keys")
     if not isinstance(keys, list) or len(keys) > _MOST_KEYS:
-        raise KeysUnavailable("the authorization server has no set of keys")
+        raise KeysUnavailable("the authorization server has no valid key set")
     return tuple(key for key in keys if isinstance(key, dict) and key.get("use", "sig") == "sig")

@@ -1,4 +1,4 @@
-"""The one bearer token of a server: where it comes from, and how a request's token is compared with it."""
+"""The bearer token of a server: reading it, and comparing the token of a request with it."""
 
 from __future__ import annotations
 
@@ -13,9 +13,6 @@ from mcp.server.auth.provider import AccessToken
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.server.http.token_verdict import Refusal
 from pflow_mcp_plugin.storage.regular_files import read_regular
-
-VARIABLE = "PFLOW_SERVE_TOKEN"
-"""The environment variable that holds the token."""
 
 _SHORTEST = 16
 _LONGEST = 4096
@@ -36,7 +33,7 @@ class BearerToken:
     async def check(self, token: str) -> AccessToken | Refusal:
         """Return what a token allows, or why it is refused."""
         if not hmac.compare_digest(token.encode(), self.value.encode()):
-            return Refusal(reason="The token is not the one of this server")
+            return Refusal(reason="The token is not that of this server")
         return AccessToken(token=token, client_id="pflow", scopes=[])
 
 
@@ -57,14 +54,14 @@ def read_token(path: Path) -> tuple[str, str]:
 
 
 def valid_token(token: str, source: str) -> str:
-    """Return a token, unless nobody should rely on it.
+    """Return a token if it is fit for use.
 
     Args:
         token: The token.
         source: Where it comes from, for the message.
 
     Raises:
-        PflowError: Kind `usage`: it is empty, short, or cannot be sent.
+        PflowError: Kind `usage`: it is empty, too short, or has characters that a header cannot have.
     """
     step = 'Make one: python -c "import secrets; print(secrets.token_urlsafe(32))"'
     if not token:

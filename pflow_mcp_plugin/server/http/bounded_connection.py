@@ -1,4 +1,4 @@
-"""A connection of the HTTP server, which nobody can hold open by sending slowly or nothing."""
+"""A connection of the HTTP server that a client cannot hold open by sending slowly, or nothing."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 RECEIVE_SECONDS: float = 60
-"""Until a request must have arrived completely, from when the connection could take it."""
+"""Seconds for a complete request to arrive, once the connection is ready for it."""
 UNREAD_SECONDS: float = 120
-"""Until a connection is closed whose client takes nothing of what is sent to it (Linux)."""
+"""Seconds until a connection is closed whose client does not read what it is sent (Linux)."""
 MOST_CONNECTIONS = 512
-"""Connections at once; further ones are closed when they are opened."""
+"""Connections at once; further ones are closed as soon as they are opened."""
 
 
 class BoundedConnection(H11Protocol):
-    """A connection that ends if its next request does not arrive in time; uvicorn alone waits for ever."""
+    """A connection that ends if its next request does not arrive in time; uvicorn itself waits for ever."""
 
     _deadline: asyncio.TimerHandle | None = None
 
@@ -30,7 +30,7 @@ class BoundedConnection(H11Protocol):
         self._watch()
 
     def data_received(self, data: bytes) -> None:
-        """Take bytes of a request; its body may still be on its way when it has been answered."""
+        """Receive bytes of a request; its body may still be arriving after it was answered."""
         super().data_received(data)
         self._watch()
 

@@ -1,4 +1,4 @@
-"""Whose request over HTTP it is."""
+"""Who sent a request over HTTP."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from pflow_mcp_plugin.server.serving_options import the_user
 def http_caller(context: ServerRequestContext[Any, Any]) -> RunOrigin:
     """Return the origin of an HTTP request: `ISSUER SUBJECT` owns its runs, or the user.
 
-    The user is who has the server's own bearer token. A subject is unique for its issuer only
-    (RFC 7519, section 4.1.2).
+    Whoever has the server's own bearer token is the user. The issuer is named because a subject is unique
+    within its issuer only (RFC 7519, section 4.1.2).
 
     Raises:
-        PflowError: Nobody is known: never taken for the user.
+        PflowError: The request has no token. Nobody is taken for the user by default.
     """
     token = get_access_token()
     if token is None:

@@ -1,4 +1,4 @@
-"""What the HTTP server tells on stderr: failures of its own, a line each."""
+"""What the HTTP server writes to stderr: one line for each failure of its own."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _LOGGERS = ("uvicorn", "mcp", "sse_starlette", "asyncio")
 
 
 class _FailureLines(logging.Handler):
-    """Writes a line for a failure: what failed and where, but no message of an exception, which may quote."""
+    """Writes what failed and where, but no message of an exception: it may quote the request."""
 
     def __init__(self, redactor: Redactor) -> None:
         super().__init__(logging.ERROR)
         self._redactor = redactor
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write it, with what is not printable escaped."""
+        """Write the line of a failure; characters that are not printable are escaped."""
         text = self._redactor.text(record.getMessage().splitlines()[0] if record.getMessage() else "")
         shown = "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)
         error = record.exc_info[1] if record.exc_info else None
@@ -38,8 +38,8 @@ def _kind(error: BaseException) -> str:
 
 
 @contextmanager
-def failures_told(redactor: Redactor) -> Iterator[None]:
-    """Let only failures of the server be written to stderr, redacted; no line for each request."""
+def failures_logged(redactor: Redactor) -> Iterator[None]:
+    """Log failures of the server to stderr, redacted; requests are not logged."""
     handler = _FailureLines(redactor)
     loggers = [logging.getLogger(name) for name in _LOGGERS]
     before = [logger.propagate for logger in loggers]

@@ -1,4 +1,4 @@
-"""The application that is served over HTTP: the SDK's, behind the gates and limits."""
+"""The application that is served over HTTP: that of the SDK, behind gates and limits."""
 
 from __future__ import annotations
 
@@ -16,29 +16,26 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from pflow_mcp_plugin.server.http.access_tokens import AccessTokens
-from pflow_mcp_plugin.server.http.listening_address import ListeningAddress, spelled
+from pflow_mcp_plugin.server.http.listening_address import ENDPOINT, ListeningAddress, spelled
 from pflow_mcp_plugin.server.http.request_gate import OriginGate, TokenGate, answer
 from pflow_mcp_plugin.server.http.request_limits import RequestLimits
 from pflow_mcp_plugin.server.http.token_verdict import TokenCheck
-
-PATH = "/mcp"
-"""The path of the endpoint."""
 
 _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 
 
 @attrs.frozen(kw_only=True)
 class AppOptions:
-    """How the application decides.
+    """Which requests the application accepts.
 
     Attributes:
         address: Where it is served.
         check: Checks tokens.
         allowed_hosts: What the header Host may name besides the address; without a port, on any port.
         allowed_origins: Origins of web pages that may send requests: `https://app.example.com`.
-        largest: Bytes of the largest request body.
-        most: Requests that are handled at once.
-        seconds: How long one request may take.
+        max_request_size: Bytes of the largest request body.
+        max_requests: Requests that are handled at once.
+        request_timeout: Seconds that one request may take.
         tls: Whether it is served over https.
     """
 
@@ -46,9 +43,9 @@ class AppOptions:
     check: TokenCheck
     allowed_hosts: Sequence[str] = ()
     allowed_origins: Sequence[str] = ()
-    largest: int = 4 << 20
-    most: int = 128
-    seconds: float = 3600
+    max_request_size: int = 4 << 20
+    max_requests: int = 128
+    request_timeout: float = 3600
     tls: bool = False
 
     @property
@@ -58,21 +55,24 @@ class AppOptions:
 
 
 def build_app(server: Server[Any], options: AppOptions) -> tuple[ASGIApp, RequestLimits]:
-    """Return the ASGI application of a server, and its limits, for shutting down."""
+    """Return the ASGI application of a server, and its limits, which also shut it down."""
     allowed = allowed_requests(options)
     metadata = _resource_metadata(options)
     routes = metadata[1] if metadata else []
     sdk = server.streamable_http_app(
-        streamable_http_path=PATH,
+        streamable_http_path=ENDPOINT,
         # JSON, or a stream as soon as there is progress to tell; a stream that is closed cancels its request.
         json_response=False,
         stateless_http=True,
-        max_request_body_size=options.largest,
+        max_request_body_size=options.max_request_size,
         transport_security=allowed,
         custom_starlette_routes=routes,
     )
     limits = RequestLimits(
-        app=_post_only(sdk), largest=options.largest, most=options.most, seconds=options.seconds
+        app=_post_only(sdk),
+        max_request_size=options.max_request_size,
+        max_requests=options.max_requests,
+        request_timeout=options.request_timeout,
     )
     gate = TokenGate(
         app=limits,
@@ -138,10 +138,10 @@ def _for_web_pages(app: ASGIApp, origins: Sequence[str]) -> ASGIApp:
 
 
 def _post_only(app: ASGIApp) -> ASGIApp:
-    """Refuse the methods of sessions: none is kept, and a stream that never carries anything costs."""
+    """Refuse GET and DELETE: they serve sessions, which are not kept here."""
 
     async def handle(scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and scope["path"] == PATH and scope["method"] != "POST":
+        if scope["type"] == "http" and scope["path"] == ENDPOINT and scope["method"] != "POST":
             body = {"error": "method_not_allowed", "error_description": "Requests to this server are POST"}
             await answer(send, 405, body, {"allow": "POST"})
         else:

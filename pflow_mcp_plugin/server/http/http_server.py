@@ -1,4 +1,4 @@
-"""Serves an application over HTTP until a signal ends it; what runs then has some time to end."""
+"""Serves an application over HTTP until a signal; requests that are running then get some time to end."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from starlette.types import ASGIApp
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.redaction import Redactor
 from pflow_mcp_plugin.server.http.bounded_connection import BoundedConnection
-from pflow_mcp_plugin.server.http.failure_lines import failures_told
+from pflow_mcp_plugin.server.http.failure_lines import failures_logged
 from pflow_mcp_plugin.server.http.request_limits import RequestLimits
 
 _KEEP_ALIVE = 30
 """Seconds that an idle connection is kept; clients usually close theirs before."""
 _BACKSTOP = 5
-"""Seconds after the grace until what was cancelled is no longer waited for."""
+"""Seconds that cancelled requests have to end."""
 _LAST_RESORT = 10
-"""Seconds after that until the process ends whatever still runs in it."""
+"""Seconds after that until the process exits, whatever still runs in it."""
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _INTERRUPTED = 130
 
@@ -62,7 +62,7 @@ class Tls:
 
 
 class _Uvicorn(uvicorn.Server):
-    """A uvicorn that leaves signals to whoever runs it."""
+    """A uvicorn server that leaves signals to `HttpServer`."""
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -118,14 +118,14 @@ class HttpServer:
         """Serve until a signal or `stop`; return the exit code: 130 after Ctrl-C, otherwise 0.
 
         Args:
-            redactor: Redacts what is said of failures.
+            redactor: Redacts the lines about failures.
         """
-        with failures_told(redactor or Redactor()), self._signals_taken():
+        with failures_logged(redactor or Redactor()), self._signals_taken():
             asyncio.run(self._serve())
         return _INTERRUPTED if signal.SIGINT in self._signals[:1] else 0
 
     def stop(self) -> None:
-        """Refuse new requests, and return from `run` once those that run have ended; from any thread."""
+        """Refuse new requests, and make `run` return once the others have ended; call it from any thread."""
         self._stop_wanted.set()
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._drain)
@@ -162,7 +162,7 @@ class HttpServer:
                 signal.signal(number, handler)
 
     def _on_signal(self) -> Any:
-        # No bound method: sse-starlette ends streams at once where it finds a server behind a handler.
+        # Not a bound method: sse-starlette ends all streams at once if the handler is a method of a server.
         def handle(number: int, _frame: FrameType | None) -> None:
             self._signals.append(number)
             if len(self._signals) == 1:
@@ -177,7 +177,7 @@ class HttpServer:
 
 
 def _end_after(seconds: float) -> None:
-    """End the process if it is still there; a reaper of its own ends the servers it has started."""
+    """Exit if the process is still there; a reaper process then ends the servers that it started."""
     timer = threading.Timer(seconds, os._exit, (1,))
     timer.daemon = True
     timer.start()

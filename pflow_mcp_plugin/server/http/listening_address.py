@@ -12,6 +12,9 @@ import attrs
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.trust.egress import is_loopback
 
+ENDPOINT = "/mcp"
+"""The path at which MCP is served."""
+
 _ADDRESS = re.compile(r"(?:\[(?P<ipv6>[0-9A-Fa-f:.]+(?:%\w+)?)\]|(?P<host>[^:\[\]/\s]*)):(?P<port>\d{1,5})")
 _PORTS = 65535
 _BACKLOG = 256
@@ -43,8 +46,8 @@ class ListeningAddress:
             return False
 
     def url(self, scheme: str = "http") -> str:
-        """Return the URL of the endpoint for MCP."""
-        return f"{scheme}://{spelled(self.host)}:{self.port}/mcp"
+        """Return the URL of the MCP endpoint."""
+        return f"{scheme}://{spelled(self.host)}:{self.port}{ENDPOINT}"
 
 
 def spelled(host: str) -> str:
@@ -53,7 +56,7 @@ def spelled(host: str) -> str:
 
 
 def parse_address(text: str) -> ListeningAddress:
-    """Return the address that `HOST:PORT`, `[IPV6]:PORT` or `:PORT`, on loopback, names.
+    """Return the address that `HOST:PORT`, `[IPV6]:PORT` or `:PORT` (on loopback) names.
 
     Raises:
         PflowError: Kind `usage`: it is none of these.
@@ -110,4 +113,6 @@ def _not_listening(address: ListeningAddress, error: OSError, *, shared: bool) -
     if error.errno != errno.EADDRINUSE:
         return PflowError(f"Cannot listen on {place}: {error.strerror}", kind="usage")
     step = "Choose another port" if shared else "Choose another port, or give each process --reuse-port"
-    return PflowError(f"Cannot listen on {place}: another program does", kind="usage", suggestions=(step,))
+    return PflowError(
+        f"Cannot listen on {place}: another program already does", kind="usage", suggestions=(step,)
+    )

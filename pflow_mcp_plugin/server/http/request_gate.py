@@ -1,4 +1,4 @@
-"""Who may send a request: programs that name this server, not web pages, and only with a token."""
+"""Which requests may enter: those that name this server, come from no web page, and have a valid token."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class OriginGate:
     """Passes on requests whose Host and Origin are allowed, for every path.
 
     Attributes:
-        app: What gets them.
+        app: The application that receives them.
         allowed: The hosts and origins that are allowed.
     """
 
@@ -64,7 +64,7 @@ class TokenGate:
     """Passes on requests with a valid token, for every path but those that are open.
 
     Attributes:
-        app: What gets them.
+        app: The application that receives them.
         check: Checks tokens.
         open_paths: The paths that need no token.
         metadata_url: Where the metadata of the protected resource is; empty if there is none.

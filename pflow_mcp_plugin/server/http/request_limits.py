@@ -25,16 +25,16 @@ class RequestLimits:
     """Passes on requests within limits; refuses new ones while the server shuts down.
 
     Attributes:
-        app: What gets them.
-        largest: Bytes of the largest request body.
-        most: Requests that are handled at once; and, counted apart, streams that clients listen on.
-        seconds: How long one request may take.
+        app: The application that receives them.
+        max_request_size: Bytes of the largest request body.
+        max_requests: Requests that are handled at once; streams that clients listen on are counted apart.
+        request_timeout: Seconds that one request may take.
     """
 
     app: ASGIApp
-    largest: int
-    most: int
-    seconds: float
+    max_request_size: int
+    max_requests: int
+    request_timeout: float
     _running: set[anyio.CancelScope] = attrs.field(factory=set)
     _listening: set[anyio.CancelScope] = attrs.field(factory=set)
     _draining: bool = False
@@ -58,12 +58,12 @@ class RequestLimits:
         group = self._listening if listens else self._running
         if self._draining:
             return await _busy(send, "This server is shutting down")
-        if len(group) >= self.most:
+        if len(group) >= self.max_requests:
             return await _busy(send, "This server handles too many requests at once")
         limit = anyio.CancelScope()
         group.add(limit)
         try:
-            return await self._handle(scope, receive, send, limit, None if listens else self.seconds)
+            return await self._handle(scope, receive, send, limit, None if listens else self.request_timeout)
         finally:
             group.discard(limit)
 
@@ -87,7 +87,7 @@ class RequestLimits:
         """Return the body of a request; None if the client has gone, or was told that it is too large."""
         declared = Headers(scope=scope).get("content-length", "0")
         body = bytearray()
-        more = int(declared) <= self.largest if declared.isdecimal() else False
+        more = int(declared) <= self.max_request_size if declared.isdecimal() else False
         if not more:
             await self._too_large(send)
             return None
@@ -96,14 +96,14 @@ class RequestLimits:
             if message["type"] != "http.request":
                 return None
             body += message.get("body", b"")
-            if len(body) > self.largest:
+            if len(body) > self.max_request_size:
                 await self._too_large(send)
                 return None
             more = message.get("more_body", False)
         return bytes(body)
 
     async def _too_large(self, send: Send) -> None:
-        reason = f"The request has more than {self.largest} bytes"
+        reason = f"The request has more than {self.max_request_size} bytes"
         await answer(send, 413, {"error": "too_large", "error_description": reason})
 
 
@@ -130,7 +130,7 @@ class _Reply:
         await self._send(message)
 
     async def break_off(self, status: int, reason: str, request: bytes | None) -> None:
-        """Say why the request is not answered, also in a stream that has begun."""
+        """Answer with the reason why the request was ended, even if its stream has begun."""
         if not self._status:
             headers = {"retry-after": "1"} if status == HTTPStatus.SERVICE_UNAVAILABLE else None
             body = {"error": "cancelled", "error_description": reason}
@@ -155,7 +155,7 @@ def _listens(headers: Headers) -> bool:
 
 
 def _replayed(body: bytes, receive: Receive) -> Receive:
-    """Return what receives a body that has been read, and then what follows."""
+    """Return a `receive` that returns a body already read, and then whatever follows."""
     messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def replay() -> Message:

@@ -1,4 +1,4 @@
-"""What is said of a request's token: who may call, or why nobody may."""
+"""The verdict on the token of a request: what it allows, or why it is refused."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class Refusal:
 
     Attributes:
         error: The error code; empty where the request had no token.
-        reason: Why, for the client's user; it holds nothing of the token.
-        scope: The scopes that are needed, if they are missing.
+        reason: Why, for the client's user; it quotes nothing from the token.
+        scope: The scopes that the server requires, if some are missing.
     """
 
     error: TokenError = "invalid_token"

@@ -10,6 +10,7 @@ import attrs
 from pflow_mcp_plugin.contract import Entry, PflowError, Registry
 from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.server.envelopes import output_schema, success
+from pflow_mcp_plugin.server.host_parts import runner_of
 from pflow_mcp_plugin.server.served_tool import Claims, ServedRequest, ServedTool
 from pflow_mcp_plugin.server.tools.schemas import (
     ANY_OBJECT,
@@ -21,7 +22,7 @@ from pflow_mcp_plugin.server.tools.schemas import (
     list_of,
     object_of,
 )
-from pflow_mcp_plugin.server.tools.workflow_tools import ended, runner
+from pflow_mcp_plugin.server.tools.workflow_tools import ended
 
 SEARCH_LIMIT = 50
 _MOST_DESCRIBED = 100
@@ -38,8 +39,8 @@ def discover(request: ServedRequest, arguments: Mapping[str, Any]) -> JSONObject
 
 
 def run(request: ServedRequest, arguments: Mapping[str, Any]) -> JSONObject:
-    """Answer `registry_run`: what a node returns, with every path inside it."""
-    ran = runner(request).run_node(
+    """Answer `registry_run`: the outputs of a node, with every path inside them."""
+    ran = runner_of(request.host).run_node(
         arguments["node_type"],
         arguments.get("parameters", {}),
         origin=request.origin,

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pflow_mcp_plugin.contract import PflowError, Settings
+from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.redaction import mask
-from pflow_mcp_plugin.server.argument_check import nearest
 from pflow_mcp_plugin.server.envelopes import output_schema, success
+from pflow_mcp_plugin.server.given_names import nearest, shown
+from pflow_mcp_plugin.server.host_parts import settings_of
 from pflow_mcp_plugin.server.served_tool import Claims, ServedRequest, ServedTool
 from pflow_mcp_plugin.server.tools.schemas import LOCAL_READING, TEXT, arguments_schema, object_of
 
@@ -17,26 +18,20 @@ from pflow_mcp_plugin.server.tools.schemas import LOCAL_READING, TEXT, arguments
 def set_value(request: ServedRequest, arguments: Mapping[str, Any]) -> JSONObject:
     """Answer `settings_set`: save a value; it is not repeated."""
     key = arguments["key"]
-    _settings(request).set(key, arguments["value"])
+    settings_of(request.host).set(key, arguments["value"])
     return success({"key": key, "saved": True})
 
 
 def get(request: ServedRequest, arguments: Mapping[str, Any]) -> JSONObject:
     """Answer `settings_get`: a value, masked unless the user's config says otherwise."""
-    key, settings = arguments["key"], _settings(request)
+    key, settings = arguments["key"], settings_of(request.host)
     value = settings.get(key)
     if value is None:
         close = nearest(key, list(settings.names()))
         hint = f"Did you mean {close}?" if close else "Save it with settings_set"
-        raise PflowError(f"{key[:80]} is not set", kind="not_found", suggestions=(hint,))
-    shown = value if request.show_secrets else mask(value)
-    return success({"key": key, "value": shown, "masked": shown != value})
-
-
-def _settings(request: ServedRequest) -> Settings:
-    if request.host.settings is None:
-        raise PflowError("This pflow does not save settings", kind="usage")
-    return request.host.settings
+        raise PflowError(f"{shown(key)} is not set", kind="not_found", suggestions=(hint,))
+    visible = value if request.show_secrets else mask(value)
+    return success({"key": key, "value": visible, "masked": visible != value})
 
 
 _FLAG: JSONObject = {"type": "boolean"}

@@ -7,8 +7,9 @@ from typing import Any
 
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.contract.json_types import JSONObject
-from pflow_mcp_plugin.server.confined_paths import shown
 from pflow_mcp_plugin.server.envelopes import output_schema, success
+from pflow_mcp_plugin.server.given_names import shown
+from pflow_mcp_plugin.server.host_parts import traces_of
 from pflow_mcp_plugin.server.served_tool import ServedRequest, ServedTool
 from pflow_mcp_plugin.server.tools.schemas import (
     ANY_OBJECT,
@@ -21,15 +22,13 @@ from pflow_mcp_plugin.server.tools.schemas import (
 )
 
 _LARGEST = 200_000
-"""Characters of a trace that are returned; approximate."""
+"""The approximate number of characters of a trace that are returned."""
 _LONGEST = 4_096
 
 
 def read(request: ServedRequest, arguments: Mapping[str, Any]) -> JSONObject:
     """Answer `trace_read`: the steps of a run of the same caller."""
-    traces = request.host.traces
-    if traces is None:
-        raise PflowError("This pflow writes no traces", kind="usage")
+    traces = traces_of(request.host)
     run = arguments.get("trace_file", "latest")
     if not run or len(run) > _LONGEST or not run.isprintable():
         raise PflowError(f"{shown(run)!r} is not a trace", kind="validation", suggestions=("Pass latest",))
@@ -38,7 +37,7 @@ def read(request: ServedRequest, arguments: Mapping[str, Any]) -> JSONObject:
 
 
 def _capped(trace: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a trace without the params and outputs of those steps that would make it too long."""
+    """Return a trace without the params and outputs of the steps that would make it too long."""
     steps: list[Any] = []
     left = _LARGEST
     for step in trace["steps"]:

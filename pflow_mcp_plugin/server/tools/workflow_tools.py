@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from pflow_mcp_plugin import workflow_chain
-from pflow_mcp_plugin.contract import Outcome, PflowError, Runner, SavedWorkflow
+from pflow_mcp_plugin.contract import Outcome, PflowError, SavedWorkflow
 from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.server.envelopes import failure, output_schema, success
+from pflow_mcp_plugin.server.host_parts import library_of, runner_of
 from pflow_mcp_plugin.server.served_tool import Claims, ServedRequest, ServedTool
 from pflow_mcp_plugin.server.tools.schemas import (
     ANY_OBJECT,
@@ -24,10 +25,7 @@ from pflow_mcp_plugin.server.workflow_argument import given_workflow
 
 def discover(request: ServedRequest, arguments: Mapping[str, Any]) -> JSONObject:
     """Answer `workflow_discover`: saved workflows that do what is asked for."""
-    library = request.host.library
-    if library is None:
-        raise PflowError("This pflow does not save workflows", kind="usage")
-    found = library.discover(arguments["query"])
+    found = library_of(request.host).discover(arguments["query"])
     matches = [
         {**described(match.item), "confidence": round(match.confidence, 3), "reason": match.reason}
         for match in found.matches
@@ -40,7 +38,7 @@ def execute(request: ServedRequest, arguments: Mapping[str, Any]) -> JSONObject:
     given = given_workflow(request, arguments["workflow"])
     if given.saved:
         workflow_chain.require_no_circle(request.host, request.origin.above, given.name)
-    outcome = runner(request).run(
+    outcome = runner_of(request.host).run(
         given.workflow,
         arguments.get("parameters", {}),
         name=given.name,
@@ -53,7 +51,7 @@ def execute(request: ServedRequest, arguments: Mapping[str, Any]) -> JSONObject:
 def validate(request: ServedRequest, arguments: Mapping[str, Any]) -> JSONObject:
     """Answer `workflow_validate`: every problem of a workflow, and its normal form."""
     given = given_workflow(request, arguments["workflow"])
-    problems = runner(request).validate(given.workflow)
+    problems = runner_of(request.host).validate(given.workflow)
     errors = [problem for problem in problems if problem.severity == "error"]
     if errors:
         many = f"{len(errors)} error{'' if len(errors) == 1 else 's'}"
@@ -63,7 +61,7 @@ def validate(request: ServedRequest, arguments: Mapping[str, Any]) -> JSONObject
             problems=(*errors, *(problem for problem in problems if problem.severity != "error")),
             suggestions=tuple(dict.fromkeys(it.suggestion for it in errors if it.suggestion))[:10],
         )
-    normal = runner(request).normalise(given.workflow)
+    normal = runner_of(request.host).normalise(given.workflow)
     return success({"valid": True, "problems": [it.to_dict() for it in problems], "workflow": normal})
 
 
@@ -86,17 +84,6 @@ def described(saved: SavedWorkflow) -> dict[str, Any]:
     data = saved.to_dict()
     del data["path"]
     return {key: value for key, value in data.items() if value or key in ("inputs", "outputs")}
-
-
-def runner(request: ServedRequest) -> Runner:
-    """Return the runner for a call.
-
-    Raises:
-        PflowError: The host has none.
-    """
-    if request.host.runner is None:
-        raise PflowError("This pflow does not run workflows", kind="usage")
-    return request.host.runner
 
 
 def ended(outcome: Outcome, **more: object) -> JSONObject:

@@ -114,7 +114,7 @@ def test_a_half_closed_connection_leaves_nothing_behind(served, client):
 
 
 def test_a_request_too_many_is_refused_until_another_has_ended():
-    with serving(most=1) as served:
+    with serving(max_requests=1) as served:
         answers: list[int] = []
         first = threading.Thread(target=lambda: answers.append(post(served, WAIT).status_code))
         first.start()
@@ -129,7 +129,7 @@ def test_a_request_too_many_is_refused_until_another_has_ended():
 
 
 def test_a_request_ends_at_its_time_limit():
-    with serving(seconds=0.3) as served:
+    with serving(request_timeout=0.3) as served:
         answer = post(served, modern_call("wait"), {**bearer(), **modern_headers("wait")})
         assert answer.status_code == 504
         assert "0.3 seconds" in answer.json()["error_description"]
@@ -142,7 +142,7 @@ def test_a_client_that_does_not_read_its_answer_gives_way_to_others(monkeypatch)
         request("tools/call", {"name": "echo", "arguments": {"text": "x" * (3 << 20)}})
     ).encode()
     head = HEAD + "".join(f"{name}: {value}\r\n" for name, value in {**ACCEPT, **ERA_2025}.items()).encode()
-    with serving(most=1) as served, closing(socket.socket()) as connection:
+    with serving(max_requests=1) as served, closing(socket.socket()) as connection:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         connection.connect(("127.0.0.1", served.port))
         connection.sendall(head + f"Content-Length: {len(body)}\r\n\r\n".encode() + body)
