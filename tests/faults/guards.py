@@ -76,7 +76,7 @@ GUARDS = (
     Guard(17, "from_exit", always("returncode")),
     Guard(18, "bounded", first_argument("timeout_at", None)),
     Guard(18, "Connection._under_way", drop("_stop")),
-    Guard(18, "Pool", drop("future", "cancel"), "ctrl"),
+    Guard(18, "Pool._asked", drop("future", "cancel"), "ctrl"),
     Guard(19, "read", never("is_error")),
     Guard(20, "from_error", drop("_from_rpc")),
     Guard(21, "ToolPages.collect", never("seen")),

@@ -35,7 +35,7 @@ class RequestLimits:
     max_request_size: int
     max_requests: int
     request_timeout: float
-    _running: set[anyio.CancelScope] = attrs.field(factory=set)
+    _answering: set[anyio.CancelScope] = attrs.field(factory=set)
     _listening: set[anyio.CancelScope] = attrs.field(factory=set)
     _draining: bool = False
 
@@ -47,7 +47,7 @@ class RequestLimits:
 
     def cancel(self) -> None:
         """Cancel what is running."""
-        for scope in self._running | self._listening:
+        for scope in self._answering | self._listening:
             scope.cancel()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -55,7 +55,7 @@ class RequestLimits:
         if scope["type"] == "lifespan":
             return await self.app(scope, receive, send)
         listens = _listens(Headers(scope=scope))
-        group = self._listening if listens else self._running
+        group = self._listening if listens else self._answering
         if self._draining:
             return await _busy(send, "This server is shutting down")
         if len(group) >= self.max_requests:
