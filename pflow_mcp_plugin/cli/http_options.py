@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import sys
@@ -158,6 +159,9 @@ def _conflicts(options: HttpOptions) -> Iterator[str]:
         yield "--issuer and --token-file exclude each other"
     if options.tls_key and not options.tls_cert:
         yield "--tls-key needs --tls-cert"
+    for name in ("request_timeout", "grace"):
+        if not math.isfinite(getattr(options, name)):
+            yield f"--{_spelled(name)} takes a number of seconds"
     for host in options.allowed_hosts:
         if not _HOST.fullmatch(host):
             yield f"--allowed-host takes HOST or HOST:PORT, got {host!r}"
