@@ -25,6 +25,18 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 _FILE = click.Path(path_type=Path)
 _HOST = re.compile(r"[^\s/@]+")
 _ORIGIN = re.compile(r"https?://[^\s/@*]+")
+
+
+class _Seconds(click.FloatRange):
+    """A number of seconds; unlike `FloatRange`, it takes neither `nan` nor `inf`."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        seconds = float(super().convert(value, param, ctx))
+        if not math.isfinite(seconds):
+            self.fail(f"{value} is not a number of seconds.", param, ctx)
+        return seconds
+
+
 _OPTIONS = (
     click.option(
         "--http",
@@ -73,7 +85,7 @@ _OPTIONS = (
     ),
     click.option(
         "--request-timeout",
-        type=click.FloatRange(min=0, min_open=True),
+        type=_Seconds(min=0, min_open=True),
         default=3600,
         show_default=True,
         metavar="SECONDS",
@@ -81,7 +93,7 @@ _OPTIONS = (
     ),
     click.option(
         "--grace",
-        type=click.FloatRange(min=0),
+        type=_Seconds(min=0),
         default=10,
         show_default=True,
         metavar="SECONDS",
@@ -159,9 +171,6 @@ def _conflicts(options: HttpOptions) -> Iterator[str]:
         yield "--issuer and --token-file exclude each other"
     if options.tls_key and not options.tls_cert:
         yield "--tls-key needs --tls-cert"
-    for name in ("request_timeout", "grace"):
-        if not math.isfinite(getattr(options, name)):
-            yield f"--{_spelled(name)} takes a number of seconds"
     for host in options.allowed_hosts:
         if not _HOST.fullmatch(host):
             yield f"--allowed-host takes HOST or HOST:PORT, got {host!r}"

@@ -84,7 +84,8 @@ def _require_streams() -> None:
 def _say(line: str) -> None:
     if sys.stderr is not None:
         with suppress(OSError):
-            print(line, file=sys.stderr, flush=True)
+            sys.stderr.write(f"{line}\n")
+            sys.stderr.flush()
 
 
 async def _serve(server: Server[Any]) -> int:
