@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import sys
@@ -27,6 +28,18 @@ TOKEN_VARIABLE = "PFLOW_SERVE_TOKEN"  # noqa: S105 - the name of a variable
 _FILE = click.Path(path_type=Path)
 _HOST = re.compile(r"[^\s/@]+")
 _ORIGIN = re.compile(r"https?://[^\s/@*]+")
+
+
+class _Seconds(click.FloatRange):
+    """A number of seconds; unlike `FloatRange`, it takes neither `nan` nor `inf`."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        seconds = float(super().convert(value, param, ctx))
+        if not math.isfinite(seconds):
+            self.fail(f"{value} is not a number of seconds.", param, ctx)
+        return seconds
+
+
 _OPTIONS = (
     click.option(
         "--http",
@@ -77,7 +90,7 @@ _OPTIONS = (
     ),
     click.option(
         "--request-timeout",
-        type=click.FloatRange(min=0, min_open=True),
+        type=_Seconds(min=0, min_open=True),
         default=3600,
         show_default=True,
         metavar="SECONDS",
@@ -85,7 +98,7 @@ _OPTIONS = (
     ),
     click.option(
         "--grace",
-        type=click.FloatRange(min=0),
+        type=_Seconds(min=0),
         default=10,
         show_default=True,
         metavar="SECONDS",

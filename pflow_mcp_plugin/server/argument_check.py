@@ -23,7 +23,7 @@ _Schema = Mapping[str, Any]
 
 
 def check_arguments(tool: ServedTool, arguments: Mapping[str, Any]) -> None:
-    """Check the arguments of a call: their names, which are required, and their types.
+    """Check the arguments of a call: their names, which are required, their types and sizes.
 
     What is inside an object or list is left to the tool, except that the items of a list have a type.
 
@@ -64,6 +64,12 @@ def _wrong_type(path: str, name: str, schema: _Schema, value: object) -> Iterato
     if types and not any(type(value) in _TYPES[kind] for kind in types):
         expected = " or ".join(types)
         yield Problem(message=f"{name} must be of type {expected}, not {_kind(value)}", path=path)
+    elif isinstance(value, str) and len(value) > schema.get("maxLength", len(value)):
+        said = f"{name} has {len(value):,} characters, at most {schema['maxLength']:,} are accepted"
+        yield Problem(message=said, path=path)
+    elif isinstance(value, list) and len(value) > schema.get("maxItems", len(value)):
+        said = f"{name} has {len(value):,} items, at most {schema['maxItems']:,} are accepted"
+        yield Problem(message=said, path=path)
     elif isinstance(value, list) and "items" in schema:
         for index, item in enumerate(value):
             yield from _wrong_type(f"{path}[{index}]", f"{name}[{index}]", schema["items"], item)

@@ -24,14 +24,29 @@ import anyio
 from mcp.server.lowlevel import NotificationOptions, Server
 from mcp.server.models import InitializationOptions
 from mcp.shared.message import SessionMessage
-from mcp_types import PARSE_ERROR, JSONRPCError, JSONRPCRequest, JSONRPCResponse, jsonrpc_message_adapter
+from mcp_types import (
+    INVALID_REQUEST,
+    PARSE_ERROR,
+    JSONRPCError,
+    JSONRPCNotification,
+    JSONRPCRequest,
+    JSONRPCResponse,
+    jsonrpc_message_adapter,
+)
+
+from pflow_mcp_plugin.contract import PflowError
 
 if TYPE_CHECKING:
     from anyio.streams.memory import MemoryObjectSendStream
 
 LONGEST_LINE = 64 << 20
 """Bytes of the longest message; a client that sends a longer one is disconnected."""
+MOST_UNREAD = 64 << 20
+"""Bytes of answers for which the client may let us wait; meanwhile nothing is read from it."""
+MOST_UNANSWERED = 2_000
+"""Requests that may wait for their answers; meanwhile nothing is read either."""
 _NO_MESSAGE = "Not a message: invalid JSON, or nested too deep"
+_INVALID_ID = "The id of a request must be a string or an integer"
 _LAST_ANSWERS = 0.5
 """Seconds that requests have after the end of the input, before their runs are cancelled."""
 _POLL = 0.01
@@ -46,8 +61,31 @@ def serve_stdio(server: Server[Any]) -> int:
 
     Returns:
         The exit code: 0, or 128 and the number of the signal.
+
+    Raises:
+        PflowError: Kind `usage`: a standard stream is closed.
     """
+    _require_streams()
+    if sys.stdin.isatty():
+        _say("Serving pflow on standard input and output; a client starts this command (Ctrl-C ends it)")
     return anyio.run(_serve, server)
+
+
+def _require_streams() -> None:
+    for name, stream in (("input", sys.stdin), ("output", sys.stdout)):
+        if stream is None:  # closed by whoever started the program: another file may have its number by now
+            raise PflowError(
+                f"Standard {name} is closed, and the protocol needs it",
+                kind="usage",
+                suggestions=("Start it from a client, or serve over HTTP with --http HOST:PORT",),
+            )
+
+
+def _say(line: str) -> None:
+    if sys.stderr is not None:
+        with suppress(OSError):
+            sys.stderr.write(f"{line}\n")
+            sys.stderr.flush()
 
 
 async def _serve(server: Server[Any]) -> int:
@@ -137,9 +175,13 @@ class LineReader:
         self._messages = messages
         self._writer = writer
         self._requests = 0
+        self._cancelled = 0
         self._begun = bytearray()
         self._loop = asyncio.get_running_loop()
         self._in_loop = True
+        self._ended = False
+        self._hung_up = select.poll()
+        self._hung_up.register(descriptor, 0)
 
     def __enter__(self) -> Self:
         try:
@@ -152,12 +194,29 @@ class LineReader:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._ended = True
         if self._in_loop:
             self._loop.remove_reader(self._descriptor)
         self._messages.close()
 
     def _ready(self) -> None:
         self._take(self._read())
+        if self._is_behind() and not self._ended:
+            self._loop.remove_reader(self._descriptor)
+            self._go_on()
+
+    def _is_behind(self) -> bool:
+        unanswered = self._requests - self._writer.answers - self._cancelled
+        return self._writer.unread > MOST_UNREAD or unanswered > MOST_UNANSWERED
+
+    def _go_on(self) -> None:
+        """Read on once the client has read what it was sent, or has closed its end."""
+        if self._ended:
+            return
+        if not self._is_behind() or self._hung_up.poll(0):
+            self._loop.add_reader(self._descriptor, self._ready)
+        else:
+            self._loop.call_later(_POLL, self._go_on)
 
     def _read(self) -> bytes:
         try:
@@ -183,9 +242,12 @@ class LineReader:
                 if line.strip():
                     self._deliver(line)
         self._begun += chunk[end:]
+        if len(self._begun) > LONGEST_LINE:
+            _say(f"Error: the client sent a message of more than {LONGEST_LINE:,} bytes; serving ends")
         if not chunk or len(self._begun) > LONGEST_LINE:
             if self._begun.strip() and not chunk:
                 self._deliver(bytes(self._begun))
+            self._ended = True
             if self._in_loop:
                 self._loop.remove_reader(self._descriptor)
             self._end(self._loop.time() + _LAST_ANSWERS)
@@ -204,7 +266,11 @@ class LineReader:
         except ValueError:
             self._writer.refuse(line)
             return
+        if isinstance(message.message, JSONRPCNotification) and _has_id(text):
+            self._writer.refuse(line, INVALID_REQUEST, _INVALID_ID)
+            return
         self._requests += isinstance(message.message, JSONRPCRequest)
+        self._cancelled += getattr(message.message, "method", "") == "notifications/cancelled"
         with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
             self._messages.send_nowait(message)
 
@@ -222,6 +288,8 @@ class LineWriter:
         self._poll.register(descriptor, select.POLLOUT)
         self._waiting: queue.SimpleQueue[tuple[bytes, Callable[[], object]] | None] = queue.SimpleQueue()
         self._count = 0
+        self.unread = 0
+        """Bytes that wait for the client to read."""
         self.answers = 0
         """The number of requests that were answered."""
         self._thread: threading.Thread | None = None
@@ -256,13 +324,9 @@ class LineWriter:
             await written.wait()
         self.answers += isinstance(item.message, JSONRPCResponse | JSONRPCError)
 
-    def refuse(self, line: bytes) -> None:
+    def refuse(self, line: bytes, code: int = PARSE_ERROR, reason: str = _NO_MESSAGE) -> None:
         """Answer a line that is not a message, so that nobody waits for an answer to it."""
-        answer = {
-            "jsonrpc": "2.0",
-            "id": _id_in(line),
-            "error": {"code": PARSE_ERROR, "message": _NO_MESSAGE},
-        }
+        answer = {"jsonrpc": "2.0", "id": _id_in(line), "error": {"code": code, "message": reason}}
         if not self._gone:
             self._put(json.dumps(answer).encode() + b"\n")
 
@@ -282,9 +346,11 @@ class LineWriter:
 
         def tell() -> None:
             self._count -= 1
+            self.unread -= len(line)
             written.set()
 
         self._count += 1
+        self.unread += len(line)
         self._waiting.put((line, lambda: loop.call_soon_threadsafe(tell)))
         return written
 
@@ -300,9 +366,17 @@ class LineWriter:
         rest = memoryview(line)
         try:
             while rest and not self._gone:
-                rest = rest[os.write(descriptor, rest) :]
+                try:
+                    rest = rest[os.write(descriptor, rest) :]
+                except BlockingIOError:  # whoever shares the pipe has set it so
+                    self._poll.poll()
         except OSError:
             self._gone = True
+
+
+def _has_id(text: str) -> bool:
+    """Return whether what the SDK takes for a notification is a request, whose id is invalid."""
+    return '"id"' in text and "id" in json.loads(text)
 
 
 def _id_in(line: bytes) -> str | int | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 
 import pytest
@@ -110,3 +111,18 @@ def test_plugins_are_asked_before_a_served_tool_calls_a_server(served, no_leftov
     ]
     assert asked == ["count", "count"]
     assert ["Not today" in answer["error"]["message"] for answer in answers] == [True, True]
+
+
+def test_arguments_without_end_are_refused_and_large_workflows_are_not(served):
+    endless = "x y" * 10_000
+    refused = [
+        served.error("registry_search", pattern=endless),
+        served.error("registry_run", node_type=endless),
+        served.error("workflow_discover", query=endless),
+        served.error("registry_describe", nodes=[endless]),
+        served.error("registry_describe", nodes=["echo"] * 2_000),
+    ]
+    assert {error["type"] for error in refused} == {"validation"}
+    assert all("are accepted" in error["message"] for error in refused)
+    text = json.dumps({"nodes": [{"id": "a", "type": "echo", "params": {"message": endless}}]})
+    assert served.data("workflow_save", workflow_file=text, name="large", description="d")["name"] == "large"

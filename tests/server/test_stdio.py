@@ -9,13 +9,15 @@ import signal
 import subprocess
 import sys
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import anyio
 import pytest
 import real_servers
 from mcp import Client, StdioServerParameters
+
+from pflow_mcp_plugin.server.stdio import LineWriter
 
 SECONDS = 60
 HELLO = {"nodes": [{"id": "a", "type": "echo", "params": {"message": "hi"}}]}
@@ -329,3 +331,81 @@ def test_a_client_that_leaves_without_reading_is_no_crash(speaker, tmp_path):
         errors = client.program.stderr.read().decode()
     assert "Traceback" not in errors
     assert Path(tmp_path).is_dir()
+
+
+@pytest.mark.parametrize("number", ["null", "true", "1e400", "1.5", '{"a": 1}'])
+def test_a_request_whose_id_is_invalid_is_answered_and_the_next_one_too(speaker, number):
+    with speaker() as client:
+        client.write(b'{"jsonrpc": "2.0", "id": ' + number.encode() + b', "method": "ping"}\n')
+        assert client.heard()["error"]["code"] in (-32600, -32700)
+        client.hello()
+
+
+def test_a_message_that_is_too_long_ends_it_with_the_reason(speaker):
+    with speaker() as client:
+        with suppress(BrokenPipeError):
+            while True:
+                os.write(client.program.stdin.fileno(), b"x" * (1 << 20))
+        assert "more than 67,108,864 bytes" in client.program.stderr.read().decode()
+
+
+def test_on_a_terminal_it_says_who_should_start_it(pflow_home):
+    ours, theirs = os.openpty()
+    command = [sys.executable, "-P", "-m", "pflow_mcp_plugin", "mcp", "serve"]
+    environment = {**os.environ, "PFLOW_HOME": str(pflow_home)}
+    with subprocess.Popen(command, stdin=theirs, stdout=-1, stderr=-1, env=environment) as program:
+        os.close(theirs)
+        try:
+            assert b"a client starts this command" in program.stderr.readline()
+            os.write(ours, b"\x04")  # the end of the input
+            assert program.wait(SECONDS) == 0
+            assert program.stdout.read() == b""
+        finally:
+            program.kill()
+            os.close(ours)
+
+
+@pytest.mark.parametrize(("closed", "name"), [("<&-", "input"), (">&-", "output")])
+def test_a_closed_standard_stream_is_refused(pflow_home, closed, name):
+    line = f'"$1" -P -m pflow_mcp_plugin mcp serve {closed}'
+    environment = {**os.environ, "PFLOW_HOME": str(pflow_home)}
+    command = ["sh", "-c", line, "sh", sys.executable]
+    ended = subprocess.run(command, stdin=-3, capture_output=True, text=True, env=environment, check=False)
+    assert ended.returncode == 2
+    assert f"Standard {name} is closed" in ended.stderr
+
+
+def test_a_client_that_does_not_read_is_not_read_from_without_end(speaker):
+    line = b'{"jsonrpc": "2.0", "id": 5, "method": "tools/list"}\n' * 1_000
+    with speaker() as client:
+        client.hello()
+        os.set_blocking(client.program.stdin.fileno(), False)
+        sent, deadline, waited = 0, time.monotonic() + SECONDS, False
+        while not waited and time.monotonic() < deadline:
+            _, ready, _ = select.select([], [client.program.stdin], [], 3)
+            waited = not ready
+            sent += os.write(client.program.stdin.fileno(), line) if ready else 0
+            assert sent < 32 << 20
+        assert waited, "it reads on and on"
+        os.set_blocking(client.program.stdin.fileno(), True)
+        client.program.stdin.close()
+        assert client.program.wait(SECONDS) == 0
+
+
+def test_a_pipe_that_does_not_wait_gets_all_of_a_large_line():
+    ours, theirs = os.pipe()
+    os.set_blocking(theirs, False)
+
+    async def main():
+        async with LineWriter(theirs) as writer:
+            writer.refuse(b'{"id": "' + b"x" * 500_000 + b'"}')
+            line = b""
+            while not line.endswith(b"\n"):
+                line += await anyio.to_thread.run_sync(os.read, ours, 1 << 16)
+            return json.loads(line)
+
+    try:
+        assert len(anyio.run(main)["id"]) == 500_000
+    finally:
+        os.close(ours)
+        os.close(theirs)

@@ -12,6 +12,11 @@ ANY_OBJECT: JSONObject = {"type": "object"}
 TEXT: JSONObject = {"type": "string"}
 NUMBER: JSONObject = {"type": "number"}
 
+MOST_CHARACTERS = 20_000
+"""Characters that an argument may have where its schema does not say more."""
+MOST_NAMES = 1_000
+"""Items that an argument which is a list may have."""
+
 RUN_BESIDE: Mapping[str, JSONObject] = {
     "trace_path": {"type": "string", "description": "The trace of the run, for trace_read"},
     "checkpoint": {
@@ -36,5 +41,12 @@ def list_of(items: JSONObject) -> dict[str, Any]:
 
 
 def arguments_schema(properties: JSONObject, *required: str) -> dict[str, Any]:
-    """Return the schema of a tool's arguments, which accepts no others."""
-    return {**object_of(properties, *required), "additionalProperties": False}
+    """Return the schema of a tool's arguments, which accepts no others, and no endless ones."""
+    bounded = {name: _bounded(schema) for name, schema in properties.items()}
+    return {**object_of(bounded, *required), "additionalProperties": False}
+
+
+def _bounded(schema: Any) -> JSONObject:
+    if schema["type"] == "array":
+        return {"maxItems": MOST_NAMES, **schema, "items": _bounded(schema["items"])}
+    return {"maxLength": MOST_CHARACTERS, **schema} if schema["type"] == "string" else schema

@@ -20,7 +20,7 @@ from pflow_mcp_plugin.server.tools.schemas import (
     list_of,
     object_of,
 )
-from pflow_mcp_plugin.server.workflow_argument import given_workflow
+from pflow_mcp_plugin.server.workflow_argument import MOST_BYTES, given_workflow
 
 
 def discover(request: ServedRequest, arguments: Mapping[str, Any]) -> JSONObject:
@@ -195,6 +195,7 @@ SAVE = ServedTool(
         {
             "workflow_file": {
                 "type": "string",
+                "maxLength": MOST_BYTES,
                 "description": (
                     "The path of a JSON file inside the served folder, the workflow itself as JSON text, or "
                     "the name of a saved workflow to copy"

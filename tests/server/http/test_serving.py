@@ -207,6 +207,8 @@ def test_clients_of_an_authorization_server_do_not_see_each_others_runs(pflow_ho
         (["--allowed-host", "http://a.example"], "--allowed-host takes HOST"),
         (["--tls-key", "x"], "--tls-key needs --tls-cert"),
         (["--tls-cert", "short"], "cannot be used"),
+        (["--request-timeout", "nan"], "'--request-timeout'"),
+        (["--grace", "inf"], "'--grace'"),
         (["--root", "."], "--root does not apply to --http"),
     ],
 )
