@@ -19,6 +19,8 @@ from mcp import Client, StdioServerParameters
 
 from pflow_mcp_plugin.server.stdio import LineWriter
 
+pytestmark = pytest.mark.programs
+
 SECONDS = 60
 HELLO = {"nodes": [{"id": "a", "type": "echo", "params": {"message": "hi"}}]}
 TYPED = {"command": sys.executable, "args": [str(real_servers.HERE / "typed_server.py")]}

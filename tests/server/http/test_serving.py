@@ -29,6 +29,8 @@ from pflow_mcp_plugin.cli.serve import serve
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.host.embedded_host import open_host
 
+pytestmark = pytest.mark.programs
+
 
 @pytest.fixture
 def program(pflow_home: Path, no_leftovers: None) -> Iterator[ServedProgram]:
