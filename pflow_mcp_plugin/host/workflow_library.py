@@ -22,6 +22,8 @@ from pflow_mcp_plugin.storage import (
 )
 
 _NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
+_DEVICE = re.compile(r"con|prn|aux|nul|(com|lpt)[0-9]")
+"""Names that stand for devices on Windows, with any suffix; a library may be shared with it."""
 
 
 def _unset(key: str) -> None:
@@ -222,4 +224,4 @@ def _state(path: Path) -> str:
 
 def is_name(text: str) -> bool:
     """Return whether a string is a valid name for a workflow in the library."""
-    return len(text) <= 100 and _NAME.fullmatch(text) is not None
+    return len(text) <= 100 and bool(_NAME.fullmatch(text)) and not _DEVICE.fullmatch(text)

@@ -83,7 +83,7 @@ def test_saving_over_a_workflow_keeps_what_it_was(library):
 
 
 @pytest.mark.parametrize(
-    "name", ["", "A", "a b", "../a", "a/b", "-a", "a-", "a--b", "ä", "a.json", "a" * 101]
+    "name", ["", "A", "a b", "../a", "a/b", "-a", "a-", "a--b", "ä", "a.json", "a" * 101, "con", "lpt1"]
 )
 def test_a_name_that_does_not_do_is_refused(library, name):
     with pytest.raises(PflowError) as caught:
