@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from typing import Any
 
 from pflow_mcp_plugin.config.token_shapes import tokens
-from pflow_mcp_plugin.contract import Host, RunControl, Settings
+from pflow_mcp_plugin.contract import Host, PflowError, RunControl, Settings
 from pflow_mcp_plugin.redaction import Redactor
 from pflow_mcp_plugin.secret_detection import is_secret
 
@@ -48,15 +49,19 @@ class KnownSecrets:
         return Redactor(self.saved() | of_run)
 
     def saved(self) -> frozenset[str]:
-        """Return the user's secrets."""
+        """Return the user's secrets; those last read while the settings cannot be read.
+
+        Nothing that runs meanwhile can read them either, and what needs them reports the failure.
+        """
         settings = self._host.settings
         if settings is None:
             return frozenset()
         before, secrets = self._seen
-        now = settings.fingerprint()
-        if not now or now != before:
-            secrets = frozenset(telling(_secret_values(settings)))
-            self._seen = (now, secrets)
+        with suppress(PflowError):
+            now = settings.fingerprint()
+            if not now or now != before:
+                secrets = frozenset(telling(_secret_values(settings)))
+                self._seen = (now, secrets)
         return secrets
 
 

@@ -91,6 +91,14 @@ def test_a_setting_that_another_process_saves_is_redacted_from_then_on(served, p
     assert served.data("workflow_execute", workflow=_say(PLANTED))["outputs"] == {"message": "***"}
 
 
+def test_settings_that_cannot_be_read_fail_only_what_needs_them(either):
+    either.data("settings_set", key="SERVICE_TOKEN", value=PLANTED)
+    (either.pflow.home / "config" / "settings.json").write_text("{not JSON")
+    failed = either.call("settings_get", key="SERVICE_TOKEN")
+    assert "line 1, column 2" in failed["error"]["message"]
+    assert either.data("workflow_execute", workflow=_say(PLANTED))["outputs"]["message"] == "***"
+
+
 def test_progress_does_not_show_it(served):
     served.data("settings_set", key="SERVICE_TOKEN", value=PLANTED)
     messages = []
