@@ -11,6 +11,9 @@ import planted_secrets
 import pytest
 import real_servers
 
+from pflow_mcp_plugin.host.embedded_host import open_host
+from pflow_mcp_plugin.server.known_secrets import KnownSecrets
+
 TYPED = [str(real_servers.HERE / "typed_server.py")]
 PLANTED = "Zx81-planted/secret+value==9Q"
 
@@ -92,11 +95,20 @@ def test_a_setting_that_another_process_saves_is_redacted_from_then_on(served, p
 
 
 def test_settings_that_cannot_be_read_fail_only_what_needs_them(either):
-    either.data("settings_set", key="SERVICE_TOKEN", value=PLANTED)
+    (either.pflow.home / "config").mkdir(exist_ok=True)
     (either.pflow.home / "config" / "settings.json").write_text("{not JSON")
     failed = either.call("settings_get", key="SERVICE_TOKEN")
     assert "line 1, column 2" in failed["error"]["message"]
-    assert either.data("workflow_execute", workflow=_say(PLANTED))["outputs"]["message"] == "***"
+    assert either.data("workflow_execute", workflow=_say("hi"))["outputs"]["message"] == "hi"
+
+
+def test_secrets_that_were_read_are_redacted_when_the_settings_no_longer_can_be(pflow_home):
+    with open_host() as host:
+        host.settings.set("SERVICE_TOKEN", PLANTED)
+        known = KnownSecrets(host)
+        assert known.redact(PLANTED) == "***"
+        host.settings.path.write_text("{not JSON")
+        assert known.redact(PLANTED) == "***"
 
 
 def test_progress_does_not_show_it(served):
