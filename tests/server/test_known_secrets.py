@@ -95,7 +95,7 @@ def test_a_setting_that_another_process_saves_is_redacted_from_then_on(served, p
 
 
 def test_settings_that_cannot_be_read_fail_only_what_needs_them(either):
-    (either.pflow.home / "config").mkdir(exist_ok=True)
+    (either.pflow.home / "config").mkdir(parents=True)
     (either.pflow.home / "config" / "settings.json").write_text("{not JSON")
     failed = either.call("settings_get", key="SERVICE_TOKEN")
     assert "line 1, column 2" in failed["error"]["message"]
