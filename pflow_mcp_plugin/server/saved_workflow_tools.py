@@ -71,8 +71,10 @@ class SavedWorkflowTools:
         with self._lock:
             fingerprint = library.fingerprint()
             if fingerprint != self._fingerprint:
-                self._tools = tuple(self._built(library.names()))
+                names = library.names()
+                self._tools = tuple(self._built(names))
                 self._fingerprint = fingerprint
+                self._warn_of_unused_patterns(names)
             return self._tools
 
     def _built(self, names: Sequence[str]) -> Iterator[ServedTool]:
@@ -88,6 +90,19 @@ class SavedWorkflowTools:
                         severity="warning",
                         kind=error.kind,
                         suggestion=f"See: pflow validate {name}",
+                        source="mcp",
+                    )
+                )
+
+    def _warn_of_unused_patterns(self, names: Sequence[str]) -> None:
+        for pattern in self._patterns:
+            if not any(fnmatchcase(name, pattern) for name in names):
+                self._host.report(
+                    Problem(
+                        message=f"--workflows {pattern} matches no saved workflow yet",
+                        severity="warning",
+                        kind="not_found",
+                        suggestion="See: pflow workflow list",
                         source="mcp",
                     )
                 )

@@ -186,6 +186,14 @@ def test_patterns_choose_workflows(pflow_host, library):
     assert [*tools(pflow_host, "weekly", "daily-m*")] == ["daily-mail", "weekly"]
 
 
+def test_a_pattern_that_matches_nothing_is_warned_about(pflow_host, library):
+    library.save("weekly", GREET)
+    assert [*tools(pflow_host, "weekly", "daily-*")] == ["weekly"]
+    assert [warning.message for warning in pflow_host.warnings] == [
+        "--workflows daily-* matches no saved workflow yet"
+    ]
+
+
 def test_a_name_that_another_tool_has_gets_a_prefix(pflow_host, library):
     library.save("greet", GREET)
     assert [*tools(pflow_host, taken=["greet"])] == ["workflow-greet"]
