@@ -51,6 +51,8 @@ class TraceFiles(Traces):
         if found:
             message = f"{len(found)} runs begin with {run}"
             raise PflowError(message, suggestions=tuple(path.stem for path in found[:5]), kind="not_found")
+        if owner is None and Path(run).name == run:
+            read_bytes(self.folder / f"{run}.json")  # says what it is, if not a regular file
         message = "No traces yet" if run == LATEST else f"No trace of a run {run or repr(run)}"
         steps = ("See: pflow trace list",) if owner is None and self.paths() else ()
         raise PflowError(message, suggestions=steps, kind="not_found")

@@ -135,7 +135,8 @@ class WorkflowRunner(Runner):
             PflowError: As from `compile`; nothing has run.
         """
         compiled = self.compile(workflow, name or "workflow", inputs)
-        return self.run_compiled(compiled, inputs, trace=trace, origin=origin, control=control)
+        run = CurrentRun(self._host, compiled.workflow, origin, control)
+        return self.run_compiled(compiled, inputs, trace=trace, run=run)
 
     def run_compiled(
         self,
@@ -143,8 +144,7 @@ class WorkflowRunner(Runner):
         inputs: Mapping[str, object],
         *,
         trace: bool = True,
-        origin: RunOrigin = THE_USER,
-        control: RunControl | None = None,
+        run: CurrentRun | None = None,
     ) -> Outcome:
         """Run what the runner has compiled, and write the trace.
 
@@ -152,11 +152,20 @@ class WorkflowRunner(Runner):
             compiled: The plan, checked against these inputs.
             inputs: Typed values by input name.
             trace: Whether a trace is written.
-            origin: Who asked for the run, and through what.
-            control: Receives the run's progress, and can cancel it.
+            run: The run that begins; a new one of the user by default.
         """
-        run = CurrentRun(self._host, compiled.workflow, origin, control)
-        return self._performed(run, compiled, inputs, trace=trace)
+        run = run or CurrentRun(self._host, compiled.workflow)
+        for warning in compiled.warnings:
+            self._host.report(warning)
+        values, _ = bind_inputs(compiled.document, inputs)
+        run.recorder.given(values)
+        steps = Steps(run, Values(compiled.document, {**values, "__run__": run}), self._engine)
+        with EndingSignals() as signals:
+            outputs, error = self._attempt(compiled, steps)
+            signals.no_more()
+            # Still inside: a second signal must not end the program before the trace is written.
+            outcome = self._outcome(run, outputs, error, trace=trace)
+        return attrs.evolve(outcome, exit_code=signals.exit_code or outcome.exit_code)
 
     def run_node(
         self,
@@ -184,7 +193,7 @@ class WorkflowRunner(Runner):
         node: JSONObject = {"id": entry.node, "type": entry.node, "params": checked_params(entry, params)}
         compiled = self.compile({"nodes": [node]}, node_type, {})
         run = CurrentRun(self._host, compiled.workflow, origin, control)
-        outcome = self._performed(run, compiled, {}, trace=True)
+        outcome = self.run_compiled(compiled, {}, run=run)
         structure = sampled(dict(outcome.outputs), run.recorder.excerpt)
         return NodeOutcome(node=entry.node, outcome=outcome, structure=structure)
 
@@ -204,21 +213,6 @@ class WorkflowRunner(Runner):
         """Return a workflow in the normal form that the runner checks and runs; it is not changed."""
         normal: JSONObject = normalise(workflow, self._types.upgrade)
         return normal
-
-    def _performed(
-        self, run: CurrentRun, compiled: Compiled, inputs: Mapping[str, object], *, trace: bool
-    ) -> Outcome:
-        for warning in compiled.warnings:
-            self._host.report(warning)
-        values, _ = bind_inputs(compiled.document, inputs)
-        run.recorder.given(values)
-        steps = Steps(run, Values(compiled.document, {**values, "__run__": run}), self._engine)
-        with EndingSignals() as signals:
-            outputs, error = self._attempt(compiled, steps)
-            signals.no_more()
-            # Still inside: a second signal must not end the program before the trace is written.
-            outcome = self._outcome(run, outputs, error, trace=trace)
-        return attrs.evolve(outcome, exit_code=signals.exit_code or outcome.exit_code)
 
     def _attempt(self, compiled: Compiled, steps: Steps) -> tuple[Mapping[str, object], PflowError | None]:
         """Return the outputs, or the error; plugins learn of it before they clean up."""
