@@ -8,6 +8,10 @@ import subprocess
 import sys
 from importlib.metadata import entry_points
 
+import pytest
+
+pytestmark = pytest.mark.programs
+
 IMPORTED = """
 import json, sys
 import pytest

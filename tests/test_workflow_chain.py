@@ -8,6 +8,8 @@ import pytest
 from pflow_mcp_plugin import workflow_chain
 from pflow_mcp_plugin.contract import PflowError
 
+pytestmark = pytest.mark.programs
+
 _ECHO_META = """
 import sys
 from typing import Any

@@ -17,6 +17,8 @@ from pflow_mcp_plugin.config.interchange import client_files, document_text
 from pflow_mcp_plugin.config.interchange.client_files import Machine
 from pflow_mcp_plugin.config.interchange.clients import client
 
+pytestmark = pytest.mark.programs
+
 DATA = Path(__file__).parents[1] / "data" / "clients"
 FILES = {
     "claude-desktop": ".config/Claude/claude_desktop_config.json",

@@ -17,6 +17,8 @@ from pflow_mcp_plugin.cli.sync import sync
 from pflow_mcp_plugin.contract import PflowError, hookimpl
 from pflow_mcp_plugin.types import PresetInput, ServerPreset
 
+pytestmark = pytest.mark.programs
+
 SECRET = "s3cret-value"
 
 

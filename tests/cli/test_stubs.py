@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.programs
+
 GOOD = """\
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.nodes import McpDemoAddNode, McpDemoEchoNode, ToolNode, class_for, session

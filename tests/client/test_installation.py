@@ -15,6 +15,8 @@ from pflow_mcp_plugin.errors import ConnectionFailed
 from pflow_mcp_plugin.exchange import Launch
 from pflow_mcp_plugin.types import Server
 
+pytestmark = pytest.mark.programs
+
 # As npm does: SIGTERM undoes what is installed so far, which takes longer than a server gets to end.
 RUNNER = """#!{python}
 import os, signal, sys, time

@@ -26,6 +26,8 @@ from pflow_mcp_plugin.errors import CallFailed, ConnectionFailed
 from pflow_mcp_plugin.exchange import CallResult, Launch, ToolCall
 from pflow_mcp_plugin.types import Server
 
+pytestmark = pytest.mark.programs
+
 Scripted = Callable[..., Launch]
 
 SILENT = "time.sleep(60)"

@@ -22,6 +22,8 @@ from pflow_mcp_plugin.execution.runtime import standalone
 from pflow_mcp_plugin.host.stored_settings import StoredSettings
 from pflow_mcp_plugin.types import ServerInfo, Tool
 
+pytestmark = pytest.mark.programs
+
 PLUGIN = """
     import sys
     from pflow_mcp_plugin.contract import hookimpl

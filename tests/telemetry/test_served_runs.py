@@ -11,6 +11,8 @@ import pytest
 pytest.importorskip("mcp")
 from mcp import Client, StdioServerParameters
 
+pytestmark = pytest.mark.programs
+
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 SPAN = "b7ad6b7169203331"
 META = {"traceparent": f"00-{TRACE}-{SPAN}-01", "tracestate": "vendor=kept"}

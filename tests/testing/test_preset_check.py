@@ -10,6 +10,8 @@ import pytest
 from pflow_mcp_plugin.testing import assert_preset_starts
 from pflow_mcp_plugin.types import PresetInput, ServerPreset
 
+pytestmark = pytest.mark.programs
+
 DEMO = ServerPreset(
     name="demo-here",
     title="Demo",
