@@ -49,7 +49,6 @@ from pflow_mcp_plugin.host.workflow.document_reader import SCHEMA_FILE
 from pflow_mcp_plugin.host.workflow.findings import said
 from pflow_mcp_plugin.host.workflow.templates import TemplateReference, parse
 from pflow_mcp_plugin.host.workflow.workflow_document import OutputSpec
-from pflow_mcp_plugin.host.workflow.workflow_interface import workflow_interface
 from pflow_mcp_plugin.storage import StoreError, decode_json
 
 MOST_STEPS = 1_000
@@ -93,6 +92,8 @@ class WorkflowRunner(Runner):
 
     def interface(self, workflow: JSONObject) -> Interface:
         """Ask the runner for the inputs and outputs of a workflow, with the types that its nodes declare."""
+        from pflow_mcp_plugin.host.workflow.workflow_interface import workflow_interface
+
         return workflow_interface(check_workflow(workflow, self._types), workflow)
 
     def compile(
