@@ -61,11 +61,18 @@ class Bench:
     @property
     def hidden(self) -> list[int]:
         """The processes of its servers whose environment is empty, so that no marker gives them away."""
-        return [int(line.split()[1]) for line in self.log if line.startswith("hidden ")]
+        return self._logged("hidden")
 
     def hidden_left(self) -> list[int]:
         """Return those of them that are still there."""
         return [pid for pid in self.hidden if _runs(pid)]
+
+    def dying_left(self) -> list[int]:
+        """Return the servers that logged `dying PID` and have not ended yet, with their pipes closed."""
+        return [pid for pid in self._logged("dying") if _runs(pid)]
+
+    def _logged(self, word: str) -> list[int]:
+        return [int(line.split()[1]) for line in self.log if line.startswith(f"{word} ")]
 
     @property
     def store(self) -> ServerStore:
