@@ -27,6 +27,8 @@ class Command:
         hidden: Left out of the list of commands.
         group: One line about the group that the command belongs to, for the list of groups; if several
             commands of a group have one, the first is used.
+        fallback: Whether it also receives the words after its group that name no command of the group:
+            then `pflow mcp x` is `pflow mcp call x`. One command of a group may be its fallback.
 
     Raises:
         ValueError: A field is invalid; names it.
@@ -38,6 +40,7 @@ class Command:
     load: str = attrs.field()
     hidden: bool = attrs.field(default=False, validator=flag)
     group: str = attrs.field(default="", validator=text)
+    fallback: bool = attrs.field(default=False, validator=flag)
 
     @path.validator
     def _check_path(self, attribute: attrs.Attribute[tuple[str, ...]], value: tuple[str, ...]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, MutableMapping
+from collections.abc import Container, Iterator, Mapping, MutableMapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, Protocol
@@ -105,9 +105,13 @@ class Interface:
         open_outputs: Whether it may write keys beyond `outputs`: a workflow may then name them, and
             whether they exist is seen when it runs. None if that is unknown: validation then warns
             about such a key but accepts it. The JSON form contains True only.
+        result: The output that stands for all where a single value is wanted, as in a chain of nodes; see
+            `result_key` for what an empty string means.
+        piped: The parameter that takes what is piped into the node; see `piped_key` for what an empty
+            string means.
 
     Raises:
-        ValueError: A field is of the wrong type.
+        ValueError: A field is of the wrong type, or `result` or `piped` names no field.
         TypeError: A string is given in place of a list.
     """
 
@@ -117,6 +121,40 @@ class Interface:
     inputs: tuple[str, ...] = attrs.field(default=(), converter=items, validator=each(str))
     open: bool = attrs.field(default=False, validator=flag)
     open_outputs: bool | None = attrs.field(default=False, validator=is_a(bool, type(None)))
+    result: str = attrs.field(default="", validator=text)
+    piped: str = attrs.field(default="", validator=text)
+
+    @result.validator
+    @piped.validator
+    def _check_names_a_field(self, attribute: attrs.Attribute[str], value: str) -> None:
+        fields = self.outputs if attribute.name == "result" else self.params
+        if value and all(field.key != value for field in fields):
+            raise ValueError(f"Interface.{attribute.name} names no field: {value!r}")
+
+    @property
+    def result_key(self) -> str:
+        """The key of the output that stands for all; empty if none does.
+
+        It is `result` of the interface, else the output named `result`, else the only output.
+        """
+        keys = [field.key for field in self.outputs]
+        named = self.result or ("result" if "result" in keys else "")
+        return named or (keys[0] if len(keys) == 1 else "")
+
+    def piped_key(self, given: Container[str]) -> str:
+        """Return the parameter of the interface that takes what is piped into a node; empty if none does.
+
+        It is the only required parameter for text that has no value yet, else `piped` of the interface. A
+        command line for a shell is never taken from a pipe.
+
+        Args:
+            given: The parameters that have a value.
+        """
+        lacking = [field for field in self.params if field.required and field.key not in given]
+        texts = [it.key for it in lacking if {"str", "any"} & set(it.types) and not it.shell_line]
+        if len(texts) == 1:
+            return texts[0]
+        return "" if self.piped in given else self.piped
 
     def to_dict(self) -> dict[str, JSON]:
         """Return the interface as an entry's JSON form contains it."""
@@ -130,6 +168,7 @@ class Interface:
             data["open"] = True
         if self.open_outputs:
             data["open_outputs"] = True
+        data.update({key: value for key in ("result", "piped") if (value := getattr(self, key))})
         return data
 
     @classmethod
@@ -142,6 +181,8 @@ class Interface:
             actions=tuple(data.get("actions", ("default", "error"))),
             open=data.get("open", False),
             open_outputs=data.get("open_outputs", False),
+            result=data.get("result", ""),
+            piped=data.get("piped", ""),
         )
 
 

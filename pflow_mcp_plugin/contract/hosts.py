@@ -24,6 +24,7 @@ from pflow_mcp_plugin.contract.run_requests import THE_USER, RunControl, RunOrig
 from pflow_mcp_plugin.contract.validators import each, is_a, items, text, valid_name
 
 if TYPE_CHECKING:  # each class takes time to create, and most programs need none of these
+    from pflow_mcp_plugin.contract.commands import Report
     from pflow_mcp_plugin.contract.matches import Discovery
     from pflow_mcp_plugin.contract.node_outcomes import NodeOutcome
 
@@ -553,6 +554,18 @@ class Host(ABC):
             )
         normal = self.runner.normalise(workflow) if self.runner else workflow
         return self.library.save(name, normal, description), problems
+
+    def run_chain(self, words: Sequence[str], prog_name: str) -> Report:
+        """Any host: run nodes as typed on a command line, each with its flags, `then` between them.
+
+        Args:
+            words: The arguments, such as `["read-file", "--file-path", "a.txt", "then", "echo"]`.
+            prog_name: The words before them, for messages.
+
+        Raises:
+            PflowError: Kind `usage` or `not_found`, before anything has run. Always raised by default.
+        """
+        raise PflowError("This pflow does not run nodes from the command line", kind="usage")
 
     @abstractmethod
     def report(self, problem: Problem) -> None:

@@ -15,3 +15,49 @@ def test_an_entry_survives_its_json_form(more, open_outputs):
     assert Entry.from_dict(entry.to_dict()) == entry
     assert ("retryable" in entry.to_dict()) == (not entry.retryable)
     assert ("open_outputs" in entry.to_dict()["interface"]) == open_outputs
+
+
+def _takes(*params: Field, piped: str = "") -> Interface:
+    return Interface(params=params, piped=piped)
+
+
+def test_the_result_is_the_named_output_then_the_one_called_result_then_the_only_one():
+    result, other = Field(key="result"), Field(key="other")
+    assert Interface(outputs=(result, other), result="other").result_key == "other"
+    assert Interface(outputs=(result, other)).result_key == "result"
+    assert Interface(outputs=(other,)).result_key == "other"
+    assert Interface(outputs=(other, Field(key="more"))).result_key == ""
+    assert Interface().result_key == ""
+
+
+def test_what_is_piped_goes_to_the_only_required_text_that_lacks_a_value():
+    title, body = (Field(key=key, type="str", required=True) for key in ("title", "body"))
+    count = Field(key="count", type="int", required=True)
+    assert _takes(title, count).piped_key(()) == "title"
+    assert _takes(title, body).piped_key(()) == ""
+    assert _takes(title, body).piped_key({"title"}) == "body"
+    assert _takes(title).piped_key({"title"}) == ""
+
+
+def test_what_is_piped_goes_to_the_named_parameter_unless_it_has_a_value():
+    prompt, context = Field(key="prompt", required=True), Field(key="context", type="str")
+    assert _takes(prompt, context, piped="context").piped_key({"prompt"}) == "context"
+    assert _takes(prompt, context, piped="context").piped_key(()) == "prompt"
+    assert _takes(prompt, context, piped="context").piped_key({"prompt", "context"}) == ""
+
+
+def test_what_is_piped_never_becomes_a_shell_line():
+    command = Field(key="command", type="str", required=True, shell_line=True)
+    assert _takes(command).piped_key(()) == ""
+    assert _takes(command, Field(key="stdin"), piped="stdin").piped_key(()) == "stdin"
+
+
+def test_the_result_and_the_piped_parameter_must_be_fields_and_survive_json():
+    with pytest.raises(ValueError, match=r"Interface\.result names no field: 'b'"):
+        Interface(outputs=(Field(key="a"),), result="b")
+    with pytest.raises(ValueError, match=r"Interface\.piped names no field: 'b'"):
+        _takes(Field(key="a"), piped="b")
+    whole = Interface(
+        params=(Field(key="a"),), outputs=(Field(key="b"), Field(key="c")), result="b", piped="a"
+    )
+    assert Interface.from_dict(whole.to_dict()) == whole

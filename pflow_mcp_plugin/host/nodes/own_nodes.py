@@ -52,6 +52,7 @@ _ENTRIES = (
                 Field(key="content", type="str", description="The whole text"),
                 Field(key="file_path", type="str", description="The file that was read"),
             ),
+            result="content",
         ),
     ),
     Entry(
@@ -74,6 +75,7 @@ _ENTRIES = (
                 Field(key="file_path", type="str", description="The file that was written"),
                 Field(key="size", type="int", description="Its length in bytes"),
             ),
+            result="file_path",
         ),
     ),
     Entry(
@@ -127,6 +129,8 @@ _ENTRIES = (
                 Field(key="exit_code", type="int", description="Its exit code; negative for a signal"),
             ),
             actions=("default", "error", "timeout"),
+            result="stdout",
+            piped="stdin",
         ),
     ),
     Entry(
@@ -151,6 +155,7 @@ _ENTRIES = (
                 Field(key="model", type="str", description="The model that answered"),
                 Field(key="usage", type="dict", description="Numbers of input and output tokens"),
             ),
+            result="response",
             actions=("default", "error", "rate_limited"),
         ),
     ),
