@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from typing import TYPE_CHECKING
 
 import pluggy
 
-from pflow_mcp_plugin.contract import Command, Host, NodeRef, NodeSource, Paths, Problem, Run, hookimpl
+from pflow_mcp_plugin.contract import Command, Host, NodeSource, Paths, Problem, hookimpl
+
+if TYPE_CHECKING:  # few commands run anything
+    from pflow_mcp_plugin.contract import NodeRef, Run
 
 SOURCE = "mcp"
 """The name of the plugin's node source, and the key of its `Runtime` in `run.resources`."""

@@ -6,7 +6,10 @@ A plugin author needs this package and nothing else from the host:
 - `entries`: what a plugin contributes to the registry: `NodeSource`, `Entry`, `Interface`, `Field`,
   `Sketch`; and what a host runs: `Node`.
 - `commands`: what a plugin contributes to the command line: `Command`, `Report`.
-- `hosts`: the handles that a plugin receives: `Host`, `Run`, `NodeRef`, `Paths` and what they lead to.
+- `hosts`: the handle on the host that a plugin receives: `Host`, with its `Paths`. It leads to `registries`:
+  `Registry`; `runners`: `Runner`; `settings`: `Settings`; `libraries`: `Library`, `SavedWorkflow`; and
+  `traces`: `Traces`.
+- `runs`: what a plugin receives in a run: `Run`, `Workflow`, `NodeRef`.
 - `run_requests`, `progress`: what a program that starts a run gives it: `RunOrigin`, `RunControl`; and how
   far the run has come: `Progress`.
 - `outcomes`, `node_outcomes`: how it ended: `Outcome`; for a single node `NodeOutcome` with `ValuePath`.
@@ -38,40 +41,42 @@ from pflow_mcp_plugin.contract.hookspecs import (
     hookimpl,
     hookspec,
 )
-from pflow_mcp_plugin.contract.hosts import (
-    API,
-    Host,
-    Library,
-    NodeRef,
-    Paths,
-    Registry,
-    Run,
-    Runner,
-    SavedWorkflow,
-    Settings,
-    Traces,
-    Workflow,
-)
+from pflow_mcp_plugin.contract.hosts import API, Host, Paths
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.contract.outcomes import Outcome
 from pflow_mcp_plugin.contract.problems import EXIT_CODES, Kind, PflowError, Problem, Ran
 from pflow_mcp_plugin.contract.run_requests import THE_USER, RunControl, RunOrigin
 
 if TYPE_CHECKING:
+    from pflow_mcp_plugin.contract.libraries import Library, SavedWorkflow
     from pflow_mcp_plugin.contract.matches import Discovery, Match
     from pflow_mcp_plugin.contract.node_outcomes import NodeOutcome, ValuePath
     from pflow_mcp_plugin.contract.progress import Progress
+    from pflow_mcp_plugin.contract.registries import Registry
+    from pflow_mcp_plugin.contract.runners import Runner
+    from pflow_mcp_plugin.contract.runs import NodeRef, Run, Workflow
+    from pflow_mcp_plugin.contract.settings import Settings
+    from pflow_mcp_plugin.contract.traces import Traces
 else:
     _LATER = {
         "Discovery": "matches",
+        "Library": "libraries",
         "Match": "matches",
         "NodeOutcome": "node_outcomes",
-        "ValuePath": "node_outcomes",
+        "NodeRef": "runs",
         "Progress": "progress",
+        "Registry": "registries",
+        "Run": "runs",
+        "Runner": "runners",
+        "SavedWorkflow": "libraries",
+        "Settings": "settings",
+        "Traces": "traces",
+        "ValuePath": "node_outcomes",
+        "Workflow": "runs",
     }
 
     def __getattr__(name: str) -> object:
-        """Import what few programs need on first use: creating these classes would slow every start."""
+        """Import on first use what not every program needs: creating these classes would slow each start."""
         if name not in _LATER:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         from importlib import import_module

@@ -15,13 +15,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING
 
 import pluggy
 
 from pflow_mcp_plugin.contract.commands import Command
 from pflow_mcp_plugin.contract.entries import NodeSource
-from pflow_mcp_plugin.contract.hosts import Host, NodeRef, Run
+from pflow_mcp_plugin.contract.hosts import Host
 from pflow_mcp_plugin.contract.problems import Problem
+
+if TYPE_CHECKING:
+    from pflow_mcp_plugin.contract.runs import NodeRef, Run
 
 PROJECT = "pflow"
 ENTRY_POINT_GROUP = "pflow"

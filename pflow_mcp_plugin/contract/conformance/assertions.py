@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from pflow_mcp_plugin.contract.conformance.trial import Subject
-from pflow_mcp_plugin.contract.hosts import Registry
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.contract.outcomes import Outcome
 from pflow_mcp_plugin.contract.problems import PflowError
+from pflow_mcp_plugin.contract.registries import Registry
 
 
 def node(node_id: str = "one", node_type: str = "poem-recite", **params: JSON) -> dict[str, JSON]:

@@ -10,9 +10,9 @@ from types import SimpleNamespace
 from pflow_mcp_plugin.contract.conformance.assertions import assert_named, node, refusal, run_nodes
 from pflow_mcp_plugin.contract.conformance.sample_plugins import SECRET, Listening, plugin, poetry
 from pflow_mcp_plugin.contract.conformance.trial import Trial
-from pflow_mcp_plugin.contract.hosts import NodeRef, Run
 from pflow_mcp_plugin.contract.problems import EXIT_CODES, PflowError
 from pflow_mcp_plugin.contract.run_requests import THE_USER, RunControl, RunOrigin
+from pflow_mcp_plugin.contract.runs import NodeRef, Run
 
 
 def each_node_is_injected_once_and_knows_its_host(trial: Trial) -> None:

@@ -9,8 +9,9 @@ from typing import Any
 from pflow_mcp_plugin.contract.commands import Report
 from pflow_mcp_plugin.contract.entries import Entry, Field, Interface, NodeSource
 from pflow_mcp_plugin.contract.hookspecs import hookimpl
-from pflow_mcp_plugin.contract.hosts import Host, Run
+from pflow_mcp_plugin.contract.hosts import Host
 from pflow_mcp_plugin.contract.problems import PflowError, Problem
+from pflow_mcp_plugin.contract.runs import Run
 
 SECRET = "sw0rdfish-sw0rdfish"  # noqa: S105 - not a real secret
 """The secret that the sample node tells a run to redact."""

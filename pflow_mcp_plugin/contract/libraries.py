@@ -1,0 +1,124 @@
+"""The workflows that a host keeps."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import attrs
+
+from pflow_mcp_plugin.contract.problems import PflowError
+from pflow_mcp_plugin.contract.validators import text, valid_name
+
+if TYPE_CHECKING:
+    from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
+    from pflow_mcp_plugin.contract.matches import Discovery
+
+
+@attrs.frozen(kw_only=True)
+class SavedWorkflow:
+    """A saved workflow, as any host's library describes it.
+
+    Attributes:
+        name: Its name in the library.
+        description: Its description, possibly empty.
+        version: Its version number, counted from 1.
+        path: Its file.
+        saved: When it was saved, as UTC time (ISO 8601); empty if the host does not know.
+        inputs: Its declared inputs as in the workflow, by name.
+        outputs: Its declared outputs as in the workflow, by name.
+        problem: Why its file cannot be used; empty if it can.
+    """
+
+    name: str = attrs.field(validator=valid_name)
+    description: str = attrs.field(default="", validator=text)
+    version: int = 1
+    path: Path
+    saved: str = attrs.field(default="", validator=text)
+    inputs: JSONObject = attrs.field(factory=dict)
+    outputs: JSONObject = attrs.field(factory=dict)
+    problem: str = attrs.field(default="", validator=text)
+
+    def to_dict(self) -> dict[str, JSON]:
+        """Return the JSON form of a saved workflow's description, for any host's lists."""
+        return {**attrs.asdict(self, recurse=False), "path": str(self.path)}
+
+
+class Library(ABC):
+    """Base class of any host's library of saved workflows."""
+
+    @abstractmethod
+    def names(self) -> Sequence[str]:
+        """Any host's library: return the names of the saved workflows, sorted."""
+
+    @abstractmethod
+    def get(self, name: str, version: int | None = None) -> JSONObject:
+        """Any host's library: return a saved workflow as JSON, by default its current version.
+
+        Raises:
+            PflowError: Kind `not_found`, with the nearest name; or its file is corrupt.
+        """
+
+    @abstractmethod
+    def describe(self, name: str) -> SavedWorkflow:
+        """Any host's library: return a saved workflow's name, description, version, file and time.
+
+        Raises:
+            PflowError: As for `get`.
+        """
+
+    def saved(self, pattern: str = "") -> Sequence[SavedWorkflow]:
+        """Any host's library: describe the saved workflows, sorted by name; broken ones with their problem.
+
+        Args:
+            pattern: Only those whose name or description contains it, in any case.
+        """
+        wanted = pattern.lower()
+        every = map(self._described, self.names())
+        return [saved for saved in every if wanted in f"{saved.name}\n{saved.description}".lower()]
+
+    def _described(self, name: str) -> SavedWorkflow:
+        try:
+            return self.describe(name)
+        except PflowError as error:
+            return SavedWorkflow(name=name, path=Path(name), problem=error.message)
+
+    def discover(self, task: str, limit: int = 10) -> Discovery[SavedWorkflow]:
+        """Any host's library: return the saved workflows that do what a task in words asks for, best first.
+
+        By default, those that contain words of the task, with their share as confidence.
+        """
+        from pflow_mcp_plugin.contract.matches import Discovery, Match, share_of_words
+
+        usable = (saved for saved in self.saved() if not saved.problem)
+        ranked = ((saved, share_of_words(task, f"{saved.name} {saved.description}")) for saved in usable)
+        matches = [Match(item=saved, confidence=share, reason=reason) for saved, (share, reason) in ranked]
+        found = [match for match in matches if match.confidence]
+        return Discovery(matches=sorted(found, key=lambda match: -match.confidence)[:limit])
+
+    def fingerprint(self) -> str:
+        """Any host's library: return a text that changes when a workflow is saved, changed or deleted."""
+        return repr([(saved.name, saved.version, saved.saved) for saved in self.saved()])
+
+    @abstractmethod
+    def save(self, name: str, workflow: JSONObject, description: str = "") -> SavedWorkflow:
+        """Any host's library: save a workflow under a name; the one it replaces is kept as an older version.
+
+        Args:
+            name: Its name in the library.
+            workflow: The workflow as loaded.
+            description: What it is for; the workflow's own description when left empty.
+
+        Raises:
+            PflowError: Kind `usage` if the name is invalid; or it cannot be written.
+        """
+
+    @abstractmethod
+    def delete(self, name: str) -> None:
+        """Any host's library: delete a workflow with all its versions.
+
+        Raises:
+            PflowError: Kind `not_found`.
+        """

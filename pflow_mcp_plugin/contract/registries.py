@@ -1,0 +1,103 @@
+"""What a host knows of node types."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from pflow_mcp_plugin.contract.problems import PflowError, Problem
+
+if TYPE_CHECKING:
+    from pflow_mcp_plugin.contract.entries import Entry
+    from pflow_mcp_plugin.contract.matches import Discovery
+
+
+class Registry(ABC):
+    """Base class of any host's registry: every node type that is known, from all sources."""
+
+    @abstractmethod
+    def get(self, node_type: str) -> Entry:
+        """Any host's registry: return the entry of a node type or alias.
+
+        Raises:
+            PflowError: Kind `not_found`, with the nearest names and what provides the node.
+        """
+
+    @abstractmethod
+    def entries(self, pattern: str = "") -> Iterator[Entry]:
+        """Any host's registry: yield entries sorted by name, only those whose name contains `pattern`."""
+
+    def find(self, node_type: str) -> Entry | None:
+        """Any host's registry: return the entry of a node type or alias, None if it does not exist."""
+        try:
+            return self.get(node_type)
+        except PflowError as error:
+            if error.kind != "not_found":  # for example, a source that cannot be read
+                raise
+            return None
+
+    def describe(self, node_types: Iterable[str]) -> list[Entry]:
+        """Any host's registry: return the entries of several node types or aliases, in this order.
+
+        Raises:
+            PflowError: Kind `not_found`: names every unknown one as `get` does, with a problem for each;
+                `details["entries"]` has the JSON form of the entries of the others.
+        """
+        known: list[Entry] = []
+        unknown: list[PflowError] = []
+        wanted = list(dict.fromkeys(node_types))
+        for node_type in wanted:
+            try:
+                known.append(self.get(node_type))
+            except PflowError as error:
+                if error.kind != "not_found":
+                    raise
+                unknown.append(error)
+        if unknown:
+            raise unknown[0] if len(wanted) == 1 else _all_unknown(unknown, known)
+        return known
+
+    def search(self, words: str, limit: int = 20) -> Sequence[tuple[Entry, float]]:
+        """Any host's registry: return entries that match, best first, each with its score (higher is better).
+
+        By default, the score is the share of the words that occur in the name or the description.
+        """
+        wanted = words.lower().split()
+        scored = ((entry, _share(wanted, entry)) for entry in self.entries())
+        found = [(entry, score) for entry, score in scored if score]
+        return sorted(found, key=lambda pair: (-pair[1], pair[0].node))[:limit]
+
+    def discover(self, task: str, limit: int = 10) -> Discovery[Entry]:
+        """Any host's registry: return the entries that a task in words needs, each complete.
+
+        By default, those of `search`, with the share of the words that they contain as confidence.
+        """
+        from pflow_mcp_plugin.contract.matches import Discovery, Match, share_of_words
+
+        entries = (entry for entry, _ in self.search(task, limit))
+        ranked = ((entry, share_of_words(task, f"{entry.node} {entry.description}")) for entry in entries)
+        return Discovery(
+            matches=[Match(item=entry, confidence=share, reason=reason) for entry, (share, reason) in ranked]
+        )
+
+
+def _all_unknown(errors: Sequence[PflowError], known: Sequence[Entry]) -> PflowError:
+    """Return the errors of several unknown node types as one."""
+    problems = tuple(
+        Problem(message=error.message, suggestion=next(iter(error.suggestions), ""), kind="not_found")
+        for error in errors
+    )
+    many = f"{len(errors)} node types are unknown"
+    return PflowError(
+        errors[0].message if len(errors) == 1 else many,
+        details={"entries": [entry.to_dict() for entry in known]},
+        suggestions=errors[0].suggestions if len(errors) == 1 else (),
+        problems=problems,
+        kind="not_found",
+    )
+
+
+def _share(wanted: Sequence[str], entry: Entry) -> float:
+    where = f"{entry.node} {entry.description}".lower()
+    return sum(word in where for word in wanted) / len(wanted) if wanted else 0.0

@@ -1,0 +1,143 @@
+"""What checks and runs workflows in a host."""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pflow_mcp_plugin.contract.entries import Field, Interface
+from pflow_mcp_plugin.contract.problems import PflowError
+from pflow_mcp_plugin.contract.run_requests import THE_USER, RunControl, RunOrigin
+
+if TYPE_CHECKING:  # each class takes time to create, and most programs need none of these
+    from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
+    from pflow_mcp_plugin.contract.node_outcomes import NodeOutcome
+    from pflow_mcp_plugin.contract.outcomes import Outcome
+    from pflow_mcp_plugin.contract.problems import Problem
+
+
+class Runner(ABC):
+    """Base class of any host's runner, which checks and runs workflows."""
+
+    @abstractmethod
+    def validate(self, workflow: JSONObject) -> Sequence[Problem]:
+        """Any host's runner: return every problem of a workflow; nothing runs."""
+
+    @abstractmethod
+    def run(
+        self,
+        workflow: JSONObject,
+        inputs: Mapping[str, object],
+        *,
+        name: str = "",
+        trace: bool = True,
+        origin: RunOrigin = THE_USER,
+        control: RunControl | None = None,
+    ) -> Outcome:
+        """Any host's runner: run a workflow to its end.
+
+        Args:
+            workflow: The workflow as loaded; the host normalises it.
+            inputs: Values by input name.
+            name: The workflow's name or file, for messages and the trace.
+            trace: Whether to write a trace, if the host writes traces at all.
+            origin: Who asked for the run, and through what.
+            control: Receives the run's progress, and can cancel it from another thread.
+
+        Raises:
+            PflowError: Kind `validation`, `not_found` or `config`, before anything has run.
+        """
+
+    def run_node(
+        self,
+        node_type: str,
+        params: JSONObject,
+        *,
+        origin: RunOrigin = THE_USER,
+        control: RunControl | None = None,
+    ) -> NodeOutcome:
+        """Any host's runner: run a single node and describe what it wrote; by default, without structure.
+
+        Args:
+            node_type: The node type, or an alias.
+            params: Its params as plain values: `${...}` in them is text, not a template.
+            origin: Who asked for the run, and through what.
+            control: Receives the run's progress, and can cancel it from another thread.
+
+        Raises:
+            PflowError: Kind `not_found`, `usage` or `validation`, with every problem of the params; nothing
+                has run.
+        """
+        from pflow_mcp_plugin.contract.node_outcomes import NodeOutcome
+
+        node: JSONObject = {"id": "node", "type": node_type, "params": _escaped(params)}
+        outcome = self.run({"nodes": [node]}, {}, name=node_type, origin=origin, control=control)
+        return NodeOutcome(node=node_type, outcome=outcome)
+
+    def read(self, content: str, name: str) -> JSONObject:
+        """Any host's runner: parse the text of a workflow.
+
+        Args:
+            content: The text.
+            name: Its file or another name, for messages.
+
+        Raises:
+            PflowError: Kind `validation`: it is not a workflow in JSON.
+        """
+        try:
+            workflow = json.loads(content)
+        except (ValueError, RecursionError) as error:
+            raise PflowError(f"{name} is not valid JSON: {error}", kind="validation") from error
+        if not isinstance(workflow, dict):
+            raise PflowError(f"{name} is not a workflow: it must be a JSON object", kind="validation")
+        return workflow
+
+    def normalise(self, workflow: JSONObject) -> JSONObject:
+        """Any host's runner: return a workflow in its normal form; by default, the same workflow."""
+        return workflow
+
+    def schema(self) -> JSONObject:
+        """Any host's runner: return the JSON Schema of its workflows; by default, of any object."""
+        return {"type": "object"}
+
+    def interface(self, workflow: JSONObject) -> Interface:
+        """Any host's runner: return the inputs and outputs of a valid workflow, with their types.
+
+        By default the inputs have the types that the workflow declares, and its outputs any type.
+
+        Args:
+            workflow: The workflow as loaded.
+        """
+        inputs, outputs = (_declarations(workflow, key) for key in ("inputs", "outputs"))
+        return Interface(
+            params=tuple(_declared_input(name, declared) for name, declared in inputs.items()),
+            outputs=tuple(Field(key=name) for name in outputs),
+            inputs=tuple(inputs),
+            open_outputs=not outputs,
+        )
+
+
+def _declarations(workflow: JSONObject, key: str) -> Mapping[str, Any]:
+    declared = workflow.get(key)
+    return declared if isinstance(declared, Mapping) else {}
+
+
+def _declared_input(name: str, declared: Mapping[str, Any]) -> Field:
+    return Field(
+        key=name,
+        type=declared.get("type") or "any",
+        required="default" not in declared and declared.get("required") is not False,
+        description=declared.get("description") or "",
+        schema={"default": declared["default"]} if "default" in declared else None,
+    )
+
+
+def _escaped(value: JSON) -> JSON:
+    """Return a value in which no text is a template."""
+    if isinstance(value, str):
+        return value.replace("${", "$${")
+    if isinstance(value, dict):
+        return {key: _escaped(item) for key, item in value.items()}
+    return [_escaped(item) for item in value] if isinstance(value, list) else value

@@ -1,0 +1,107 @@
+"""A run of a workflow, as nodes and plugins see it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from pflow_mcp_plugin.contract.entries import Entry
+from pflow_mcp_plugin.contract.hosts import Host
+from pflow_mcp_plugin.contract.json_types import JSONObject
+from pflow_mcp_plugin.contract.run_requests import THE_USER, RunOrigin
+from pflow_mcp_plugin.contract.validators import each, is_a, items, text, valid_name
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class NodeRef:
+    """A compiled workflow's node, as any host hands it to plugins. It holds its host: it cannot be pickled.
+
+    Attributes:
+        id: The node's id in the workflow.
+        type: The node type as the workflow wrote it (perhaps an alias).
+        entry: The registry entry it was resolved to.
+        host: The host that compiles or runs it.
+        params: Its params as written, with unresolved templates.
+        injected: The params that all plugins injected; empty while `pflow_inject_params` is being called.
+    """
+
+    id: str = attrs.field(validator=valid_name)
+    type: str = attrs.field(validator=valid_name)
+    entry: Entry = attrs.field(validator=is_a(Entry), repr=False)
+    host: Host = attrs.field(repr=False)
+    params: JSONObject = attrs.field(factory=dict, repr=False)
+    injected: Mapping[str, object] = attrs.field(factory=dict, repr=False)
+
+
+@attrs.frozen(kw_only=True)
+class Workflow:
+    """A compiled workflow, as any host shows it to plugins in a run.
+
+    Attributes:
+        name: Its name or file, for messages.
+        nodes: Every node.
+        certain: Ids of the nodes that run if every node takes its default action.
+    """
+
+    name: str = attrs.field(validator=text)
+    nodes: tuple[NodeRef, ...] = attrs.field(converter=items, validator=each(NodeRef))
+    certain: frozenset[str] = frozenset()
+
+
+class Run(ABC):
+    """Base class of any host's run of a workflow; a node reaches it as `shared["__run__"]`.
+
+    Attributes:
+        run_id: Unique; names the trace.
+        workflow: The workflow that runs.
+        host: The host it runs in.
+        artifacts_dir: The folder for results that are too large or not text; created by whoever writes
+            the first file.
+        resources: Objects that plugins keep for the run, each under its own key.
+        origin: Who asked for the run, and through what.
+    """
+
+    run_id: str
+    workflow: Workflow
+    host: Host
+    artifacts_dir: Path
+    resources: dict[str, Any]
+    origin: RunOrigin = THE_USER
+
+    @abstractmethod
+    def add_secrets(self, values: Iterable[str]) -> None:
+        """Any host's run: redact these values from the run's trace, logs and errors."""
+
+    def cancelled(self) -> bool:
+        """Any host's run: return whether the user has stopped it; by default, False."""
+        return False
+
+    def on_cancel(self, stop: Callable[[], object]) -> None:
+        """Any host's run: call `stop` when the run is cancelled from another thread; by default, never.
+
+        Args:
+            stop: Ends what a node or plugin is waiting for; must return at once and not raise. Called
+                immediately if the run is already cancelled.
+        """
+        return
+
+    def annotate(self, node_id: str, details: JSONObject) -> None:
+        """Add JSON values to the node's step in the trace; does nothing by default."""
+        return
+
+    def report_progress(
+        self, node_id: str, done: float, total: float | None = None, message: str = ""
+    ) -> None:
+        """Report how far a node of any host's run has come; does nothing by default.
+
+        Args:
+            node_id: The node that runs.
+            done: What it has done, in any unit.
+            total: What it has to do in the same unit; None if unknown.
+            message: What it does now, for people.
+        """
+        return
