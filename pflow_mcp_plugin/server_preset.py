@@ -157,7 +157,7 @@ class ServerPreset:
 _LITERAL = "contains a literal secret; declare an input for it"
 
 _Found = Iterator[tuple[str, str]]
-"""Fields with what is wrong with them."""
+"""Invalid fields, each with the reason."""
 
 
 def _check_fields(preset: ServerPreset) -> _Found:

@@ -52,6 +52,7 @@ ELSEWHERE = {
     "execution/call_hooks": "execution/test_runtime.py",
     "execution/schema_reduction": "execution/test_argument_validation.py",
     "execution/quick_check": "execution/test_argument_validation.py",
+    "server/tools/discovery_answer": "server/test_registry_tools.py and server/test_workflow_tools.py",
     "server/mounted_workflow": "server/test_workflow_as_tool.py",
     "host/embedded_host": "host/core/test_plugins.py",
     "host/builtin_nodes": "host/nodes/test_nodes.py",

@@ -45,7 +45,7 @@ def show_preset(host: Host, name: str) -> Report:
     """Show one preset.
 
     Raises:
-        PflowError: There is no such preset, or several plugins offer it.
+        PflowError: The preset does not exist, or several plugins offer it.
     """
     offer = collected(host).get(name)
     data = {**_row(offer), **_launch(offer.preset), "origin": offer.origin}
@@ -53,7 +53,7 @@ def show_preset(host: Host, name: str) -> Report:
 
 
 def collected(host: Host) -> PresetCollection:
-    """Return the presets for `pflow mcp presets` to list, and report what is wrong with some."""
+    """Return the presets for `pflow mcp presets` to list, and report the problems of invalid ones."""
     collection = collect(host)
     for problem in collection.problems:
         host.report(problem)

@@ -155,7 +155,7 @@ def _migrated(data: Mapping[str, JSON]) -> Iterator[str]:
     if names("others"):
         yield f"Not of a server, and not migrated: {names('others')}"
     if data.get("backup"):
-        yield f"The config before is kept as {data['backup']}"
+        yield f"The previous config is kept as {data['backup']}"
 
 
 def _tested(host: Host, name: str) -> Report:

@@ -1,4 +1,4 @@
-"""Whether there is a person to ask."""
+"""Whether a person can be asked."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ class BackgroundLoop:
 
     @property
     def serving(self) -> bool:
-        """Whether the background loop has begun to run coroutines."""
+        """Whether the background loop has started to run coroutines."""
         return self._serving.is_set()
 
     def acquire(self) -> AbstractEventLoop:

@@ -180,7 +180,7 @@ class Pool:
                 supervisor.shut()  # all of them first, so that no thread starts a server meanwhile
             if self._loop is not None and background_loop.serving:
                 self._await_end(self._submit_last(self._close_all()))
-            else:  # no connection was begun, and none can be any more
+            else:  # no connection was started, and none can be now
                 for supervisor in self._supervisors.values():
                     supervisor.abandon()
         finally:

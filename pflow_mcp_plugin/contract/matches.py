@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Generic, TypeVar
 
 import attrs
 
+from pflow_mcp_plugin.contract.json_types import JSON
 from pflow_mcp_plugin.contract.validators import items, text
 
 Found = TypeVar("Found")
@@ -45,6 +46,17 @@ class Discovery(Generic[Found]):
     matches: Sequence[Match[Found]] = attrs.field(converter=items)
     ranked_by: str = attrs.field(default="words", validator=text)
     note: str = attrs.field(default="", validator=text)
+
+    def to_list(self, to_dict: Callable[[Found], Mapping[str, JSON]]) -> list[dict[str, JSON]]:
+        """Return what any host found in JSON form: each item with its `confidence` and `reason`.
+
+        Args:
+            to_dict: Returns the JSON form of an item.
+        """
+        return [
+            {**to_dict(match.item), "confidence": round(match.confidence, 3), "reason": match.reason}
+            for match in self.matches
+        ]
 
 
 def share_of_words(words: str, where: str) -> tuple[float, str]:

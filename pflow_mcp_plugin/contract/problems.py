@@ -87,7 +87,7 @@ def described(error: BaseException) -> str:
 
 
 def is_interruption(error: BaseException) -> bool:
-    """Whether an exception is no failure to report: a KeyboardInterrupt, caused by one, or grouping one."""
+    """Return whether an exception is a KeyboardInterrupt, is caused by one, or groups one."""
     seen: set[int] = set()
     pending: list[BaseException | None] = [error]
     while pending:

@@ -2,48 +2,34 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 from pflow_mcp_plugin.contract import Host, Library, PflowError, Runner, Settings, Traces
+
+_Part = TypeVar("_Part")
 
 
 def runner_of(host: Host) -> Runner:
-    """Return the runner of a host.
-
-    Raises:
-        PflowError: Kind `usage`: it has none.
-    """
-    if host.runner is None:
-        raise PflowError("This pflow does not run workflows", kind="usage")
-    return host.runner
+    """Return the runner of a host; raise `PflowError` of kind `usage` if it has none."""
+    return _present(host.runner, "run workflows")
 
 
 def library_of(host: Host) -> Library:
-    """Return the library of a host.
-
-    Raises:
-        PflowError: Kind `usage`: it has none.
-    """
-    if host.library is None:
-        raise PflowError("This pflow does not save workflows", kind="usage")
-    return host.library
+    """Return the library of a host; raise `PflowError` of kind `usage` if it has none."""
+    return _present(host.library, "save workflows")
 
 
 def settings_of(host: Host) -> Settings:
-    """Return the settings of a host.
-
-    Raises:
-        PflowError: Kind `usage`: it has none.
-    """
-    if host.settings is None:
-        raise PflowError("This pflow does not save settings", kind="usage")
-    return host.settings
+    """Return the settings of a host; raise `PflowError` of kind `usage` if it has none."""
+    return _present(host.settings, "save settings")
 
 
 def traces_of(host: Host) -> Traces:
-    """Return the traces of a host.
+    """Return the traces of a host; raise `PflowError` of kind `usage` if it has none."""
+    return _present(host.traces, "write traces")
 
-    Raises:
-        PflowError: Kind `usage`: it has none.
-    """
-    if host.traces is None:
-        raise PflowError("This pflow writes no traces", kind="usage")
-    return host.traces
+
+def _present(part: _Part | None, purpose: str) -> _Part:
+    if part is None:
+        raise PflowError(f"This pflow does not {purpose}", kind="usage")
+    return part

@@ -18,7 +18,7 @@ _ORDINARY = frozenset(
         *("private", "production", "public", "release", "staging", "stable", "127.0.0.1", "0.0.0.0"),  # noqa: S104
     }
 )
-"""Values that are no secrets, whatever they are called: redacting them would only garble answers."""
+"""Values that are never secrets, whatever their name: redacting them would only garble answers."""
 
 
 class KnownSecrets:

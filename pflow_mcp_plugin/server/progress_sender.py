@@ -58,7 +58,7 @@ class ProgressSender:
         """Accept a report, from any thread."""
         waiting, self._latest = self._latest is not None, progress
         if not waiting:
-            with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            with suppress(RuntimeError):  # the loop is closed: nothing waits for the progress
                 self._loop.call_soon_threadsafe(self._begin)
 
     def _begin(self) -> None:

@@ -51,7 +51,7 @@ class WorkerThreads:
                 result.set_result(work())
             except BaseException as error:  # noqa: BLE001 - it is raised again where it is awaited
                 result.set_exception(error)
-            with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            with suppress(RuntimeError):  # the loop is closed: nothing waits for the result
                 loop.call_soon_threadsafe(ended.set)
 
         async with self._limit:

@@ -33,12 +33,12 @@ def read_special(
     Args:
         path: The file; any kind will do.
         most: Bytes that are accepted.
-        seconds: How long it may take; None for ever.
+        seconds: How long it may take; None for no limit.
         stopped: Whether to give up; asked now and then.
 
     Raises:
         TimeoutError: It did not end in time.
-        InterruptedError: `stopped` said so.
+        InterruptedError: `stopped` returned True.
         OSError: There is more than `most`, or it cannot be read.
     """
     wait = _Wait(seconds, stopped)
@@ -67,12 +67,12 @@ def write_special(
     Args:
         path: The file; any kind will do.
         data: What to write.
-        seconds: How long it may take, the wait for the reader of a pipe included; None for ever.
+        seconds: How long it may take, the wait for the reader of a pipe included; None for no limit.
         stopped: Whether to give up; asked now and then.
 
     Raises:
         TimeoutError: It was not done in time.
-        InterruptedError: `stopped` said so.
+        InterruptedError: `stopped` returned True.
         OSError: It cannot be written.
     """
     wait = _Wait(seconds, stopped)

@@ -132,7 +132,7 @@ class FakeServer:
             call = ToolCall(server=self._name, tool=params.name, arguments=params.arguments or {})
             try:
                 answer = await anyio.to_thread.run_sync(self.answers.answer, call)
-            except Exception as error:  # whatever the test gave; the SDK would hide what it says
+            except Exception as error:  # a test's tool may raise anything; the SDK would hide its message
                 raise MCPError(mcp_types.INTERNAL_ERROR, str(error)) from error
             return mcp_types.CallToolResult.model_validate(_answered(answer))
 

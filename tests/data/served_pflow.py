@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 import sys
-import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
 import attrs
+from loopback_ports import free_port, wait_for
 
 PROGRAM = (sys.executable, "-P", "-m", "pflow_mcp_plugin")
 TOKEN = "token-of-the-tests-0123456789abcdef"
@@ -36,7 +35,6 @@ ERAS = ("legacy", "2026-07-28")
 _START_SECONDS = 40
 _END_SECONDS = 20
 _CALL_SECONDS = 60
-_POLL_SECONDS = 0.05
 
 
 @attrs.frozen(kw_only=True)
@@ -96,7 +94,7 @@ def serving(
         yield Served(command=command, env=env, folder=folder)
         return
     token = token_file or _own_token(home)
-    port = _free_port()
+    port = free_port()
     words = [*command, "--http", f"127.0.0.1:{port}", "--token-file", str(token)]
     said = home.parent / f"served-{port}.log"
     with said.open("wb") as log:
@@ -124,23 +122,8 @@ def _own_token(home: Path) -> Path:
     return token
 
 
-def _free_port() -> int:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        port: int = taken.getsockname()[1]
-        return port
-
-
 def _wait_for(port: int, process: subprocess.Popen[bytes], said: Path) -> None:
-    deadline = time.monotonic() + _START_SECONDS
-    while time.monotonic() < deadline:
-        try:
-            socket.create_connection(("127.0.0.1", port), timeout=1).close()
-        except OSError:
-            try:
-                process.wait(_POLL_SECONDS)
-            except subprocess.TimeoutExpired:
-                continue
-            raise AssertionError(f"pflow ended with {process.returncode}: {said.read_text()}") from None
-        return
-    raise AssertionError(f"pflow did not listen on port {port} within {_START_SECONDS} s: {said.read_text()}")
+    try:
+        wait_for(port, process, _START_SECONDS)
+    except TimeoutError as error:
+        raise AssertionError(f"{error}: {said.read_text()}") from None

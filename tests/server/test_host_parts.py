@@ -1,4 +1,4 @@
-"""Parts that a host may lack: whoever needs one is told so."""
+"""Parts that a host may lack: asking for a missing one is an error."""
 
 from __future__ import annotations
 

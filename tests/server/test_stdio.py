@@ -58,6 +58,14 @@ class Speaker:
         self.say(id=number, method=method, params=params)
         return self.answer(number)
 
+    def ask_for_text(self, number, folder, length):
+        """Send a request for a workflow's run that returns a text of this length."""
+        file = folder / "large.txt"
+        file.write_text("x" * length, encoding="utf-8")
+        workflow = {"nodes": [{"id": "a", "type": "read-file", "params": {"file_path": str(file)}}]}
+        params = {"name": "workflow_execute", "arguments": {"workflow": workflow}}
+        self.say(id=number, method="tools/call", params=params)
+
     def answer(self, number):
         """Wait for the answer to a request; every line on the way must be a message."""
         while True:
@@ -247,17 +255,9 @@ def test_a_line_that_is_no_message_is_answered_and_the_next_one_too(speaker, lin
 
 
 def test_large_answers_arrive_whole_while_small_ones_follow(speaker, tmp_path):
-    (tmp_path / "large.txt").write_text("x" * 3_000_000, encoding="utf-8")
-    workflow = {
-        "nodes": [{"id": "a", "type": "read-file", "params": {"file_path": str(tmp_path / "large.txt")}}]
-    }
     with speaker() as client:
         client.hello()
-        client.say(
-            id=2,
-            method="tools/call",
-            params={"name": "workflow_execute", "arguments": {"workflow": workflow}},
-        )
+        client.ask_for_text(2, tmp_path, 3_000_000)
         for number in range(3, 40):
             client.say(id=number, method="ping")
         large = client.answer(2)["result"]["structuredContent"]["data"]["outputs"]
@@ -316,17 +316,9 @@ def test_warnings_of_the_host_go_to_standard_error(speaker, pflow_home):
 
 
 def test_a_client_that_leaves_without_reading_is_no_crash(speaker, tmp_path):
-    (tmp_path / "large.txt").write_text("x" * 1_000_000, encoding="utf-8")
-    workflow = {
-        "nodes": [{"id": "a", "type": "read-file", "params": {"file_path": str(tmp_path / "large.txt")}}]
-    }
     with speaker() as client:
         client.hello()
-        client.say(
-            id=2,
-            method="tools/call",
-            params={"name": "workflow_execute", "arguments": {"workflow": workflow}},
-        )
+        client.ask_for_text(2, tmp_path, 1_000_000)
         client.program.stdout.close()
         client.program.stdin.close()
         client.program.wait(SECONDS)

@@ -102,6 +102,7 @@ def test_a_saved_workflow_is_listed_discovered_and_run_by_its_name(either):
     found = either.data("workflow_discover", query="greet a person")
     match = found["matches"][0]
     assert match["name"] == "greet-somebody"
+    assert {key: match[key] for key in listed["workflows"][0]} == listed["workflows"][0]
     assert 0 < match["confidence"] <= 1
     assert match["reason"]
     assert found["ranked_by"] == "words"

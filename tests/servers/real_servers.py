@@ -12,13 +12,13 @@ import os
 import platform
 import shutil
 import signal
-import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+from loopback_ports import free_port, wait_for
 
 HERE = Path(__file__).resolve().parent
 INSTALLED = HERE / ".installed"
@@ -30,7 +30,6 @@ _SQLITE = INSTALLED / "sqlite"
 _INSPECTOR = INSTALLED / "inspector"
 _INSTALL_SECONDS = 600
 _START_SECONDS = 30
-_POLL_SECONDS = 0.05
 
 
 class Unavailable(Exception):
@@ -189,7 +188,7 @@ def everything_over_http(transport: str = "streamableHttp") -> Iterator[str]:
     Raises:
         TimeoutError: It did not answer in time.
     """
-    port = _free_port()
+    port = free_port()
     env = {**os.environ, "PORT": str(port), "NODE_OPTIONS": f"--require={LOOPBACK}"}
     process = subprocess.Popen(
         everything(transport),
@@ -200,7 +199,7 @@ def everything_over_http(transport: str = "streamableHttp") -> Iterator[str]:
         start_new_session=True,
     )
     try:
-        _wait_for(port, process)
+        wait_for(port, process, _START_SECONDS)
         yield f"http://127.0.0.1:{port}/{'sse' if transport == 'sse' else 'mcp'}"
     finally:
         _end_group(process)
@@ -257,28 +256,6 @@ def _run(command: list[str], folder: Path) -> None:
     )
     if done.returncode:
         raise Unavailable(f"{' '.join(command)} failed:\n{done.stdout}{done.stderr}")
-
-
-def _free_port() -> int:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        port: int = taken.getsockname()[1]
-        return port
-
-
-def _wait_for(port: int, process: subprocess.Popen[bytes]) -> None:
-    deadline = time.monotonic() + _START_SECONDS
-    while time.monotonic() < deadline:
-        try:
-            socket.create_connection(("127.0.0.1", port), timeout=1).close()
-        except OSError:
-            try:
-                process.wait(_POLL_SECONDS)
-            except subprocess.TimeoutExpired:
-                continue
-            raise TimeoutError(f"the server ended with exit code {process.returncode}") from None
-        return
-    raise TimeoutError(f"no server answered on port {port} within {_START_SECONDS} s")
 
 
 def _end_group(process: subprocess.Popen[bytes]) -> None:

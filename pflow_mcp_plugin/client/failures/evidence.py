@@ -35,7 +35,7 @@ class Evidence:
         tool: The raw tool name during a call.
         seconds: The deadline that passed, None if none did.
         deadline: Which deadline that was.
-        returncode: The exit code of the process, None if it runs or there is no process.
+        returncode: The exit code of the process; None while it runs, or if there is none.
         stderr: The end of the server's stderr, redacted and without terminal codes.
         keep: Saves a server's stderr in a file and returns its path, None if it cannot.
         seen: What a transport of lines noticed.

@@ -154,7 +154,7 @@ def _bounded(data: JSON, evidence: Evidence) -> JSON:
 
 
 def says_tool_is_gone(text: str, tool: str) -> bool:
-    """Whether the message of a JSON-RPC error, by its beginning, means that there is no such tool."""
+    """Return whether the message of a JSON-RPC error begins by saying that the tool is unknown."""
     # Only the beginning: a tool that did run may quote such words from elsewhere.
     name = rf"\W{{0,3}}{re.escape(tool)}(?!\w)"
     said = rf"(unknown tool{name}|tool not found{name}|tool{name}\W{{0,3}}not found)"

@@ -16,7 +16,7 @@ START_SECONDS = 30.0
 INSTALL_SECONDS = 300.0
 """How long a package runner may take to install and start a server, unless the config sets a limit."""
 ROLL_BACK_SECONDS = 10.0
-"""How long a package runner has after SIGTERM to undo what it has installed so far."""
+"""How long a package runner has after SIGTERM to remove what it has installed so far."""
 _RUNNERS = {"npx", "npm", "pnpm", "yarn", "bun", "bunx", "deno", "uv", "uvx", "pipx", "docker", "podman"}
 _POLL_SECONDS = 0.2
 

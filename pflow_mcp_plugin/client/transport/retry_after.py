@@ -21,7 +21,7 @@ async def with_retry_after(request: Callable[[], Awaitable[T]], until: Callable[
 
     Args:
         request: Sends it.
-        until: Returns the loop's time after which a retry is too late, None if there is no limit.
+        until: Returns the time of the event loop after which a retry is too late; None without a limit.
 
     Raises:
         RequestFailed: The request failed, or the server asks to wait beyond that time.

@@ -220,7 +220,7 @@ def _misshapen(path: Path, place: tuple[str, ...], servers: object) -> PflowErro
 
 
 def _known(document: Any, client: Client, path: Path, machine: Machine) -> dict[str, str]:
-    """Return what the references of a file stand for that are no variables of the environment."""
+    """Return the values of a file's references that are not environment variables."""
     separator = "\\" if machine.system == "windows" else "/"
     known = {
         "userHome": "${USERPROFILE}" if machine.system == "windows" else "${HOME}",

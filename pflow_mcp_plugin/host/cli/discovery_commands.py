@@ -14,13 +14,22 @@ from pflow_mcp_plugin.host.embedded_host import EmbeddedHost
 from pflow_mcp_plugin.host.registry.discovery import FoundNode
 
 _Found = TypeVar("_Found")
-_LIMIT = click.IntRange(min=1)
 
 
-@click.command()
-@click.argument("task", nargs=-1, required=True)
-@click.option("--limit", type=_LIMIT, default=10, show_default=True, help="Maximum number of results.")
-@click.pass_obj
+def _command_on_a_task(discover: Callable[..., Report]) -> click.Command:
+    """Make a command of a function of the host, the words of a task and the number of results."""
+    limit = click.Option(
+        ("--limit",),
+        type=click.IntRange(min=1),
+        default=10,
+        show_default=True,
+        help="Maximum number of results.",
+    )
+    task = click.Argument(("task",), nargs=-1, required=True)
+    return click.command(params=[task, limit])(click.pass_obj(discover))
+
+
+@_command_on_a_task
 def discover_nodes(host: EmbeddedHost, task: tuple[str, ...], limit: int) -> Report:
     """Find the registry's node types for each part of TASK, a description in plain words.
 
@@ -32,10 +41,7 @@ def discover_nodes(host: EmbeddedHost, task: tuple[str, ...], limit: int) -> Rep
     return _report(found, text, FoundNode.to_dict, headers, _node_cells)
 
 
-@click.command()
-@click.argument("task", nargs=-1, required=True)
-@click.option("--limit", type=_LIMIT, default=10, show_default=True, help="Maximum number of results.")
-@click.pass_obj
+@_command_on_a_task
 def discover_workflows(host: EmbeddedHost, task: tuple[str, ...], limit: int) -> Report:
     """Find the saved workflows that do TASK, a description in plain words; best first.
 
@@ -55,14 +61,10 @@ def _report(
     cells: Callable[[_Found, str], Sequence[str]],
 ) -> Report:
     """Return the report on what was discovered for a task, with the cells of each match for people."""
-    data = [
-        {**to_dict(match.item), "confidence": match.confidence, "reason": match.reason}
-        for match in found.matches
-    ]
     rows = [cells(match.item, f"{match.confidence:.2f}") for match in found.matches]
     note = f"\nRanked by matching words: {found.note}" if found.note else ""
     return Report(
-        data=data,
+        data=found.to_list(to_dict),
         text=lambda: (table(headers, rows) if rows else f"Nothing matches {task!r}") + note,
         beside={"ranked_by": found.ranked_by, **({"note": found.note} if found.note else {})},
     )

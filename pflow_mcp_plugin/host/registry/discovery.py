@@ -38,12 +38,8 @@ class FoundNode:
     entry: Entry
 
     def to_dict(self) -> dict[str, JSON]:
-        """Return what discovery found in JSON form: the row, and how to use the node."""
-        return {
-            **self.row.to_dict(),
-            "purity": self.entry.purity,
-            "interface": self.entry.interface.to_dict(),
-        }
+        """Return what discovery found in JSON form: the whole entry, with the score and labels of its row."""
+        return {**self.row.to_dict(), **self.entry.to_dict()}
 
 
 @attrs.frozen(kw_only=True)

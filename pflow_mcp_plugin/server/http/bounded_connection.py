@@ -11,13 +11,13 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 RECEIVE_SECONDS: float = 60
 """Seconds for a complete request to arrive, once the connection is ready for it."""
 UNREAD_SECONDS: float = 120
-"""Seconds until a connection is closed whose client does not read what it is sent (Linux)."""
+"""Seconds until a connection is closed because its client does not read (Linux)."""
 MOST_CONNECTIONS = 512
 """Connections at once; further ones are closed as soon as they are opened."""
 
 
 class BoundedConnection(H11Protocol):
-    """A connection that ends if its next request does not arrive in time; uvicorn itself waits for ever."""
+    """A connection that ends if its next request does not arrive in time; uvicorn itself has no limit."""
 
     _deadline: asyncio.TimerHandle | None = None
 

@@ -12,6 +12,7 @@ from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.server.envelopes import output_schema, success
 from pflow_mcp_plugin.server.host_parts import runner_of
 from pflow_mcp_plugin.server.served_tool import Claims, ServedRequest, ServedTool
+from pflow_mcp_plugin.server.tools.discovery_answer import DISCOVERING, discovery_answer, discovery_schema
 from pflow_mcp_plugin.server.tools.schemas import (
     ANY_OBJECT,
     LOCAL_READING,
@@ -30,12 +31,7 @@ _MOST_DESCRIBED = 100
 
 def discover(request: ServedRequest, arguments: Mapping[str, Any]) -> JSONObject:
     """Answer `registry_discover`: the nodes that a task needs, with their interfaces."""
-    found = request.host.registry.discover(arguments["task"])
-    matches = [
-        {**match.item.to_dict(), "confidence": round(match.confidence, 3), "reason": match.reason}
-        for match in found.matches
-    ]
-    return success({"matches": matches, "ranked_by": found.ranked_by, "note": found.note})
+    return discovery_answer(request.host.registry.discover(arguments["task"]), Entry.to_dict)
 
 
 def run(request: ServedRequest, arguments: Mapping[str, Any]) -> JSONObject:
@@ -80,7 +76,8 @@ def _row(entry: Entry) -> dict[str, Any]:
     return {"node": entry.node, "description": entry.description, **entry.labels}
 
 
-_ENTRY = object_of({"node": TEXT, "description": TEXT, "interface": ANY_OBJECT, "purity": TEXT}, "node")
+_DESCRIBED: JSONObject = {"node": TEXT, "description": TEXT, "interface": ANY_OBJECT, "purity": TEXT}
+_ENTRY = object_of(_DESCRIBED, "node")
 _ROW = object_of({"node": TEXT, "description": TEXT}, "node", "description")
 
 DISCOVER = ServedTool(
@@ -95,11 +92,8 @@ DISCOVER = ServedTool(
     input_schema=arguments_schema(
         {"task": {"type": "string", "description": "What needs to be built, in plain words"}}, "task"
     ),
-    output_schema=output_schema(
-        object_of({"matches": list_of(_ENTRY), "ranked_by": TEXT, "note": TEXT}, "matches", "ranked_by")
-    ),
-    # A configured language model may rank.
-    claims=Claims(read_only=True, destructive=False, idempotent=True, open_world=True),
+    output_schema=discovery_schema(_DESCRIBED, "node", "interface"),
+    claims=DISCOVERING,
     answer=discover,
 )
 

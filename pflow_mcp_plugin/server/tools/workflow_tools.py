@@ -11,6 +11,7 @@ from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.server.envelopes import failure, output_schema, success
 from pflow_mcp_plugin.server.host_parts import library_of, runner_of
 from pflow_mcp_plugin.server.served_tool import Claims, ServedRequest, ServedTool
+from pflow_mcp_plugin.server.tools.discovery_answer import DISCOVERING, discovery_answer, discovery_schema
 from pflow_mcp_plugin.server.tools.schemas import (
     ANY_OBJECT,
     LOCAL_READING,
@@ -25,12 +26,7 @@ from pflow_mcp_plugin.server.workflow_argument import MOST_BYTES, given_workflow
 
 def discover(request: ServedRequest, arguments: Mapping[str, Any]) -> JSONObject:
     """Answer `workflow_discover`: saved workflows that do what is asked for."""
-    found = library_of(request.host).discover(arguments["query"])
-    matches = [
-        {**described(match.item), "confidence": round(match.confidence, 3), "reason": match.reason}
-        for match in found.matches
-    ]
-    return success({"matches": matches, "ranked_by": found.ranked_by, "note": found.note})
+    return discovery_answer(library_of(request.host).discover(arguments["query"]), described)
 
 
 def execute(request: ServedRequest, arguments: Mapping[str, Any]) -> JSONObject:
@@ -80,7 +76,7 @@ def list_saved(request: ServedRequest, arguments: Mapping[str, Any]) -> JSONObje
 
 
 def described(saved: SavedWorkflow) -> dict[str, Any]:
-    """Return a saved workflow as the tools describe it: without its path, which is of no use to a client."""
+    """Return a saved workflow as the tools describe it: without its path, which a client cannot use."""
     data = saved.to_dict()
     del data["path"]
     return {key: value for key, value in data.items() if value or key in ("inputs", "outputs")}
@@ -101,18 +97,16 @@ _WORKFLOW: JSONObject = {
         "itself as a JSON object (or JSON text): {nodes: [{id, type, params}], edges, inputs, outputs}"
     ),
 }
-_SAVED = object_of(
-    {
-        "name": TEXT,
-        "description": TEXT,
-        "version": {"type": "integer"},
-        "saved": TEXT,
-        "inputs": ANY_OBJECT,
-        "outputs": ANY_OBJECT,
-        "problem": TEXT,
-    },
-    "name",
-)
+_DESCRIBED: JSONObject = {
+    "name": TEXT,
+    "description": TEXT,
+    "version": {"type": "integer"},
+    "saved": TEXT,
+    "inputs": ANY_OBJECT,
+    "outputs": ANY_OBJECT,
+    "problem": TEXT,
+}
+_SAVED = object_of(_DESCRIBED, "name")
 _PROBLEMS = list_of(ANY_OBJECT)
 
 DISCOVER = ServedTool(
@@ -127,11 +121,8 @@ DISCOVER = ServedTool(
     input_schema=arguments_schema(
         {"query": {"type": "string", "description": "The task, in plain words"}}, "query"
     ),
-    output_schema=output_schema(
-        object_of({"matches": list_of(_SAVED), "ranked_by": TEXT, "note": TEXT}, "matches", "ranked_by")
-    ),
-    # A configured language model may rank.
-    claims=Claims(read_only=True, destructive=False, idempotent=True, open_world=True),
+    output_schema=discovery_schema(_DESCRIBED, "name", "inputs", "outputs"),
+    claims=DISCOVERING,
     answer=discover,
 )
 

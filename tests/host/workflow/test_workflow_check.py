@@ -60,7 +60,7 @@ class Types:
                 node="more",
                 class_name="More",
                 module="m",
-                interface=Interface(outputs=(Field(key="message"),), open_outputs=True),
+                interface=Interface(outputs=(Field(key="message"),), open_outputs=True, result="message"),
             ),
             "perhaps": Entry(
                 node="perhaps",
@@ -116,6 +116,11 @@ def make(node_id="a", **params):
 
 def over(items, **params):
     return {**make(**params), "batch": {"items": items}}
+
+
+def test_a_batch_of_a_node_that_names_its_result_has_the_outputs_of_a_batch():
+    node = {"id": "a", "type": "more", "batch": {"items": [1, 2]}}
+    assert check({"nodes": [node], "outputs": {"all": "${a.results}"}}) == []
 
 
 def test_a_good_workflow_has_no_problems():
