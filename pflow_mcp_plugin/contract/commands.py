@@ -28,7 +28,9 @@ class Command:
         group: One line about the group that the command belongs to, for the list of groups; if several
             commands of a group have one, the first is used.
         fallback: Whether it also receives the words after its group that name no command of the group:
-            then `pflow mcp x` is `pflow mcp call x`. One command of a group may be its fallback.
+            then `pflow mcp x` is `pflow mcp call x`. One command of a group may be its fallback. If it does
+            not know the first of the words either, it raises a `PflowError` of kind `not_found` whose
+            details hold the word as `unknown`: the nearest commands of the group are then suggested too.
 
     Raises:
         ValueError: A field is invalid; names it.

@@ -1,7 +1,8 @@
 """The commands of all plugins as one tree of click groups.
 
 A leaf of the tree is an announced command: help and completion import nothing; the code of a command
-is imported when it is called.
+is imported when it is called. A branch may have a fallback: the leaf that receives the words which name
+none of its commands.
 """
 
 from __future__ import annotations
@@ -64,6 +65,8 @@ class Branch(click.Group):
             callback=_show_help,
             invoke_without_command=True,
         )
+        self.fallback: Leaf | None = None
+        """The command that receives the words which name no command of the branch."""
         self._plugins = plugins
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -75,30 +78,45 @@ class Branch(click.Group):
             if rows:
                 with formatter.section(title):
                     formatter.write_dl(rows)
+        if self.fallback is not None:
+            path = ctx.command_path
+            long = f"{path} {self.fallback.name}"
+            formatter.write_paragraph()
+            formatter.write_text(f"Any other word goes to {self.fallback.name}: `{path} X` is `{long} X`.")
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Return the command of a branch that the first argument names.
+        """Return the command of a branch that the first argument names, else its fallback.
 
         Raises:
-            PflowError: It does not exist; suggests the closest.
+            PflowError: There is neither; suggests the closest command.
         """
-        if self.get_command(ctx, args[0]) is None:
-            raise self._unknown(ctx, args[0])
-        return super().resolve_command(ctx, args)
+        if self.get_command(ctx, args[0]) is not None:
+            return super().resolve_command(ctx, args)
+        if self.fallback is None:
+            raise self.unknown(ctx.command_path, args[0])
+        return args[0], Fallback(self, self.fallback), args
 
-    def _unknown(self, ctx: click.Context, name: str) -> PflowError:
+    def unknown(self, path: str, name: str, error: PflowError | None = None) -> PflowError:
+        """Return the error about a word that names no command of a branch; suggests the closest.
+
+        Args:
+            path: The words of the branch.
+            name: The word.
+            error: What the fallback of the branch says about it.
+        """
         from difflib import get_close_matches
 
-        suggestions = [
-            f"Did you mean {ctx.command_path} {close}?" for close in get_close_matches(name, self.commands)
-        ]
+        suggestions = [f"Did you mean {path} {close}?" for close in get_close_matches(name, self.commands)]
         absent = (plugin for plugin in self._plugins.all if plugin.name == name and plugin.status != "loaded")
         suggestions += [f"The plugin {plugin.label} is {plugin.status}: {plugin.reason}" for plugin in absent]
+        suggestions += error.suggestions if error else ()
         return PflowError(
-            f"No such command: {ctx.command_path} {name}",
-            suggestions=tuple(suggestions) or (f"See: {ctx.command_path} --help",),
+            f"No such command: {path} {name}" + (f"; {error.message}" if error else ""),
+            details=error.details if error else {},
+            suggestions=tuple(suggestions) or (f"See: {path} --help",),
+            problems=error.problems if error else (),
             kind="usage",
         )
 
@@ -123,12 +141,20 @@ class Leaf(click.Command):
         return args
 
     def invoke(self, ctx: click.Context) -> Answer:
+        """Run a leaf of the command tree as its own words are typed; see `run`."""
+        return self.run(ctx.command_path, ctx.args, ctx.obj)
+
+    def run(self, path: str, arguments: list[str], host: EmbeddedHost) -> Answer:
         """Import the code of a leaf of the command tree, and run it.
+
+        Args:
+            path: The words before its arguments, as typed.
+            arguments: The rest of the command line.
+            host: The host to run it in.
 
         Raises:
             PflowError: The command failed, crashed, or cannot be imported.
         """
-        path = ctx.command_path
         with plugin_code(self.plugin, f"could not load the command `{path}`"):
             module, _, attribute = self.announced.load.partition(":")
             command = getattr(import_module(module), attribute)
@@ -136,7 +162,7 @@ class Leaf(click.Command):
             _offer_json(command)
         with self._guard(path), _click_errors_translated():
             try:
-                result = command.main(ctx.args, prog_name=path, obj=ctx.obj, standalone_mode=False)
+                result = command.main(arguments, prog_name=path, obj=host, standalone_mode=False)
             except (click.exceptions.Exit, SystemExit) as end:
                 report = self._ended(path, _exit_code(end))
             else:
@@ -175,6 +201,39 @@ class Leaf(click.Command):
             crash = _failed(path, self.plugin, failed.reason, "execution")
             crash.suggestions = ("This is a bug in the plugin; PFLOW_DEBUG=1 shows the traceback",)
             raise crash from cause
+
+
+class Fallback(click.Command):
+    """The fallback of a branch, for words that name none of its commands.
+
+    Args:
+        branch: The branch.
+        leaf: The command that receives the words.
+    """
+
+    def __init__(self, branch: Branch, leaf: Leaf) -> None:
+        super().__init__(leaf.name, add_help_option=False)
+        self._branch = branch
+        self._leaf = leaf
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Leave the arguments to the fallback itself."""
+        ctx.args = args
+        return args
+
+    def invoke(self, ctx: click.Context) -> Answer:
+        """Run the fallback of a branch.
+
+        Raises:
+            PflowError: The fallback failed, or does not know the first word either.
+        """
+        path = ctx.parent.command_path if ctx.parent else ""
+        try:
+            return self._leaf.run(path, ctx.args, ctx.obj)
+        except PflowError as error:
+            if error.kind != "not_found" or error.details.get("unknown") != ctx.args[0]:
+                raise
+            raise self._branch.unknown(path, ctx.args[0], error) from error
 
 
 @contextmanager
@@ -261,7 +320,18 @@ def _graft(root: Branch, command: object, plugin: Plugin, plugins: Plugins) -> s
         return f"the command `{words}` is already provided by the plugin {there.plugin.label}"
     if there is not None:
         return f"the command `{words}` is already a group of commands"
-    place.add_command(Leaf(command, plugin))
+    leaf = Leaf(command, plugin)
+    place.add_command(leaf)
+    return _set_fallback(place, leaf) if command.fallback else ""
+
+
+def _set_fallback(place: Branch, leaf: Leaf) -> str:
+    """Let a leaf receive the words that name no command of its branch; return what is wrong with that."""
+    first = place.fallback
+    if first is not None:
+        words, others = (" ".join(it.announced.path) for it in (leaf, first))
+        return f"`{words}` cannot be a fallback too: `{others}` of the plugin {first.plugin.label} is one"
+    place.fallback = leaf
     return ""
 
 

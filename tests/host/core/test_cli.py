@@ -28,6 +28,20 @@ def shout(host, words, fail):
     return Report(data={"words": words, "api": host.api}, text=" ".join(words).upper())
 
 
+@click.command(context_settings={"ignore_unknown_options": True})
+@click.argument("words", nargs=-1)
+@click.pass_context
+def sing(ctx, words):
+    if words[0] not in ("la", "shout"):
+        problem = f"No song {words[0]}"
+        raise PflowError(
+            problem, details={"unknown": words[0]}, suggestions=("Did you mean la?",), kind="not_found"
+        )
+    if "off-key" in words:
+        raise PflowError("No key", details={"unknown": "off-key"}, kind="not_found")
+    return Report(data={"words": words, "path": ctx.command_path}, text=" ".join(words))
+
+
 @click.command()
 def crash():
     raise KeyError("volume")
@@ -125,6 +139,12 @@ def shouting(monkeypatch):
     )
 
 
+@pytest.fixture
+def singing(shouting):
+    """A plugin whose group `voice` has a fallback."""
+    return announce(here(("voice", "sing"), "sing", fallback=True), here(("voice", "shout"), "shout"))
+
+
 def envelope(text):
     """The one JSON object on standard output, and nothing else."""
     data = json.loads(text)
@@ -218,6 +238,52 @@ def test_wrong_usage_is_one_object_and_exit_code_2(pflow, shouting, arguments, m
 
 def test_a_misspelt_command_names_the_closest(pflow, shouting):
     assert "Did you mean pflow voice shout?" in pflow("voice", "shuot", plugins=[shouting])[2]
+
+
+def test_words_that_name_no_command_of_a_group_go_to_its_fallback(pflow, singing):
+    assert pflow("voice", "la", "--la", "x y", plugins=[singing]) == (0, "la --la x y\n", "")
+    assert pflow("voice", "sing", "la", plugins=[singing]) == (0, "la\n", "")
+    code, out, _ = pflow("--json", "voice", "la", plugins=[singing])
+    assert (code, envelope(out)["data"]) == (0, {"words": ["la"], "path": "pflow voice"})
+
+
+def test_a_command_wins_over_a_word_that_the_fallback_knows(pflow, singing):
+    assert pflow("voice", "shout", "hey", plugins=[singing])[1] == "HEY\n"
+    assert pflow("voice", "sing", "shout", "hey", plugins=[singing])[1] == "shout hey\n"
+
+
+def test_the_help_of_a_group_says_what_its_fallback_is_and_imports_nothing(pflow):
+    plugin = announce(Command(path=("voice", "sing"), help="Sing.", load="nowhere:x", fallback=True))
+    for arguments in (("voice",), ("voice", "--help")):
+        code, out, _ = pflow(*arguments, plugins=[plugin])
+        assert code == 0
+        assert "Any other word goes to sing: `pflow voice X` is `pflow voice sing X`." in out
+
+
+def test_a_word_that_the_fallback_does_not_know_either_names_the_nearest_of_both(pflow, singing):
+    code, _, err = pflow("voice", "shuot", plugins=[singing])
+    assert code == 2
+    assert err.splitlines() == [
+        "Error: No such command: pflow voice shuot; No song shuot",
+        "  -> Did you mean pflow voice shout?",
+        "  -> Did you mean la?",
+    ]
+    code, out, _ = pflow("--json", "voice", "shuot", plugins=[singing])
+    assert (code, envelope(out)["error"]["type"]) == (2, "usage")
+    assert pflow("voice", "sing", "shuot", plugins=[singing])[2].startswith("Error: No song shuot\n")
+
+
+def test_what_else_a_fallback_complains_about_is_told_as_it_says_it(pflow, singing):
+    code, _, err = pflow("voice", "la", "off-key", plugins=[singing])
+    assert (code, err) == (2, "Error: No key\n")
+
+
+def test_a_second_fallback_of_a_group_is_refused_naming_both_plugins_and_stays_a_command(pflow, singing):
+    second = announce(here(("voice", "hum"), "shout", fallback=True))
+    code, out, err = pflow("voice", "la", plugins=[singing, second])
+    assert (code, out) == (0, "la\n")
+    assert "plugin-1: `voice hum` cannot be a fallback too: `voice sing` of the plugin plugin-0 is one" in err
+    assert pflow("voice", "hum", "x", plugins=[singing, second])[1] == "X\n"
 
 
 def test_the_command_of_a_disabled_plugin_names_the_plugin(install, monkeypatch, capsys):
