@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import attrs
 
-from pflow_mcp_plugin.contract import Entry, Field, Problem
+from pflow_mcp_plugin.contract import Entry, Field, Interface, Problem
 from pflow_mcp_plugin.contract.json_types import JSON
 from pflow_mcp_plugin.host.direct.node_flags import STDIN, Given, flag_of
-from pflow_mcp_plugin.host.workflow.coercion import is_type
+from pflow_mcp_plugin.host.workflow.coercion import is_type, type_name
 from pflow_mcp_plugin.host.workflow.templates import literal, references
 from pflow_mcp_plugin.host.workflow.workflow_document import IR_VERSION
 
@@ -20,183 +20,226 @@ _STDIN = "stdin"
 
 @attrs.frozen(kw_only=True)
 class NodeLink:
-    """A link whose node type is known and whose flags are read."""
+    """A link of a chain, once its node type is known and its flags are read.
+
+    Attributes:
+        entry: The node type.
+        given: The values of its flags, by the key of the parameter.
+        asked: The keys of its parameters that become inputs of the workflow.
+    """
 
     entry: Entry
     given: Mapping[str, Given]
+    asked: tuple[str, ...] = ()
+
+    @property
+    def interface(self) -> Interface:
+        """The interface of the link's node type."""
+        return self.entry.interface
+
+    @property
+    def valued(self) -> set[str]:
+        """The parameters of the link that have a value, or are to get one as an input."""
+        return {*self.given, *self.asked}
+
+    @property
+    def outputs(self) -> set[str]:
+        """The keys that the link's node is known to write."""
+        return {field.key for field in self.interface.outputs}
 
 
+@attrs.frozen(kw_only=True)
 class ChainWorkflow:
-    """Builds the workflow that a chain of nodes stands for.
+    """The workflow that a chain stands for.
 
-    Without namespacing, so that what one node writes is what the next one reads under the same name. A
-    flag that names a key of the shared store is data, an input whose default is the value; any other sets
-    a param of its node. What a node needs and no flag gives is the result of the node before it.
+    Attributes:
+        workflow: The workflow, as a file would contain it.
+        problems: What its nodes lack.
+        piped: Which flags and nodes refer to what is piped in.
+    """
+
+    workflow: dict[str, JSON]
+    problems: tuple[Problem, ...]
+    piped: tuple[str, ...]
+
+
+def chain_workflow(
+    links: Sequence[NodeLink], *, has_stdin: bool, is_kept: bool, description: str = ""
+) -> ChainWorkflow:
+    """Build the workflow that a chain of nodes stands for.
+
+    It has no namespacing: what one node writes, later ones read under the same name. A flag for a key
+    that the node reads from the shared store is data, an input whose default is the value; any other sets
+    a param of its node. The parameter that takes what is piped in gets the result of the node before.
 
     Args:
         links: The nodes with the values of their flags.
-        inputs: The flags that become inputs of the workflow, by the place of the link.
-        has_stdin: Whether something is piped in, or may be when the workflow runs later.
+        has_stdin: Whether something is piped into the first node.
         is_kept: Whether the workflow is for later: it then declares its output.
-
-    Attributes:
-        problems: What the nodes lack.
+        description: What it is for.
     """
+    builder = _Builder(links, has_stdin=has_stdin)
+    workflow: dict[str, Any] = {"ir_version": IR_VERSION}
+    workflow |= {"description": description} if description else {}
+    workflow["enable_namespacing"] = False
+    nodes = builder.nodes()
+    workflow |= {"inputs": builder.inputs} if builder.inputs else {}
+    workflow["nodes"] = nodes
+    workflow |= {"mappings": builder.mappings} if builder.mappings else {}
+    result = links[-1].interface.result_key
+    if is_kept and result:
+        workflow["outputs"] = {result: f"${{{result}}}"}
+    return ChainWorkflow(workflow=workflow, problems=tuple(builder.problems), piped=tuple(builder.piped))
 
-    def __init__(
-        self,
-        links: Sequence[NodeLink],
-        inputs: Collection[tuple[int, str]] = (),
-        *,
-        has_stdin: bool = False,
-        is_kept: bool = False,
-    ) -> None:
+
+class _Builder:
+    """Collects the inputs and nodes of the workflow of a chain, link by link."""
+
+    def __init__(self, links: Sequence[NodeLink], *, has_stdin: bool) -> None:
         self._links = links
-        self._asked = inputs
         self._has_stdin = has_stdin
-        self._is_kept = is_kept
-        self._inputs: dict[str, dict[str, JSON]] = {}
+        self._ids = _ids([link.entry.node for link in links])
+        self.inputs: dict[str, dict[str, Any]] = {}
+        self.mappings: dict[str, dict[str, dict[str, str]]] = {}
         self.problems: list[Problem] = []
+        self.piped: list[str] = []
 
-    def build(self, description: str = "") -> dict[str, JSON]:
-        """Return the workflow; what its nodes lack is then in `problems`."""
-        ids = _ids([link.entry.node for link in self._links])
-        params = [self._params(place) for place in range(len(self._links))]
-        if self._needs_stdin(params):
-            self._inputs[_STDIN] = self._stdin_input()
-        workflow: dict[str, Any] = {"ir_version": IR_VERSION}
-        if description:
-            workflow["description"] = description
-        workflow["enable_namespacing"] = False
-        if self._inputs:
-            workflow["inputs"] = self._inputs
-        pairs = zip(ids, self._links, params, strict=True)
-        workflow["nodes"] = [
-            {"id": node_id, "type": link.entry.node, **({"params": given} if given else {})}
-            for node_id, link, given in pairs
-        ]
-        result = self._links[-1].entry.interface.result_key
-        if self._is_kept and result:
-            workflow["outputs"] = {result: f"${{{result}}}"}
-        return workflow
+    def nodes(self) -> list[dict[str, Any]]:
+        nodes: list[dict[str, Any]] = []
+        for place, link in enumerate(self._links):
+            params = {**self._params(place), **self._inputs_asked_for(place)}
+            params |= self._piped(place, params)
+            self._check_required(place, params)
+            self._note_stdin(place, params)
+            node = {"id": self._ids[place], "type": link.entry.node}
+            nodes.append({**node, "params": params} if params else node)
+        return nodes
 
-    def _params(self, place: int) -> dict[str, JSON]:
-        """Return the params of a node; the flags that are data become inputs of the workflow."""
+    def _params(self, place: int) -> dict[str, Any]:
+        """Return what flags set at a node; what is data becomes an input of the workflow."""
         link = self._links[place]
-        params: dict[str, JSON] = {}
+        params: dict[str, Any] = {}
         for key, given in link.given.items():
-            if (place, key) in self._asked:
-                self._declare(given.field, given)
-            elif self._is_data(place, key, given):
-                self._declare(given.field, given)
+            if key in link.asked:
                 continue
+            if self._is_data(place, key, given):
+                self.inputs[key] = _declaration(given.field, given)
             else:
                 params[key] = given.value if given.is_template else literal(given.value)
-                continue
-            params |= self._reference(place, key)
-        for key in (key for asked, key in self._asked if asked == place and key not in link.given):
-            self._declare(_field(link.entry, key), None)
-            params |= self._reference(place, key)
-        piped = self._piped(place, params)
-        params |= piped
-        self._check_required(place, params)
         return params
 
-    def _reference(self, place: int, key: str) -> dict[str, JSON]:
-        """Return the param that refers to an input; none if the node reads the input by itself."""
-        if key in self._links[place].entry.interface.inputs and not self._may_be_written(place, key):
-            return {}
-        return {key: f"${{{key}}}"}
-
     def _is_data(self, place: int, key: str, given: Given) -> bool:
-        if given.is_template or key not in self._links[place].entry.interface.inputs:
+        link = self._links[place]
+        if given.is_template or key not in link.interface.inputs or not is_type(given.field.type):
             return False
-        if key in self._inputs and self._inputs[key].get("default") != given.value:
+        if key in self.inputs and self.inputs[key].get("default") != given.value:
             return False
-        return not self._may_be_written(place, key)
+        return not any(_may_write(it.interface, key) for it in self._links[:place])
 
-    def _may_be_written(self, place: int, key: str) -> bool:
-        """Return whether an earlier node may write a key, so that what a flag put there would be lost."""
-        earlier = (link.entry.interface for link in self._links[:place])
-        return any(it.open_outputs is not False or key in _outputs(it) for it in earlier)
+    def _inputs_asked_for(self, place: int) -> dict[str, Any]:
+        """Declare the inputs that the user asked for; return the params of the node that refer to them."""
+        link = self._links[place]
+        params: dict[str, Any] = {}
+        for key in link.asked:
+            given = link.given.get(key)
+            if given is not None and given.is_template:
+                message = f"--input {key}: its value refers to another, so it cannot be a default"
+                self._lacks(message, f"Leave out {flag_of(given.field)}, or --input")
+                continue
+            name = key if key not in self.inputs else f"{self._ids[place]}-{key}"
+            self.inputs[name] = _declaration(_field(link.entry, key), given)
+            if place == 0 and given is None and key == link.interface.piped_key(set(link.given)):
+                self.inputs[name]["stdin"] = True
+            self._keep_apart(place, name)
+            if name != key or key not in link.interface.inputs:
+                params[key] = f"${{{name}}}"
+        return params
 
-    def _declare(self, field: Field, given: Given | None) -> None:
-        spec: dict[str, JSON] = {"type": field.type if is_type(field.type) else "any"}
-        if field.description:
-            spec["description"] = field.description
-        if given is not None and not given.is_template:
-            spec["default"] = given.value
-        self._inputs[field.key] = spec
+    def _keep_apart(self, place: int, name: str) -> None:
+        """Have earlier nodes write elsewhere what would replace an input of the same name."""
+        for earlier in range(place):
+            interface = self._links[earlier].interface
+            if name in self._links[earlier].outputs or interface.open_outputs is True:
+                mapping = self.mappings.setdefault(self._ids[earlier], {"output_mappings": {}})
+                mapping["output_mappings"][name] = f"{self._ids[earlier]}-{name}"
 
-    def _piped(self, place: int, params: Mapping[str, JSON]) -> dict[str, JSON]:
+    def _piped(self, place: int, params: Mapping[str, object]) -> dict[str, Any]:
         """Return the param of a node that takes what the node before it, or standard input, gives."""
-        key = self.piped_key(place)
+        link = self._links[place]
+        # A parameter that the shared store holds is filled, unless it is the only one that can be piped.
+        key = link.interface.piped_key(link.valued) or link.interface.piped_key(
+            {*link.valued, *self._known(place)}
+        )
         if not key or key in params:
             return {}
         if place == 0:
-            return {key: STDIN} if self._has_stdin else {}
-        before = self._links[place - 1].entry.interface
+            return {key: STDIN} if self._has_stdin and not self._reads_stdin(link) else {}
+        before = self._links[place - 1]
         # An output of the same name fits better than the result.
-        source = key if key in _outputs(before) else before.result_key
+        source = key if key in before.outputs else before.interface.result_key
         return {key: f"${{{source}}}"} if source else {}
 
-    def piped_key(self, place: int) -> str:
-        """Return the parameter of a link's node that takes what is piped into it; empty if none does."""
-        link = self._links[place]
-        given = {*link.given, *(key for asked, key in self._asked if asked == place)}
-        interface = link.entry.interface
-        return interface.piped_key(given) or interface.piped_key({*given, *self._known(place)})
+    def _reads_stdin(self, link: NodeLink) -> bool:
+        """Return whether a flag of the first node has taken what is piped in."""
+        return any(given.is_template for given in link.given.values())
 
     def _known(self, place: int) -> set[str]:
         """Return the keys that a node finds in the shared store."""
-        earlier = (link.entry.interface for link in self._links[:place])
-        written = {key for interface in earlier for key in _outputs(interface)}
-        return {*self._inputs, *written}
+        return set(self.inputs).union(*(link.outputs for link in self._links[:place]))
 
-    def _check_required(self, place: int, params: Mapping[str, JSON]) -> None:
+    def _check_required(self, place: int, params: Mapping[str, object]) -> None:
         link = self._links[place]
-        there = {*params, *self._known(place)}
+        there = {*params, *link.valued, *self._known(place)}
         lacking = [
             field
-            for field in link.entry.interface.params
+            for field in link.interface.params
             if field.required and not field.has_default and field.key not in there
         ]
-        if not lacking:
-            return
-        flags = ", ".join(map(flag_of, lacking))
-        key = self.piped_key(place)
-        step = f"Pipe it in, or write {flags} ..." if key and place == 0 else f"Write {flags} ..."
-        self.problems.append(
-            Problem(message=f"{link.entry.node} needs {flags}", suggestion=step, kind="usage")
-        )
+        if lacking:
+            flags = ", ".join(map(flag_of, lacking))
+            can_be_piped = place == 0 and link.interface.piped_key(link.valued) == lacking[0].key
+            step = f"Write {flag_of(lacking[0])} ...{', or pipe it in' if can_be_piped else ''}"
+            self._lacks(f"{link.entry.node} needs {flags}", step)
 
-    def _needs_stdin(self, params: Sequence[Mapping[str, JSON]]) -> bool:
-        if _STDIN in self._inputs:
-            return False
-        if self._has_stdin and any(_STDIN in link.entry.interface.inputs for link in self._links):
-            return True
-        return any(part.text == STDIN for value in params for _, part in references(dict(value)))
+    def _note_stdin(self, place: int, params: Mapping[str, object]) -> None:
+        """Declare the input `stdin` if a node refers to it, or reads its key by itself."""
+        link = self._links[place]
+        for key, value in params.items():
+            if any(part.text == STDIN for _, part in references(value)):
+                self.piped.append(f"{flag_of(_field(link.entry, key))} of {link.entry.node}")
+                is_needed = key in link.given or _field(link.entry, key).required
+                self._declare_stdin(is_needed=is_needed, fields=[_field(link.entry, key)])
+        if self._has_stdin and _STDIN in link.interface.inputs and _STDIN not in {*params, *link.valued}:
+            self._declare_stdin(is_needed=False, fields=[])
 
-    def _stdin_input(self) -> dict[str, JSON]:
-        return {"type": "str", "stdin": True, "description": "What is piped in"}
+    def _declare_stdin(self, *, is_needed: bool, fields: Iterable[Field]) -> None:
+        spec = self.inputs.setdefault(_STDIN, {"type": "str", "required": False})
+        spec |= {"stdin": True, "description": "What is piped in"}
+        if is_needed:
+            spec.pop("required", None)
+        if any({"str", "any"}.isdisjoint(map(type_name, field.types)) for field in fields):
+            spec["type"] = "any"
+
+    def _lacks(self, message: str, suggestion: str) -> None:
+        self.problems.append(Problem(message=message, suggestion=suggestion, kind="usage"))
 
 
-def reads_stdin(links: Sequence[NodeLink]) -> Iterator[str]:
-    """Yield what of a chain refers to standard input: flags, and nodes that read the key `stdin`."""
-    for link in links:
-        for given in link.given.values():
-            if given.is_template and any(part.text == STDIN for _, part in references(given.value)):
-                yield flag_of(given.field)
-        if _STDIN in link.entry.interface.inputs and _STDIN not in link.given:
-            yield link.entry.node
+def _may_write(interface: Interface, key: str) -> bool:
+    """Return whether a node may write a key, so that data which a flag put there would be lost."""
+    return interface.open_outputs is not False or any(field.key == key for field in interface.outputs)
+
+
+def _declaration(field: Field, given: Given | None) -> dict[str, Any]:
+    spec: dict[str, Any] = {"type": field.type if is_type(field.type) else "any"}
+    if field.description:
+        spec["description"] = field.description
+    if given is not None:
+        spec["default"] = given.value
+    return spec
 
 
 def _field(entry: Entry, key: str) -> Field:
     return next((field for field in entry.interface.params if field.key == key), Field(key=key))
-
-
-def _outputs(interface: Any) -> set[str]:
-    return {field.key for field in interface.outputs}
 
 
 def _ids(types: Sequence[str]) -> list[str]:

@@ -8,15 +8,16 @@ import attrs
 
 from pflow_mcp_plugin.contract import Entry, Host, Outcome, PflowError, Problem, Report
 from pflow_mcp_plugin.contract.json_types import JSON
-from pflow_mcp_plugin.host.direct.chain_workflow import ChainWorkflow, NodeLink, reads_stdin
-from pflow_mcp_plugin.host.direct.link_words import Chain, Link, read_chain
+from pflow_mcp_plugin.host.direct.chain_workflow import ChainWorkflow, NodeLink, chain_workflow
+from pflow_mcp_plugin.host.direct.link_words import Chain, read_chain
 from pflow_mcp_plugin.host.direct.node_flags import FlagReader
 from pflow_mcp_plugin.host.direct.node_help import chain_help, node_help
-from pflow_mcp_plugin.host.direct.piped_stdin import can_be_read, piped_text
+from pflow_mcp_plugin.host.direct.piped_stdin import piped_text
 from pflow_mcp_plugin.host.direct.shell_redirection import refuse_redirection
 from pflow_mcp_plugin.host.printable_json import to_json
 from pflow_mcp_plugin.host.registry.node_registry import NodeRegistry
 from pflow_mcp_plugin.host.running import WorkflowRunner
+from pflow_mcp_plugin.host.workflow import STILL_TO_COME, Compiled
 
 
 @attrs.frozen(eq=False, repr=False)
@@ -44,15 +45,12 @@ class DirectRun:
         refuse_redirection(words, self.prog_name, lambda name: self.registry.find(name) is not None)
         chain = read_chain(words)
         if chain.help_of is not None:
-            return self._help(chain)
+            return self._help(chain, chain.help_of)
         links = self._links(chain)
-        asked = self._asked(chain, links)
         if chain.is_kept:
-            workflow = self._workflow(ChainWorkflow(links, asked, has_stdin=True, is_kept=True), chain)
-            return self._kept(chain, workflow)
-        inputs = self._stdin(links)
-        builder = ChainWorkflow(links, asked, has_stdin="stdin" in inputs)
-        return self._run(builder, chain, inputs)
+            return self._kept(chain, links)
+        compiled, inputs = self._compiled(chain, links)
+        return _outcome_report(self.runner.run_compiled(compiled, inputs), links[-1].entry)
 
     def _links(self, chain: Chain) -> list[NodeLink]:
         """Return the links with their entries and values.
@@ -61,93 +59,138 @@ class DirectRun:
             PflowError: Node types are unknown, or flags are wrong; names all of them.
         """
         problems = list(chain.problems)
-        links: list[NodeLink] = []
+        read: list[tuple[NodeLink, FlagReader]] = []
         for place, link in enumerate(chain.links):
             entry = self.registry.find(link.node) if link.node else None
-            if entry is None:
-                problems += [self.registry.missing(link.node)] if link.node else []
-                continue
-            reader = FlagReader(entry, templates=place > 0)
-            links.append(NodeLink(entry=entry, given=reader.read(link.words)))
-            problems += reader.problems
-        _refuse(problems)
-        return links
+            if entry is not None:
+                reader = FlagReader(entry, templates=place > 0)
+                read.append((NodeLink(entry=entry, given=reader.read(link.words)), reader))
+                problems += reader.problems
+            elif link.node:
+                problems.append(self.registry.missing(link.node))
+        _refuse(problems, chain.links[0].node)
+        return _with_inputs(chain, read)
 
-    def _asked(self, chain: Chain, links: Sequence[NodeLink]) -> list[tuple[int, str]]:
-        """Return the flags that become inputs, as the place of the link and the key of the parameter."""
-        if chain.inputs and not chain.is_kept:
-            step = "Add --save NAME or --print, or leave it out"
-            _refuse(
-                [Problem(message="--input describes a workflow for later", suggestion=step, kind="usage")]
-            )
-        readers = [FlagReader(link.entry, templates=False) for link in links]
-        asked: list[tuple[int, str]] = []
-        problems: list[Problem] = []
-        for name in chain.inputs:
-            found = [(place, field.key) for place, it in enumerate(readers) if (field := it.find(name))]
-            typed = [(place, key) for place, key in found if key in links[place].given]
-            if found:
-                asked.append((typed or found)[0])
-            else:
-                message = f"--input {name}: no node has such a flag"
-                problems.append(Problem(message=message, suggestion="Name a flag of a node", kind="usage"))
-        _refuse(problems)
-        return asked
+    def _compiled(self, chain: Chain, links: Sequence[NodeLink]) -> tuple[Compiled, dict[str, object]]:
+        """Return the plan of the run and its inputs; what is piped in is read only if something wants it.
 
-    def _workflow(self, builder: ChainWorkflow, chain: Chain) -> dict[str, JSON]:
-        workflow = builder.build(chain.description)
-        _refuse(builder.problems)
-        return workflow
+        Raises:
+            PflowError: A node lacks something. That is found before anything is read.
+        """
+        built = chain_workflow(links, has_stdin=True, is_kept=False)
+        if "stdin" not in _inputs(built):
+            return self._plan(chain, built), {}
+        plan = self._plan(chain, built, {"stdin": STILL_TO_COME})
+        text = piped_text()
+        if text:
+            return plan, {"stdin": text}
+        built = chain_workflow(links, has_stdin=False, is_kept=False)
+        step = "Pipe something in, or write the value"
+        nothing = (f"{user} is what is piped in, but nothing is" for user in built.piped)
+        _refuse([Problem(message=message, suggestion=step, kind="usage") for message in nothing])
+        return self._plan(chain, built), {}
 
-    def _stdin(self, links: Sequence[NodeLink]) -> dict[str, object]:
-        """Return what is piped in as the input `stdin`; nothing if nothing is, or nothing wants it."""
-        wants = ChainWorkflow(links).piped_key(0) or any(reads_stdin(links))
-        text = piped_text() if wants and can_be_read() else ""
-        return {"stdin": text} if text else {}
-
-    def _run(self, builder: ChainWorkflow, chain: Chain, inputs: Mapping[str, object]) -> Report:
-        workflow = self._workflow(builder, chain)
+    def _plan(
+        self, chain: Chain, built: ChainWorkflow, inputs: Mapping[str, object] | None = None
+    ) -> Compiled:
+        _refuse(built.problems)
         name = " then ".join(link.node for link in chain.links)
-        outcome = self.runner.run_compiled(self.runner.compile(workflow, name, inputs), inputs)
-        last = self.registry.get(chain.links[-1].node)
-        return _outcome_report(outcome, last)
+        return self.runner.compile(built.workflow, name, inputs or {})
 
-    def _kept(self, chain: Chain, workflow: dict[str, JSON]) -> Report:
-        lines = []
-        if chain.save:
-            saved, problems = self.host.save_workflow(workflow, chain.save, chain.description)
-            lines = [f"Saved {chain.save}, version {saved.version}; run it with: pflow run {chain.save}"]
-            if not chain.is_shown:
-                return Report(data=saved.to_dict(), text="\n".join([*lines, *map(str, problems)]))
-        else:
-            self.runner.compile(workflow, "chain")
-        return Report(data=workflow, text=to_json(workflow))
+    def _kept(self, chain: Chain, links: Sequence[NodeLink]) -> Report:
+        """Save the chain as a workflow, or show it."""
+        built = chain_workflow(links, has_stdin=True, is_kept=True, description=chain.description)
+        _refuse(built.problems)
+        workflow = built.workflow
+        self.runner.compile(workflow, " then ".join(link.node for link in chain.links))
+        if not chain.save:
+            return Report(data=workflow, text=to_json(workflow))
+        saved, _ = self.host.save_workflow(workflow, chain.save, chain.description)
+        told = f"Saved {chain.save}, version {saved.version}; run it with: pflow run {chain.save}"
+        return Report(
+            data=workflow if chain.is_shown else saved.to_dict(),
+            text=to_json(workflow) if chain.is_shown else told,
+        )
 
-    def _help(self, chain: Chain) -> Report:
-        link: Link = chain.links[chain.help_of or 0]
-        if not link.node:
+    def _help(self, chain: Chain, place: int) -> Report:
+        node = chain.links[place].node
+        if not node:
             return Report(text=chain_help(self.prog_name))
-        entry = self.registry.get(link.node)
+        entry = self.registry.find(node)
+        if entry is None:
+            _refuse([self.registry.missing(node)], node)
+        entry = self.registry.get(node)
         return Report(data=entry.to_dict(), text=node_help(entry, self.prog_name))
 
 
-def _refuse(problems: Sequence[Problem]) -> None:
-    """Raise the mistakes of a command line, if there are any, as one error."""
+def _with_inputs(chain: Chain, read: Sequence[tuple[NodeLink, FlagReader]]) -> list[NodeLink]:
+    """Return the links with the flags that become inputs of the workflow.
+
+    `--input title` is the flag of the first node that was given a value for it, else of the first that
+    has it; `--input NODE.title` names the node.
+
+    Raises:
+        PflowError: No node has such a flag, or the chain is not kept.
+    """
+    problems: list[Problem] = []
+    asked: list[list[str]] = [[] for _ in read]
+    for name in chain.inputs:
+        node, _, flag = name.rpartition(".")
+        found = [
+            (place, field.key)
+            for place, (link, reader) in enumerate(read)
+            if node in ("", link.entry.node) and (field := reader.find(flag.removeprefix("--")))
+        ]
+        typed = [(place, key) for place, key in found if key in read[place][0].given]
+        for place, key in (typed or found)[:1]:
+            if key not in asked[place]:
+                asked[place].append(key)
+        if not found:
+            step = "Name a flag of a node; for the parameter `input` of a node write --param input=TEXT"
+            problems.append(
+                Problem(message=f"--input {name}: no node has such a flag", suggestion=step, kind="usage")
+            )
+    if chain.inputs and not chain.is_kept and not problems:
+        step = "Add --save NAME or --print, or leave it out"
+        message = "--input is for a workflow that is saved or printed"
+        problems.append(Problem(message=message, suggestion=step, kind="usage"))
+    _refuse(problems)
+    return [attrs.evolve(link, asked=tuple(keys)) for (link, _), keys in zip(read, asked, strict=True)]
+
+
+def _refuse(problems: Sequence[Problem], first: str = "") -> None:
+    """Raise the mistakes of a command line, if there are any, as one error.
+
+    Args:
+        problems: The mistakes.
+        first: The first word, which may be meant for something other than a node.
+    """
     if not problems:
         return
-    kind = "not_found" if all(problem.kind == "not_found" for problem in problems) else "usage"
-    if len(problems) == 1:
-        only = problems[0]
-        steps = (only.suggestion,) if only.suggestion else ()
-        raise PflowError(only.message, suggestions=steps, problems=(only,), kind=kind)
-    message = f"The command line has {len(problems)} mistakes"
-    raise PflowError(message, problems=tuple(problems), kind=kind)
+    only = problems[0] if len(problems) == 1 else None
+    if only is None:
+        message = f"The command line has {len(problems)} mistakes"
+        raise PflowError(message, problems=tuple(problems), kind="usage")
+    raise PflowError(
+        only.message,
+        details={"unknown": first} if only.kind == "not_found" and first in only.message else {},
+        suggestions=(only.suggestion,) if only.suggestion else (),
+        problems=(only,),
+        kind=only.kind,
+    )
+
+
+def _inputs(built: ChainWorkflow) -> Mapping[str, JSON]:
+    inputs = built.workflow.get("inputs")
+    return inputs if isinstance(inputs, dict) else {}
 
 
 def _outcome_report(outcome: Outcome, last: Entry) -> Report:
-    result = _result(outcome.outputs, last)
+    """Return the report of a run: for people the result of the last node, which scripts can use."""
+    key = last.interface.result_key
+    result = outcome.outputs[key] if key in outcome.outputs else dict(outcome.outputs)
     return Report(
-        data={"outputs": dict(outcome.outputs), "run_id": outcome.run_id, "result": result},
+        data={"outputs": dict(outcome.outputs), "result": result, "run_id": outcome.run_id},
         text=lambda: _text(result) if outcome.success else "",
         error=outcome.error,
         beside={
@@ -156,11 +199,6 @@ def _outcome_report(outcome: Outcome, last: Entry) -> Report:
         },
         exit_code=outcome.exit_code,
     )
-
-
-def _result(outputs: Mapping[str, object], last: Entry) -> object:
-    key = last.interface.result_key
-    return outputs[key] if key in outputs else dict(outputs)
 
 
 def _text(value: object) -> str:

@@ -8,7 +8,6 @@ from pathlib import Path
 import attrs
 
 from pflow_mcp_plugin.contract import Entry, Field, PflowError, Problem
-from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.host.direct.flag_files import file_text
 from pflow_mcp_plugin.host.direct.link_words import PARAM
 from pflow_mcp_plugin.host.workflow.coercion import TypeMismatch, coerce, type_name, typed
@@ -116,9 +115,8 @@ class FlagReader:
                 if equals:
                     self._wrong(f"{flag} takes no value", f"Write {flag}, or {flag_of(negated)}={text}")
                 return _Typed(flag=flag, field=negated, text=None, is_negated=True)
-        if field is None:
-            field = self._unknown(flag)
-        return field and _Typed(flag=flag, field=field, text=text if equals else None)
+        field = field or self._unknown(flag)
+        return None if field is None else _Typed(flag=flag, field=field, text=text if equals else None)
 
     def _param(self, pair: str) -> _Typed | None:
         key, equals, text = pair.partition("=")
@@ -154,7 +152,7 @@ class FlagReader:
         if before is not None and is_switch(before.field) and before.text is None:
             step = f"{before.flag} takes no value; write {flag_of(before.field)}=false or leave it out"
         elif before is not None and before.text is not None and not before.flag.startswith(PARAM):
-            step = f"Quote a value of several words: {before.flag} '{cut(before.text)} {cut(word)}'"
+            step = f"Quote a value of several words: {before.flag} '...'"
         else:
             key = self._entry.interface.piped_key(())
             field = self._fields.get(key) or next(iter(self._fields.values()), None)
@@ -265,7 +263,7 @@ def _items_in(text: str, field: Field) -> list[object]:
     listed = json_in(text, exact=True)
     if isinstance(listed, list):
         return [*listed]
-    item = Field(key=field.key, type=_item_type(field.schema), schema=_item_schema(field.schema))
+    item = _item(field)
     if text.strip()[:1] == "[" and text.strip()[-1:] == "]":
         raise TypeMismatch("a JSON list", text)
     try:
@@ -274,11 +272,10 @@ def _items_in(text: str, field: Field) -> list[object]:
         raise TypeMismatch(f"a list of {error.expected}", text) from error
 
 
-def _item_schema(schema: JSONObject | bool | None) -> JSONObject | None:
-    items = schema.get("items") if isinstance(schema, Mapping) else None
-    return items if isinstance(items, dict) else None
-
-
-def _item_type(schema: JSONObject | bool | None) -> str:
-    kind = (_item_schema(schema) or {}).get("type", "any")
-    return kind if isinstance(kind, str) else " | ".join(map(str, kind)) if isinstance(kind, list) else "any"
+def _item(field: Field) -> Field:
+    """Return the declaration of an item of a list."""
+    stated = field.schema.get("items") if isinstance(field.schema, Mapping) else None
+    schema = stated if isinstance(stated, dict) else {}
+    kinds = schema.get("type", "any")
+    kind = " | ".join(map(str, kinds)) if isinstance(kinds, list) else str(kinds)
+    return Field(key=field.key, type=kind or "any", schema=schema)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 
@@ -14,23 +15,22 @@ _PATIENCE = 2.0
 """Seconds after which a line says what the program waits for."""
 
 
-def can_be_read() -> bool:
-    """Return whether something may be piped in: a terminal is never read."""
-    return sys.stdin is not None and not sys.stdin.closed and not is_terminal(sys.stdin)
-
-
 def piped_text() -> str:
-    """Return what is piped in; empty if standard input is closed.
+    """Return what is piped in; empty if standard input is closed, or a terminal, which is never read.
 
     Raises:
         PflowError: It is larger than `LIMIT`.
     """
+    stream = sys.stdin
+    if stream is None or stream.closed or is_terminal(stream):
+        return ""
     content = bytearray()
     notice = threading.Timer(_PATIENCE, _say_what_it_waits_for)
     notice.daemon = True
     notice.start()
     try:
-        while sys.stdin is not None and len(content) <= LIMIT and (chunk := sys.stdin.buffer.read1(_CHUNK)):
+        # A single system call at a time, so that the first bytes are seen as soon as they come.
+        while len(content) <= LIMIT and (chunk := os.read(stream.fileno(), _CHUNK)):
             notice.cancel()
             content += chunk
     finally:
