@@ -46,7 +46,7 @@ _SHOWN = 10
 @click.option("--explain", is_flag=True, help="Say on standard error how the workflow was chosen.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as one JSON object.")
 @click.pass_obj
-def plan(host: EmbeddedHost, task: tuple[str, ...], name: str | None, **given: Any) -> Report:
+def plan(host: EmbeddedHost, /, task: tuple[str, ...], name: str | None, **given: Any) -> Report:
     """Make a workflow for TASK, a description in plain words, and print it; nothing is run.
 
     A saved workflow that fits is printed instead. Without a model, nodes whose words match are joined.
