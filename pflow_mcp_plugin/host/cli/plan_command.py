@@ -114,7 +114,5 @@ def _row(match: Match[FoundNode]) -> tuple[str, str, str]:
 def _input_lines(workflow: JSONObject) -> list[str]:
     inputs = workflow.get("inputs")
     declared = inputs.items() if isinstance(inputs, dict) else ()
-    described = (
-        (name, item.get("description", "") if isinstance(item, dict) else "") for name, item in declared
-    )
-    return [f"Input {name}: {text}" if text else f"Input {name}" for name, text in described]
+    texts = {name: item.get("description") for name, item in declared if isinstance(item, dict)}
+    return [f"Input {name}: {text}" if text else f"Input {name}" for name, text in texts.items()]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import attrs
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pflow_mcp_plugin.host.registry.node_registry import NodeRegistry
 
 _GLUE = ("read-file", "write-file", "llm")
-"""The host's own nodes that join others: always among the candidates. `shell` is where the task's words say so."""
+"""The host's own nodes that join others are always candidates; `shell` is one if discovery finds it."""
 _EFFECTS = {"shell": "runs a command", "write-file": "writes a file"}
 _PROSE = 1_000
 _NAME = 100
@@ -130,6 +130,7 @@ class PlanDialogue:
         """
         offered = self._offered(selection)
         origin = Origin(self._task, offered)
+        known = {entry.node: entry for entry in offered}
         draft, rounds = _Draft(), 0
         while rounds < max_rounds and (draft.open or not draft.workflow):
             rounds += 1
@@ -143,7 +144,7 @@ class PlanDialogue:
                 draft = attrs.evolve(draft, failure=_problem(error))
                 break
             else:
-                draft = self._draft(answer, offered, origin, is_last=rounds == max_rounds)
+                draft = self._draft(answer, known, origin, is_last=rounds == max_rounds)
         return self._plan(selection, draft, rounds, origin)
 
     def _offered(self, selection: Selection) -> list[Entry]:
@@ -159,10 +160,9 @@ class PlanDialogue:
         return self._model.ask(WORKFLOW_SYSTEM, prompt, schema, "nodes")
 
     def _draft(
-        self, answer: JSONObject, offered: Sequence[Entry], origin: Origin, *, is_last: bool
+        self, answer: JSONObject, known: Mapping[str, Entry], origin: Origin, *, is_last: bool
     ) -> _Draft:
         """Return the workflow of an answer, repaired, with what is wrong with it."""
-        known = {entry.node: entry for entry in offered}
         read = answered_workflow(answer, known.get)
         nodes = read.get("nodes")
         if isinstance(nodes, list) and len(nodes) > MOST_NODES:

@@ -1,4 +1,4 @@
-"""The language model that plans, reached through the `llm` library: one request at a time, with a deadline."""
+"""The language model that plans, reached through the `llm` library, with a deadline for each request."""
 
 from __future__ import annotations
 

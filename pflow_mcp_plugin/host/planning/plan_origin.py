@@ -65,7 +65,7 @@ class Origin:
         return place or next((" ".join(run) for run in _runs(lower) if run in self._runs), "")
 
     def cleaned(self, workflow: JSONObject) -> dict[str, JSON]:
-        """Return a workflow without descriptions, defaults and outputs that hold what only a description says.
+        """Return a workflow without the prose and defaults that say what only a description of a node says.
 
         Args:
             workflow: The workflow; it is not changed.

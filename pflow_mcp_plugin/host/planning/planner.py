@@ -110,7 +110,8 @@ class Planner:
         name = match.item.name
         workflow = self.library.get(name)
         nodes = workflow.get("nodes")
-        types = [str(node.get("type")) for node in nodes or () if isinstance(node, dict)]
+        listed = nodes if isinstance(nodes, list) else ()
+        types = [str(node.get("type") or node.get("id")) for node in listed if isinstance(node, dict)]
         selection = Selection(
             selection_type="found_existing",
             reasoning=f"The saved workflow {name} fits the task: {match.reason}",
@@ -126,8 +127,8 @@ class Planner:
         """Return the model to ask, None to do without; and why.
 
         Raises:
-            PflowError: The model is unknown, or lacks a key; or `llm` is not installed, and the user asked for
-                this model now.
+            PflowError: The model is unknown or lacks a key; or it was named on the command line, and `llm` is
+                not installed.
         """
         name = options.model or os.environ.get(SETTING) or self.setting(SETTING) or ""
         if options.offline:
@@ -150,5 +151,5 @@ class Planner:
     def _offline(self, task: str, notes: Sequence[str]) -> Plan:
         from pflow_mcp_plugin.host.planning.offline_plan import offline_plan
 
-        plan = offline_plan(task, self.registry, self.runner, _CANDIDATES)
+        plan: Plan = offline_plan(task, self.registry, self.runner, _CANDIDATES)
         return attrs.evolve(plan, notes=(*notes, *plan.notes))
