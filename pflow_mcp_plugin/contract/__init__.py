@@ -5,7 +5,7 @@ A plugin author needs this package and nothing else from the host:
 - `hookspecs`: the hooks a host calls; mark an implementation with `hookimpl`.
 - `entries`: what a plugin contributes to the registry: `NodeSource`, `Entry`, `Interface`, `Field`,
   `Sketch`; and what a host runs: `Node`.
-- `commands`: what a plugin contributes to the command line: `Command`, `Report`.
+- `commands`: what a plugin contributes to the command line: `Command`, `Report`, `Suggestion`.
 - `hosts`: the handles that a plugin receives: `Host`, `Run`, `NodeRef`, `Paths` and what they lead to.
 - `run_requests`, `progress`: what a program that starts a run gives it: `RunOrigin`, `RunControl`; and how
   far the run has come: `Progress`.
@@ -21,7 +21,7 @@ It imports pluggy, attrs and typing only, and knows nothing of any plugin.
 
 from typing import TYPE_CHECKING
 
-from pflow_mcp_plugin.contract.commands import Command, CommandLike, Report
+from pflow_mcp_plugin.contract.commands import Command, CommandLike, Report, Suggestion
 from pflow_mcp_plugin.contract.entries import (
     FAILURES,
     Entry,
@@ -118,6 +118,7 @@ __all__ = [
     "SavedWorkflow",
     "Settings",
     "Sketch",
+    "Suggestion",
     "Traces",
     "ValuePath",
     "Workflow",

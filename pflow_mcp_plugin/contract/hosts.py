@@ -24,7 +24,7 @@ from pflow_mcp_plugin.contract.run_requests import THE_USER, RunControl, RunOrig
 from pflow_mcp_plugin.contract.validators import each, is_a, items, text, valid_name
 
 if TYPE_CHECKING:  # each class takes time to create, and most programs need none of these
-    from pflow_mcp_plugin.contract.commands import Report
+    from pflow_mcp_plugin.contract.commands import Report, Suggestion
     from pflow_mcp_plugin.contract.matches import Discovery
     from pflow_mcp_plugin.contract.node_outcomes import NodeOutcome
 
@@ -566,6 +566,15 @@ class Host(ABC):
             PflowError: Kind `usage` or `not_found`, before anything has run. Always raised by default.
         """
         raise PflowError("This pflow does not run nodes from the command line", kind="usage")
+
+    def complete_chain(self, words: Sequence[str], incomplete: str) -> Sequence[Suggestion]:
+        """Any host: return what may follow in a line for `run_chain`; none by default.
+
+        Args:
+            words: The arguments before the cursor's word.
+            incomplete: What is typed of that word.
+        """
+        return ()
 
     @abstractmethod
     def report(self, problem: Problem) -> None:
