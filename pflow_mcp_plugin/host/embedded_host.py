@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -17,6 +17,7 @@ from pflow_mcp_plugin.host.standard_streams import write
 from pflow_mcp_plugin.storage import default_paths
 
 if TYPE_CHECKING:
+    from pflow_mcp_plugin.contract import Report
     from pflow_mcp_plugin.host.registry.node_registry import NodeRegistry
     from pflow_mcp_plugin.host.running import WorkflowRunner
     from pflow_mcp_plugin.host.stored_settings import StoredSettings
@@ -108,6 +109,12 @@ class EmbeddedHost(Host):
             yield self._gathering.problems
         finally:
             self._gathering.problems = before
+
+    def run_chain(self, words: Sequence[str], prog_name: str) -> Report:
+        """Run nodes as typed on the command line of the embedded host; see `host.direct`."""
+        from pflow_mcp_plugin.host.direct.direct_run import DirectRun
+
+        return DirectRun(self, self.registry, self.runner, prog_name).report(words)
 
     def refresh(self, source: str) -> None:
         """When a plugin asks the embedded host to, rebuild the node index, for all sources at once."""

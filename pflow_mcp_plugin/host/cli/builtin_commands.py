@@ -22,6 +22,7 @@ _GROUPS = {
 
 _COMMANDS = {
     "run": ("Run a workflow.", "run_commands:run"),
+    "run-node": ("Run nodes with flags, without a workflow.", "direct_commands:run_node"),
     "validate": ("Check a workflow without running it.", "run_commands:validate"),
     "completion": ("Complete command lines in bash, zsh or fish.", "completion_command:completion"),
     "plugins": ("List plugins and what each one provides.", "plugins_command:plugins"),
@@ -50,6 +51,9 @@ _COMMANDS = {
     "config path": ("List the files that pflow uses.", "config_commands:path"),
 }
 
+_FALLBACK = "run-node"
+"""The command that also receives the names of node types: `pflow NODE` is `pflow run-node NODE`."""
+
 
 @hookimpl
 def pflow_register_commands() -> Iterable[Command]:
@@ -60,6 +64,7 @@ def pflow_register_commands() -> Iterable[Command]:
             help=text,
             load=f"{_ROOM}.{place}",
             group=_GROUPS.get(words.partition(" ")[0], ""),
+            fallback=words == _FALLBACK,
         )
         for words, (text, place) in _COMMANDS.items()
     ]

@@ -14,8 +14,9 @@ from pflow_mcp_plugin.contract import Outcome, PflowError, Problem, Report
 from pflow_mcp_plugin.contract.json_types import JSON
 from pflow_mcp_plugin.host.cli.command_line_inputs import parse_inputs, piped_inputs
 from pflow_mcp_plugin.host.cli.name_completion import workflows
-from pflow_mcp_plugin.host.cli.output import counted, problem_lines, to_json
+from pflow_mcp_plugin.host.cli.output import counted, problem_lines
 from pflow_mcp_plugin.host.embedded_host import EmbeddedHost
+from pflow_mcp_plugin.host.printable_json import to_json
 from pflow_mcp_plugin.host.workflow import load_workflow
 from pflow_mcp_plugin.host.workflow_library import is_name
 from pflow_mcp_plugin.storage import NotRegular, read_regular, read_special

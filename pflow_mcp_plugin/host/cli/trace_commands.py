@@ -11,9 +11,9 @@ import click
 from pflow_mcp_plugin.contract import PflowError, Report
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.host.cli.name_completion import runs
-from pflow_mcp_plugin.host.cli.output import to_json
 from pflow_mcp_plugin.host.cli.tables import table
 from pflow_mcp_plugin.host.embedded_host import EmbeddedHost
+from pflow_mcp_plugin.host.printable_json import to_json
 from pflow_mcp_plugin.host.standard_streams import plain
 from pflow_mcp_plugin.host.trace_files import LATEST
 from pflow_mcp_plugin.storage import write_output

@@ -8,10 +8,11 @@ import click
 
 from pflow_mcp_plugin.contract import Report, SavedWorkflow
 from pflow_mcp_plugin.host.cli.name_completion import files, saved_names, workflows
-from pflow_mcp_plugin.host.cli.output import problem_lines, to_json
+from pflow_mcp_plugin.host.cli.output import problem_lines
 from pflow_mcp_plugin.host.cli.run_commands import find_workflow, read_workflow
 from pflow_mcp_plugin.host.cli.tables import table
 from pflow_mcp_plugin.host.embedded_host import EmbeddedHost
+from pflow_mcp_plugin.host.printable_json import to_json
 from pflow_mcp_plugin.host.workflow import normalise
 from pflow_mcp_plugin.host.workflow.document_reader import read_document
 from pflow_mcp_plugin.host.workflow.findings import Findings, did_you_mean, errors_in, listing, refusal

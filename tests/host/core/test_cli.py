@@ -12,8 +12,8 @@ import pytest
 
 from pflow_mcp_plugin.contract import Command, NodeSource, PflowError, Problem, Report, hookimpl
 from pflow_mcp_plugin.host.cli.main import main
-from pflow_mcp_plugin.host.cli.output import to_json
 from pflow_mcp_plugin.host.hook_matching import create_manager
+from pflow_mcp_plugin.host.printable_json import to_json
 
 PROGRAM = (sys.executable, "-m", "pflow_mcp_plugin")
 

@@ -1,0 +1,22 @@
+"""`pflow run-node`, also without these words: `pflow NODE --flag value`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from pflow_mcp_plugin.contract import Report
+from pflow_mcp_plugin.host.embedded_host import EmbeddedHost
+
+
+class _RunNode:
+    """Takes its words as they are: which flags there are, only the nodes say."""
+
+    def main(
+        self, args: Sequence[str], prog_name: str, *, standalone_mode: bool, obj: EmbeddedHost, **extra: Any
+    ) -> Report:
+        """Run the nodes that the words name; see `CommandLike`."""
+        return obj.run_chain(args, prog_name)
+
+
+run_node = _RunNode()

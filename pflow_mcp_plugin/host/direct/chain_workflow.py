@@ -1,0 +1,252 @@
+"""The links of a chain as a workflow."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import attrs
+
+from pflow_mcp_plugin.contract import Entry, Field, Interface, Problem
+from pflow_mcp_plugin.contract.json_types import JSON
+from pflow_mcp_plugin.host.direct.node_flags import STDIN, Given, flag_of
+from pflow_mcp_plugin.host.workflow.coercion import is_type, type_name
+from pflow_mcp_plugin.host.workflow.templates import literal, references
+from pflow_mcp_plugin.host.workflow.workflow_document import IR_VERSION
+
+_STDIN = "stdin"
+
+
+@attrs.frozen(kw_only=True)
+class NodeLink:
+    """A link of a chain, once its node type is known and its flags are read.
+
+    Attributes:
+        entry: The node type.
+        given: The values of its flags, by the key of the parameter.
+        asked: The keys of its parameters that become inputs of the workflow.
+    """
+
+    entry: Entry
+    given: Mapping[str, Given]
+    asked: tuple[str, ...] = ()
+
+    @property
+    def interface(self) -> Interface:
+        """The interface of the link's node type."""
+        return self.entry.interface
+
+    @property
+    def valued(self) -> set[str]:
+        """The parameters of the link that have a value, or are to get one as an input."""
+        return {*self.given, *self.asked}
+
+    @property
+    def outputs(self) -> set[str]:
+        """The keys that the link's node is known to write."""
+        return {field.key for field in self.interface.outputs}
+
+
+@attrs.frozen(kw_only=True)
+class ChainWorkflow:
+    """The workflow that a chain stands for.
+
+    Attributes:
+        workflow: The workflow, as a file would contain it.
+        problems: What its nodes lack.
+        piped: Which flags and nodes refer to what is piped in.
+    """
+
+    workflow: dict[str, JSON]
+    problems: tuple[Problem, ...]
+    piped: tuple[str, ...]
+
+
+def chain_workflow(
+    links: Sequence[NodeLink], *, has_stdin: bool, is_kept: bool, description: str = ""
+) -> ChainWorkflow:
+    """Build the workflow that a chain of nodes stands for.
+
+    It has no namespacing: what one node writes, later ones read under the same name. A flag for a key
+    that the node reads from the shared store is data, an input whose default is the value; any other sets
+    a param of its node. The parameter that takes what is piped in gets the result of the node before.
+
+    Args:
+        links: The nodes with the values of their flags.
+        has_stdin: Whether something is piped into the first node.
+        is_kept: Whether the workflow is for later: it then declares its output.
+        description: What it is for.
+    """
+    builder = _Builder(links, has_stdin=has_stdin)
+    workflow: dict[str, Any] = {"ir_version": IR_VERSION}
+    workflow |= {"description": description} if description else {}
+    workflow["enable_namespacing"] = False
+    nodes = builder.nodes()
+    workflow |= {"inputs": builder.inputs} if builder.inputs else {}
+    workflow["nodes"] = nodes
+    workflow |= {"mappings": builder.mappings} if builder.mappings else {}
+    result = links[-1].interface.result_key
+    if is_kept and result:
+        workflow["outputs"] = {result: f"${{{result}}}"}
+    return ChainWorkflow(workflow=workflow, problems=tuple(builder.problems), piped=tuple(builder.piped))
+
+
+class _Builder:
+    """Collects the inputs and nodes of the workflow of a chain, link by link."""
+
+    def __init__(self, links: Sequence[NodeLink], *, has_stdin: bool) -> None:
+        self._links = links
+        self._has_stdin = has_stdin
+        self._ids = _ids([link.entry.node for link in links])
+        self.inputs: dict[str, dict[str, Any]] = {}
+        self.mappings: dict[str, dict[str, dict[str, str]]] = {}
+        self.problems: list[Problem] = []
+        self.piped: list[str] = []
+
+    def nodes(self) -> list[dict[str, Any]]:
+        nodes: list[dict[str, Any]] = []
+        for place, link in enumerate(self._links):
+            params = {**self._params(place), **self._inputs_asked_for(place)}
+            params |= self._piped(place, params)
+            self._check_required(place, params)
+            self._note_stdin(place, params)
+            node = {"id": self._ids[place], "type": link.entry.node}
+            nodes.append({**node, "params": params} if params else node)
+        return nodes
+
+    def _params(self, place: int) -> dict[str, Any]:
+        """Return what flags set at a node; what is data becomes an input of the workflow."""
+        link = self._links[place]
+        params: dict[str, Any] = {}
+        for key, given in link.given.items():
+            if key in link.asked:
+                continue
+            if self._is_data(place, key, given):
+                self.inputs[key] = _declaration(given.field, given)
+            else:
+                params[key] = given.value if given.is_template else literal(given.value)
+        return params
+
+    def _is_data(self, place: int, key: str, given: Given) -> bool:
+        link = self._links[place]
+        if given.is_template or key not in link.interface.inputs or not is_type(given.field.type):
+            return False
+        if key in self.inputs and self.inputs[key].get("default") != given.value:
+            return False
+        return not any(_may_write(it.interface, key) for it in self._links[:place])
+
+    def _inputs_asked_for(self, place: int) -> dict[str, Any]:
+        """Declare the inputs that the user asked for; return the params of the node that refer to them."""
+        link = self._links[place]
+        params: dict[str, Any] = {}
+        for key in link.asked:
+            given = link.given.get(key)
+            if given is not None and given.is_template:
+                message = f"--input {key}: its value refers to another, so it cannot be a default"
+                self._lacks(message, f"Leave out {flag_of(given.field)}, or --input")
+                continue
+            name = key if key not in self.inputs else f"{self._ids[place]}-{key}"
+            self.inputs[name] = _declaration(_field(link.entry, key), given)
+            if place == 0 and given is None and key == link.interface.piped_key(set(link.given)):
+                self.inputs[name]["stdin"] = True
+            self._keep_apart(place, name)
+            if name != key or key not in link.interface.inputs:
+                params[key] = f"${{{name}}}"
+        return params
+
+    def _keep_apart(self, place: int, name: str) -> None:
+        """Have earlier nodes write elsewhere what would replace an input of the same name."""
+        for earlier in range(place):
+            interface = self._links[earlier].interface
+            if name in self._links[earlier].outputs or interface.open_outputs is True:
+                mapping = self.mappings.setdefault(self._ids[earlier], {"output_mappings": {}})
+                mapping["output_mappings"][name] = f"{self._ids[earlier]}-{name}"
+
+    def _piped(self, place: int, params: Mapping[str, object]) -> dict[str, Any]:
+        """Return the param of a node that takes what the node before it, or standard input, gives."""
+        link = self._links[place]
+        # A parameter that the shared store holds is filled, unless it is the only one that can be piped.
+        key = link.interface.piped_key(link.valued) or link.interface.piped_key(
+            {*link.valued, *self._known(place)}
+        )
+        if not key or key in params:
+            return {}
+        if place == 0:
+            return {key: STDIN} if self._has_stdin and not self._reads_stdin(link) else {}
+        before = self._links[place - 1]
+        # An output of the same name fits better than the result.
+        source = key if key in before.outputs else before.interface.result_key
+        return {key: f"${{{source}}}"} if source else {}
+
+    def _reads_stdin(self, link: NodeLink) -> bool:
+        """Return whether a flag of the first node has taken what is piped in."""
+        return any(given.is_template for given in link.given.values())
+
+    def _known(self, place: int) -> set[str]:
+        """Return the keys that a node finds in the shared store."""
+        return set(self.inputs).union(*(link.outputs for link in self._links[:place]))
+
+    def _check_required(self, place: int, params: Mapping[str, object]) -> None:
+        link = self._links[place]
+        there = {*params, *link.valued, *self._known(place)}
+        lacking = [
+            field
+            for field in link.interface.params
+            if field.required and not field.has_default and field.key not in there
+        ]
+        if lacking:
+            flags = ", ".join(map(flag_of, lacking))
+            can_be_piped = place == 0 and link.interface.piped_key(link.valued) == lacking[0].key
+            step = f"Write {flag_of(lacking[0])} ...{', or pipe it in' if can_be_piped else ''}"
+            self._lacks(f"{link.entry.node} needs {flags}", step)
+
+    def _note_stdin(self, place: int, params: Mapping[str, object]) -> None:
+        """Declare the input `stdin` if a node refers to it, or reads its key by itself."""
+        link = self._links[place]
+        for key, value in params.items():
+            if any(part.text == STDIN for _, part in references(value)):
+                self.piped.append(f"{flag_of(_field(link.entry, key))} of {link.entry.node}")
+                is_needed = key in link.given or _field(link.entry, key).required
+                self._declare_stdin(is_needed=is_needed, fields=[_field(link.entry, key)])
+        if self._has_stdin and _STDIN in link.interface.inputs and _STDIN not in {*params, *link.valued}:
+            self._declare_stdin(is_needed=False, fields=[])
+
+    def _declare_stdin(self, *, is_needed: bool, fields: Iterable[Field]) -> None:
+        spec = self.inputs.setdefault(_STDIN, {"type": "str", "required": False})
+        spec |= {"stdin": True, "description": "What is piped in"}
+        if is_needed:
+            spec.pop("required", None)
+        if any({"str", "any"}.isdisjoint(map(type_name, field.types)) for field in fields):
+            spec["type"] = "any"
+
+    def _lacks(self, message: str, suggestion: str) -> None:
+        self.problems.append(Problem(message=message, suggestion=suggestion, kind="usage"))
+
+
+def _may_write(interface: Interface, key: str) -> bool:
+    """Return whether a node may write a key, so that data which a flag put there would be lost."""
+    return interface.open_outputs is not False or any(field.key == key for field in interface.outputs)
+
+
+def _declaration(field: Field, given: Given | None) -> dict[str, Any]:
+    spec: dict[str, Any] = {"type": field.type if is_type(field.type) else "any"}
+    if field.description:
+        spec["description"] = field.description
+    if given is not None:
+        spec["default"] = given.value
+    return spec
+
+
+def _field(entry: Entry, key: str) -> Field:
+    return next((field for field in entry.interface.params if field.key == key), Field(key=key))
+
+
+def _ids(types: Sequence[str]) -> list[str]:
+    """Return an id for each node: its type, with a number if it is repeated."""
+    ids: list[str] = []
+    for node_type in types:
+        base = re.sub(r"[^\w-]", "-", node_type).lstrip("-") or "node"
+        numbered = (f"{base}-{number}" for number in range(2, len(types) + 2))
+        ids.append(next(name for name in (base, *numbered) if name not in ids))
+    return ids

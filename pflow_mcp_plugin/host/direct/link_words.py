@@ -1,0 +1,150 @@
+"""The words of a chain: links, one for each node, and the options of pflow itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import attrs
+
+from pflow_mcp_plugin.contract import Problem
+
+SEPARATORS = ("then", ">>")
+"""The words between two nodes; a shell takes an unquoted `>>` for itself."""
+
+PARAM = "--param"
+"""The option that sets a parameter by its exact name, to text as it stands; it stays among a link's words."""
+
+_FORMS = {"--save": "NAME", "--input": "NAME", "--description": "TEXT", PARAM: "NAME=VALUE"}
+"""pflow's options that take a value, and how it is shown."""
+_SWITCHES = ("--print", "--json", "--help")
+
+
+@attrs.frozen
+class Link:
+    """A link of a chain: a node type and the words that follow it."""
+
+    node: str
+    words: tuple[str, ...]
+
+
+@attrs.frozen(kw_only=True)
+class Chain:
+    """A chain as typed: its links, and the options of pflow, which may stand anywhere among them.
+
+    Attributes:
+        links: The nodes in their order.
+        save: The name to save it under; empty if it is not to be saved.
+        is_shown: Whether it is only to be shown as a workflow.
+        inputs: The flags that become inputs of the workflow.
+        description: What the workflow is for.
+        help_of: The place of the link whose help is wanted; None if none is.
+        problems: What is wrong with the words, apart from flags of nodes.
+    """
+
+    links: tuple[Link, ...]
+    save: str = ""
+    is_shown: bool = False
+    inputs: tuple[str, ...] = ()
+    description: str = ""
+    help_of: int | None = None
+    problems: tuple[Problem, ...] = ()
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether the chain becomes a workflow for later, and is not run."""
+        return bool(self.save) or self.is_shown
+
+
+def read_chain(words: Sequence[str]) -> Chain:
+    """Read the words of a chain; what is wrong with them is in its `problems`."""
+    return _Reader(words).chain()
+
+
+class _Reader:
+    """Reads the words of a chain from left to right."""
+
+    def __init__(self, words: Sequence[str]) -> None:
+        self._words = words
+        self._links: list[list[str]] = [[]]
+        self._options: dict[str, list[str]] = {}
+        self._help_of: int | None = None
+        self._problems: list[Problem] = []
+
+    def chain(self) -> Chain:
+        place = 0
+        while place < len(self._words):
+            place = self._read(place)
+        links = tuple(self._link(place) for place in range(len(self._links)))
+        return Chain(
+            links=links,
+            save=self._only("--save"),
+            is_shown="--print" in self._options,
+            inputs=tuple(self._options.get("--input", ())),
+            description=self._only("--description"),
+            help_of=self._help_of,
+            problems=tuple(self._problems),
+        )
+
+    def _read(self, place: int) -> int:
+        """Read the word at a place, with its value; return the place of the next."""
+        word = self._words[place]
+        name, equals, value = word.partition("=")
+        if word in SEPARATORS:
+            self._links.append([])
+        elif word == "--":
+            self._wrong("-- is not needed: a flag takes the word that follows it", "Remove it")
+        elif name in _SWITCHES:
+            self._switch(name, word)
+        elif name in _FORMS:
+            place += not equals
+            if not equals and not self._is_value(place):
+                self._wrong(f"{name} needs a value", f"Write {name} {_FORMS[name]}")
+                return place
+            self._note(name, value if equals else self._words[place])
+        else:
+            self._links[-1].append(word)
+        return place + 1
+
+    def _switch(self, name: str, word: str) -> None:
+        if word != name:
+            self._wrong(f"{name} takes no value", f"Write {name}")
+        if name == "--help":
+            self._help_of = len(self._links) - 1
+        self._options.setdefault(name, [])
+
+    def _is_value(self, place: int) -> bool:
+        if place >= len(self._words):
+            return False
+        return self._words[place] not in SEPARATORS and not self._words[place].startswith("--")
+
+    def _note(self, name: str, value: str) -> None:
+        if name == PARAM:
+            self._links[-1].append(f"{PARAM}={value}")
+        else:
+            self._options.setdefault(name, []).append(value)
+
+    def _only(self, name: str) -> str:
+        values = self._options.get(name, [])
+        if len(values) > 1:
+            self._wrong(f"{name} is given twice", "Remove one")
+        return values[-1] if values else ""
+
+    def _link(self, place: int) -> Link:
+        words = self._links[place]
+        node = words[0] if words else ""
+        if not node:
+            self._wrong(*self._missing_node(place))
+        elif node.startswith("-"):
+            self._wrong(f"{node} stands where a node is expected", "Write the node first, then its flags")
+            node = ""
+        return Link(node, tuple(words[1:]))
+
+    def _missing_node(self, place: int) -> tuple[str, str]:
+        if len(self._links) == 1:
+            return "A node is missing", "See: pflow registry list"
+        where = "before" if place == 0 else "after"
+        step = "Name a node there; if the word is a value, write it as --flag=then"
+        return f"A node is missing {where} `then`", step
+
+    def _wrong(self, message: str, suggestion: str) -> None:
+        self._problems.append(Problem(message=message, suggestion=suggestion, kind="usage"))

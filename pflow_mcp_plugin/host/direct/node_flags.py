@@ -1,0 +1,281 @@
+"""The flags of a node on the command line: words to values, by the node's interface."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import attrs
+
+from pflow_mcp_plugin.contract import Entry, Field, PflowError, Problem
+from pflow_mcp_plugin.host.direct.flag_files import file_text
+from pflow_mcp_plugin.host.direct.link_words import PARAM
+from pflow_mcp_plugin.host.workflow.coercion import TypeMismatch, coerce, type_name, typed
+from pflow_mcp_plugin.host.workflow.findings import cut, did_you_mean, listing
+from pflow_mcp_plugin.host.workflow.json_text import json_in
+
+STDIN = "${stdin}"
+"""The template of what is piped into the program."""
+
+
+@attrs.frozen(kw_only=True)
+class Given:
+    """A value that a flag gives to a parameter of a node.
+
+    Attributes:
+        field: The parameter.
+        value: The value, in its declared type.
+        is_template: Whether `${...}` in the value is to be filled in.
+    """
+
+    field: Field
+    value: object
+    is_template: bool = False
+
+
+@attrs.frozen(kw_only=True)
+class _Typed:
+    """A flag as typed: its name, the parameter, and its text; None for a switch without one."""
+
+    flag: str
+    field: Field
+    text: str | None
+    is_negated: bool = False
+    is_plain: bool = False
+
+
+class FlagReader:
+    """Reads the flags of one link of a chain.
+
+    Args:
+        entry: The node type.
+        templates: Whether `${...}` in a value refers to what an earlier node has written.
+
+    Attributes:
+        problems: What is wrong with the words read so far.
+    """
+
+    def __init__(self, entry: Entry, *, templates: bool) -> None:
+        self._entry = entry
+        self._templates = templates
+        self._fields = {field.key: field for field in entry.interface.params}
+        self.problems: list[Problem] = []
+
+    def read(self, words: Sequence[str]) -> dict[str, Given]:
+        """Return the values that the words give, by the key of the parameter."""
+        by_key: dict[str, list[_Typed]] = {}
+        for item in self._items(words):
+            by_key.setdefault(item.field.key, []).append(item)
+        given = {key: self._given(items) for key, items in by_key.items()}
+        return {key: value for key, value in given.items() if value is not None}
+
+    def find(self, name: str) -> Field | None:
+        """Return the parameter that a flag's name stands for, without its two hyphens; None if none does.
+
+        Hyphens count as underscores; then case and separators are ignored if only one parameter fits.
+        """
+        for key in (name, name.replace("-", "_")):
+            if key in self._fields:
+                return self._fields[key]
+        alike = [field for key, field in self._fields.items() if _folded(key) == _folded(name)]
+        return alike[0] if len(alike) == 1 else None
+
+    def _items(self, words: Sequence[str]) -> Iterator[_Typed]:
+        place = 0
+        before: _Typed | None = None
+        while place < len(words):
+            word = words[place]
+            place += 1
+            if not word.startswith("--"):
+                self._unexpected(word, before)
+                continue
+            item = self._named(word)
+            if item is None:
+                place += place < len(words) and not words[place].startswith("--")
+                continue
+            if item.text is None and not is_switch(item.field):
+                if place >= len(words) or self._is_flag(words[place]):
+                    self._wrong(f"{item.flag} of {self._entry.node} needs a value", self._form(item.field))
+                    continue
+                item = attrs.evolve(item, text=words[place])
+                place += 1
+            before = item
+            yield item
+
+    def _named(self, word: str) -> _Typed | None:
+        """Return the flag that a word names, with the text after its `=`; None, and a problem, if none."""
+        flag, equals, text = word.partition("=")
+        if flag == PARAM:
+            return self._param(text)
+        name = flag.removeprefix("--")
+        field = self.find(name)
+        if field is None and name.startswith("no-"):
+            negated = self.find(name.removeprefix("no-"))
+            if negated and is_switch(negated):
+                if equals:
+                    self._wrong(f"{flag} takes no value", f"Write {flag}, or {flag_of(negated)}={text}")
+                return _Typed(flag=flag, field=negated, text=None, is_negated=True)
+        field = field or self._unknown(flag)
+        return None if field is None else _Typed(flag=flag, field=field, text=text if equals else None)
+
+    def _param(self, pair: str) -> _Typed | None:
+        key, equals, text = pair.partition("=")
+        if not equals:
+            self._wrong(f"{PARAM} {pair}: a value is missing", f"Write {PARAM} NAME=VALUE")
+            return None
+        field = self._fields.get(key) or (Field(key=key) if self._entry.interface.open else None)
+        if field is None:
+            hint = did_you_mean(key, self._fields, f"It takes {listing(self._fields)}")
+            self._wrong(f"{self._entry.node} has no parameter {key}", hint)
+            return None
+        return _Typed(flag=f"{PARAM} {key}", field=field, text=text, is_plain=True)
+
+    def _unknown(self, flag: str) -> Field | None:
+        """Return a field for an unknown flag of a node that takes any; else report the flag."""
+        flags = [flag_of(field) for field in self._fields.values()]
+        close = did_you_mean(flag, flags)
+        if self._entry.interface.open and not close:
+            return Field(key=flag.removeprefix("--").replace("-", "_"))
+        step = close or (f"Its flags are {listing(flags)}" if flags else "It takes no flags")
+        self._wrong(f"{self._entry.node} has no flag {flag}", step)
+        return None
+
+    def _is_flag(self, word: str) -> bool:
+        name = word.partition("=")[0]
+        if not name.startswith("--"):
+            return False
+        name = name.removeprefix("--")
+        return self.find(name) is not None or (name.startswith("no-") and self.find(name[3:]) is not None)
+
+    def _unexpected(self, word: str, before: _Typed | None) -> None:
+        """Report a word that belongs to no flag, with the flag that it may have been meant for."""
+        if before is not None and is_switch(before.field) and before.text is None:
+            step = f"{before.flag} takes no value; write {flag_of(before.field)}=false or leave it out"
+        elif before is not None and before.text is not None and not before.flag.startswith(PARAM):
+            step = f"Quote a value of several words: {before.flag} '...'"
+        else:
+            key = self._entry.interface.piped_key(())
+            field = self._fields.get(key) or next(iter(self._fields.values()), None)
+            step = f"Did you mean {flag_of(field)} {cut(word)}?" if field else "It takes no flags"
+        self._wrong(f"Unexpected word {cut(word)!r} after {self._entry.node}", step)
+
+    def _given(self, items: list[_Typed]) -> Given | None:
+        """Return the value that one or several flags of the same name give; None if it is invalid."""
+        field, first = items[0].field, items[0]
+        try:
+            if is_list(field):
+                return self._list(field, items)
+            if len(items) > 1:
+                self._wrong(f"{first.flag} of {self._entry.node} is given twice", "Remove one")
+                return None
+            return self._single(first)
+        except TypeMismatch as error:
+            message = f"{first.flag} of {self._entry.node} must be {error.expected}, got {error.given}"
+            self._wrong(message, self._form(field))
+        except PflowError as error:
+            hint = next(iter(error.suggestions), "")
+            self._wrong(f"{first.flag} of {self._entry.node}: {error.message}", hint)
+        return None
+
+    def _single(self, item: _Typed) -> Given:
+        if item.text is None:
+            return Given(field=item.field, value=not item.is_negated)
+        if item.text == "-" and not item.is_plain:
+            return Given(field=item.field, value=STDIN, is_template=True)
+        text = self._text(item)
+        if self._templates and "${" in text:
+            return Given(field=item.field, value=typed(text, item.field), is_template=True)
+        if is_switch(item.field):
+            text = text.strip().lower()
+        elif {"str", "any"}.isdisjoint(map(type_name, item.field.types)):
+            text = text.strip()
+        return Given(field=item.field, value=coerce(typed(text, item.field), item.field))
+
+    def _list(self, field: Field, items: list[_Typed]) -> Given:
+        """Return a list from flags that each give a JSON list or a single item of it."""
+        values: list[object] = []
+        is_template = False
+        for item in items:
+            text = "" if item.text is None else self._text(item)
+            if item.text == "-" and not item.is_plain and len(items) == 1:
+                return Given(field=field, value=STDIN, is_template=True)
+            if self._templates and "${" in text:
+                is_template = True
+                if len(items) == 1 and json_in(text) is None:
+                    return Given(field=field, value=text, is_template=True)
+            values += _items_in(text, field)
+        return Given(field=field, value=coerce(values, field), is_template=is_template)
+
+    def _text(self, item: _Typed) -> str:
+        text = item.text or ""
+        if item.is_plain or not text.startswith("@"):
+            return text
+        return text[1:] if text.startswith("@@") else file_text(Path(text[1:]), text)
+
+    def _form(self, field: Field) -> str:
+        return f"Write {flag_of(field)} {metavar(field)}"
+
+    def _wrong(self, message: str, suggestion: str) -> None:
+        self.problems.append(Problem(message=message, suggestion=suggestion, kind="usage"))
+
+
+def flag_of(field: Field) -> str:
+    """Return the flag of a node that sets a parameter, as it is shown."""
+    return f"--{field.key.replace('_', '-')}"
+
+
+def is_switch(field: Field) -> bool:
+    """Return whether the flag of a node takes no value, because its parameter is true or false."""
+    return {*map(type_name, field.types)} - {"None"} == {"bool"}
+
+
+def is_list(field: Field) -> bool:
+    """Return whether the flag of a node may be repeated, because its parameter is a list."""
+    return {*map(type_name, field.types)} - {"None"} == {"list"}
+
+
+def metavar(field: Field) -> str:
+    """Return what stands for the value of a flag of a node where it is described."""
+    allowed = field.schema.get("enum") if isinstance(field.schema, Mapping) else None
+    if isinstance(allowed, list) and allowed and len(str(allowed)) <= 60:
+        return "|".join(map(str, allowed))
+    kinds = [type_name(kind) for kind in field.types if type_name(kind) != "None"]
+    return "|".join(_METAVARS.get(kind, "VALUE") for kind in kinds) or "VALUE"
+
+
+_METAVARS = {"str": "TEXT", "int": "INTEGER", "float": "NUMBER", "bool": "true|false"} | {
+    "list": "JSON-LIST",
+    "dict": "JSON-OBJECT",
+    "any": "VALUE",
+}
+
+
+def _folded(name: str) -> str:
+    return name.replace("-", "").replace("_", "").replace(".", "").lower()
+
+
+def _items_in(text: str, field: Field) -> list[object]:
+    """Return the items that a text gives to a list: those of a JSON list, else the text as an item.
+
+    Raises:
+        TypeMismatch: It is neither.
+    """
+    listed = json_in(text, exact=True)
+    if isinstance(listed, list):
+        return [*listed]
+    item = _item(field)
+    if text.strip()[:1] == "[" and text.strip()[-1:] == "]":
+        raise TypeMismatch("a JSON list", text)
+    try:
+        return [coerce(typed(text, item), item)]
+    except TypeMismatch as error:
+        raise TypeMismatch(f"a list of {error.expected}", text) from error
+
+
+def _item(field: Field) -> Field:
+    """Return the declaration of an item of a list."""
+    stated = field.schema.get("items") if isinstance(field.schema, Mapping) else None
+    schema = stated if isinstance(stated, dict) else {}
+    kinds = schema.get("type", "any")
+    kind = " | ".join(map(str, kinds)) if isinstance(kinds, list) else str(kinds)
+    return Field(key=field.key, type=kind or "any", schema=schema)
