@@ -107,6 +107,10 @@ class CommandLike(Protocol):
     wrong usage and any other for a failure, whose exit code is 1. `--json` belongs to the host, which looks
     for it in the arguments itself and adds the option to a click command that does not declare it; any
     other command must accept it.
+
+    In shells the arguments and options of a click command are completed, by its `shell_complete` functions
+    too. Any command may instead have a method `complete_words(words, incomplete, obj=host)`, which returns a
+    `Suggestion` for each word that may stand after `words` and begins with `incomplete`.
     """
 
     def main(self, args: Sequence[str], prog_name: str, *, standalone_mode: bool, **extra: Any) -> Any:

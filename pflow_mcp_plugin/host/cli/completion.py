@@ -1,7 +1,7 @@
 """The answers to the completion scripts of shells.
 
 A line is followed through the command tree to its leaf, whose click command knows its options and what its
-arguments may be. A command that is not a click command completes nothing.
+arguments may be. A command with a method `complete_words` says itself what may follow.
 """
 
 from __future__ import annotations
@@ -118,13 +118,15 @@ def of_leaf(leaf: Leaf, host: EmbeddedHost, path: str, words: list[str], incompl
     """
     try:
         command = leaf.load(path)
-        if not isinstance(command, click.Command):
-            return []
         with plugin_code(leaf.plugin, "could not complete"):
-            shell = ShellComplete(command, {"obj": host}, path, "")
-            return list(_whole_words(shell.get_completions(list(words), incomplete), incomplete))
+            if hasattr(command, "complete_words"):
+                return [Suggestion(*each) for each in command.complete_words(words, incomplete, obj=host)]
+            if isinstance(command, click.Command):
+                shell = ShellComplete(command, {"obj": host}, path, "")
+                return list(_whole_words(shell.get_completions(list(words), incomplete), incomplete))
     except PflowError:  # its code, or a file that it reads, is damaged
-        return []
+        pass
+    return []
 
 
 def _whole_words(items: Iterable[object], incomplete: str) -> Iterator[Suggestion]:

@@ -3,7 +3,6 @@
 - `shell_line`: a line as far as it is typed in bash, and a word as it is typed in fish, without quotes
 - `shell_reply`: what a shell is told: the words, stems and files that may stand at the cursor
 - `path_names`: the files and folders that a word may be the beginning of
-- `node_types`: node types by their beginning
 - `scripts`: the scripts that connect the shells, kept beside it as `pflow.bash`, `pflow.zsh` and `pflow.fish`
 - `installation`: puts a script where its shell finds it, and removes it
 
