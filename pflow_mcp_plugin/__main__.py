@@ -15,6 +15,8 @@ _YOUNG_OBJECTS = 50_000
 _GRACE = 10.0
 """Seconds that threads and `atexit` functions of other code have before the program ends itself."""
 _GRACE_AFTER_SIGNAL = 1.0
+_COMPLETE = "__complete"
+"""The word with which the scripts of shells ask for completions; no command can have such a name."""
 _SIGNALLED = 128
 """An exit code of the program above this stands for the signal that ended it."""
 
@@ -23,6 +25,10 @@ def main() -> int:
     """Run the program, however it was started, with fewer garbage collections; return the exit code."""
     gc.set_threshold(_YOUNG_OBJECTS)
     try:
+        if sys.argv[1:2] == [_COMPLETE]:
+            from pflow_mcp_plugin.host.cli.completion import complete
+
+            return complete(sys.argv[2:])
         from pflow_mcp_plugin.host.cli.main import main as run_command_line
 
         return run_command_line()

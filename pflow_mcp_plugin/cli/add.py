@@ -10,6 +10,7 @@ import attrs
 import click
 
 from pflow_mcp_plugin.cli.dependencies import server_store
+from pflow_mcp_plugin.cli.known_names import folders, words_of_add
 from pflow_mcp_plugin.config import display, server_input
 from pflow_mcp_plugin.config.dialects import Fitted
 from pflow_mcp_plugin.config.field_checks import join
@@ -48,12 +49,16 @@ class _AddCommand(click.Command):
 
 
 @click.command(cls=_AddCommand, epilog=_EXAMPLES)
-@click.argument("words", nargs=-1, required=True, metavar=_METAVAR)
+@click.argument("words", nargs=-1, required=True, metavar=_METAVAR, shell_complete=words_of_add)
 @click.option(
     "--env", "-e", multiple=True, metavar="NAME=VALUE", help="An environment variable of the server."
 )
 @click.option(
-    "--cwd", default="", metavar="FOLDER", help="Working folder of its command; by default that of pflow."
+    "--cwd",
+    default="",
+    metavar="FOLDER",
+    shell_complete=folders,
+    help="Working folder of its command; by default that of pflow.",
 )
 @click.option(
     "--header",

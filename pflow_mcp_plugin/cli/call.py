@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import takewhile
 
 import click
@@ -10,12 +10,33 @@ import click
 from pflow_mcp_plugin.cli.dependencies import catalog, server_store
 from pflow_mcp_plugin.cli.tools import list_tools
 from pflow_mcp_plugin.config.server_store import ServerStore, not_configured
-from pflow_mcp_plugin.contract import Host, PflowError, Report
+from pflow_mcp_plugin.contract import Host, PflowError, Report, Suggestion
 from pflow_mcp_plugin.errors import McpError, Where
 from pflow_mcp_plugin.registration.tool_source import ToolSource
 
 
-@click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+class _CallCommand(click.Command):
+    """Completes what the tools take: which flags there are, only they say."""
+
+    def complete_words(self, words: Sequence[str], incomplete: str, *, obj: Host) -> Sequence[Suggestion]:
+        """Return the servers, tools and flags that may follow; see `CommandLike`."""
+        source = ToolSource(catalog(obj), server_store(obj))
+        if not words:
+            return _beginning(server_store(obj).names(), incomplete)
+        if len(words) == 1:
+            return _beginning(source.tool_names(words[0]), incomplete)
+        entry = source.of_tool(words[0], words[1])
+        return obj.complete_chain([entry.node, *words[2:]], incomplete) if entry else ()
+
+
+def _beginning(names: Iterable[str], incomplete: str) -> list[Suggestion]:
+    return [Suggestion(name) for name in names if name.startswith(incomplete)]
+
+
+@click.command(
+    cls=_CallCommand,
+    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+)
 @click.argument(
     "words", nargs=-1, type=click.UNPROCESSED, metavar="SERVER TOOL [--FLAG VALUE]... [then NODE ...]"
 )

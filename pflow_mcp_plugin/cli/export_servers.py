@@ -10,6 +10,7 @@ import click
 
 from pflow_mcp_plugin.cli import client_file
 from pflow_mcp_plugin.cli.dependencies import server_store
+from pflow_mcp_plugin.cli.known_names import clients, servers
 from pflow_mcp_plugin.config import server_schema
 from pflow_mcp_plugin.config.interchange import client_files, document_text, export_plan
 from pflow_mcp_plugin.config.interchange.clients import CLIENTS, client
@@ -20,8 +21,15 @@ from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 
 
 @click.command(epilog=f"Clients: {', '.join(CLIENTS)}.")
-@click.argument("names", nargs=-1, metavar="[NAME]...")
-@click.option("--to", "client_name", required=True, metavar="CLIENT", help="The client to write for.")
+@click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=servers)
+@click.option(
+    "--to",
+    "client_name",
+    required=True,
+    metavar="CLIENT",
+    shell_complete=clients,
+    help="The client to write for.",
+)
 @click.option(
     "--output",
     "-o",

@@ -12,6 +12,7 @@ import attrs
 import click
 
 from pflow_mcp_plugin.cli.dependencies import server_store
+from pflow_mcp_plugin.cli.known_names import clients, clients_and_files
 from pflow_mcp_plugin.config import display, server_schema
 from pflow_mcp_plugin.config.interchange import client_documents, client_files, import_plan
 from pflow_mcp_plugin.config.interchange.client_documents import FileContent
@@ -31,8 +32,15 @@ _STEP = "Store it in the settings: pflow mcp import --secrets-to-settings"
 
 
 @click.command(epilog=_EPILOG)
-@click.argument("source", required=False, metavar="[CLIENT|FILE]")
-@click.option("--as", "client_name", default="", metavar="CLIENT", help="The client whose format FILE has.")
+@click.argument("source", required=False, metavar="[CLIENT|FILE]", shell_complete=clients_and_files)
+@click.option(
+    "--as",
+    "client_name",
+    default="",
+    metavar="CLIENT",
+    shell_complete=clients,
+    help="The client whose format FILE has.",
+)
 @click.option("--dry-run", is_flag=True, help="Show what would be done; change nothing.")
 @click.option("--force", is_flag=True, help="Replace configured servers of the same names.")
 @click.option(

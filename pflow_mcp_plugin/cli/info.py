@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 import click
 
 from pflow_mcp_plugin.cli.dependencies import catalog, server_store
+from pflow_mcp_plugin.cli.known_names import tool_nodes
 from pflow_mcp_plugin.contract import Entry, Field, Host, Report
 from pflow_mcp_plugin.contract.json_types import JSON
 from pflow_mcp_plugin.discovery.tool_file import Head
@@ -18,7 +19,7 @@ from pflow_mcp_plugin.types import Tool
 
 
 @click.command()
-@click.argument("node")
+@click.argument("node", shell_complete=tool_nodes)
 @click.pass_obj
 def info(host: Host, node: str) -> Report:
     """Show what the tool behind NODE does, its parameters and outputs, and its server."""

@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from pflow_mcp_plugin import storage
+from pflow_mcp_plugin.cli.known_names import folders
 from pflow_mcp_plugin.cli.presets import collected
 from pflow_mcp_plugin.contract import Host, PflowError, Report
 from pflow_mcp_plugin.presets.package_template import package_files
@@ -18,7 +19,7 @@ _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 
 @click.command("new-preset")
 @click.argument("name")
-@click.argument("folder", required=False, type=click.Path(path_type=Path))
+@click.argument("folder", required=False, type=click.Path(path_type=Path), shell_complete=folders)
 @click.pass_obj
 def new_preset(host: Host, name: str, folder: Path | None) -> Report:
     """Write a Python package with a preset, a server and tests to FOLDER, by default ./NAME."""

@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from pflow_mcp_plugin.cli.columns import columns
+from pflow_mcp_plugin.cli.known_names import words_of_presets
 from pflow_mcp_plugin.contract import Host, Report
 from pflow_mcp_plugin.presets import missing_programs
 from pflow_mcp_plugin.presets.collection import OfferedPreset, PresetCollection, collect
@@ -20,7 +21,7 @@ _NEXT = "Add one: pflow mcp add NAME   Details: pflow mcp presets show NAME"
 
 
 @click.command()
-@click.argument("words", nargs=-1, metavar="[WORDS]... | show NAME")
+@click.argument("words", nargs=-1, metavar="[WORDS]... | show NAME", shell_complete=words_of_presets)
 @click.pass_obj
 def presets(host: Host, words: tuple[str, ...]) -> Report:
     """List the ready-made servers that contain all WORDS, or show one: what it runs and what it needs."""

@@ -9,6 +9,7 @@ import click
 
 from pflow_mcp_plugin.cli.add import add_servers
 from pflow_mcp_plugin.cli.dependencies import server_store
+from pflow_mcp_plugin.cli.known_names import servers
 from pflow_mcp_plugin.cli.sync import enabled, sync_servers
 from pflow_mcp_plugin.cli.test import test_server
 from pflow_mcp_plugin.config import dialects, older_files
@@ -42,7 +43,7 @@ def add_mcp(
 
 
 @click.command()
-@click.option("--mcp-server", "server", default=None, help="Sync this server only.")
+@click.option("--mcp-server", "server", default=None, shell_complete=servers, help="Sync this server only.")
 @click.pass_obj
 def refresh(host: Host, server: str | None) -> Report:
     """Sync servers by the older spelling of `pflow mcp sync`: fetch their tools again."""

@@ -5,12 +5,13 @@ from __future__ import annotations
 import click
 
 from pflow_mcp_plugin.cli.dependencies import catalog, server_store
+from pflow_mcp_plugin.cli.known_names import servers
 from pflow_mcp_plugin.contract import Host, Report
 from pflow_mcp_plugin.errors import McpError
 
 
 @click.command()
-@click.argument("name")
+@click.argument("name", shell_complete=servers)
 @click.pass_obj
 def remove(host: Host, name: str) -> Report:
     """Remove a server: its config and its synced tools."""

@@ -13,6 +13,7 @@ import click
 
 from pflow_mcp_plugin.cli.dependencies import server_store
 from pflow_mcp_plugin.cli.http_options import given_http_options, http_options, serve_http
+from pflow_mcp_plugin.cli.known_names import folders
 from pflow_mcp_plugin.cli.setup_options import sets_up_clients
 from pflow_mcp_plugin.contract import Host, PflowError, Report
 
@@ -51,6 +52,7 @@ def _repeated(args: Iterable[str]) -> Iterator[str]:
     "--root",
     type=click.Path(path_type=Path),
     metavar="FOLDER",
+    shell_complete=folders,
     help="Clients may name workflow files in this folder only; by default the working folder.",
 )
 @click.option(

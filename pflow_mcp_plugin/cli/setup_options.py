@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from pflow_mcp_plugin.cli.known_names import clients
 from pflow_mcp_plugin.contract import Host, Report
 
 
@@ -18,9 +19,17 @@ def sets_up_clients(command: Callable[..., Report]) -> Callable[..., Report]:
     """
 
     @click.option(
-        "--print-config", metavar="CLIENT", help="Print what to put into the config of this client."
+        "--print-config",
+        metavar="CLIENT",
+        shell_complete=clients,
+        help="Print what to put into the config of this client.",
     )
-    @click.option("--install", metavar="CLIENT", help="Write it there; the old file is kept as .bak.")
+    @click.option(
+        "--install",
+        metavar="CLIENT",
+        shell_complete=clients,
+        help="Write it there; the old file is kept as .bak.",
+    )
     @click.option(
         "--name",
         default="pflow",

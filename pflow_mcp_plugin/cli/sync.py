@@ -10,6 +10,7 @@ import attrs
 import click
 
 from pflow_mcp_plugin.cli.dependencies import catalog, lookup, server_store
+from pflow_mcp_plugin.cli.known_names import servers
 from pflow_mcp_plugin.cli.terminal import is_interactive
 from pflow_mcp_plugin.client import Pool
 from pflow_mcp_plugin.config import server_schema
@@ -26,7 +27,7 @@ _NOTHING = "No MCP server is configured. Add one: pflow mcp add NAME -- COMMAND 
 
 
 @click.command()
-@click.argument("name", required=False)
+@click.argument("name", required=False, shell_complete=servers)
 @click.option("--all", "all_servers", is_flag=True, help="Sync every server (the default without NAME).")
 @click.pass_obj
 def sync(host: Host, name: str | None, *, all_servers: bool) -> Report:

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from pflow_mcp_plugin.cli.dependencies import catalog, lookup, server_store
+from pflow_mcp_plugin.cli.known_names import servers
 from pflow_mcp_plugin.client import Pool
 from pflow_mcp_plugin.config.locations import stderr_folder
 from pflow_mcp_plugin.contract import Host, Problem, Report
@@ -21,7 +22,7 @@ PHASES = ("start", "handshake", "list")
 
 
 @click.command()
-@click.argument("name")
+@click.argument("name", shell_complete=servers)
 @click.pass_obj
 def test(host: Host, name: str) -> Report:
     """Test a server: connect to it, list its tools and time each phase; nothing is saved."""

@@ -9,6 +9,7 @@ import click
 
 from pflow_mcp_plugin.cli.columns import columns
 from pflow_mcp_plugin.cli.dependencies import catalog, server_store
+from pflow_mcp_plugin.cli.known_names import servers
 from pflow_mcp_plugin.contract import Host, PflowError, Report
 from pflow_mcp_plugin.registration.tool_entry import printable
 from pflow_mcp_plugin.registration.tool_source import ToolSource
@@ -19,7 +20,7 @@ _NONE = "No tools. See the servers: pflow mcp list"
 
 
 @click.command()
-@click.argument("server", required=False)
+@click.argument("server", required=False, shell_complete=servers)
 @click.pass_obj
 def tools(host: Host, server: str | None) -> Report:
     """List the tools of all servers, or of one, with their node types."""

@@ -5,7 +5,7 @@ A plugin author needs this package and nothing else from the host:
 - `hookspecs`: the hooks a host calls; mark an implementation with `hookimpl`.
 - `entries`: what a plugin contributes to the registry: `NodeSource`, `Entry`, `Interface`, `Field`,
   `Sketch`; and what a host runs: `Node`.
-- `commands`: what a plugin contributes to the command line: `Command`, `Report`.
+- `commands`: what a plugin contributes to the command line: `Command`, `Report`, `Suggestion`.
 - `hosts`: the handle on the host that a plugin receives: `Host`, with its `Paths`. It leads to `registries`:
   `Registry`; `runners`: `Runner`; `settings`: `Settings`; `libraries`: `Library`, `SavedWorkflow`; and
   `traces`: `Traces`.
@@ -24,7 +24,7 @@ It imports pluggy, attrs and typing only, and knows nothing of any plugin.
 
 from typing import TYPE_CHECKING
 
-from pflow_mcp_plugin.contract.commands import Command, CommandLike, Report
+from pflow_mcp_plugin.contract.commands import Command, CommandLike, Report, Suggestion
 from pflow_mcp_plugin.contract.entries import (
     FAILURES,
     Entry,
@@ -123,6 +123,7 @@ __all__ = [
     "SavedWorkflow",
     "Settings",
     "Sketch",
+    "Suggestion",
     "Traces",
     "ValuePath",
     "Workflow",

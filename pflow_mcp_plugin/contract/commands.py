@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 import attrs
 
@@ -107,6 +107,10 @@ class CommandLike(Protocol):
     wrong usage and any other for a failure, whose exit code is 1. `--json` belongs to the host, which looks
     for it in the arguments itself and adds the option to a click command that does not declare it; any
     other command must accept it.
+
+    In shells the arguments and options of a click command are completed, by its `shell_complete` functions
+    too. Any command may instead have a method `complete_words(words, incomplete, obj=host)`, which returns a
+    `Suggestion` for each word that may stand after `words` and begins with `incomplete`.
     """
 
     def main(self, args: Sequence[str], prog_name: str, *, standalone_mode: bool, **extra: Any) -> Any:
@@ -119,3 +123,18 @@ class CommandLike(Protocol):
             extra: `obj`, the `Host`. A later 1.x may pass more.
         """
         ...
+
+
+class Suggestion(NamedTuple):
+    """A word, or the beginning of one, that may stand at the cursor of a shell.
+
+    Attributes:
+        value: The whole word.
+        help: One line about it, for shells that show it.
+        type: `stem` for one after which more follows; for `file` and `dir` the shell lists files or
+            folders, and `value` is what stands before the path in the same word, as in `--body=@`.
+    """
+
+    value: str
+    help: str = ""
+    type: Literal["plain", "stem", "file", "dir"] = "plain"

@@ -18,7 +18,7 @@ import pluggy
 from pflow_mcp_plugin.contract.problems import PflowError
 
 if TYPE_CHECKING:  # a program needs few of a host's parts, and each class takes time to create
-    from pflow_mcp_plugin.contract.commands import Report
+    from pflow_mcp_plugin.contract.commands import Report, Suggestion
     from pflow_mcp_plugin.contract.json_types import JSONObject
     from pflow_mcp_plugin.contract.libraries import Library, SavedWorkflow
     from pflow_mcp_plugin.contract.problems import Problem
@@ -135,6 +135,15 @@ class Host(ABC):
             PflowError: Kind `usage` or `not_found`, before anything has run. Always raised by default.
         """
         raise PflowError("This pflow does not run nodes from the command line", kind="usage")
+
+    def complete_chain(self, words: Sequence[str], incomplete: str) -> Sequence[Suggestion]:
+        """Any host: return what may follow in a line for `run_chain`; none by default.
+
+        Args:
+            words: The arguments before the cursor's word.
+            incomplete: What is typed of that word.
+        """
+        return ()
 
     @abstractmethod
     def report(self, problem: Problem) -> None:

@@ -8,6 +8,7 @@ hand, or by an older version, has no valid index and is decoded as a whole.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,8 @@ from pflow_mcp_plugin.discovery import tool_file
 from pflow_mcp_plugin.discovery.tool_file import Head, ToolFile
 from pflow_mcp_plugin.types import Tool
 
+_NAME = re.compile(rb'^\{"name": ("(?:[^"\\]|\\.)*")', re.MULTILINE)
+"""The name of a tool at the beginning of its line."""
 _MISSHAPEN = (KeyError, TypeError, ValueError, AttributeError, RecursionError)
 
 
@@ -56,6 +59,14 @@ class StoredFile:
                 raise storage.CorruptFile(self._path, f"contains the tools of server {decoded.server}")
             self._whole = decoded
         return self._whole
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the stored tools, read from the beginning of each line if the index is valid."""
+        found = _NAME.findall(self._content, self._body)
+        if self._index is not None and len(found) == sum(map(len, self._index.values())):
+            return tuple(json.loads(name) for name in found)
+        return tuple(tool.name for tool in self.whole.tools)
 
     def claiming(self, part: str) -> tuple[Tool, ...]:
         """Decode only the stored tools whose part of a node type is `part`; raises the errors of `head`."""

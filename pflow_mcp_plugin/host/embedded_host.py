@@ -17,7 +17,7 @@ from pflow_mcp_plugin.host.standard_streams import write
 from pflow_mcp_plugin.storage import default_paths
 
 if TYPE_CHECKING:
-    from pflow_mcp_plugin.contract import Report
+    from pflow_mcp_plugin.contract import Report, Suggestion
     from pflow_mcp_plugin.host.registry.node_registry import NodeRegistry
     from pflow_mcp_plugin.host.running import WorkflowRunner
     from pflow_mcp_plugin.host.stored_settings import StoredSettings
@@ -115,6 +115,12 @@ class EmbeddedHost(Host):
         from pflow_mcp_plugin.host.direct.direct_run import DirectRun
 
         return DirectRun(self, self.registry, self.runner, prog_name).report(words)
+
+    def complete_chain(self, words: Sequence[str], incomplete: str) -> Sequence[Suggestion]:
+        """Return what may follow in a line of nodes for the embedded host; see `host.direct`."""
+        from pflow_mcp_plugin.host.direct.chain_completion import chain_suggestions
+
+        return chain_suggestions(self.registry, words, incomplete)
 
     def refresh(self, source: str) -> None:
         """When a plugin asks the embedded host to, rebuild the node index, for all sources at once."""

@@ -67,6 +67,12 @@ class ToolSource(NodeSource):
         for record, _ in self._live(server):
             yield record
 
+    def tool_names(self, server: str) -> list[str]:
+        """Return the raw names of the tools behind the source's entries of a server."""
+        config = self._usable(server)
+        names = self._catalog.tool_names(server) if config else ()
+        return [name for name in names if config and allows(config.tools, name)]
+
     def missing(self, node_type: str) -> Problem | None:
         """Explain why the source has no tool for a node type, with the next step."""
         if not node_type.startswith(naming.PREFIX):

@@ -25,6 +25,7 @@ _COMMANDS = {
     "run-node": ("Run nodes with flags, without a workflow.", "direct_commands:run_node"),
     "validate": ("Check a workflow without running it.", "run_commands:validate"),
     "plan": ("Make a workflow for a task in words.", "plan_command:plan"),
+    "completion": ("Complete command lines in bash, zsh or fish.", "completion_command:completion"),
     "plugins": ("List plugins and what each one provides.", "plugins_command:plugins"),
     "registry list": ("List node types.", "registry_commands:list_nodes"),
     "registry search": ("Search node types by keywords.", "registry_commands:search"),

@@ -15,7 +15,7 @@ from importlib import import_module
 import attrs
 import click
 
-from pflow_mcp_plugin.contract import Command, Kind, PflowError, Problem, Report
+from pflow_mcp_plugin.contract import Command, CommandLike, Kind, PflowError, Problem, Report
 from pflow_mcp_plugin.host.embedded_host import EmbeddedHost
 from pflow_mcp_plugin.host.entrypoints import own_distribution
 from pflow_mcp_plugin.host.plugins import Plugin, PluginFailed, Plugins, plugin_code
@@ -155,11 +155,7 @@ class Leaf(click.Command):
         Raises:
             PflowError: The command failed, crashed, or cannot be imported.
         """
-        with plugin_code(self.plugin, f"could not load the command `{path}`"):
-            module, _, attribute = self.announced.load.partition(":")
-            command = getattr(import_module(module), attribute)
-        if isinstance(command, click.Command):
-            _offer_json(command)
+        command = self.load(path)
         with self._guard(path), _click_errors_translated():
             try:
                 result = command.main(arguments, prog_name=path, obj=host, standalone_mode=False)
@@ -168,6 +164,22 @@ class Leaf(click.Command):
             else:
                 report = self._returned(path, result)
         return Answer(report, partial(self._guard, path), not self.plugin.own)
+
+    def load(self, path: str) -> CommandLike:
+        """Import the code of a leaf of the command tree; a click command gets `--json`.
+
+        Args:
+            path: The words before its arguments, as typed.
+
+        Raises:
+            PflowError: It cannot be imported.
+        """
+        with plugin_code(self.plugin, f"could not load the command `{path}`"):
+            module, _, attribute = self.announced.load.partition(":")
+            command: CommandLike = getattr(import_module(module), attribute)
+        if isinstance(command, click.Command):
+            _offer_json(command)
+        return command
 
     def _returned(self, path: str, result: object) -> Report:
         """Return the report of a command by what it returned."""
@@ -262,7 +274,7 @@ def wrong_usage(error: click.ClickException) -> PflowError:
     return PflowError(error.format_message(), suggestions=suggestions, kind="usage")
 
 
-def build_cli(host: EmbeddedHost) -> click.Group:
+def build_cli(host: EmbeddedHost) -> Branch:
     """Build the tree of every command that the host and its plugins announce."""
     version = click.Option(
         ["--version"],

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from pflow_mcp_plugin.contract import Report
+from pflow_mcp_plugin.contract import Report, Suggestion
 from pflow_mcp_plugin.host.embedded_host import EmbeddedHost
 
 
@@ -17,6 +17,12 @@ class _RunNode:
     ) -> Report:
         """Run the nodes that the words name; see `CommandLike`."""
         return obj.run_chain(args, prog_name)
+
+    def complete_words(
+        self, words: Sequence[str], incomplete: str, *, obj: EmbeddedHost
+    ) -> Sequence[Suggestion]:
+        """Return the nodes and flags that may follow; see `CommandLike`."""
+        return obj.complete_chain(words, incomplete)
 
 
 run_node = _RunNode()

@@ -12,6 +12,7 @@ import click
 from pflow_mcp_plugin.contract import Entry, Field, PflowError, Report
 from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.host.cli.command_line_inputs import parse_inputs
+from pflow_mcp_plugin.host.cli.name_completion import node_names, node_sources
 from pflow_mcp_plugin.host.cli.output import counted, problem_lines
 from pflow_mcp_plugin.host.cli.tables import table
 from pflow_mcp_plugin.host.embedded_host import EmbeddedHost
@@ -61,7 +62,7 @@ def search(host: EmbeddedHost, words: tuple[str, ...], limit: int) -> Report:
 
 
 @click.command()
-@click.argument("nodes", nargs=-1, required=True, metavar="NODE...")
+@click.argument("nodes", nargs=-1, required=True, metavar="NODE...", shell_complete=node_names)
 @click.pass_obj
 def describe(host: EmbeddedHost, nodes: tuple[str, ...]) -> Report:
     """Show the parameters and outputs of each node type NODE.
@@ -78,7 +79,7 @@ def describe(host: EmbeddedHost, nodes: tuple[str, ...]) -> Report:
 
 
 @click.command()
-@click.argument("node")
+@click.argument("node", shell_complete=node_names)
 @click.argument("params", nargs=-1, metavar="[NAME=VALUE]...")
 @click.pass_obj
 def run(host: EmbeddedHost, node: str, params: tuple[str, ...]) -> Report:
@@ -107,8 +108,14 @@ class _ValidateCommand(click.Command):
 
 
 @click.command(cls=_ValidateCommand)
-@click.argument("nodes", nargs=-1, metavar="[NODE]...")
-@click.option("--source", default="", metavar="NAME", help="Check the node types of this source only.")
+@click.argument("nodes", nargs=-1, metavar="[NODE]...", shell_complete=node_names)
+@click.option(
+    "--source",
+    default="",
+    metavar="NAME",
+    shell_complete=node_sources,
+    help="Check the node types of this source only.",
+)
 @click.option("--all", "every", is_flag=True, help="Check every node type (the default without NODE).")
 @click.pass_obj
 def validate(host: EmbeddedHost, nodes: tuple[str, ...], *, source: str, every: bool) -> Report:

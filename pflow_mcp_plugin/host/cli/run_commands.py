@@ -8,10 +8,12 @@ from functools import partial
 from pathlib import Path
 
 import click
+from click.shell_completion import CompletionItem
 
 from pflow_mcp_plugin.contract import Outcome, PflowError, Problem, Report
 from pflow_mcp_plugin.contract.json_types import JSON
 from pflow_mcp_plugin.host.cli.command_line_inputs import parse_inputs, piped_inputs
+from pflow_mcp_plugin.host.cli.name_completion import workflows
 from pflow_mcp_plugin.host.cli.output import counted, problem_lines
 from pflow_mcp_plugin.host.embedded_host import EmbeddedHost
 from pflow_mcp_plugin.host.printable_json import to_json
@@ -23,9 +25,19 @@ _DESCRIPTOR = re.compile(r"/dev/stdin|/(dev|proc/self)/fd/\d+")
 """What the user has opened for pflow: `pflow run /dev/stdin`, `pflow run <(command)`."""
 
 
+def _input_names(
+    context: click.Context, _parameter: click.Parameter, _incomplete: str
+) -> list[CompletionItem]:
+    """Return the inputs of the workflow that `pflow run` names, each as `NAME=`."""
+    inputs = find_workflow(context.obj, context.params["workflow"]).get("inputs")
+    given = {text.partition("=")[0] for text in context.params.get("inputs") or ()}
+    names = inputs if isinstance(inputs, dict) else {}
+    return [CompletionItem(f"{name}=", type="stem") for name in names if name not in given]
+
+
 @click.command()
-@click.argument("workflow")
-@click.argument("inputs", nargs=-1, metavar="[NAME=VALUE]...")
+@click.argument("workflow", shell_complete=workflows)
+@click.argument("inputs", nargs=-1, metavar="[NAME=VALUE]...", shell_complete=_input_names)
 @click.option(
     "--trace/--no-trace", default=True, help="Whether to write a trace; the default is to write one."
 )
@@ -40,7 +52,7 @@ def run(host: EmbeddedHost, workflow: str, inputs: tuple[str, ...], *, trace: bo
 
 
 @click.command()
-@click.argument("workflow")
+@click.argument("workflow", shell_complete=workflows)
 @click.pass_obj
 def validate(host: EmbeddedHost, workflow: str) -> Report:
     """Validate WORKFLOW, a JSON file or a saved name, before `pflow run`: list all problems, run nothing."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from pflow_mcp_plugin.contract import PflowError, Report
+from pflow_mcp_plugin.host.cli.name_completion import setting_names
 from pflow_mcp_plugin.host.cli.tables import table
 from pflow_mcp_plugin.host.embedded_host import EmbeddedHost
 from pflow_mcp_plugin.host.standard_input import input_text
@@ -12,7 +13,7 @@ from pflow_mcp_plugin.redaction import mask
 
 
 @click.command()
-@click.argument("key")
+@click.argument("key", shell_complete=setting_names)
 @click.argument("value", required=False)
 @click.option("--keyring", is_flag=True, help="Store the value in the keyring of the operating system.")
 @click.option(
@@ -39,7 +40,7 @@ def set_value(
 
 
 @click.command()
-@click.argument("key")
+@click.argument("key", shell_complete=setting_names)
 @click.option("--show", is_flag=True, help="Show a secret in full.")
 @click.pass_obj
 def get(host: EmbeddedHost, key: str, *, show: bool) -> Report:
@@ -71,7 +72,7 @@ def list_keys(host: EmbeddedHost) -> Report:
 
 
 @click.command()
-@click.argument("key")
+@click.argument("key", shell_complete=setting_names)
 @click.pass_obj
 def unset(host: EmbeddedHost, key: str) -> Report:
     """Delete the setting KEY."""

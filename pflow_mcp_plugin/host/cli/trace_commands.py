@@ -10,6 +10,7 @@ import click
 
 from pflow_mcp_plugin.contract import PflowError, Report
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
+from pflow_mcp_plugin.host.cli.name_completion import runs
 from pflow_mcp_plugin.host.cli.tables import table
 from pflow_mcp_plugin.host.embedded_host import EmbeddedHost
 from pflow_mcp_plugin.host.printable_json import to_json
@@ -39,7 +40,7 @@ def list_traces(host: EmbeddedHost, limit: int) -> Report:
 
 
 @click.command()
-@click.argument("run", default=LATEST)
+@click.argument("run", default=LATEST, shell_complete=runs)
 @click.pass_obj
 def show(host: EmbeddedHost, run: str) -> Report:
     """Show the trace of RUN, which is an id, the beginning of one, `latest`, or the path of a trace file."""
@@ -48,7 +49,7 @@ def show(host: EmbeddedHost, run: str) -> Report:
 
 
 @click.command()
-@click.argument("run", default=LATEST)
+@click.argument("run", default=LATEST, shell_complete=runs)
 @click.option(
     "--output",
     type=click.Path(path_type=Path),

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from pflow_mcp_plugin.contract import Report, SavedWorkflow
+from pflow_mcp_plugin.host.cli.name_completion import files, saved_names, workflows
 from pflow_mcp_plugin.host.cli.output import problem_lines
 from pflow_mcp_plugin.host.cli.run_commands import find_workflow, read_workflow
 from pflow_mcp_plugin.host.cli.tables import table
@@ -23,8 +24,13 @@ _HEADERS = ("NAME", "VERSION", "SAVED", "DESCRIPTION")
 
 
 @click.command()
-@click.argument("file")
-@click.option("--name", required=True, help="Name of the saved workflow: a-z, 0-9 and hyphens.")
+@click.argument("file", shell_complete=files)
+@click.option(
+    "--name",
+    required=True,
+    shell_complete=saved_names,
+    help="Name of the saved workflow: a-z, 0-9 and hyphens.",
+)
 @click.option("--description", default="", help="One line that says what it is for.")
 @click.pass_obj
 def save(host: EmbeddedHost, file: str, name: str, description: str) -> Report:
@@ -55,7 +61,7 @@ def list_saved(host: EmbeddedHost, pattern: str) -> Report:
 
 
 @click.command()
-@click.argument("name")
+@click.argument("name", shell_complete=saved_names)
 @click.option("--version", type=click.IntRange(min=1), help="Show this version, not the newest.")
 @click.pass_obj
 def show(host: EmbeddedHost, name: str, version: int | None) -> Report:
@@ -65,7 +71,7 @@ def show(host: EmbeddedHost, name: str, version: int | None) -> Report:
 
 
 @click.command()
-@click.argument("name")
+@click.argument("name", shell_complete=saved_names)
 @click.pass_obj
 def delete(host: EmbeddedHost, name: str) -> Report:
     """Delete the saved workflow NAME with all its versions."""
@@ -74,7 +80,7 @@ def delete(host: EmbeddedHost, name: str) -> Report:
 
 
 @click.command()
-@click.argument("workflow")
+@click.argument("workflow", shell_complete=workflows)
 @click.option(
     "--html",
     type=click.Path(path_type=Path),
@@ -97,7 +103,7 @@ def graph(host: EmbeddedHost, workflow: str, html: Path | None) -> Report:
 
 
 @click.command()
-@click.argument("workflow")
+@click.argument("workflow", shell_complete=workflows)
 @click.option(
     "--output",
     type=click.Path(path_type=Path),

@@ -39,6 +39,7 @@ _LAYOUT = "2"
 _ROWS = """
 SELECT node, source, description, labels FROM node WHERE instr(lower(node), lower(?)) ORDER BY node
 """
+_BEGINNING = "SELECT node, description FROM node WHERE node >= ? AND node < ? ORDER BY node"
 # SQLite's bm25 is lower for better matches. A match of the family scores in `discover` only.
 _SEARCH = """
 SELECT node.node, source, node.description, labels, -bm25(words, 8.0, 4.0, 0.0, 3.0, 1.0) AS score
@@ -129,6 +130,11 @@ class Index:
         """Return the rows of the index, sorted by name; only names that contain `pattern` if one is given."""
         found = self._connection.execute(_ROWS, (_storable(pattern),))
         return [_row(*values) for values in found]
+
+    def beginning(self, prefix: str) -> list[tuple[str, str]]:
+        """Return the node types in the index that begin so, sorted, each with its description."""
+        start = _storable(prefix)
+        return self._connection.execute(_BEGINNING, (start, f"{start}\U0010ffff")).fetchall()
 
     def names(self) -> list[str]:
         """Return every node type in the index, sorted."""

@@ -96,6 +96,10 @@ class NodeRegistry(Registry):
         """Return what the registry's `entries` lists as rows, read from the index, not from the sources."""
         return self._opened().rows(pattern)
 
+    def beginning(self, prefix: str) -> list[tuple[str, str]]:
+        """Return the registry's node types that begin so, sorted, each with its description."""
+        return self._opened().beginning(prefix)
+
     def search(self, words: str, limit: int = 20) -> list[tuple[Entry, float]]:
         """Search the registry's index; return the entries that match, best first, with their scores."""
         found = ((self.find(row.node), row.score) for row in self.search_rows(words, limit))

@@ -1,0 +1,149 @@
+"""The answers to the completion scripts of shells.
+
+A line is followed through the command tree to its leaf, whose click command knows its options and what its
+arguments may be. A command with a method `complete_words` says itself what may follow.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from pathlib import Path
+from typing import Any
+
+import click
+import pluggy
+from click.shell_completion import ShellComplete
+
+from pflow_mcp_plugin.contract import PflowError, Suggestion
+from pflow_mcp_plugin.host.cli.command_tree import PROGRAM, Branch, Leaf, build_cli
+from pflow_mcp_plugin.host.completion.shell_reply import Request, read_request, reply
+from pflow_mcp_plugin.host.embedded_host import EmbeddedHost, open_host
+from pflow_mcp_plugin.host.plugins import plugin_code
+
+_INTERRUPTED = 130
+
+
+def complete(arguments: Sequence[str], manager: pluggy.PluginManager | None = None) -> int:
+    """Answer the script of a shell on standard output, and print nothing else, whatever fails.
+
+    Args:
+        arguments: The name of the shell and what `shell_reply.read_request` reads.
+        manager: Plugins to use instead of the installed ones.
+
+    Returns:
+        The exit code: 0, also if nothing can be completed.
+    """
+    out, lines = sys.stdout, ""
+    try:
+        with _silent():
+            request = read_request(arguments[0], arguments[1:])
+            with open_host(manager, show=lambda _: None) as host:
+                lines = "\n".join(reply(request, suggestions(host, request)))
+    except KeyboardInterrupt:
+        return _INTERRUPTED
+    except Exception:  # noqa: BLE001 - a message would stand in the middle of the line that is being typed
+        return 0
+    if lines and out is not None:
+        out.buffer.write(f"{lines}\n".encode("utf-8", "replace"))
+        out.flush()
+    return 0
+
+
+@contextmanager
+def _silent() -> Iterator[None]:
+    """Discard what plugins print."""
+    with (
+        Path(os.devnull).open("w", encoding="utf-8") as nowhere,
+        redirect_stdout(nowhere),
+        redirect_stderr(nowhere),
+    ):
+        yield
+
+
+def suggestions(host: EmbeddedHost, request: Request) -> Iterable[Suggestion]:
+    """Return what may stand at the cursor of a command line."""
+    line = request.line
+    if line.redirected:
+        return [Suggestion("", type="file")]
+    branch, path, words = build_cli(host), PROGRAM, list(line.words)
+    while words:
+        word = words.pop(0)
+        command = branch.commands.get(word)
+        if word.startswith("-"):
+            continue  # an option of the branch; none of them takes a value
+        path = f"{path} {word}"
+        if isinstance(command, Leaf):
+            return of_leaf(command, host, path, words, line.current)
+        if not isinstance(command, Branch):
+            return _of_fallback(branch, host, path, [word, *words], line.current)
+        branch = command
+    return [*_of_branch(branch, line.current), *_of_fallback(branch, host, path, [], line.current)]
+
+
+def _of_branch(branch: Branch, incomplete: str) -> Iterator[Suggestion]:
+    """Yield the commands of a branch, and its options."""
+    for name, command in sorted(branch.commands.items()):
+        if name.startswith(incomplete) and not command.hidden:
+            yield Suggestion(name, command.get_short_help_str(limit=80))
+    if incomplete.startswith("-"):
+        context = click.Context(branch, resilient_parsing=True)
+        for item in click.Command.shell_complete(branch, context, incomplete):
+            yield Suggestion(item.value, item.help or "")
+
+
+def _of_fallback(
+    branch: Branch, host: EmbeddedHost, path: str, words: list[str], incomplete: str
+) -> list[Suggestion]:
+    """Return what the fallback of a branch completes; its first word only once it is begun."""
+    if branch.fallback is None or not (words or incomplete) or (not words and incomplete.startswith("-")):
+        return []
+    return of_leaf(branch.fallback, host, path, words, incomplete)
+
+
+def of_leaf(leaf: Leaf, host: EmbeddedHost, path: str, words: list[str], incomplete: str) -> list[Suggestion]:
+    """Return what a leaf of the command tree completes, by the options and arguments of its click command.
+
+    Args:
+        leaf: The leaf.
+        host: The host that its command would run in.
+        path: The words before its arguments.
+        words: The arguments before the cursor's word.
+        incomplete: What is typed of that word.
+
+    Returns:
+        Nothing if its code cannot be imported or fails.
+    """
+    try:
+        command = leaf.load(path)
+        with plugin_code(leaf.plugin, "could not complete"):
+            if hasattr(command, "complete_words"):
+                return [Suggestion(*each) for each in command.complete_words(words, incomplete, obj=host)]
+            if isinstance(command, click.Command):
+                shell = ShellComplete(command, {"obj": host}, path, "")
+                return list(_whole_words(shell.get_completions(list(words), incomplete), incomplete))
+    except PflowError:  # its code, or a file that it reads, is damaged
+        pass
+    return []
+
+
+def _whole_words(items: Iterable[object], incomplete: str) -> Iterator[Suggestion]:
+    """Yield click's items as whole words: of `--option=value` it completes the value alone."""
+    option, is_joined, value = incomplete.partition("=")
+    joined = f"{option}=" if is_joined and option.startswith("-") else ""
+    for item in items:
+        it = item if isinstance(item, Suggestion) else _suggestion(item)
+        if it.type in {"file", "dir"}:
+            yield it._replace(value=joined + it.value)
+        elif it.value.startswith(incomplete):
+            yield it
+        elif joined and it.value.startswith(value):
+            yield it._replace(value=joined + it.value)
+
+
+def _suggestion(item: Any) -> Suggestion:
+    """Return an item of click's as a suggestion; it gives files the value that is typed so far."""
+    is_path = item.type in {"file", "dir"}
+    return Suggestion("" if is_path else str(item.value), item.help or "", item.type)

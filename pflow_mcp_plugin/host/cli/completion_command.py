@@ -1,0 +1,31 @@
+"""`pflow completion bash | zsh | fish`."""
+
+from __future__ import annotations
+
+import click
+
+from pflow_mcp_plugin.contract import Report
+from pflow_mcp_plugin.host.completion.scripts import SHELLS, script
+from pflow_mcp_plugin.host.embedded_host import EmbeddedHost
+
+
+@click.command()
+@click.argument("shell", type=click.Choice(SHELLS))
+@click.option(
+    "--install", "action", flag_value="install", help="Write it where the shell finds it by itself."
+)
+@click.option("--uninstall", "action", flag_value="uninstall", help="Remove what --install has written.")
+@click.pass_obj
+def completion(host: EmbeddedHost, shell: str, action: str | None) -> Report:
+    """Print the script that completes command lines of pflow in SHELL, or install it."""
+    if action is None:
+        text = script(shell)
+        return Report(data={"shell": shell, "script": text}, text=text)
+    from pflow_mcp_plugin.host.completion.installation import installation
+
+    place = installation(shell, host.paths.data)
+    written, removed = (place.install(), []) if action == "install" else ([], place.uninstall())
+    data = {"shell": shell, "written": [*map(str, written)], "removed": [*map(str, removed)]}
+    lines = [f"Wrote {path}" for path in written] + [f"Removed it from {path}" for path in removed]
+    end = "A new shell completes `pflow`" if action == "install" else ""
+    return Report(data=data, text="\n".join(lines or ["Nothing to change"]) + (f"\n{end}" if end else ""))
