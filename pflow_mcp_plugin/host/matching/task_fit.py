@@ -139,6 +139,10 @@ class TaskFit:
         """Return how well something does the whole task."""
         return self._fit(self._words, described)
 
+    def clause(self, number: int, described: Described) -> Fit:
+        """Return how well something does one clause of the task, counted from 0."""
+        return self._fit(self._clauses[number], described)
+
     def part(self, described: Described) -> Fit:
         """Return how well something does the whole task or one of its clauses, whichever fits better."""
         fits = [self.whole(described), *(self._fit(clause, described) for clause in self._clauses)]

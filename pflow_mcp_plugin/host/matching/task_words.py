@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 
 from pflow_mcp_plugin.host.matching.name_parts import split_name
@@ -14,6 +15,10 @@ _BOUNDARY = re.compile(
     r"[.?!;:](?:\s+|$)|,\s+|[\u3001\u3002\uff01\uff0c\uff1b\uff1f]|\s+-\s+|\n+|\s+(?:and|then|plus|or)\s+",
     re.IGNORECASE,
 )
+QUOTED = re.compile(
+    r'"([^"\n]+)"|\u201c([^\u201c\u201d\n]+)\u201d|\u00ab([^\u00ab\u00bb\n]+)\u00bb|`([^`\n]+)`|(?<!\w)\'([^\'\n]+)\'(?!\w)'
+)
+"""Quoted text in a task: a value, which is never split."""
 _WORD = re.compile(r"\w+(?:['\u2019](?!s\b)\w+)*")
 _UNSPACED = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]{2,}")
 """A run of words in a script that does not put spaces between them."""
@@ -59,8 +64,15 @@ _SHAPES = (
 
 def clauses(task: str) -> list[list[str]]:
     """Return the words of each clause of a task, without stop words."""
-    parts = (words(part) for part in _BOUNDARY.split(task))
-    return [part for part in parts if part]
+    return [words(part) for part in clause_texts(task)]
+
+
+def clause_texts(task: str) -> list[str]:
+    """Return the clauses of a task as written, those without words left out."""
+    masked = QUOTED.sub(lambda quoted: "x" * len(quoted[0]), task)
+    ends = [(0, 0), *(boundary.span() for boundary in _BOUNDARY.finditer(masked)), (len(task), len(task))]
+    parts = (task[start:end].strip() for (_, start), (end, _) in pairwise(ends))
+    return [part for part in parts if words(part)]
 
 
 def words(text: str) -> list[str]:

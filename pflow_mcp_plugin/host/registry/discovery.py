@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from heapq import nlargest
+from typing import TYPE_CHECKING
 
 import attrs
 
@@ -17,6 +18,9 @@ from pflow_mcp_plugin.contract.json_types import JSON
 from pflow_mcp_plugin.host.matching.task_fit import Described, Place, roots
 from pflow_mcp_plugin.host.matching.task_words import clauses, shipped_thesaurus
 from pflow_mcp_plugin.host.registry.node_index import Columns, Index, NodeRow
+
+if TYPE_CHECKING:
+    from pflow_mcp_plugin.contract import Match
 
 Scores = Mapping[int, float]
 """Discovery's scores of nodes by their number in the index; higher is better."""
@@ -40,6 +44,19 @@ class FoundNode:
     def to_dict(self) -> dict[str, JSON]:
         """Return what discovery found in JSON form: the whole entry, with the score and labels of its row."""
         return {**self.row.to_dict(), **self.entry.to_dict()}
+
+
+@attrs.frozen(kw_only=True)
+class ClauseNodes:
+    """A clause of a task, with the nodes that fit it.
+
+    Attributes:
+        text: The clause as written.
+        matches: The nodes, best first; the confidence of each is that in this clause alone.
+    """
+
+    text: str
+    matches: Sequence[Match[FoundNode]]
 
 
 @attrs.frozen(kw_only=True)
@@ -67,6 +84,10 @@ class Weights:
     candidates: int = 60
 
 
+_ONE_A_CLAUSE = Weights(family=1)
+"""Where only the best node of a clause counts, its family tells more; tuned with `benchmarks/plan.py`."""
+
+
 def discover(index: Index, task: str, limit: int, weights: Weights | None = None) -> list[NodeRow]:
     """Discover the nodes that a task needs: best first, spread over its clauses.
 
@@ -82,6 +103,23 @@ def discover(index: Index, task: str, limit: int, weights: Weights | None = None
     rows = index.rows_of({node for need in needs for node in need})
     taken = _spread(needs, rows, limit, chosen)
     return [rows[number]._replace(score=score) for number, score in taken.items()]
+
+
+def discover_by_clause(
+    index: Index, parts: Sequence[Iterable[str]], limit: int, weights: Weights | None = None
+) -> list[list[NodeRow]]:
+    """Discover the nodes that do each clause of a task, best first.
+
+    Args:
+        index: The index of all nodes.
+        parts: The words of each clause.
+        limit: How many nodes to return at most for a clause.
+        weights: The weights of the scores; by default those tuned for one node a clause.
+    """
+    needs = _Matching(index, weights or _ONE_A_CLAUSE).needs(parts)
+    best = [nlargest(limit, need.items(), key=_by_score) for need in needs]
+    rows = index.rows_of({number for need in best for number, _ in need})
+    return [[rows[number]._replace(score=score) for number, score in need] for need in best]
 
 
 def described(entry: Entry) -> Described:

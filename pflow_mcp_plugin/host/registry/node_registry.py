@@ -19,8 +19,8 @@ from pflow_mcp_plugin.host.shared_parts import shared_part
 
 if TYPE_CHECKING:
     from pflow_mcp_plugin.contract import Discovery, Match
-    from pflow_mcp_plugin.host.matching.task_fit import TaskFit
-    from pflow_mcp_plugin.host.registry.discovery import FoundNode
+    from pflow_mcp_plugin.host.matching.task_fit import Described, Fit
+    from pflow_mcp_plugin.host.registry.discovery import ClauseNodes, FoundNode
 
 _Drawn = TypeVar("_Drawn", Entry, Sketch)
 _FEW = 2_000
@@ -145,8 +145,30 @@ class NodeRegistry(Registry):
         order = ranking.rank(task, {name: row.description for name, row in rows.items()}, limit)
         fit = TaskFit(task, index.size(), index.frequency)
         found = ((rows[name], self.find(name)) for name in order.names)
-        matches = [_match(row, entry, fit) for row, entry in found if entry is not None]
+        matches = [_match(row, entry, fit.part) for row, entry in found if entry is not None]
         return Discovery(matches=matches, ranked_by=order.ranked_by, note=order.note)
+
+    def discovered_by_clause(self, task: str, most: int = 50, limit: int = 8) -> list[ClauseNodes]:
+        """Return the nodes of the registry that fit each clause of a task; no model is asked.
+
+        Args:
+            task: The task in words.
+            most: How many clauses to read; a longer task is cut.
+            limit: How many nodes to return at most for a clause.
+        """
+        from pflow_mcp_plugin.host.matching.task_fit import TaskFit
+        from pflow_mcp_plugin.host.matching.task_words import clause_texts, words
+        from pflow_mcp_plugin.host.registry.discovery import ClauseNodes, discover_by_clause
+
+        index = self._opened()
+        texts = clause_texts(task)[:most]
+        fit = TaskFit(task, index.size(), index.frequency)
+        found = []
+        for number, rows in enumerate(discover_by_clause(index, list(map(words, texts)), limit)):
+            known = ((row, self.find(row.node)) for row in rows)
+            matches = [_match(row, entry, partial(fit.clause, number)) for row, entry in known if entry]
+            found.append(ClauseNodes(text=texts[number], matches=matches))
+        return found
 
     def nearest(self, node_type: str, n: int = 3) -> list[str]:
         """Return the registry's names closest to an unknown one, closest first."""
@@ -258,11 +280,11 @@ class NodeRegistry(Registry):
         return Problem(message=f"Unknown node type {node_type}", suggestion=fix, kind="not_found")
 
 
-def _match(row: NodeRow, entry: Entry, fit: TaskFit) -> Match[FoundNode]:
+def _match(row: NodeRow, entry: Entry, judge: Callable[[Described], Fit]) -> Match[FoundNode]:
     from pflow_mcp_plugin.contract import Match
     from pflow_mcp_plugin.host.registry.discovery import FoundNode, described
 
-    fits = fit.part(described(entry))
+    fits = judge(described(entry))
     return Match(item=FoundNode(row=row, entry=entry), confidence=fits.confidence, reason=fits.reason)
 
 
