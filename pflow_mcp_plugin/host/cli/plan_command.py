@@ -9,11 +9,12 @@ import click
 
 from pflow_mcp_plugin.contract import Match, PflowError, Report
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
-from pflow_mcp_plugin.host.cli.output import counted, problem_lines, to_json
+from pflow_mcp_plugin.host.cli.output import counted, problem_lines
 from pflow_mcp_plugin.host.cli.tables import table
 from pflow_mcp_plugin.host.embedded_host import EmbeddedHost
 from pflow_mcp_plugin.host.planning.plan import Plan
 from pflow_mcp_plugin.host.planning.planner import Planner, PlanOptions
+from pflow_mcp_plugin.host.printable_json import to_json
 from pflow_mcp_plugin.host.registry.discovery import FoundNode
 from pflow_mcp_plugin.host.standard_streams import write
 from pflow_mcp_plugin.host.workflow_library import check_name
