@@ -84,7 +84,9 @@ class TextNodes(NodeSource):
             params=CARD,
             outputs=(Field(key="card", type="dict"),),
         ),
-        _entry("show-store", "ShowStore", "Show the shared store", outputs=(Field(key="store", type="dict"),)),
+        _entry(
+            "show-store", "ShowStore", "Show the shared store", outputs=(Field(key="store", type="dict"),)
+        ),
     )
 
     def fingerprint(self) -> str:
