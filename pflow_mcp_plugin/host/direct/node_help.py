@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 
 from pflow_mcp_plugin.contract import Entry, Field
+from pflow_mcp_plugin.host.direct.link_words import OPTIONS, PARAM
 from pflow_mcp_plugin.host.direct.node_flags import flag_of, is_list, is_switch, metavar
 
 
@@ -50,6 +52,8 @@ def _flags(entry: Entry) -> Iterator[str]:
 
 
 def _form(field: Field) -> str:
+    if flag_of(field) in OPTIONS:
+        return f"{PARAM} {field.key}={metavar(field)}"
     if is_switch(field):
         return f"{flag_of(field)}, --no-{flag_of(field)[2:]}"
     return f"{flag_of(field)} {metavar(field)}{'...' if is_list(field) else ''}"
@@ -60,7 +64,7 @@ def _about(field: Field) -> str:
     if field.required and not field.has_default:
         notes.append("required")
     if field.has_default and isinstance(field.schema, dict):
-        notes.append(f"default {field.schema['default']!r}")
+        notes.append(f"default {json.dumps(field.schema['default'], ensure_ascii=False)}")
     note = f" [{', '.join(notes)}]" if notes else ""
     return " ".join(field.description.split()) + note
 
