@@ -25,6 +25,7 @@ _COMMANDS = {
     "info": "Show the parameters and outputs of a tool's node.",
     "stubs": "Write type stubs of all tools for editors.",
     "test": "Connect to a server and time each phase.",
+    "call": "Run a tool: pflow mcp SERVER TOOL --flag value.",
     "import": "Add the servers of other clients, or of a file.",
     "export": "Print servers for another client, or write them to a file.",
     "demo": "Add the bundled server and run a workflow on it.",
@@ -38,6 +39,8 @@ _REGISTRY_SPELLINGS = {
     "test-mcp-connections": "Connect to every server; see pflow mcp test.",
 }
 """The commands of an older pflow, hidden from the help."""
+_FALLBACK = "call"
+"""The command that `pflow mcp SERVER TOOL` stands for."""
 _MODULES = {"import": "import_servers", "export": "export_servers"}
 """The modules, and functions in them, of commands whose own name cannot be one."""
 
@@ -88,7 +91,7 @@ def pflow_register_commands(host: Host) -> Iterable[Command]:
     for name, text in _COMMANDS.items():
         module = _MODULES.get(name, name.replace("-", "_"))
         load = f"pflow_mcp_plugin.cli.{module}:{module}"
-        yield Command(path=("mcp", name), help=text, load=load, group=_GROUP)
+        yield Command(path=("mcp", name), help=text, load=load, group=_GROUP, fallback=name == _FALLBACK)
     serve = Command(
         path=("serve", "mcp"),
         help=_COMMANDS["serve"],

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 import attrs
@@ -46,6 +47,11 @@ class ToolSource(NodeSource):
         record = self._catalog.find(node_type)
         return None if record is None else self._entry(record)
 
+    def of_tool(self, server: str, tool: str) -> Entry | None:
+        """Return the source's entry of a tool by its server and raw name, or as its node's type spells it."""
+        record = self._record(server, tool)
+        return None if record is None else self._entry(record)
+
     def entries(self) -> Iterator[Entry]:
         """Yield the source's entries: one for every synced tool that the config allows."""
         for record, server in self._live():
@@ -69,7 +75,15 @@ class ToolSource(NodeSource):
         if found is None:
             return self._not_configured(node_type)
         server, tool = found
-        return self._unusable(server) or self.unsynced(server) or self._no_node(node_type, server, tool)
+        return self._unusable(server) or self._lacking(
+            server, tool, self._catalog.find(node_type), partial(self._nearest_node, node_type, server)
+        )
+
+    def missing_tool(self, server: str, tool: str) -> Problem:
+        """Explain why the source has no entry of a configured server's tool, with the next step."""
+        return self._unusable(server) or self._lacking(
+            server, tool, self._record(server, tool), partial(self._nearest_tool, server, tool)
+        )
 
     def unsynced(self, server: str) -> Problem | None:
         """Return the problem that a source lacks the tools of a server that was never synced, else None."""
@@ -148,25 +162,41 @@ class ToolSource(NodeSource):
         step = f"Remove `disabled` from [mcpServers.{server}] in {self._store.path}"
         return _problem(f"Server {server} is disabled", step)
 
-    def _no_node(self, node_type: str, server: str, tool: str) -> Problem:
-        record = self._catalog.find(node_type)
-        if record is None:
-            return self._no_tool(node_type, server, tool)
+    def _record(self, server: str, tool: str) -> ToolRecord | None:
+        named = self._catalog.tool(server, tool)
+        if named is not None:
+            return named
+        node_type = naming.node_name(server, tool)
+        record = self._catalog.find(node_type)  # it may be renamed
+        return record if record and (record.server, record.node) == (server, node_type) else None
+
+    def _lacking(
+        self, server: str, tool: str, record: ToolRecord | None, nearest: Callable[[], str]
+    ) -> Problem:
+        unsynced = self.unsynced(server)
+        if unsynced or record is None:
+            return unsynced or self._no_tool(server, tool, nearest())
         message = f"Tool {record.tool.name} of server {record.server} is excluded by the config"
         return _problem(message, f"Change `tools` of [mcpServers.{record.server}] in {self._store.path}")
 
-    def _no_tool(self, node_type: str, server: str, tool: str) -> Problem:
+    def _no_tool(self, server: str, tool: str, near: str) -> Problem:
         head = self._catalog.head(server)
         gone = dict(head.gone) if head else {}
         raw = next((name for name in gone if tool in (name, naming.slug(name))), None)
         when = f": it no longer existed when the server was synced at {gone[raw]}" if raw else ""
-        near = self._nearest_node(node_type, server)
         step = f"Did you mean {near}?" if near else f"See its tools: pflow mcp tools {server}"
         return _problem(f"Tool {raw or tool} not found on server {server}{when}", step)
 
     def _nearest_node(self, node_type: str, server: str) -> str:
         nodes = [record.node for record in self.records(server)]
         return _nearest(node_type, nodes, 0.6)
+
+    def _nearest_tool(self, server: str, tool: str) -> str:
+        from shlex import quote
+
+        spelled = {naming.tool_part(it.tool.name): it.tool.name for it in self.records(server)}
+        near = _nearest(naming.tool_part(tool), spelled, 0.6)
+        return f"pflow mcp {server} {quote(spelled[near])}" if near else ""
 
     def _old_type(self, node_id: str, metadata: JSONObject) -> str | None:
         tool = metadata.get("tool_name")

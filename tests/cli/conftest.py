@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ class Desk:
     manager: pluggy.PluginManager = attrs.field(factory=_manager)
     problems: list[Problem] = attrs.field(factory=list)
     refreshed: list[str] = attrs.field(factory=list)
+    chains: list[tuple[list[str], str]] = attrs.field(factory=list)
 
     @property
     def hook(self) -> pluggy.HookRelay:
@@ -40,6 +42,10 @@ class Desk:
 
     def refresh(self, source: str) -> None:
         self.refreshed.append(source)
+
+    def run_chain(self, words: Sequence[str], prog_name: str) -> Report:
+        self.chains.append((list(words), prog_name))
+        return Report()
 
     def run(self, command: CommandLike, *arguments: str) -> Report:
         """Run a command as a host does."""

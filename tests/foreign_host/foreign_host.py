@@ -297,6 +297,17 @@ class ForeignHost(contract.Host):
         for name, answer in self.ask(hook, self):
             yield name, list(answer or ())
 
+    def run_chain(self, words: Sequence[str], prog_name: str) -> contract.Report:
+        """Run nodes that follow each other, `then` between them; a flag is a word and its value as text."""
+        nodes: list[dict[str, Any]] = []
+        ends = [index for index, word in enumerate(words) if word == "then"]
+        for start, end in zip([0, *(index + 1 for index in ends)], [*ends, len(words)], strict=True):
+            node_type, *flags = words[start:end]
+            params = {key.lstrip("-"): value for key, value in zip(flags[::2], flags[1::2], strict=True)}
+            nodes.append({"id": f"{prog_name}-{len(nodes) + 1}", "type": node_type, "params": params})
+        outcome = self._runner.run({"nodes": nodes}, {})
+        return contract.Report(data=dict(outcome.outputs), error=outcome.error)
+
     def check(self) -> list[contract.Problem]:
         """Return what every plugin finds wrong with its config."""
         return [problem for _, found in self.collect("pflow_validate_config") for problem in found]

@@ -136,6 +136,19 @@ def test_a_failing_tool_fails_the_run_with_its_own_words(drive, added, no_leftov
     assert "out of paper" in ran["error"]["message"]
 
 
+def test_a_tool_is_called_by_the_names_of_server_and_tool(drive, added, no_leftovers):
+    call = ["command", "mcp", "call", "typed"]
+    chain, unknown = drive(
+        [*call, "describe", "--value", "sea", "then", "mcp-typed-count"], [*call, "descibe"]
+    )
+    assert chain["error"] is None
+    first, second = chain["data"].values()
+    assert first["repr"] == "'sea'"
+    assert second["result"] == 1
+    assert unknown["error"]["type"] == "not_found"
+    assert unknown["error"]["suggestions"] == ["Did you mean pflow mcp typed describe?"]
+
+
 def test_details_of_a_call_are_noted_on_its_step(drive, added):
     (ran,) = drive(["run", {"nodes": [{"id": "one", "type": "mcp-typed-count"}]}, {}])
     details = ran["annotations"]["one"]

@@ -1,0 +1,113 @@
+"""`pflow mcp call`, also `pflow mcp SERVER TOOL`; `end_to_end/test_direct_use.py` has it in the program."""
+
+from __future__ import annotations
+
+import pytest
+
+from pflow_mcp_plugin.cli.call import call
+from pflow_mcp_plugin.cli.dependencies import catalog, server_store
+from pflow_mcp_plugin.contract import PflowError
+from pflow_mcp_plugin.errors import McpError
+from pflow_mcp_plugin.exchange import Listing
+from pflow_mcp_plugin.types import ServerInfo, Tool
+
+HUB = '[mcpServers.git-hub]\ncommand = "does-not-exist"\n'
+TOOLS = ("search_code", "create_issue", "getRepo", "-odd-", "a b", "a-b")
+
+
+@pytest.fixture
+def hub(desk):
+    """A desk with a synced server whose command could not be started."""
+    desk.write(HUB)
+    listing = Listing(info=ServerInfo(name="Hub", version="1"), tools=tuple(Tool(name=it) for it in TOOLS))
+    catalog(desk).save("git-hub", listing, server_store(desk).fingerprint("git-hub"))
+    return desk
+
+
+def refused(hub, *words):
+    with pytest.raises(PflowError) as failure:
+        hub.run(call, *words)
+    assert hub.chains == []
+    return failure.value
+
+
+@pytest.mark.parametrize(
+    ("tool", "node"),
+    [
+        ("search_code", "mcp-git-hub-search-code"),
+        ("search-code", "mcp-git-hub-search-code"),
+        ("getRepo", "mcp-git-hub-getrepo"),
+        ("getrepo", "mcp-git-hub-getrepo"),
+    ],
+)
+def test_a_tool_is_named_as_it_is_or_as_its_node_is_spelled_and_no_server_starts(hub, tool, node):
+    hub.run(call, "git-hub", tool, "--query", "a b", "then", "echo")
+    assert hub.chains == [([node, "--query", "a b", "then", "echo"], "pflow")]
+
+
+def test_tools_that_would_share_a_node_type_are_told_apart_by_their_own_names(hub):
+    hub.run(call, "git-hub", "a b")
+    hub.run(call, "git-hub", "a-b")
+    assert len({words[0] for words, _ in hub.chains}) == 2
+    hub.chains.clear()
+    assert refused(hub, "git-hub", "A-b").message == "Tool A-b not found on server git-hub"
+
+
+def test_a_renamed_tool_has_both_names(hub):
+    hub.write(HUB + 'rename = { search_code = "find" }\n')
+    hub.run(call, "git-hub", "find")
+    hub.run(call, "git-hub", "search_code")
+    assert [words for words, _ in hub.chains] == [["mcp-git-hub-find"], ["mcp-git-hub-find"]]
+
+
+def test_every_word_after_the_tool_is_left_to_the_chain(hub):
+    hub.run(call, "git-hub", "search_code", "--json", "--", "-x", "--help", "--")
+    assert hub.chains[0][0][1:] == ["--json", "--", "-x", "--help", "--"]
+
+
+def test_an_unknown_server_names_the_nearest_and_the_next_step(hub):
+    error = refused(hub, "githb", "search_cod")
+    assert error.message == "Server githb not configured"
+    assert error.suggestions == ("Did you mean git-hub?",)
+    assert (error.kind, error.exit_code, error.details["unknown"]) == ("not_found", 2, "githb")
+    hub.write("")
+    assert refused(hub, "github", "x").suggestions == ("Add it: pflow mcp add NAME -- COMMAND",)
+
+
+def test_a_tool_or_a_node_in_place_of_a_server_is_recognised(hub):
+    for words in (["search_code"], ["mcp-git-hub-search-code", "--query", "x"], ["hub", "search_code"]):
+        assert refused(hub, *words).suggestions == ("Did you mean pflow mcp-git-hub-search-code?",)
+
+
+def test_an_unknown_tool_names_the_nearest_as_it_can_be_typed(hub):
+    error = refused(hub, "git-hub", "serch_code", "--query", "x")
+    assert isinstance(error, McpError)
+    assert error.message == "Tool serch_code not found on server git-hub"
+    assert error.suggestions == ("Did you mean pflow mcp git-hub search_code?",)
+    assert (error.kind, error.exit_code) == ("not_found", 2)
+    assert "unknown" not in error.details
+    assert refused(hub, "git-hub", "zzz").suggestions == ("See its tools: pflow mcp tools git-hub",)
+
+
+def test_a_server_that_cannot_be_used_says_what_to_do(hub):
+    hub.write(HUB + '[mcpServers.new]\ncommand = "x"\n')
+    error = refused(hub, "new", "anything")
+    assert (error.message, error.suggestions) == ("Server new is not synced", ("Run: pflow mcp sync new",))
+    hub.write(HUB + 'tools = { deny = ["search_*"] }\n')
+    error = refused(hub, "git-hub", "search_code")
+    assert error.message == "Tool search_code of server git-hub is excluded by the config"
+    hub.write(HUB + "disabled = true\n")
+    assert refused(hub, "git-hub", "search_code").message == "Server git-hub is disabled"
+
+
+def test_names_that_are_missing_are_asked_for(hub):
+    assert refused(hub).suggestions == ("See: pflow mcp call --help",)
+    assert "come first" in refused(hub, "--print", "git-hub", "search_code").message
+    error = refused(hub, "git-hub", "--query", "x")
+    assert error.message == "The name of a tool of server git-hub is missing"
+    assert error.suggestions == ("See its tools: pflow mcp tools git-hub",)
+
+
+def test_the_help_of_a_server_lists_its_tools(hub):
+    rows = hub.run(call, "git-hub", "--help").data
+    assert {row["tool"] for row in rows} == set(TOOLS)

@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+import os
+import sys
+
+import pytest
+
+from pflow_mcp_plugin.contract import PflowError
+from pflow_mcp_plugin.host.direct import shell_redirection
+from pflow_mcp_plugin.host.direct.shell_redirection import refuse_redirection
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="there they work")
+
+WORDS = ["read-file", "--file-path", "a.txt"]
+
+
+@pytest.fixture
+def check(tmp_path, monkeypatch):
+    """Check a chain whose output goes to a file; returns the words that were looked up."""
+
+    def checked(name, flags=os.O_APPEND, words=WORDS):
+        asked = []
+        descriptor = os.open(tmp_path / name, os.O_WRONLY | os.O_CREAT | flags)
+        monkeypatch.setattr(shell_redirection, "_STDOUT", descriptor)
+        try:
+            refuse_redirection(words, "pflow", lambda word: asked.append(word) or word in ("echo", "a b"))
+        finally:
+            os.close(descriptor)
+        return asked
+
+    return checked
+
+
+def test_output_appended_to_a_file_with_the_name_of_a_node_is_refused(check, tmp_path):
+    with pytest.raises(PflowError) as failure:
+        check("echo")
+    error = failure.value
+    assert (error.kind, error.exit_code) == ("usage", 2)
+    assert (
+        error.message == f"The shell took `>>` for itself: it appends the output to the file {tmp_path}/echo"
+    )
+    assert error.details == {"file": f"{tmp_path}/echo"}
+    assert error.suggestions == (
+        "Write: pflow read-file ... then echo ..., or quote it: '>>'",
+        f"Remove the file that the shell made: rm {tmp_path}/echo",
+        "If the file is meant: ... | cat >> echo",
+    )
+
+
+def test_a_file_that_was_there_is_not_to_be_removed(check, tmp_path):
+    (tmp_path / "echo").write_text("kept", encoding="utf-8")
+    with pytest.raises(PflowError) as failure:
+        check("echo")
+    assert not any("Remove" in step for step in failure.value.suggestions)
+
+
+def test_the_word_then_is_refused_as_well_and_names_are_quoted(check):
+    with pytest.raises(PflowError, match="took `>>`"):
+        check("then")
+    with pytest.raises(PflowError) as failure:
+        check("a b", words=["my node", "--x"])
+    assert failure.value.suggestions[0].startswith("Write: pflow 'my node' ... then a b ...")
+    assert failure.value.suggestions[2].endswith(">> 'a b'")
+
+
+def test_other_files_are_left_alone_and_nothing_is_looked_up_without_append(check):
+    assert check("notes.txt") == ["notes.txt"]
+    assert check("echo", flags=0) == []
+
+
+def test_a_pipe_a_terminal_a_device_and_a_closed_output_are_left_alone(monkeypatch):
+    reading, writing = os.pipe()
+    leader, terminal = os.openpty()
+    device = os.open(os.devnull, os.O_WRONLY | os.O_APPEND)
+    for descriptor in (writing, terminal, device):
+        monkeypatch.setattr(shell_redirection, "_STDOUT", descriptor)
+        refuse_redirection(WORDS, "pflow", lambda _: pytest.fail("looked up"))
+    for descriptor in (reading, writing, leader, terminal, device):
+        os.close(descriptor)
+    refuse_redirection(WORDS, "pflow", lambda _: pytest.fail("looked up"))
