@@ -215,7 +215,7 @@ def test_the_shared_store_holds_what_was_piped_in_and_what_each_node_wrote(termi
         'echo "TODO comments" | pflow mcp-github-search-code --language=python then summarize-text'
         " then mcp-slack-send-message --channel=dev-team then show-store"
     ).value
-    assert (store["stdin"], store["language"], store["channel"]) == ("TODO comments", "python", "dev-team")
+    assert (store["stdin"], store["language"]) == ("TODO comments", "python")
     assert store["search_results"] == [{"path": "TODO comments 1.py"}, {"path": "TODO comments 2.py"}]
     assert store["summary"].startswith("In short: ")
     assert store["result"].startswith("sent to dev-team: In short: ")
@@ -235,6 +235,7 @@ def model(terminal):
             asked.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
             message = {"role": "assistant", "content": "Two findings."}
             reply = {"id": "1", "object": "chat.completion", "created": 0, "model": "x"}
+            reply["usage"] = {"prompt_tokens": 9, "completion_tokens": 2, "total_tokens": 11}
             reply["choices"] = [{"index": 0, "finish_reason": "stop", "message": message}]
             content = json.dumps(reply).encode()
             self.send_response(200)
@@ -286,8 +287,7 @@ def test_findings_go_through_a_language_model_into_a_message(terminal, model, ar
     [
         (f"{QUERY} >> summarize-text", ["summarize-text"]),
         (
-            'echo "TODO comments" | pflow mcp-github-search-code --language=python'
-            " >> summarize-text >> mcp-slack-send-message --channel=dev-team",
+            "echo TODO | pflow mcp-github-search-code >> summarize-text >> mcp-slack-send-message --channel=x",
             ["mcp-slack-send-message", "summarize-text"],
         ),
         ("pflow mcp github search_code --query x --json >> llm", ["llm"]),
@@ -327,6 +327,7 @@ CARDS = [
     ("pflow show-card --title '*' --body '$HOME ${x} `y`'", {"title": "*", "body": "$HOME ${x} `y`"}),
     ("pflow show-card --title -5 --count -3", {"title": "-5", "count": -3}),
     ("pflow show-card --title x --ratio -1e3 --count=7", {"title": "x", "ratio": -1000.0, "count": 7}),
+    ("pflow show-card --title x --ratio -.5 --count=+7", {"title": "x", "ratio": -0.5, "count": 7}),
     ("pflow show-card --title 007", {"title": "007"}),
     ("pflow show-card --title x --bold", {"title": "x", "bold": True}),
     ("pflow show-card --title x --no-bold", {"title": "x", "bold": False}),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from shlex import quote
@@ -216,7 +217,7 @@ class FlagReader:
         if is_switch(item.field):
             text = text.strip().lower()
         elif {"str", "any"}.isdisjoint(map(type_name, item.field.types)):
-            text = text.strip()
+            text = _as_json_number(text.strip())
         return Given(field=item.field, value=coerce(typed(text, item.field), item.field))
 
     def _list(self, field: Field, items: list[_Typed]) -> Given:
@@ -278,6 +279,11 @@ _METAVARS = {"str": "TEXT", "int": "INTEGER", "float": "NUMBER", "bool": "true|f
     "dict": "JSON-OBJECT",
     "any": "VALUE",
 }
+
+
+def _as_json_number(text: str) -> str:
+    """Return a number as JSON has it, without a plus and with a digit before the point."""
+    return re.sub(r"^(-?)(?=\.\d)", r"\g<1>0", re.sub(r"^\+(?=[.\d])", "", text))
 
 
 def _is_dashed(word: str) -> bool:
