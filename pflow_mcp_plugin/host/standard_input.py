@@ -48,5 +48,20 @@ def input_text() -> str:
     return content.decode("utf-8", "replace")
 
 
+def piped_text() -> str:
+    """Return what is piped in, a single line without its end; empty if nothing is, or if it is a terminal.
+
+    `echo word | pflow ...` is then the same as the word itself; text of several lines keeps every end.
+
+    Raises:
+        PflowError: See `input_text`.
+    """
+    if sys.stdin is None or is_terminal(sys.stdin):
+        return ""
+    text = input_text()
+    line = text.removesuffix("\n")
+    return line.removesuffix("\r") if "\n" not in line else text
+
+
 def _say_what_it_waits_for() -> None:
     write(sys.stderr, "Waiting for standard input; if there is none, end the command with < /dev/null")

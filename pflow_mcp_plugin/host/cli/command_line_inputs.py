@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.contract.json_types import JSONObject
-from pflow_mcp_plugin.host.standard_input import input_text
+from pflow_mcp_plugin.host.standard_input import piped_text
 
 
 def parse_inputs(words: Sequence[str]) -> dict[str, str]:
@@ -35,7 +35,7 @@ def piped_inputs(
     """Read the input that the workflow declares with `"stdin": true` as it is piped in.
 
     Standard input is read only if the workflow declares such an input and its value is not given. If it
-    is empty, an input that does not require a value gets none.
+    is empty, an input that does not require a value gets none. A single line comes without its end.
 
     Args:
         document: The workflow.
@@ -52,7 +52,7 @@ def piped_inputs(
 
     name = wanted[0]
     check({**given, name: STILL_TO_COME})
-    text = input_text()
+    text = piped_text()
     spec = dict(declared)[name]
     can_do_without = "default" in spec or spec.get("required") is False
     return {} if not text and can_do_without else {name: text}
