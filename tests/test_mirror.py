@@ -53,6 +53,7 @@ ELSEWHERE = {
     "host/cli": "host/core/test_cli.py",
     "host/hook_matching": "host/core/test_plugins.py",
     "host/system_keyring": "test_extras.py",
+    "host/language_model": "host/nodes/test_llm_node.py",
     "host/model_keys": "host/nodes/test_llm_node.py",
     "host/nodes": "host/nodes/test_nodes.py",
     "host/matching/name_parts": "host/core/test_registry.py",

@@ -149,12 +149,7 @@ class WorkflowLibrary(Library):
             PflowError: The name is invalid, the workflow cannot be written, or the existing file is corrupt
                 and would be lost.
         """
-        if not is_name(name):
-            raise PflowError(
-                f"{name!r} is not a valid workflow name",
-                suggestions=("Use a-z, 0-9 and single hyphens between them, like daily-report",),
-                kind="usage",
-            )
+        check_name(name)
         path = self.path(name)
         content = encode_json(
             path, {**workflow, "name": name, **({"description": description} if description else {})}
@@ -225,3 +220,17 @@ def _state(path: Path) -> str:
 def is_name(text: str) -> bool:
     """Return whether a string is a valid name for a workflow in the library."""
     return len(text) <= 100 and bool(_NAME.fullmatch(text)) and not _DEVICE.fullmatch(text)
+
+
+def check_name(text: str) -> None:
+    """Check that a string is a valid name for a workflow in the library.
+
+    Raises:
+        PflowError: It is not.
+    """
+    if not is_name(text):
+        raise PflowError(
+            f"{text!r} is not a valid workflow name",
+            suggestions=("Use a-z, 0-9 and single hyphens between them, like daily-report",),
+            kind="usage",
+        )

@@ -23,6 +23,7 @@ _GROUPS = {
 _COMMANDS = {
     "run": ("Run a workflow.", "run_commands:run"),
     "validate": ("Check a workflow without running it.", "run_commands:validate"),
+    "plan": ("Make a workflow for a task in words.", "plan_command:plan"),
     "plugins": ("List plugins and what each one provides.", "plugins_command:plugins"),
     "registry list": ("List node types.", "registry_commands:list_nodes"),
     "registry search": ("Search node types by keywords.", "registry_commands:search"),

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, MutableMapping, Sequence
-from email.message import Message
-from http import HTTPStatus
-from socket import gaierror
+from collections.abc import Mapping, MutableMapping
 from typing import Any
 
 import attrs
@@ -14,15 +11,13 @@ import pocketflow
 
 from pflow_mcp_plugin.contract import PflowError, Run
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
-from pflow_mcp_plugin.host.entrypoints import own_distribution
+from pflow_mcp_plugin.host.language_model import llm_library, not_accepted, turned_away, unknown_model
 from pflow_mcp_plugin.host.model_keys import kept_key
 from pflow_mcp_plugin.host.nodes.node_arguments import argument
 from pflow_mcp_plugin.host.workflow.templates import as_text
 
 _SHOWN = 200
 """Characters of an answer that go into a message."""
-_TURNED_AWAY = (429, 503, 529)
-"""HTTP statuses of a model's provider: too many requests, unavailable, overloaded."""
 
 
 @attrs.frozen(kw_only=True)
@@ -66,14 +61,13 @@ class Llm(pocketflow.Node):
         Raises:
             PflowError: The model cannot be asked.
         """
-        llm = _library()
+        llm = llm_library()
         try:
             model = llm.get_model(prep_res.model)
             response = _posed(model, prep_res)
             text = response.text()
         except llm.UnknownModelError as error:
-            message = f"Unknown model {prep_res.model}"
-            raise PflowError(message, suggestions=("See: llm models",), kind="config") from error
+            raise unknown_model(prep_res.model) from error
         except llm.NeedsKeyException as error:
             raise PflowError(str(error), kind="config") from error
         usage = response.usage()
@@ -85,7 +79,7 @@ class Llm(pocketflow.Node):
         Raises:
             PflowError: The connection failed, the rate limit was reached, or the provider is overloaded.
         """
-        undone = _undone(exc)
+        undone = turned_away(exc)
         if undone is None:
             raise exc
         raise undone from exc
@@ -120,74 +114,7 @@ def _posed(model: Any, question: _Question) -> Any:
             **question.options,
         )
     except ValueError as error:
-        message = f"The model {model.model_id} does not accept this: {_mistakes(error)}"
-        raise PflowError(message, suggestions=("See: llm models --options",), kind="config") from error
-
-
-def _mistakes(error: ValueError) -> str:
-    """Return the mistakes; pydantic's errors, which invalid options raise, list them."""
-    listed = getattr(error, "errors", None)
-    if not callable(listed):
-        return str(error)
-    return "; ".join(f"{'.'.join(map(str, item['loc']))}: {item['msg']}" for item in listed())
-
-
-def _undone(error: Exception) -> PflowError | None:
-    """Return the failure as a retryable one if the model did nothing, else None."""
-    chain = list(_chain(error))
-    status = next((found for found in map(_status, chain) if found), None)
-    if status in _TURNED_AWAY:
-        return _busy(error, status, _retry_after(chain))
-    if any(isinstance(cause, (ConnectionRefusedError, gaierror)) for cause in chain):
-        message = f"The model could not be reached: {chain[-1]}"
-        return PflowError(message, kind="connection", ran="not ran", retryable=True)
-    return None
-
-
-def _busy(error: Exception, status: int | None, retry_after: float | None) -> PflowError:
-    return PflowError(
-        f"The model rejected the request: {error}",
-        details={"status": status},
-        action="rate_limited" if status == HTTPStatus.TOO_MANY_REQUESTS else "error",
-        ran="not ran",
-        retryable=True,
-        retry_after=retry_after,
-    )
-
-
-def _chain(error: BaseException | None) -> Iterator[BaseException]:
-    while error is not None:
-        yield error
-        error = error.__cause__ or error.__context__
-
-
-def _status(error: BaseException) -> int | None:
-    # `status_code` if a model's library raised it, `code` if Python's own `urllib` did.
-    for name in ("status_code", "code"):
-        status = getattr(error, name, None)
-        if isinstance(status, int):
-            return status
-    return None
-
-
-def _retry_after(chain: Sequence[BaseException]) -> float | None:
-    """Return the seconds of a `Retry-After` header; dates are ignored, as clocks may differ."""
-    for error in chain:
-        headers = getattr(getattr(error, "response", error), "headers", None)
-        if isinstance(headers, Mapping | Message) and str(headers.get("Retry-After", "")).isdecimal():
-            return float(headers["Retry-After"])
-    return None
-
-
-def _library() -> Any:
-    try:
-        import llm
-    except ImportError as error:
-        mine = own_distribution()
-        package = f"'{mine.name}[llm]'" if mine else "llm"
-        message = "The library llm is not installed"
-        raise PflowError(message, suggestions=(f"pip install {package}",), kind="config") from error
-    return llm
+        raise not_accepted(model, error) from error
 
 
 def _options(params: Mapping[str, Any]) -> dict[str, JSON]:

@@ -1,0 +1,118 @@
+"""`pflow plan`."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import click
+
+from pflow_mcp_plugin.contract import Match, PflowError, Report
+from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
+from pflow_mcp_plugin.host.cli.output import counted, problem_lines, to_json
+from pflow_mcp_plugin.host.cli.tables import table
+from pflow_mcp_plugin.host.embedded_host import EmbeddedHost
+from pflow_mcp_plugin.host.planning.plan import Plan
+from pflow_mcp_plugin.host.planning.planner import Planner, PlanOptions
+from pflow_mcp_plugin.host.registry.discovery import FoundNode
+from pflow_mcp_plugin.host.standard_streams import write
+from pflow_mcp_plugin.host.workflow_library import check_name
+
+_SHOWN = 10
+"""Candidates that an explanation lists."""
+
+
+@click.command()
+@click.argument("task", nargs=-1, required=True)
+@click.option("--save", "name", metavar="NAME", help="Save the workflow under this name.")
+@click.option("--model", default="", help="A model of the `llm` library; PFLOW_PLAN_MODEL by default.")
+@click.option("--offline", is_flag=True, help="Ask no model: join the nodes that discovery finds.")
+@click.option("--new", is_flag=True, help="Make a new workflow even if a saved one fits.")
+@click.option(
+    "--max-rounds",
+    type=click.IntRange(1, 10),
+    default=3,
+    show_default=True,
+    help="How often the model may be asked for the workflow.",
+)
+@click.option(
+    "--timeout",
+    "seconds",
+    type=click.FloatRange(min=0, min_open=True, max=3600),
+    default=120,
+    show_default=True,
+    help="Seconds that the model may take for an answer.",
+)
+@click.option("--explain", is_flag=True, help="Say on standard error how the workflow was chosen.")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as one JSON object.")
+@click.pass_obj
+def plan(host: EmbeddedHost, /, task: tuple[str, ...], name: str | None, **given: Any) -> Report:
+    """Make a workflow for TASK, a description in plain words, and print it; nothing is run.
+
+    A saved workflow that fits is printed instead. Without a model, nodes whose words match are joined.
+    """
+    explain, as_json = given.pop("explain"), given.pop("as_json")
+    if name is not None:
+        check_name(name)
+    setting = host.settings.get
+    planner = Planner(registry=host.registry, runner=host.runner, library=host.library, setting=setting)
+    made = planner.plan(" ".join(task), PlanOptions(**given))
+    lines = _explanation(made) if explain else [f"Note: {note}" for note in made.notes]
+    if name is not None and not made.errors:
+        saved, _ = host.save_workflow(made.workflow, name)
+        lines.append(f"Saved {name}, version {saved.version}; run it with: pflow run {name}")
+    if lines and (explain or not as_json):
+        write(sys.stderr, "\n".join(lines))
+    return Report(data=_data(made), text=lambda: to_json(made.workflow), error=_error(made))
+
+
+def _error(made: Plan) -> PflowError | None:
+    """Return the error of a plan whose workflow cannot run, None if it can."""
+    if not made.errors:
+        return None
+    rounds = "1 round" if made.rounds == 1 else f"{made.rounds} rounds"
+    message = f"The plan has {counted(made.problems)} after {rounds} with {made.model or 'no model'}"
+    steps = ("Say the task in other words", "Plan without a model: --offline")
+    return PflowError(message, problems=tuple(made.problems), suggestions=steps, kind="validation")
+
+
+def _data(made: Plan) -> JSONObject:
+    return {
+        "workflow": made.workflow,
+        "selection": made.selection.to_dict(),
+        "problems": [dict[str, JSON](problem.to_dict()) for problem in made.problems],
+        "rounds": made.rounds,
+        "model": made.model,
+        "candidates": [
+            {"node": match.item.entry.node, "confidence": match.confidence, "reason": match.reason}
+            for match in made.candidates
+        ],
+        "notes": list(made.notes),
+    }
+
+
+def _explanation(made: Plan) -> list[str]:
+    """Return how a plan came about, in lines for people."""
+    selection = made.selection
+    lines = [
+        f"Selection: {selection.selection_type.replace('_', ' ')}, confidence {selection.confidence:.2f}",
+        f"Reason: {selection.reasoning}" if selection.reasoning else "",
+        f"Steps: {selection.flow_structure}" if selection.flow_structure else "",
+        f"Model: {made.model}, {made.rounds} of its workflows were checked" if made.model else "",
+        *_input_lines(made.workflow),
+        *problem_lines(tuple(made.problems) if not made.errors else ()),
+        *(f"Note: {note}" for note in made.notes),
+    ]
+    rows = [_row(match) for match in made.candidates[:_SHOWN]]
+    return [*filter(None, lines), *([table(("CANDIDATE", "CONFIDENCE", "REASON"), rows)] if rows else [])]
+
+
+def _row(match: Match[FoundNode]) -> tuple[str, str, str]:
+    return match.item.entry.node, f"{match.confidence:.2f}", match.reason
+
+
+def _input_lines(workflow: JSONObject) -> list[str]:
+    inputs = workflow.get("inputs")
+    declared = inputs.items() if isinstance(inputs, dict) else ()
+    texts = {name: item.get("description") for name, item in declared if isinstance(item, dict)}
+    return [f"Input {name}: {text}" if text else f"Input {name}" for name, text in texts.items()]

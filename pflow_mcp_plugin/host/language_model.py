@@ -1,0 +1,102 @@
+"""Models of the `llm` library, the extra `[llm]`: finding one, and what its failures mean."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from email.message import Message
+from http import HTTPStatus
+from socket import gaierror
+from typing import Any
+
+from pflow_mcp_plugin.contract import PflowError
+from pflow_mcp_plugin.host.entrypoints import own_distribution
+
+_TURNED_AWAY = (429, 503, 529)
+"""HTTP statuses of a model's provider: too many requests, unavailable, overloaded."""
+
+
+def llm_library() -> Any:
+    """Import the `llm` library.
+
+    Raises:
+        PflowError: It is not installed.
+    """
+    try:
+        import llm
+    except ImportError as error:
+        mine = own_distribution()
+        package = f"'{mine.name}[llm]'" if mine else "llm"
+        message = "The library llm is not installed"
+        raise PflowError(message, suggestions=(f"pip install {package}",), kind="config") from error
+    return llm
+
+
+def unknown_model(name: str | None) -> PflowError:
+    """Return the error of a language model that the `llm` library does not know."""
+    return PflowError(f"Unknown model {name}", suggestions=("See: llm models",), kind="config")
+
+
+def not_accepted(model: Any, error: ValueError) -> PflowError:
+    """Return the error of a language model that does not accept the options or the schema it was given."""
+    message = f"The model {model.model_id} does not accept this: {_mistakes(error)}"
+    return PflowError(message, suggestions=("See: llm models --options",), kind="config")
+
+
+def _mistakes(error: ValueError) -> str:
+    """Return the mistakes; pydantic's errors, which invalid options raise, list them."""
+    listed = getattr(error, "errors", None)
+    if not callable(listed):
+        return str(error)
+    return "; ".join(f"{'.'.join(map(str, item['loc']))}: {item['msg']}" for item in listed())
+
+
+def turned_away(error: BaseException) -> PflowError | None:
+    """Return the failure of a request as a retryable one if the language model did nothing, else None."""
+    chain = list(_chain(error))
+    status = http_status(error)
+    if status in _TURNED_AWAY:
+        return _busy(error, status, _retry_after(chain))
+    if any(isinstance(cause, (ConnectionRefusedError, gaierror)) for cause in chain):
+        message = f"The model could not be reached: {chain[-1]}"
+        return PflowError(message, kind="connection", ran="not ran", retryable=True)
+    return None
+
+
+def http_status(error: BaseException) -> int | None:
+    """Return the HTTP status with which a language model's provider answered, None if it did not."""
+    return next((found for found in map(_status, _chain(error)) if found), None)
+
+
+def _busy(error: BaseException, status: int | None, retry_after: float | None) -> PflowError:
+    return PflowError(
+        f"The model rejected the request: {error}",
+        details={"status": status},
+        action="rate_limited" if status == HTTPStatus.TOO_MANY_REQUESTS else "error",
+        ran="not ran",
+        retryable=True,
+        retry_after=retry_after,
+    )
+
+
+def _chain(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
+
+
+def _status(error: BaseException) -> int | None:
+    # `status_code` if a model's library raised it, `code` if Python's own `urllib` did.
+    for name in ("status_code", "code"):
+        status = getattr(error, name, None)
+        if isinstance(status, int):
+            return status
+    return None
+
+
+def _retry_after(chain: Sequence[BaseException]) -> float | None:
+    """Return the seconds of a `Retry-After` header; dates are ignored, as clocks may differ."""
+    for error in chain:
+        headers = getattr(getattr(error, "response", error), "headers", None)
+        if isinstance(headers, Mapping | Message) and str(headers.get("Retry-After", "")).isdecimal():
+            return float(headers["Retry-After"])
+    return None

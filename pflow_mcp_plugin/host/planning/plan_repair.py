@@ -1,0 +1,192 @@
+"""Repairs of a planned workflow that need no model.
+
+What the task leaves open becomes a declared input; where the name of an output is not that of the
+parameter that needs it, a mapping joins them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from copy import deepcopy
+from typing import Any
+
+from pflow_mcp_plugin.contract import Entry, Field
+from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
+from pflow_mcp_plugin.host.planning.plan_origin import Taken
+from pflow_mcp_plugin.host.planning.plan_prompt import visible
+from pflow_mcp_plugin.host.workflow.coercion import may_become
+from pflow_mcp_plugin.host.workflow.findings import did_you_mean
+from pflow_mcp_plugin.host.workflow.scope import effective_entry, output_field
+from pflow_mcp_plugin.host.workflow.templates import TemplateReference, lone, parse_path, references
+from pflow_mcp_plugin.host.workflow.workflow_check import Checked, NodeTypes, check_workflow
+from pflow_mcp_plugin.host.workflow.workflow_document import NodeSpec
+
+_DESCRIPTION = 160
+_UNNAMED = re.compile(r"[^\w-]+")
+_CLOSE = 0.8
+"""The similarity to a known name from which an unknown one is a misspelling, not a new input."""
+_NEVER_TAKEN = re.compile(r"\$\.edges\[(\d+)\]\.action")
+
+
+class PlanRepair:
+    """Repairs a planned workflow; `workflow` is the repaired copy.
+
+    Args:
+        workflow: The workflow, in the form of a file.
+        types: Looks up node types.
+    """
+
+    def __init__(self, workflow: JSONObject, types: NodeTypes) -> None:
+        self.workflow: dict[str, Any] = deepcopy(dict(workflow))
+        self._types = types
+        self._checked: Checked = check_workflow(workflow, types)
+        self._nodes: dict[str, NodeSpec] = {}
+        for node in self._checked.document.nodes:
+            self._nodes.setdefault(node.id, node)
+
+    def join(self) -> None:
+        """Name values of a planned workflow correctly: outputs by their node, others as declared inputs."""
+        for node in self._nodes.values():
+            for _, part in references([node.params, node.batch.items if node.batch else None]):
+                if isinstance(part, TemplateReference) and not self._is_known(part.root):
+                    self._settle(node, part)
+        for node_id, sources in self._sources():
+            for key, source in sources.items():
+                root = str((parse_path(source) or (source,))[0])
+                if root == source and not self._is_known(root) and node_id in self._nodes:
+                    self._declare(source, self._field(self._nodes[node_id], key))
+
+    def map_lacking(self) -> None:
+        """Give required parameters of a planned workflow the output that fits, by a mapping."""
+        for node, field in list(self._lacking()):
+            source = self._source(node, field)
+            if source:
+                mapping = self.workflow.setdefault("mappings", {}).setdefault(node.id, {})
+                mapping.setdefault("input_mappings", {})[field.key] = source
+
+    def ask_for_lacking(self) -> None:
+        """Declare an input for each required parameter of a planned workflow that nothing fills."""
+        for node, field in list(self._lacking()):
+            self._use_input(node.index, field.key, field)
+
+    def ask_for(self, taken: Sequence[Taken]) -> None:
+        """Declare inputs for parameters of a planned workflow in place of what they took from elsewhere.
+
+        Args:
+            taken: The parameters. A command line stays: an input would be a single word of it.
+        """
+        for item in taken:
+            spec = next((node for node in self._nodes.values() if node.index == item.node), None)
+            field = self._field(spec, item.key) if spec else None
+            if field and not field.shell_line:
+                self._use_input(item.node, item.key, field)
+
+    def drop_dead_edges(self) -> list[str]:
+        """Remove edges of a planned workflow for actions that their node never takes; say which."""
+        found = (_NEVER_TAKEN.fullmatch(problem.path) for problem in self._checked.problems)
+        dead = {int(match[1]) for match in found if match}
+        edges = self.workflow.get("edges", [])
+        self.workflow["edges"] = [edge for place, edge in enumerate(edges) if place not in dead]
+        return [f"{edges[place]['from']} never takes {edges[place]['action']}" for place in sorted(dead)]
+
+    def describe_inputs(self) -> None:
+        """Describe the inputs of a planned workflow that lack it by the parameters that they fill."""
+        inputs = self.workflow.get("inputs", {})
+        for node in self._nodes.values():
+            for key, value in node.params.items():
+                reference, field = lone(value), self._field(node, key)
+                declared = inputs.get(reference.root) if reference else None
+                if isinstance(declared, dict) and not declared.get("description") and field.description:
+                    declared["description"] = visible(field.description, _DESCRIPTION)
+
+    def _settle(self, node: NodeSpec, part: TemplateReference) -> None:
+        """Let a template that names nothing name the one output of that name, else a new input."""
+        holders = self._holders(node, part.root)
+        if len(holders) == 1:
+            params = self.workflow["nodes"][node.index]["params"]
+            text = part.text.replace(part.root, f"{holders[0]}.{part.root}", 1)
+            self.workflow["nodes"][node.index]["params"] = _replaced(params, part.text, text)
+        elif len(part.path) == 1 and not did_you_mean(part.root, self._names(), cutoff=_CLOSE):
+            key = next((key for key, value in node.params.items() if value == part.text), "")
+            self._declare(part.root, self._field(node, key))
+
+    def _is_known(self, root: str) -> bool:
+        node = root in self._nodes or root in self.workflow.get("inputs", {})
+        return node or any(root == item.batch.name for item in self._nodes.values() if item.batch)
+
+    def _names(self) -> list[str]:
+        return [*self._nodes, *self.workflow.get("inputs", {})]
+
+    def _sources(self) -> Iterator[tuple[str, Mapping[str, str]]]:
+        for node_id, mapping in self._checked.document.mappings.items():
+            yield node_id, mapping.inputs
+
+    def _field(self, node: NodeSpec, key: str) -> Field:
+        entry = self._checked.entries.get(node.type)
+        found = (field for field in entry.interface.params if field.key == key) if entry else iter(())
+        return next(found, Field(key=key))
+
+    def _declare(self, name: str, field: Field) -> None:
+        kind = field.type if field.type in ("str", "int", "float", "bool", "list", "dict") else "any"
+        declared: dict[str, JSON] = {"type": kind}
+        if field.description:
+            declared["description"] = visible(field.description, _DESCRIPTION)
+        self.workflow.setdefault("inputs", {}).setdefault(name, declared)
+
+    def _use_input(self, index: int, key: str, field: Field) -> None:
+        """Set a parameter to an input of its own, named after it."""
+        node = self.workflow["nodes"][index]
+        plain = _UNNAMED.sub("_", key).strip("_") or "value"
+        name = plain if not self._is_known(plain) else f"{node['id']}_{plain}"
+        self._declare(name, field)
+        node.setdefault("params", {})[key] = f"${{{name}}}"
+
+    def _lacking(self) -> Iterator[tuple[NodeSpec, Field]]:
+        """Yield the required parameters that nothing fills."""
+        for node in self._nodes.values():
+            entry = self._checked.entries.get(node.type)
+            mapped = self.workflow.get("mappings", {}).get(node.id, {})
+            there = {*node.params, *self.workflow.get("inputs", {}), *mapped.get("input_mappings", {})}
+            for field in entry.interface.params if entry else ():
+                if field.required and not field.has_default and field.key not in there:
+                    yield node, field
+
+    def _source(self, node: NodeSpec, field: Field) -> str:
+        """Return the output that fills a parameter: one of its name, else what is piped into the node."""
+        holders = self._holders(node, field.key)
+        if holders:
+            return f"{holders[-1]}.{field.key}"
+        entry = self._checked.entries[node.type]
+        before = [
+            item for item, targets in self._checked.graph.successors.items() if node.id in targets.values()
+        ]
+        if entry is None or len(before) != 1 or entry.interface.piped_key(node.params) != field.key:
+            return ""
+        previous = self._entry(before[0])
+        result = previous.interface.result_key if previous else ""
+        given = output_field(previous, result) if previous and result else None
+        is_used = any(
+            isinstance(part, TemplateReference) and part.root == before[0]
+            for _, part in references(node.params)
+        )
+        return f"{before[0]}.{result}" if given and not is_used and may_become(given, field) else ""
+
+    def _holders(self, node: NodeSpec, key: str) -> list[str]:
+        """Return the earlier nodes that declare an output of that name."""
+        earlier = self._checked.graph.before(node.id)
+        known = ((node_id, self._entry(node_id)) for node_id in earlier if node_id != node.id)
+        return [
+            it for it, entry in known if entry and key in {field.key for field in entry.interface.outputs}
+        ]
+
+    def _entry(self, node_id: str) -> Entry | None:
+        return effective_entry(self._nodes[node_id], self._checked.entries)
+
+
+def _replaced(value: Any, old: str, new: str) -> Any:
+    if isinstance(value, str):
+        return value.replace(old, new)
+    if isinstance(value, dict):
+        return {key: _replaced(item, old, new) for key, item in value.items()}
+    return [_replaced(item, old, new) for item in value] if isinstance(value, list) else value
