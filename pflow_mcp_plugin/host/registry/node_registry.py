@@ -162,7 +162,7 @@ class NodeRegistry(Registry):
 
         index = self._opened()
         texts = clause_texts(task)[:most]
-        fit = TaskFit(task, index.size(), index.frequency)
+        fit = TaskFit("\n".join(texts), index.size(), index.frequency)
         found = []
         for number, rows in enumerate(discover_by_clause(index, list(map(words, texts)), limit)):
             known = ((row, self.find(row.node)) for row in rows)

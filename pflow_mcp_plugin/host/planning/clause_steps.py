@@ -1,0 +1,176 @@
+"""The steps of a task, without a model: for each clause the node that its words fit best."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import attrs
+
+from pflow_mcp_plugin.contract import Entry, Match
+from pflow_mcp_plugin.contract.json_types import JSON
+from pflow_mcp_plugin.host.matching.task_words import stem
+from pflow_mcp_plugin.host.planning.own_nodes_asked import MODEL, SOURCE, asked_nodes
+from pflow_mcp_plugin.host.planning.task_literals import Literal, literals, place
+from pflow_mcp_plugin.host.registry.discovery import ClauseNodes, FoundNode
+from pflow_mcp_plugin.host.registry.node_index import NodeRow
+from pflow_mcp_plugin.host.registry.node_registry import NodeRegistry
+
+_LEAST = 0.05
+"""The least confidence of a node in its clause, tuned with `benchmarks/plan.py`; below, nothing fits."""
+_BOTH = 0.3
+"""The least confidence of a node beside an own one that its clause asks for too, as in "post a summary"."""
+_SURE = 0.5
+"""The confidence from which a node does what an own one would do too, and that of an own one asked for."""
+_LONGEST = 20_000
+"""The characters of a task that are read."""
+_BEFORE = re.compile(r"before\b", re.IGNORECASE)
+_FIRST = re.compile(
+    r"(?:(?:and|but)\s+)?(?:first\b|beforehand\b|before\s+that\b|\w+\s+first\s+(?:wh|how))", re.IGNORECASE
+)
+
+
+@attrs.frozen(kw_only=True)
+class Step:
+    """A step of a plan: a node, and the clause of the task that it is for.
+
+    Attributes:
+        match: The node; its confidence is that in the clause.
+        clause: The clause as written.
+        given: The values that stand in the clause, by parameter.
+    """
+
+    match: Match[FoundNode]
+    clause: str
+    given: Mapping[str, JSON] = attrs.field(factory=dict)
+
+    @property
+    def entry(self) -> Entry:
+        """The entry of the step's node."""
+        return self.match.item.entry
+
+    @property
+    def is_own(self) -> bool:
+        """Whether the step's node is one of the host's own."""
+        return self.entry.source == SOURCE
+
+
+@attrs.frozen(kw_only=True)
+class Steps:
+    """The steps of a task.
+
+    Attributes:
+        steps: The steps, in the order of the task.
+        left_out: The clauses that no node fits.
+    """
+
+    steps: Sequence[Step]
+    left_out: Sequence[str] = ()
+
+
+def steps_of(task: str, registry: NodeRegistry) -> Steps:
+    """Return the steps of a task; a clause that an earlier step does too adds none.
+
+    Args:
+        task: The task in words.
+        registry: The node types that there are.
+    """
+    steps: list[Step] = []
+    left_out: list[str] = []
+    values: list[Literal] = []
+    for clause in _in_order(registry.discovered_by_clause(task[:_LONGEST])):
+        values += literals(clause.text)
+        chosen = list(_chosen(clause, values, registry))
+        for match in chosen:
+            step, values = _step(match, clause.text, values)
+            _add(steps, step)
+        if chosen:
+            values = []  # those of a clause that nothing fits belong to the next step
+        else:
+            left_out.append(clause.text)
+    if steps and values:
+        last, _ = _step(steps[-1].match, steps[-1].clause, values)
+        steps[-1] = attrs.evolve(last, given={**last.given, **steps[-1].given})
+    return Steps(steps=steps, left_out=left_out)
+
+
+def _in_order(clauses: Sequence[ClauseNodes]) -> list[ClauseNodes]:
+    """Return clauses in the order in which they happen: "before you do this, do that" swaps two."""
+    ordered: list[ClauseNodes] = []
+    for clause in clauses:
+        goes_first = _FIRST.match(clause.text) or (ordered and _BEFORE.match(ordered[-1].text))
+        ordered.insert(len(ordered) - 1 if goes_first and ordered else len(ordered), clause)
+    return ordered
+
+
+def _chosen(
+    clause: ClauseNodes, values: Sequence[Literal], registry: NodeRegistry
+) -> Iterator[Match[FoundNode]]:
+    """Yield the nodes that do a clause, in the order in which they run."""
+    asked = asked_nodes(clause.text, values)
+    best = next((it for it in clause.matches if it.item.entry.source != SOURCE), None)
+    if best is not None and best.confidence < _LEAST:
+        best = None
+    if best is not None:
+        asked = {own: word for own, word in asked.items() if not _does(best, own, word)}
+    own = [match for name, word in asked.items() if (match := _own(name, word, clause, registry))]
+    is_alone = not own or (best is not None and best.confidence >= _BOTH and [*asked] == [MODEL])
+    yield from own
+    if best is not None and is_alone:
+        yield best
+
+
+def _does(best: Match[FoundNode], own: str, word: str) -> bool:
+    """Return whether a node surely does what a clause asks one of the host's own nodes for."""
+    does_it = own != MODEL or stem(word.lower()) in stem_words(best.reason)
+    return does_it and best.confidence >= _SURE
+
+
+def stem_words(text: str) -> set[str]:
+    """Return the words of a text without their endings."""
+    return {stem(word) for word in re.findall(r"\w+", text.lower())}
+
+
+def _own(name: str, word: str, clause: ClauseNodes, registry: NodeRegistry) -> Match[FoundNode] | None:
+    """Return one of the host's own nodes as a match, None if it has been replaced."""
+    entry = registry.find(name)
+    if entry is None or entry.source != SOURCE:
+        return None
+    row = NodeRow(entry.node, entry.source, entry.description, {})
+    found = next((it for it in clause.matches if it.item.entry.node == entry.node), None)
+    confidence = max(_SURE, found.confidence if found else 0.0)
+    return Match(item=FoundNode(row=row, entry=entry), confidence=confidence, reason=f'"{word}" asks for it')
+
+
+def _step(match: Match[FoundNode], clause: str, values: Iterable[Literal]) -> tuple[Step, list[Literal]]:
+    """Return a step with the literals that are obviously meant for it, and the other literals."""
+    step = Step(match=match, clause=clause)
+    # A language model is told the whole clause.
+    fields = () if step.is_own and step.entry.node == MODEL else step.entry.interface.params
+    given: dict[str, JSON] = {}
+    others: list[Literal] = []
+    for value in values:
+        placed = place(value, [it for it in fields if it.key not in given])
+        if placed:
+            given[placed[0].key] = placed[1]
+        else:
+            others.append(value)
+    return attrs.evolve(step, given=given), others
+
+
+def _add(steps: list[Step], step: Step) -> None:
+    """Add a step, unless one of the same node does it with the same values."""
+    if not step.is_own:
+        for number, earlier in enumerate(steps):
+            same = earlier.entry.node == step.entry.node
+            if same and all(earlier.given.get(key, value) == value for key, value in step.given.items()):
+                steps[number] = _merged(earlier, step)
+                return
+    steps.append(step)
+
+
+def _merged(earlier: Step, step: Step) -> Step:
+    """Return one step for two clauses of a task."""
+    surer = max(earlier, step, key=lambda one: one.match.confidence)
+    clause = f"{earlier.clause}; {step.clause}"
+    return attrs.evolve(earlier, match=surer.match, clause=clause, given={**earlier.given, **step.given})

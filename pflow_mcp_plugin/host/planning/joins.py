@@ -1,0 +1,117 @@
+"""Joins: which output of an earlier node fits which input of a later one, by name or by type."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import attrs
+
+from pflow_mcp_plugin.contract import Entry, Field
+from pflow_mcp_plugin.host.planning.key_names import is_same_name, is_synonym, is_vague
+from pflow_mcp_plugin.host.workflow.coercion import depends_on_text, may_become, type_name
+from pflow_mcp_plugin.host.workflow.templates import lone
+
+
+@attrs.frozen(kw_only=True)
+class Output:
+    """An output of a node of the workflow, which a later node can use.
+
+    Attributes:
+        node_id: The id of the node.
+        family: The family of its type.
+        field: The declaration of the output.
+        template: The template that names it.
+    """
+
+    node_id: str
+    family: str
+    field: Field
+    template: str
+
+
+def outputs_of(node_id: str, entry: Entry) -> list[Output]:
+    """Return the outputs of a node that templates can name, the one that stands for all first.
+
+    Args:
+        node_id: The id of the node in the workflow.
+        entry: Its entry.
+    """
+    result = entry.interface.result_key
+    fields = sorted(entry.interface.outputs, key=lambda field: field.key != result)
+    named = ((field, template(node_id, field.key)) for field in fields if field.key != "error")
+    return [
+        Output(node_id=node_id, family=entry.family or entry.source, field=field, template=text)
+        for field, text in named
+        if text
+    ]
+
+
+def result_of(node_id: str, entry: Entry) -> Output | None:
+    """Return the output of a node that stands for all, None if none does or no template can name it."""
+    key = entry.interface.result_key or _only_key(entry)
+    return next((output for output in outputs_of(node_id, entry) if output.field.key == key), None)
+
+
+def _only_key(entry: Entry) -> str:
+    keys = [field.key for field in entry.interface.outputs if field.key != "error"]
+    return keys[0] if len(keys) == 1 else ""
+
+
+def template(node_id: str, key: str) -> str:
+    """Return the template that joins an output by its key, empty if none can name it."""
+    spellings = (f"${{{node_id}.{key}}}", f'${{{node_id}["{key}"]}}', f"${{{node_id}['{key}']}}")
+    found = ((text, lone(text)) for text in spellings)
+    return next((text for text, named in found if named and named.path == (node_id, key)), "")
+
+
+def join_by_name(wanted: Field, family: str, outputs: Sequence[Output]) -> Output | None:
+    """Return the output that fits an input by its name: the same name first, then a synonym.
+
+    Args:
+        wanted: The declaration of the input.
+        family: The family of the node that has it.
+        outputs: The outputs of the earlier nodes, the nearest first.
+    """
+    fitting = [output for output in outputs if _fits(output.field, wanted)]
+    vague = is_vague(wanted.key)
+    related = [output for output in fitting if not vague or output.family == family]
+    same = (output for output in related if is_same_name(output.field.key, wanted.key))
+    means_it = (
+        output
+        for output in fitting
+        if not _is_loose(output.field, wanted) and is_synonym(output.field.key, wanted.key)
+    )
+    return next(same, None) or next(means_it, None)
+
+
+def join_by_type(wanted: Iterable[Field], result: Output, *, refers_back: bool) -> Field | None:
+    """Return the input that a node's result fits by its type: the only one, None if several could be meant.
+
+    A string, or a value of any type, tells little: it fits only if the words refer to it, as in "send it".
+
+    Args:
+        wanted: The required inputs that have no value yet.
+        result: The result of the node before.
+        refers_back: Whether the words of the task refer to what was there before.
+    """
+    telling = _names(result.field) - {"str", "any", "None"}
+    if not telling and not refers_back:
+        return None
+    fitting = [field for field in wanted if _fits(result.field, field) and not _is_loose(result.field, field)]
+    return fitting[0] if len(fitting) == 1 else None
+
+
+def _fits(given: Field, wanted: Field) -> bool:
+    """Return whether a value may be passed on: a command line and a choice are never taken from a node."""
+    if wanted.shell_line or (isinstance(wanted.schema, dict) and "enum" in wanted.schema):
+        return False
+    return may_become(given, wanted) and not depends_on_text(given, wanted)
+
+
+def _is_loose(given: Field, wanted: Field) -> bool:
+    """Return whether only the name could tell that a value of any type is of the wanted one."""
+    return "any" in _names(given) and _names(wanted).isdisjoint({"str", "any"})
+
+
+def _names(field: Field) -> set[str]:
+    return {type_name(name) for name in field.types}
