@@ -132,13 +132,25 @@ class FlagReader:
 
     def _unknown(self, flag: str) -> Field | None:
         """Return a field for an unknown flag of a node that takes any; else report the flag."""
-        flags = [flag_of(field) for field in self._fields.values()]
-        close = did_you_mean(flag, flags)
+        close = self._close(flag.removeprefix("--"))
         if self._entry.interface.open and not close:
             return Field(key=flag.removeprefix("--").replace("-", "_"))
-        step = close or (f"Its flags are {listing(flags)}" if flags else "It takes no flags")
-        self._wrong(f"{self._entry.node} has no flag {flag}", step)
+        flags = [flag_of(field) for field in self._fields.values()]
+        step = f"Its flags are {listing(flags)}" if flags else "It takes no flags"
+        self._wrong(f"{self._entry.node} has no flag {cut(flag)}", close or step)
         return None
+
+    def _close(self, name: str) -> str:
+        """Return the suggestion of the flags whose names are closest to an unknown one; empty if none is."""
+        from difflib import get_close_matches
+
+        # A node that takes any parameter may mean the name as it stands.
+        cutoff = 0.8 if self._entry.interface.open else 0.6
+        by_name: dict[str, list[str]] = {}
+        for field in self._fields.values():
+            by_name.setdefault(_folded(field.key), []).append(flag_of(field))
+        close = get_close_matches(_folded(name), by_name, 1, cutoff)
+        return f"Did you mean {' or '.join(flag for it in close for flag in by_name[it])}?" if close else ""
 
     def _is_flag(self, word: str) -> bool:
         name = word.partition("=")[0]
@@ -150,7 +162,7 @@ class FlagReader:
     def _unexpected(self, word: str, before: _Typed | None) -> None:
         """Report a word that belongs to no flag, with the flag that it may have been meant for."""
         if before is not None and is_switch(before.field) and before.text is None:
-            step = f"{before.flag} takes no value; write {flag_of(before.field)}=false or leave it out"
+            step = f"{before.flag} takes no value; write {flag_of(before.field)}=false, or only {before.flag}"
         elif before is not None and before.text is not None and not before.flag.startswith(PARAM):
             step = f"Quote a value of several words: {before.flag} '...'"
         else:
@@ -213,6 +225,8 @@ class FlagReader:
         return text[1:] if text.startswith("@@") else file_text(Path(text[1:]), text)
 
     def _form(self, field: Field) -> str:
+        if is_switch(field):
+            return f"Write {flag_of(field)} or --no-{flag_of(field)[2:]}"
         return f"Write {flag_of(field)} {metavar(field)}"
 
     def _wrong(self, message: str, suggestion: str) -> None:
