@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping
 from textwrap import wrap
 
 from pflow_mcp_plugin.contract import Entry, Field
+from pflow_mcp_plugin.host.direct.link_words import OPTIONS, PARAM
 from pflow_mcp_plugin.host.direct.node_flags import flag_of, is_list, is_switch, metavar
 from pflow_mcp_plugin.host.standard_streams import plain
 from pflow_mcp_plugin.host.workflow.coercion import type_name
@@ -70,6 +72,8 @@ def _table(rows: Iterable[tuple[str, str]]) -> Iterator[str]:
 
 
 def _form(field: Field) -> str:
+    if flag_of(field) in OPTIONS:
+        return f"{PARAM} {field.key}={metavar(field)}"
     if is_switch(field):
         return f"{flag_of(field)}, --no-{flag_of(field)[2:]}"
     return f"{flag_of(field)} {metavar(field)}"
@@ -79,7 +83,7 @@ def _about(field: Field) -> str:
     notes = ["required"] if field.required and not field.has_default else []
     notes += ["may be repeated"] if is_list(field) else []
     if isinstance(field.schema, Mapping) and field.has_default:
-        notes.append(f"default {field.schema['default']!r}")
+        notes.append(f"default {json.dumps(field.schema['default'], ensure_ascii=False)}")
     return f"{field.description} [{', '.join(notes)}]".strip() if notes else field.description
 
 
