@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from pflow_mcp_plugin.contract import Entry, Paths, PflowError, Problem, Registry, Sketch
@@ -19,7 +20,7 @@ from pflow_mcp_plugin.host.shared_parts import shared_part
 
 if TYPE_CHECKING:
     from pflow_mcp_plugin.contract import Discovery, Match
-    from pflow_mcp_plugin.host.matching.task_fit import TaskFit
+    from pflow_mcp_plugin.host.matching.confidence import NodeConfidence
     from pflow_mcp_plugin.host.registry.discovery import FoundNode
 
 _Drawn = TypeVar("_Drawn", Entry, Sketch)
@@ -131,17 +132,22 @@ class NodeRegistry(Registry):
         the nodes whose words match; without one, or when it cannot be asked, the words decide.
         """
         from pflow_mcp_plugin.contract import Discovery
+        from pflow_mcp_plugin.host.matching.confidence import RIVALS, NodeConfidence
         from pflow_mcp_plugin.host.matching.model_ranking import ModelRanking
         from pflow_mcp_plugin.host.matching.task_fit import TaskFit
-        from pflow_mcp_plugin.host.registry.discovery import discover
+        from pflow_mcp_plugin.host.registry.discovery import described, discover
 
         index = self._opened()
         ranking = ModelRanking("nodes", self._setting)
-        rows = {row.node: row for row in discover(index, task, ranking.candidates(limit))}
-        order = ranking.rank(task, {name: row.description for name, row in rows.items()}, limit)
-        fit = TaskFit(task, index.size(), index.frequency)
-        found = ((rows[name], self.find(name)) for name in order.names)
-        matches = [_match(row, entry, fit) for row, entry in found if entry is not None]
+        candidates = ranking.candidates(limit)
+        rows = {row.node: row for row in discover(index, task, max(candidates, RIVALS))}
+        offered = {name: row.description for name, row in islice(rows.items(), candidates)}
+        order = ranking.rank(task, offered, limit)
+        names = dict.fromkeys([*islice(rows, RIVALS), *order.names])
+        entries = {name: entry for name in names if (entry := self.find(name)) is not None}
+        rivals = [described(entries[name]) for name in islice(rows, RIVALS) if name in entries]
+        confidence = NodeConfidence(TaskFit(task, index.size(), index.frequency), rivals)
+        matches = [_match(rows[name], entries[name], confidence) for name in order.names if name in entries]
         return Discovery(matches=matches, ranked_by=order.ranked_by, note=order.note)
 
     def nearest(self, node_type: str, n: int = 3) -> list[str]:
@@ -254,12 +260,12 @@ class NodeRegistry(Registry):
         return Problem(message=f"Unknown node type {node_type}", suggestion=fix, kind="not_found")
 
 
-def _match(row: NodeRow, entry: Entry, fit: TaskFit) -> Match[FoundNode]:
+def _match(row: NodeRow, entry: Entry, confidence: NodeConfidence) -> Match[FoundNode]:
     from pflow_mcp_plugin.contract import Match
     from pflow_mcp_plugin.host.registry.discovery import FoundNode, described
 
-    fits = fit.part(described(entry))
-    return Match(item=FoundNode(row=row, entry=entry), confidence=fits.confidence, reason=fits.reason)
+    sure, reason = confidence.judge(described(entry))
+    return Match(item=FoundNode(row=row, entry=entry), confidence=sure, reason=reason)
 
 
 def _left_out(origin: Origin, error: PflowError) -> Problem:
