@@ -2,9 +2,10 @@
 
 `python -m benchmarks.discover` uses the tools of LiveMCPBench (`tests/data`, or the path of a newer
 `tools.json` of icip-cas/LiveMCPBench) and prints, for the tasks of `discover_tasks.json`, which share
-of the tools that each task needs is among the first ten, and which share of the tools found is needed,
-by the confidence in them. Tuning uses the split `dev` only; the result
-that counts is that of `held_out`.
+of the tools that each task needs is among the first ten; and for these and those of
+`single_tool_tasks.json`, some of which no tool does, which share of the tools found is right, by the
+confidence in them. A tool is right if it or an equivalent (`equivalent_tools.json`) is needed. Tuning
+uses the split `dev` only; the result that counts is that of `held_out`.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ import attrs
 
 from pflow_mcp_plugin import naming
 from pflow_mcp_plugin.contract import Entry, Sketch
+from pflow_mcp_plugin.host.matching.confidence import RIVALS, NodeConfidence
 from pflow_mcp_plugin.host.matching.task_fit import TaskFit
 from pflow_mcp_plugin.host.registry.discovery import described, discover
 from pflow_mcp_plugin.host.registry.node_index import Index, open_index
@@ -31,26 +33,29 @@ from pflow_mcp_plugin.registration.tool_entry import entry
 from pflow_mcp_plugin.types import Server, Tool, ToolRecord
 
 TASKS = Path(__file__).parent / "discover_tasks.json"
+SINGLE = Path(__file__).parent / "single_tool_tasks.json"
+EQUIVALENT = Path(__file__).parent / "equivalent_tools.json"
 TOOLS = Path(__file__).parents[1] / "tests/data/livemcpbench-tools.json.xz"
 FIRST = 10
 SPLITS = ("dev", "held_out")
-RANGES = ((0.5, 1.1), (0.25, 0.5), (0.0, 0.25))
+RANGES = ((0.95, 1.0), (0.8, 0.95), (0.6, 0.8), (0.4, 0.6), (0.2, 0.4), (0.05, 0.2), (0.0, 0.05))
 """Of confidence: from the first number to below the second."""
 
 
 @attrs.frozen
 class Task:
-    """A task and the tools it needs, as `server/tool`."""
+    """A task, the tools it needs as `server/tool`, and others that would do as well."""
 
     id: int
     split: str
     task: str
     relevant: tuple[str, ...] = attrs.field(converter=tuple)
+    also: tuple[str, ...] = attrs.field(default=(), converter=tuple)
 
 
-def tasks(split: str) -> list[Task]:
+def tasks(split: str, path: Path = TASKS) -> list[Task]:
     """Return the tasks of one split."""
-    found = (Task(**item) for item in json.loads(TASKS.read_text(encoding="utf-8")))
+    found = (Task(**item) for item in json.loads(path.read_text(encoding="utf-8")))
     return [task for task in found if task.split == split]
 
 
@@ -84,19 +89,30 @@ def index_of(known: Mapping[str, Entry]) -> Index:
         return open_index(Path(folder), "tools", lambda: map(Sketch.of, known.values()))
 
 
-def needed(known: Mapping[str, Entry], index: Index, split: str) -> dict[tuple[float, float], float]:
-    """Return which share of the tools found with a confidence is needed, by range of confidence."""
+def judged(known: Mapping[str, Entry], index: Index, split: str) -> Iterator[tuple[float, bool]]:
+    """Yield the confidence in each tool found for the tasks of a split, and whether it is right."""
     by_node = {item.node: (name, described(item)) for name, item in known.items()}
-    judged = []
-    for task in tasks(split):
+    for task in [*tasks(split), *tasks(split, SINGLE)]:
+        right = _right(task)
+        found = [by_node[row.node] for row in discover(index, task.task, FIRST)]
         fit = TaskFit(task.task, index.size(), index.frequency)
-        for row in discover(index, task.task, FIRST):
-            name, text = by_node[row.node]
-            judged.append((fit.part(text).confidence, name in task.relevant))
-    return {
-        (low, high): fmean(hit for confidence, hit in judged if low <= confidence < high)
-        for low, high in RANGES
-    }
+        confidence = NodeConfidence(fit, [text for _, text in found[:RIVALS]])
+        yield from ((confidence.judge(text)[0], name in right) for name, text in found)
+
+
+def _right(task: Task) -> set[str]:
+    named = {*task.relevant, *task.also}
+    groups = map(set, json.loads(EQUIVALENT.read_text(encoding="utf-8")))
+    return named.union(*(group for group in groups if group & named))
+
+
+def reliability(found: Iterable[tuple[float, bool]]) -> Iterator[tuple[int, float, float]]:
+    """Yield, for each range of confidence, how many tools have it, its mean, and the share that is right."""
+    known = list(found)
+    for low, high in RANGES:
+        within = [(sure, right) for sure, right in known if low <= sure < high or sure == high == 1]
+        sure, right = zip(*within, strict=True) if within else ((0.0,), (False,))
+        yield len(within), fmean(sure), fmean(right)
 
 
 def ways(known: Mapping[str, Entry], index: Index) -> dict[str, Callable[[str], list[str]]]:
@@ -149,10 +165,11 @@ def main() -> int:
     index = index_of(known)
     for name, find in ways(known, index).items():
         print(f"| {name} | {' | '.join(f'{recall(find, split):.3f}' for split in splits)} |")
-    shares = [needed(known, index, split) for split in splits]
-    print(f"\n| needed, if found with confidence | {' | '.join(splits)} |\n|---|{'---|' * len(splits)}")
-    for low, high in RANGES:
-        print(f"| {low} to {min(high, 1)} | {' | '.join(f'{share[low, high]:.3f}' for share in shares)} |")
+    for split in splits:
+        print(f"\n| confidence, {split} | tools found | mean confidence | right |\n|---|---|---|---|")
+        rows = zip(RANGES, reliability(judged(known, index, split)), strict=True)
+        for (low, high), (count, sure, right) in rows:
+            print(f"| {low} to {high} | {count} | {sure:.3f} | {right:.3f} |")
     return 0
 
 

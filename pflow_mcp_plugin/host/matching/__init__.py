@@ -3,7 +3,8 @@
 - `task_words`: splits a task into clauses and words; `thesaurus.txt` maps what people say to what tools
   call it
 - `name_parts`: the words inside names such as `createIssue`
-- `task_fit`: how well something fits a task: a confidence, and the words behind it
+- `task_fit`: how well something fits a task: a degree, and the words behind it
+- `confidence`: how sure that makes one that a node is needed
 - `workflow_match`: the saved workflows that fit a task
 - `model_ranking`: asks a language model for the order, if the user has chosen one
 """

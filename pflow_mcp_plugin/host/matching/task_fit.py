@@ -1,4 +1,4 @@
-"""How well something fits a task in words: a confidence from 0 to 1, and the words behind it."""
+"""How well something fits a task in words: a degree from 0 to 1, and the words behind it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _DOUBT = 0.4
 _UNSURE = 0.15
 """The doubt that matching words leave if they describe something that does more than the task."""
 _INCOMPLETE = 0.94
-"""The highest confidence if any word of the task does not match, however long the task is."""
+"""The highest degree if any word of the task does not match, however long the task is."""
 _REASONS = 6
 """The most words that a reason names."""
 # Beyond the endings that `stem` removes: nouns and adjectives that are made of verbs.
@@ -110,11 +110,11 @@ class Fit:
     """How well something fits a task.
 
     Attributes:
-        confidence: From 0 to 1.
+        degree: From 0 to 1; see `confidence` for how sure that makes one.
         reason: The words that match; empty if there are none.
     """
 
-    confidence: float
+    degree: float
     reason: str
 
 
@@ -143,10 +143,10 @@ class TaskFit:
         """Return how well something does one clause of the task, counted from 0."""
         return self._fit(self._clauses[number], described)
 
-    def part(self, described: Described) -> Fit:
-        """Return how well something does the whole task or one of its clauses, whichever fits better."""
-        fits = [self.whole(described), *(self._fit(clause, described) for clause in self._clauses)]
-        return max(fits, key=lambda fit: fit.confidence)
+    def parts(self, described: Described) -> list[Fit]:
+        """Return how well something does the whole task, and each of its clauses if there are several."""
+        clauses_of_many = self._clauses if len(self._clauses) > 1 else []
+        return [self.whole(described), *(self._fit(clause, described) for clause in clauses_of_many)]
 
     def _fit(self, wanted: Sequence[str], described: Described) -> Fit:
         found = (self._hit(word, described) for word in wanted)
@@ -159,8 +159,8 @@ class TaskFit:
         said = {root(part) for hit in hits for part in (hit.word, hit.found)}
         asked = len(said & described.gist) / len(described.gist) if described.gist else 0.0
         most = 1.0 if len(hits) == len(wanted) else _INCOMPLETE
-        confidence = min(most, answered * (certain + (1 - certain) * asked))
-        return Fit(round(confidence, 3), self._reason(hits))
+        degree = min(most, answered * (certain + (1 - certain) * asked))
+        return Fit(round(degree, 3), self._reason(hits))
 
     def _hit(self, word: str, described: Described) -> _Hit | None:
         """Return the strongest occurrence of a word or of a synonym."""

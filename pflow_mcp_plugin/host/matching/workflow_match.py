@@ -27,9 +27,9 @@ def match_workflows(
     fit = TaskFit(task, len(described), lambda word: common[root(word)])
     fits = ((saved, fit.whole(item)) for saved, item in described)
     matches = [
-        Match(item=saved, confidence=found.confidence, reason=found.reason)
+        Match(item=saved, confidence=found.degree, reason=found.reason)
         for saved, found in fits
-        if found.confidence >= _LEAST
+        if found.degree >= _LEAST
     ]
     return sorted(matches, key=lambda match: (-match.confidence, match.item.name))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from pflow_mcp_plugin.contract import Entry, Paths, PflowError, Problem, Registry, Sketch
@@ -19,7 +20,6 @@ from pflow_mcp_plugin.host.shared_parts import shared_part
 
 if TYPE_CHECKING:
     from pflow_mcp_plugin.contract import Discovery, Match
-    from pflow_mcp_plugin.host.matching.task_fit import Described, Fit
     from pflow_mcp_plugin.host.registry.discovery import ClauseNodes, FoundNode
 
 _Drawn = TypeVar("_Drawn", Entry, Sketch)
@@ -135,17 +135,23 @@ class NodeRegistry(Registry):
         the nodes whose words match; without one, or when it cannot be asked, the words decide.
         """
         from pflow_mcp_plugin.contract import Discovery
+        from pflow_mcp_plugin.host.matching.confidence import RIVALS, NodeConfidence
         from pflow_mcp_plugin.host.matching.model_ranking import ModelRanking
         from pflow_mcp_plugin.host.matching.task_fit import TaskFit
-        from pflow_mcp_plugin.host.registry.discovery import discover
+        from pflow_mcp_plugin.host.registry.discovery import described, discover
 
         index = self._opened()
         ranking = ModelRanking("nodes", self._setting)
-        rows = {row.node: row for row in discover(index, task, ranking.candidates(limit))}
-        order = ranking.rank(task, {name: row.description for name, row in rows.items()}, limit)
-        fit = TaskFit(task, index.size(), index.frequency)
-        found = ((rows[name], self.find(name)) for name in order.names)
-        matches = [_match(row, entry, fit.part) for row, entry in found if entry is not None]
+        candidates = ranking.candidates(limit)
+        rows = {row.node: row for row in discover(index, task, max(candidates, RIVALS))}
+        offered = {name: row.description for name, row in islice(rows.items(), candidates)}
+        order = ranking.rank(task, offered, limit)
+        names = dict.fromkeys([*islice(rows, RIVALS), *order.names])
+        entries = {name: entry for name in names if (entry := self.find(name)) is not None}
+        rivals = [described(entries[name]) for name in islice(rows, RIVALS) if name in entries]
+        confidence = NodeConfidence(TaskFit(task, index.size(), index.frequency), rivals)
+        found = ((rows[name], entries[name]) for name in order.names if name in entries)
+        matches = [_match(row, entry, *confidence.judge(described(entry))) for row, entry in found]
         return Discovery(matches=matches, ranked_by=order.ranked_by, note=order.note)
 
     def discovered_by_clause(self, task: str, most: int = 50, limit: int = 8) -> list[ClauseNodes]:
@@ -158,15 +164,16 @@ class NodeRegistry(Registry):
         """
         from pflow_mcp_plugin.host.matching.task_fit import TaskFit
         from pflow_mcp_plugin.host.matching.task_words import clause_texts, words
-        from pflow_mcp_plugin.host.registry.discovery import ClauseNodes, discover_by_clause
+        from pflow_mcp_plugin.host.registry.discovery import ClauseNodes, described, discover_by_clause
 
         index = self._opened()
         texts = clause_texts(task)[:most]
         fit = TaskFit("\n".join(texts), index.size(), index.frequency)
         found = []
         for number, rows in enumerate(discover_by_clause(index, list(map(words, texts)), limit)):
-            known = ((row, self.find(row.node)) for row in rows)
-            matches = [_match(row, entry, partial(fit.clause, number)) for row, entry in known if entry]
+            known = ((row, entry) for row in rows if (entry := self.find(row.node)))
+            fits = ((row, entry, fit.clause(number, described(entry))) for row, entry in known)
+            matches = [_match(row, entry, one.degree, one.reason) for row, entry, one in fits]
             found.append(ClauseNodes(text=texts[number], matches=matches))
         return found
 
@@ -280,12 +287,11 @@ class NodeRegistry(Registry):
         return Problem(message=f"Unknown node type {node_type}", suggestion=fix, kind="not_found")
 
 
-def _match(row: NodeRow, entry: Entry, judge: Callable[[Described], Fit]) -> Match[FoundNode]:
+def _match(row: NodeRow, entry: Entry, confidence: float, reason: str) -> Match[FoundNode]:
     from pflow_mcp_plugin.contract import Match
-    from pflow_mcp_plugin.host.registry.discovery import FoundNode, described
+    from pflow_mcp_plugin.host.registry.discovery import FoundNode
 
-    fits = judge(described(entry))
-    return Match(item=FoundNode(row=row, entry=entry), confidence=fits.confidence, reason=fits.reason)
+    return Match(item=FoundNode(row=row, entry=entry), confidence=confidence, reason=reason)
 
 
 def _left_out(origin: Origin, error: PflowError) -> Problem:
