@@ -22,6 +22,7 @@ from pflow_mcp_plugin.host.planning.plan_prompt import (
 )
 from pflow_mcp_plugin.host.planning.plan_repair import PlanRepair
 from pflow_mcp_plugin.host.planning.plan_schema import MOST_NODES, selection_schema, workflow_schema
+from pflow_mcp_plugin.host.workflow.document_reader import is_deep
 
 if TYPE_CHECKING:
     from pflow_mcp_plugin.contract import Match, SavedWorkflow
@@ -162,10 +163,9 @@ class PlanDialogue:
     ) -> _Draft:
         """Return the workflow of an answer, repaired, with what is wrong with it."""
         read = answered_workflow(answer, known.get)
-        nodes = read.get("nodes")
-        if isinstance(nodes, list) and len(nodes) > MOST_NODES:
-            message = f"The workflow has more than the {MOST_NODES} nodes that a plan may have"
-            return _Draft(failure=Problem(message=message, path="$.nodes", suggestion="Use for_each"))
+        excess = _excess(read)
+        if excess:
+            return _Draft(failure=excess)
         repair = PlanRepair(origin.cleaned(read), self._registry)
         repair.join()
         repair.map_lacking()
@@ -211,6 +211,16 @@ class PlanDialogue:
         found = {match.item.entry.node: match.confidence for match in self._found}
         known = [found[name] for name in dict.fromkeys(types) if name in found]
         return sum(known) / len(known) if known else 0.0
+
+
+def _excess(workflow: JSONObject) -> Problem | None:
+    """Return why a workflow is too large to be looked at, None if it is not."""
+    if len(list(_types(workflow))) > MOST_NODES:
+        message = f"The workflow has more than the {MOST_NODES} nodes that a plan may have"
+        return Problem(message=message, path="$.nodes", suggestion="Use for_each")
+    if is_deep(workflow):  # JSON in the text of a parameter
+        return Problem(message="The workflow is nested too deep", suggestion="Flatten it")
+    return None
 
 
 def _not_offered(workflow: JSONObject, known: Container[str]) -> Iterator[Problem]:
