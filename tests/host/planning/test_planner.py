@@ -27,14 +27,15 @@ def planner(bench, monkeypatch):
 
 
 def saved(bench, description, type_="read-file"):
-    workflow = {"nodes": [{"id": "a", "type": type_, "params": {"file_path": "x"}}]}
-    bench.host.library.save("reader", workflow, description)
+    params = {"message": "x"} if type_ == "echo" else {"file_path": "x"}
+    workflow = {"nodes": [{"id": "a", "type": type_, "params": params}]}
+    bench.host.library.save("mine", workflow, description)
 
 
 def test_a_saved_workflow_that_fits_is_the_plan(bench, planner):
     saved(bench, TASK)
     plan = planner.plan(TASK, PlanOptions())
-    assert (plan.selection.selection_type, plan.selection.existing) == ("found_existing", "reader")
+    assert (plan.selection.selection_type, plan.selection.existing) == ("found_existing", "mine")
     assert plan.selection.confidence >= EXISTING
     assert plan.selection.chosen_nodes == ("read-file",)
     assert (plan.errors, plan.rounds, plan.model) == ([], 0, "")
@@ -45,7 +46,7 @@ def test_a_saved_workflow_that_fits_is_the_plan(bench, planner):
     [
         (TASK, "read-file", PlanOptions(offline=True, new=True)),
         (TASK, "t-gone", OFFLINE),
-        ("text", "read-file", OFFLINE),
+        ("text", "echo", OFFLINE),
     ],
 )
 def test_one_that_is_not_wanted_or_broken_or_fits_less_is_not(bench, planner, description, type_, options):
