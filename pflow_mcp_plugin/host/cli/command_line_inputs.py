@@ -7,9 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.contract.json_types import JSONObject
-from pflow_mcp_plugin.storage import LIMIT
-
-_CHUNK = 1 << 20
+from pflow_mcp_plugin.host.standard_input import piped_text
 
 
 def parse_inputs(words: Sequence[str]) -> dict[str, str]:
@@ -37,7 +35,7 @@ def piped_inputs(
     """Read the input that the workflow declares with `"stdin": true` as it is piped in.
 
     Standard input is read only if the workflow declares such an input and its value is not given. If it
-    is empty, an input that does not require a value gets none.
+    is empty, an input that does not require a value gets none. A single line comes without its end.
 
     Args:
         document: The workflow.
@@ -58,19 +56,3 @@ def piped_inputs(
     spec = dict(declared)[name]
     can_do_without = "default" in spec or spec.get("required") is False
     return {} if not text and can_do_without else {name: text}
-
-
-def piped_text() -> str:
-    """Return a command-line input that is piped in rather than typed; empty if standard input is closed.
-
-    Raises:
-        PflowError: It is larger than `LIMIT`.
-    """
-    content = bytearray()
-    while sys.stdin is not None and len(content) <= LIMIT and (chunk := sys.stdin.buffer.read(_CHUNK)):
-        content += chunk
-    if len(content) > LIMIT:
-        message = f"Standard input is larger than {LIMIT >> 20} MiB"
-        step = "Give the path of a file to a node that reads it"
-        raise PflowError(message, suggestions=(step,), kind="usage")
-    return content.decode("utf-8", "replace")

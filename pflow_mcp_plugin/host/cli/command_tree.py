@@ -22,6 +22,8 @@ from pflow_mcp_plugin.host.plugins import Plugin, PluginFailed, Plugins, plugin_
 from pflow_mcp_plugin.host.standard_streams import is_of_output
 
 PROGRAM = "pflow"
+_PLANNER = "plan"
+"""The command that takes a task in words, which someone may type without it."""
 _ROOT_HELP = "Run workflows, and manage the nodes that they are made of."
 _ROOT_EPILOG = """\b
 pflow GROUP           lists the commands of a group
@@ -107,10 +109,13 @@ class Branch(click.Group):
             error: What the fallback of the branch says about it.
         """
         from difflib import get_close_matches
+        from shlex import quote
 
         suggestions = [f"Did you mean {path} {close}?" for close in get_close_matches(name, self.commands)]
         absent = (plugin for plugin in self._plugins.all if plugin.name == name and plugin.status != "loaded")
         suggestions += [f"The plugin {plugin.label} is {plugin.status}: {plugin.reason}" for plugin in absent]
+        if " " in name and _PLANNER in self.commands:
+            suggestions.append(f"To make a workflow from words: {path} {_PLANNER} {quote(name)}")
         suggestions += error.suggestions if error else ()
         return PflowError(
             f"No such command: {path} {name}" + (f"; {error.message}" if error else ""),

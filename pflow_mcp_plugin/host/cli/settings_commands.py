@@ -5,10 +5,10 @@ from __future__ import annotations
 import click
 
 from pflow_mcp_plugin.contract import PflowError, Report
-from pflow_mcp_plugin.host.cli.command_line_inputs import piped_text
 from pflow_mcp_plugin.host.cli.name_completion import setting_names
 from pflow_mcp_plugin.host.cli.tables import table
 from pflow_mcp_plugin.host.embedded_host import EmbeddedHost
+from pflow_mcp_plugin.host.standard_input import input_text
 from pflow_mcp_plugin.redaction import mask
 
 
@@ -93,7 +93,7 @@ def _save_command(host: EmbeddedHost, key: str, command: str, *, has_more: bool)
 
 
 def _piped() -> str:
-    value = piped_text().removesuffix("\n").removesuffix("\r")
+    value = input_text().removesuffix("\n").removesuffix("\r")
     if not value:
         message = "Standard input holds no value"
         raise PflowError(message, suggestions=("Pipe it in: ... | pflow settings set KEY -",), kind="usage")

@@ -4,7 +4,6 @@
 - `link_words`: words as typed to links, one for each node, and pflow's own options.
 - `node_flags`: the flags of one node to values, by the node's interface.
 - `chain_workflow`: links to a workflow.
-- `piped_stdin`: what is piped into the program.
 - `shell_redirection`: an unquoted `>>`, which the shell took for itself.
 - `node_help`: the help of a node.
 """

@@ -69,8 +69,9 @@ def chain_workflow(
     """Build the workflow that a chain of nodes stands for.
 
     It has no namespacing: what one node writes, later ones read under the same name. A flag for a key
-    that the node reads from the shared store is data, an input whose default is the value; any other sets
-    a param of its node. The parameter that takes what is piped in gets the result of the node before.
+    that the node reads from the shared store is data, an input whose default is the value. Any other, and
+    one for a parameter with a default of its own, sets a param of its node. The parameter that takes what
+    is piped in gets the result of the node before.
 
     Args:
         links: The nodes with the values of their flags.
@@ -131,6 +132,8 @@ class _Builder:
     def _is_data(self, place: int, key: str, given: Given) -> bool:
         link = self._links[place]
         if given.is_template or key not in link.interface.inputs or not is_type(given.field.type):
+            return False
+        if given.field.has_default:  # it overrides a value of the node
             return False
         if key in self.inputs and self.inputs[key].get("default") != given.value:
             return False

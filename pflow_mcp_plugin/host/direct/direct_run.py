@@ -12,11 +12,11 @@ from pflow_mcp_plugin.host.direct.chain_workflow import ChainWorkflow, NodeLink,
 from pflow_mcp_plugin.host.direct.link_words import Chain, read_chain
 from pflow_mcp_plugin.host.direct.node_flags import FlagReader
 from pflow_mcp_plugin.host.direct.node_help import chain_help, node_help
-from pflow_mcp_plugin.host.direct.piped_stdin import piped_text
 from pflow_mcp_plugin.host.direct.shell_redirection import refuse_redirection
 from pflow_mcp_plugin.host.printable_json import to_json
 from pflow_mcp_plugin.host.registry.node_registry import NodeRegistry
 from pflow_mcp_plugin.host.running import WorkflowRunner
+from pflow_mcp_plugin.host.standard_input import piped_text
 from pflow_mcp_plugin.host.workflow import STILL_TO_COME, Compiled
 
 

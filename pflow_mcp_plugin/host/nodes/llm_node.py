@@ -52,7 +52,7 @@ class Llm(pocketflow.Node):
     def prep(self, shared: MutableMapping[str, Any]) -> _Question:
         """Return the question that the node `llm` asks its language model."""
         return _Question(
-            prompt=as_text(argument(self.params, shared, "prompt")),
+            prompt=_with_input(as_text(argument(self.params, shared, "prompt")), self.params.get("input")),
             system=self.params.get("system"),
             model=self.params.get("model"),
             schema=self.params.get("schema"),
@@ -102,6 +102,12 @@ class Llm(pocketflow.Node):
         shared["model"] = exec_res.model
         shared["usage"] = exec_res.usage
         return "default"
+
+
+def _with_input(prompt: str, about: object) -> str:
+    """Return the prompt, followed by the text that it is about, if there is any."""
+    text = "" if about is None else as_text(about)
+    return f"{prompt}\n\n{text}" if text else prompt
 
 
 def _posed(model: Any, question: _Question) -> Any:

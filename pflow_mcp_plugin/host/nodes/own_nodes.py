@@ -144,6 +144,7 @@ _ENTRIES = (
             inputs=("prompt",),
             params=(
                 Field(key="prompt", required=True, description="The question; all but strings as JSON"),
+                Field(key="input", description="Text that the prompt is about; all but strings as JSON"),
                 Field(key="system", type="str", description="How it is to answer"),
                 Field(key="model", type="str", description="A model of `llm models`, else its default"),
                 Field(key="temperature", type="float", description="How freely it answers"),
@@ -156,6 +157,7 @@ _ENTRIES = (
                 Field(key="usage", type="dict", description="Numbers of input and output tokens"),
             ),
             result="response",
+            piped="input",
             actions=("default", "error", "rate_limited"),
         ),
     ),

@@ -16,7 +16,7 @@ from pflow_mcp_plugin.host.running.retry_rules import asked_wait, is_safe_to_rep
 from pflow_mcp_plugin.host.running.run_errors import input_not_given, node_failure, value_unavailable
 from pflow_mcp_plugin.host.running.run_values import Values
 from pflow_mcp_plugin.host.running.shared_store import Fit, NodeAwareSharedStore
-from pflow_mcp_plugin.host.workflow.coercion import TypeMismatch, coerce
+from pflow_mcp_plugin.host.workflow.coercion import TypeMismatch, passed_on
 from pflow_mcp_plugin.host.workflow.compilation import PlannedNode
 from pflow_mcp_plugin.host.workflow.findings import said
 from pflow_mcp_plugin.host.workflow.repetition import Retry
@@ -169,7 +169,7 @@ def argument_types(entry: Entry) -> Fit:
 
     def fit(key: str, value: object) -> object:
         try:
-            return coerce(value, fields[key]) if key in fields else value
+            return passed_on(value, fields[key]) if key in fields else value
         except TypeMismatch:
             return value
 
@@ -199,7 +199,7 @@ def _coerced(value: object, field: Field | None) -> object:
     if field is None:
         return value
     try:
-        return coerce(value, field)
+        return passed_on(value, field)
     except TypeMismatch as error:
         details = {"parameter": field.key, "expected": error.expected, "given": error.given}
         raise PflowError(

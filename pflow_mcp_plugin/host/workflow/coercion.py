@@ -88,8 +88,30 @@ def coerce(value: object, field: Field) -> Any:
     raise TypeMismatch(field.type, value, loss(value) if isinstance(value, str) and structured else "")
 
 
+def passed_on(value: object, field: Field) -> Any:
+    """Return a value that one node passes on to another, coerced to the type that `field` declares.
+
+    Unlike a value that somebody wrote, a list or an object becomes its JSON where only text fits: that is
+    what it becomes inside other text, too.
+
+    Raises:
+        TypeMismatch: It does not fit and cannot be converted.
+    """
+    try:
+        return coerce(value, field)
+    except TypeMismatch:
+        is_text = "str" in map(type_name, field.types) and _choices(field) is None
+        if not (is_text and isinstance(value, (list, tuple, dict))):
+            raise
+        try:
+            return json.dumps(value, ensure_ascii=False, allow_nan=False)
+        except (TypeError, ValueError, RecursionError):  # no JSON: it holds other objects, or itself
+            pass
+        raise
+
+
 def may_become(given: Field, wanted: Field) -> bool:
-    """Return whether some value of one declared type can be coerced to another."""
+    """Return whether some value of one declared type can be passed on as another."""
     there = {type_name(name) for name in given.types}
     needed = {type_name(name) for name in wanted.types}
     # A type of unknown name excludes nothing.
@@ -217,8 +239,10 @@ _BECOMES: Mapping[str, set[str]] = {
     "int": {"str", "float"},
     "float": {"str", "int"},
     "bool": {"str"},
+    "list": {"str"},
+    "dict": {"str"},
 }
-"""The types that `coerce` can convert values of each type to."""
+"""The types that `passed_on` can convert values of each type to."""
 _CONVERSIONS: Mapping[str, Callable[[object], object]] = {
     "str": _to_str,
     "int": _to_int,

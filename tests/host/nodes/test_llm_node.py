@@ -134,3 +134,23 @@ def test_without_the_library_it_says_what_to_install(bench):
     assert "The library llm is not installed" in error.message
     assert "[llm]" in error.suggestions[0]
     assert "llm" not in sys.modules
+
+
+@pytest.mark.parametrize(
+    ("about", "sent"),
+    [
+        ("a long text", "Hi Ann\n\na long text! (swordfish)"),
+        ({"a": [1]}, 'Hi Ann\n\n{"a": [1]}! (swordfish)'),
+        ("", "Hi Ann! (swordfish)"),
+        (None, "Hi Ann! (swordfish)"),
+    ],
+)
+def test_the_text_that_a_prompt_is_about_follows_it(bench, parrot, about, sent):
+    bench.host.settings.set("PARROT_KEY", "swordfish")
+    assert bench.run(ask(model="parrot", input=about), who="Ann").outputs["response"] == sent
+
+
+def test_an_input_of_the_workflow_named_input_is_not_sent_unless_the_node_names_it(bench, parrot):
+    bench.host.settings.set("PARROT_KEY", "swordfish")
+    workflow = {**ask(model="parrot"), "inputs": {"who": {}, "input": {"default": "more"}}}
+    assert bench.run(workflow, who="Ann").outputs["response"] == "Hi Ann! (swordfish)"

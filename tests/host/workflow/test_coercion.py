@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import math
 from decimal import Decimal, InvalidOperation
 
 import pytest
@@ -8,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pflow_mcp_plugin.contract import Field
-from pflow_mcp_plugin.host.workflow.coercion import TypeMismatch, coerce, may_become
+from pflow_mcp_plugin.host.workflow.coercion import TypeMismatch, coerce, may_become, passed_on
 
 TYPES = ["str", "int", "float", "bool", "list", "dict", "None"]
 scalars = (
@@ -228,7 +229,8 @@ def test_a_type_whose_value_could_be_converted_is_never_held_against_a_template(
         ("int", "list | dict", False),
         ("None", "str", False),
         ("bool", "int | float", False),
-        ("list | None", "str | int", False),
+        ("list | None", "str | int", True),
+        ("list | None", "int | dict", False),
         ("str", "dict", True),
         ("array", "list", True),
         ("any", "int", True),
@@ -237,3 +239,17 @@ def test_a_type_whose_value_could_be_converted_is_never_held_against_a_template(
 )
 def test_types_that_no_conversion_joins_are_known(given_type, wanted, verdict):
     assert may_become(Field(key="y", type=given_type), Field(key="x", type=wanted)) is verdict
+
+
+def test_a_list_or_object_that_is_passed_on_becomes_its_json_where_only_text_fits():
+    text, number = Field(key="x", type="str | None"), Field(key="x", type="int")
+    assert passed_on({"a": ["ä", 1]}, text) == '{"a": ["ä", 1]}'
+    assert passed_on([1], Field(key="x", type="str | list")) == [1]
+    assert passed_on(3, text) == "3"
+    for value, field in (([1], number), ([math.nan], text), ([object()], text), (["a"], _choice("a"))):
+        with pytest.raises(TypeMismatch):
+            passed_on(value, field)
+
+
+def _choice(*allowed: str) -> Field:
+    return Field(key="x", type="str", schema={"type": "string", "enum": [*allowed]})
