@@ -9,6 +9,7 @@ import attrs
 
 from pflow_mcp_plugin.contract import Entry, Field, PflowError, Problem
 from pflow_mcp_plugin.host.direct.flag_files import file_text
+from pflow_mcp_plugin.host.direct.flag_names import FlagNames, flag_of, is_list, is_switch
 from pflow_mcp_plugin.host.direct.link_words import PARAM
 from pflow_mcp_plugin.host.workflow.coercion import TypeMismatch, coerce, type_name, typed
 from pflow_mcp_plugin.host.workflow.findings import cut, did_you_mean, listing
@@ -58,7 +59,8 @@ class FlagReader:
     def __init__(self, entry: Entry, *, templates: bool) -> None:
         self._entry = entry
         self._templates = templates
-        self._fields = {field.key: field for field in entry.interface.params}
+        self._names = FlagNames(entry)
+        self._fields = self._names.fields
         self.problems: list[Problem] = []
 
     def read(self, words: Sequence[str]) -> dict[str, Given]:
@@ -68,17 +70,6 @@ class FlagReader:
             by_key.setdefault(item.field.key, []).append(item)
         given = {key: self._given(items) for key, items in by_key.items()}
         return {key: value for key, value in given.items() if value is not None}
-
-    def find(self, name: str) -> Field | None:
-        """Return the parameter that a flag's name stands for, without its two hyphens; None if none does.
-
-        Hyphens count as underscores; then case and separators are ignored if only one parameter fits.
-        """
-        for key in (name, name.replace("-", "_")):
-            if key in self._fields:
-                return self._fields[key]
-        alike = [field for key, field in self._fields.items() if _folded(key) == _folded(name)]
-        return alike[0] if len(alike) == 1 else None
 
     def _items(self, words: Sequence[str]) -> Iterator[_Typed]:
         place = 0
@@ -108,9 +99,9 @@ class FlagReader:
         if flag == PARAM:
             return self._param(text)
         name = flag.removeprefix("--")
-        field = self.find(name)
+        field = self._names.find(name)
         if field is None and name.startswith("no-"):
-            negated = self.find(name.removeprefix("no-"))
+            negated = self._names.find(name.removeprefix("no-"))
             if negated and is_switch(negated):
                 if equals:
                     self._wrong(f"{flag} takes no value", f"Write {flag}, or {flag_of(negated)}={text}")
@@ -145,7 +136,9 @@ class FlagReader:
         if not name.startswith("--"):
             return False
         name = name.removeprefix("--")
-        return self.find(name) is not None or (name.startswith("no-") and self.find(name[3:]) is not None)
+        return self._names.find(name) is not None or (
+            name.startswith("no-") and self._names.find(name[3:]) is not None
+        )
 
     def _unexpected(self, word: str, before: _Typed | None) -> None:
         """Report a word that belongs to no flag, with the flag that it may have been meant for."""
@@ -219,21 +212,6 @@ class FlagReader:
         self.problems.append(Problem(message=message, suggestion=suggestion, kind="usage"))
 
 
-def flag_of(field: Field) -> str:
-    """Return the flag of a node that sets a parameter, as it is shown."""
-    return f"--{field.key.replace('_', '-')}"
-
-
-def is_switch(field: Field) -> bool:
-    """Return whether the flag of a node takes no value, because its parameter is true or false."""
-    return {*map(type_name, field.types)} - {"None"} == {"bool"}
-
-
-def is_list(field: Field) -> bool:
-    """Return whether the flag of a node may be repeated, because its parameter is a list."""
-    return {*map(type_name, field.types)} - {"None"} == {"list"}
-
-
 def metavar(field: Field) -> str:
     """Return what stands for the value of a flag of a node where it is described."""
     allowed = field.schema.get("enum") if isinstance(field.schema, Mapping) else None
@@ -248,10 +226,6 @@ _METAVARS = {"str": "TEXT", "int": "INTEGER", "float": "NUMBER", "bool": "true|f
     "dict": "JSON-OBJECT",
     "any": "VALUE",
 }
-
-
-def _folded(name: str) -> str:
-    return name.replace("-", "").replace("_", "").replace(".", "").lower()
 
 
 def _items_in(text: str, field: Field) -> list[object]:

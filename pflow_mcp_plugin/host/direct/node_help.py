@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pflow_mcp_plugin.contract import Entry, Field
-from pflow_mcp_plugin.host.direct.node_flags import flag_of, is_list, is_switch, metavar
+from pflow_mcp_plugin.host.direct.flag_names import flag_of, is_list, is_switch
+from pflow_mcp_plugin.host.direct.node_flags import metavar
 
 
 def chain_help(prog_name: str) -> str:
