@@ -53,14 +53,15 @@ class FlagReader:
         templates: Whether `${...}` in a value refers to what an earlier node has written.
 
     Attributes:
+        names: The names of its flags.
         problems: What is wrong with the words read so far.
     """
 
     def __init__(self, entry: Entry, *, templates: bool) -> None:
         self._entry = entry
         self._templates = templates
-        self._names = FlagNames(entry)
-        self._fields = self._names.fields
+        self.names = FlagNames(entry)
+        self._fields = self.names.fields
         self.problems: list[Problem] = []
 
     def read(self, words: Sequence[str]) -> dict[str, Given]:
@@ -99,9 +100,9 @@ class FlagReader:
         if flag == PARAM:
             return self._param(text)
         name = flag.removeprefix("--")
-        field = self._names.find(name)
+        field = self.names.find(name)
         if field is None and name.startswith("no-"):
-            negated = self._names.find(name.removeprefix("no-"))
+            negated = self.names.find(name.removeprefix("no-"))
             if negated and is_switch(negated):
                 if equals:
                     self._wrong(f"{flag} takes no value", f"Write {flag}, or {flag_of(negated)}={text}")
@@ -136,9 +137,8 @@ class FlagReader:
         if not name.startswith("--"):
             return False
         name = name.removeprefix("--")
-        return self._names.find(name) is not None or (
-            name.startswith("no-") and self._names.find(name[3:]) is not None
-        )
+        find = self.names.find
+        return find(name) is not None or (name.startswith("no-") and find(name[3:]) is not None)
 
     def _unexpected(self, word: str, before: _Typed | None) -> None:
         """Report a word that belongs to no flag, with the flag that it may have been meant for."""
