@@ -7,6 +7,7 @@ import gc
 import os
 import sys
 import time
+from typing import NoReturn
 
 from pflow_mcp_plugin.host.ctrl_c import EXIT_CODE, CtrlC
 
@@ -25,10 +26,6 @@ def main() -> int:
     """Run the program, however it was started, with fewer garbage collections; return the exit code."""
     gc.set_threshold(_YOUNG_OBJECTS)
     try:
-        if sys.argv[1:2] == [_COMPLETE]:
-            from pflow_mcp_plugin.host.cli.completion import complete
-
-            return complete(sys.argv[2:])
         from pflow_mcp_plugin.host.cli.main import main as run_command_line
 
         return run_command_line()
@@ -44,6 +41,8 @@ def program() -> int:
     The process should then exit like any Python program. If that takes too long, it is ended:
     `atexit` functions may hang, and so may non-daemon threads, for which Python would wait forever.
     """
+    if sys.argv[1:2] == [_COMPLETE]:
+        _complete()
     ctrl_c = CtrlC()
     ctrl_c.take()
     try:
@@ -56,6 +55,17 @@ def program() -> int:
     _thread.start_new_thread(_end_after, (_GRACE_AFTER_SIGNAL if code > _SIGNALLED else _GRACE, code))
     gc.freeze()  # a last collection over everything loaded would cost a command a fifth of its time
     return code
+
+
+def _complete() -> NoReturn:
+    """Answer the script of a shell, and end the process at once: there is nothing to clean up."""
+    gc.disable()
+    try:
+        from pflow_mcp_plugin.host.cli.completion import complete
+
+        os._exit(complete(sys.argv[2:]))
+    except KeyboardInterrupt:
+        os._exit(EXIT_CODE)
 
 
 def _flush() -> None:

@@ -2,8 +2,10 @@
 
 - `direct_run`: runs, saves or shows a chain of nodes; `DirectRun`. Start reading here.
 - `link_words`: words as typed to links, one for each node, and pflow's own options.
+- `flag_names`: how flags are named, and which take no value.
 - `node_flags`: the flags of one node to values, by the node's interface.
 - `chain_workflow`: links to a workflow.
 - `shell_redirection`: an unquoted `>>`, which the shell took for itself.
 - `node_help`: the help of a node.
+- `chain_completion`: what may follow in a line, for completion in shells.
 """

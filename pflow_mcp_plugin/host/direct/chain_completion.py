@@ -6,8 +6,8 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 
 from pflow_mcp_plugin.contract import Entry, Field, Suggestion
+from pflow_mcp_plugin.host.direct.flag_names import FlagNames, flag_of, is_list, is_switch
 from pflow_mcp_plugin.host.direct.link_words import PARAM, SEPARATORS, read_chain
-from pflow_mcp_plugin.host.direct.node_flags import FlagReader, flag_of, is_list, is_switch
 from pflow_mcp_plugin.host.registry.node_registry import NodeRegistry
 from pflow_mcp_plugin.host.registry.node_type_completion import node_types
 
@@ -61,7 +61,7 @@ class _Node:
     def __init__(self, entry: Entry, words: Sequence[str]) -> None:
         self._entry = entry
         self._words = words
-        self._reader = FlagReader(entry, templates=False)
+        self._names = FlagNames(entry)
 
     def suggestions(self, incomplete: str, pending: str) -> Iterator[Suggestion]:
         """Yield what may follow, also what begins otherwise.
@@ -72,7 +72,7 @@ class _Node:
         """
         field = self._valueless()
         flag, equals, value = incomplete.partition("=")
-        named = self._reader.find(flag.removeprefix("--")) if equals and flag.startswith("--") else None
+        named = self._names.find(flag.removeprefix("--")) if equals and flag.startswith("--") else None
         if pending:
             yield from self._of_option(pending)
         elif field is not None:
@@ -99,13 +99,13 @@ class _Node:
         last = self._words[-1] if self._words else ""
         if not last.startswith("--") or "=" in last:
             return None
-        field = self._reader.find(last.removeprefix("--"))
+        field = self._names.find(last.removeprefix("--"))
         return None if field is None or is_switch(field) else field
 
     def _flags(self, *, underscores: bool) -> Iterator[Suggestion]:
         """Yield the flags of the node, without those that are given and may not be repeated."""
         named = (word.partition("=")[0].removeprefix("--") for word in self._words if word.startswith("--"))
-        found = (self._reader.find(name) or self._reader.find(name.removeprefix("no-")) for name in named)
+        found = (self._names.find(name) or self._names.find(name.removeprefix("no-")) for name in named)
         given = {field.key for field in found if field is not None and not is_list(field)}
         for field in self._entry.interface.params:
             if field.key in given:

@@ -142,7 +142,7 @@ def _with_inputs(chain: Chain, read: Sequence[tuple[NodeLink, FlagReader]]) -> l
         found = [
             (place, field.key)
             for place, (link, reader) in enumerate(read)
-            if node in ("", link.entry.node) and (field := reader.find(flag.removeprefix("--")))
+            if node in ("", link.entry.node) and (field := reader.names.find(flag.removeprefix("--")))
         ]
         typed = [(place, key) for place, key in found if key in read[place][0].given]
         for place, key in (typed or found)[:1]:

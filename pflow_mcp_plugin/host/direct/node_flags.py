@@ -11,6 +11,7 @@ import attrs
 
 from pflow_mcp_plugin.contract import Entry, Field, PflowError, Problem
 from pflow_mcp_plugin.host.direct.flag_files import file_text
+from pflow_mcp_plugin.host.direct.flag_names import FlagNames, flag_of, folded, is_list, is_switch
 from pflow_mcp_plugin.host.direct.link_words import PARAM
 from pflow_mcp_plugin.host.workflow.coercion import TypeMismatch, coerce, type_name, typed
 from pflow_mcp_plugin.host.workflow.findings import cut, did_you_mean, listing
@@ -57,13 +58,15 @@ class FlagReader:
         templates: Whether `${...}` in a value refers to what an earlier node has written.
 
     Attributes:
+        names: The names of its flags.
         problems: What is wrong with the words read so far.
     """
 
     def __init__(self, entry: Entry, *, templates: bool) -> None:
         self._entry = entry
         self._templates = templates
-        self._fields = {field.key: field for field in entry.interface.params}
+        self.names = FlagNames(entry)
+        self.names.fields = self.names.fields
         self.problems: list[Problem] = []
 
     def read(self, words: Sequence[str]) -> dict[str, Given]:
@@ -73,17 +76,6 @@ class FlagReader:
             by_key.setdefault(item.field.key, []).append(item)
         given = {key: self._given(items) for key, items in by_key.items()}
         return {key: value for key, value in given.items() if value is not None}
-
-    def find(self, name: str) -> Field | None:
-        """Return the parameter that a flag's name stands for, without its two hyphens; None if none does.
-
-        Hyphens count as underscores; then case and separators are ignored if only one parameter fits.
-        """
-        for key in (name, name.replace("-", "_")):
-            if key in self._fields:
-                return self._fields[key]
-        alike = [field for key, field in self._fields.items() if _folded(key) == _folded(name)]
-        return alike[0] if len(alike) == 1 else None
 
     def _items(self, words: Sequence[str]) -> Iterator[_Typed]:
         place = 0
@@ -118,9 +110,9 @@ class FlagReader:
         if flag == PARAM:
             return self._param(text)
         name = flag.removeprefix("--")
-        field = self.find(name)
+        field = self.names.find(name)
         if field is None and name.startswith("no-"):
-            negated = self.find(name.removeprefix("no-"))
+            negated = self.names.find(name.removeprefix("no-"))
             if negated and is_switch(negated):
                 if equals:
                     self._wrong(f"{flag} takes no value", f"Write {flag}, or {flag_of(negated)}={text}")
@@ -133,9 +125,9 @@ class FlagReader:
         if not equals:
             self._wrong(f"{PARAM} {pair}: a value is missing", f"Write {PARAM} NAME=VALUE")
             return None
-        field = self._fields.get(key) or (Field(key=key) if self._entry.interface.open else None)
+        field = self.names.fields.get(key) or (Field(key=key) if self._entry.interface.open else None)
         if field is None:
-            hint = did_you_mean(key, self._fields, f"It takes {listing(self._fields)}")
+            hint = did_you_mean(key, self.names.fields, f"It takes {listing(self.names.fields)}")
             self._wrong(f"{self._entry.node} has no parameter {key}", hint)
             return None
         return _Typed(flag=f"{PARAM} {key}", field=field, text=text, is_plain=True)
@@ -149,7 +141,7 @@ class FlagReader:
         return None
 
     def _every_flag(self) -> str:
-        flags = [flag_of(field) for field in self._fields.values()]
+        flags = [flag_of(field) for field in self.names.fields.values()]
         return f"Its flags are {listing(flags)}" if flags else "It takes no flags"
 
     def _close(self, name: str) -> str:
@@ -159,9 +151,9 @@ class FlagReader:
         # A node that takes any parameter may mean the name as it stands.
         cutoff = 0.8 if self._entry.interface.open else 0.6
         by_name: dict[str, list[str]] = {}
-        for field in self._fields.values():
-            by_name.setdefault(_folded(field.key), []).append(flag_of(field))
-        close = get_close_matches(_folded(name), by_name, 1, cutoff)
+        for field in self.names.fields.values():
+            by_name.setdefault(folded(field.key), []).append(flag_of(field))
+        close = get_close_matches(folded(name), by_name, 1, cutoff)
         return f"Did you mean {' or '.join(flag for it in close for flag in by_name[it])}?" if close else ""
 
     def _is_flag(self, word: str) -> bool:
@@ -169,12 +161,13 @@ class FlagReader:
         if not name.startswith("--"):
             return False
         name = name.removeprefix("--")
-        return self.find(name) is not None or (name.startswith("no-") and self.find(name[3:]) is not None)
+        find = self.names.find
+        return find(name) is not None or (name.startswith("no-") and find(name[3:]) is not None)
 
     def _misspelt(self, flag: str) -> None:
         """Report a flag with one hyphen or a dash, with those that begin so, or are spelled like it."""
-        name = _folded(flag.lstrip(_DASHES))
-        begun = [flag_of(field) for key, field in self._fields.items() if _folded(key).startswith(name)]
+        name = folded(flag.lstrip(_DASHES))
+        begun = [flag_of(field) for key, field in self.names.fields.items() if folded(key).startswith(name)]
         step = f"Did you mean {' or '.join(begun)}?" if 1 <= len(begun) <= _FEW else ""
         self._wrong(
             f"{self._entry.node} has no flag {cut(flag)}; flags begin with two hyphens",
@@ -185,7 +178,9 @@ class FlagReader:
         """Report words that belong to no flag, with the flag that they may have been meant for."""
         node, shown = self._entry.node, cut(" ".join(words))
         pairs = [
-            (self.find(name), text) for name, equals, text in (it.partition("=") for it in words) if equals
+            (self.names.find(name), text)
+            for name, equals, text in (it.partition("=") for it in words)
+            if equals
         ]
         if pairs and len(pairs) == len(words) and all(field for field, _ in pairs):
             flags = [f"{flag_of(field)}={quote(cut(text))}" for field, text in pairs if field]
@@ -196,7 +191,7 @@ class FlagReader:
             step = f"Quote a value of several words: {before.flag} '...'"
         else:
             key = self._entry.interface.piped_key(())
-            field = self._fields.get(key) or next(iter(self._fields.values()), None)
+            field = self.names.fields.get(key) or next(iter(self.names.fields.values()), None)
             step = f"Did you mean {flag_of(field)} {quote(shown)}?" if field else "It takes no flags"
         self._wrong(f"Unexpected word{'s' if len(words) > 1 else ''} {shown!r} after {node}", step)
 
@@ -262,21 +257,6 @@ class FlagReader:
         self.problems.append(Problem(message=message, suggestion=suggestion, kind="usage"))
 
 
-def flag_of(field: Field) -> str:
-    """Return the flag of a node that sets a parameter, as it is shown."""
-    return f"--{field.key.replace('_', '-')}"
-
-
-def is_switch(field: Field) -> bool:
-    """Return whether the flag of a node takes no value, because its parameter is true or false."""
-    return {*map(type_name, field.types)} - {"None"} == {"bool"}
-
-
-def is_list(field: Field) -> bool:
-    """Return whether the flag of a node may be repeated, because its parameter is a list."""
-    return {*map(type_name, field.types)} - {"None"} == {"list"}
-
-
 def metavar(field: Field) -> str:
     """Return what stands for the value of a flag of a node where it is described."""
     allowed = field.schema.get("enum") if isinstance(field.schema, Mapping) else None
@@ -302,10 +282,6 @@ def _is_dashed(word: str) -> bool:
     """Return whether a word looks like a flag; one hyphen, or a dash from a word processor, is a mistake."""
     bare = word.lstrip(_DASHES)
     return word.startswith("--") or (bare != word and (bare[:1].isalpha()))
-
-
-def _folded(name: str) -> str:
-    return name.replace("-", "").replace("_", "").replace(".", "").lower()
 
 
 def _items_in(text: str, field: Field) -> list[object]:

@@ -7,8 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from textwrap import wrap
 
 from pflow_mcp_plugin.contract import Entry, Field
+from pflow_mcp_plugin.host.direct.flag_names import flag_of, is_list, is_switch
 from pflow_mcp_plugin.host.direct.link_words import OPTIONS, PARAM
-from pflow_mcp_plugin.host.direct.node_flags import flag_of, is_list, is_switch, metavar
+from pflow_mcp_plugin.host.direct.node_flags import metavar
 from pflow_mcp_plugin.host.standard_streams import plain
 from pflow_mcp_plugin.host.workflow.coercion import type_name
 

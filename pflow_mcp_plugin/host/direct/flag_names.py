@@ -1,0 +1,60 @@
+"""The names of a node's flags, and what kind of flag each is; apart, because completion needs no more."""
+
+from __future__ import annotations
+
+from pflow_mcp_plugin.contract import Entry, Field
+
+_NONE = frozenset({"None", "null"})
+_BOOL = frozenset({"bool", "boolean"})
+_LIST = frozenset({"list", "array"})
+
+
+class FlagNames:
+    """The flags of a node by their names.
+
+    Args:
+        entry: The node's entry.
+
+    Attributes:
+        fields: The parameters by their keys.
+    """
+
+    def __init__(self, entry: Entry) -> None:
+        self.fields = {field.key: field for field in entry.interface.params}
+
+    def find(self, name: str) -> Field | None:
+        """Return the parameter that a flag's name stands for, without its two hyphens; None if none does.
+
+        Hyphens count as underscores; then case and separators are ignored if only one parameter fits.
+        """
+        for key in (name, name.replace("-", "_")):
+            if key in self.fields:
+                return self.fields[key]
+        alike = [field for key, field in self.fields.items() if folded(key) == folded(name)]
+        return alike[0] if len(alike) == 1 else None
+
+
+def flag_of(field: Field) -> str:
+    """Return the flag of a node that sets a parameter, as it is shown."""
+    return f"--{field.key.replace('_', '-')}"
+
+
+def is_switch(field: Field) -> bool:
+    """Return whether the flag of a node takes no value, because its parameter is true or false."""
+    return _only(field, _BOOL)
+
+
+def is_list(field: Field) -> bool:
+    """Return whether the flag of a node may be repeated, because its parameter is a list."""
+    return _only(field, _LIST)
+
+
+def _only(field: Field, names: frozenset[str]) -> bool:
+    """Return whether a type is one of these names, or None beside them."""
+    kinds = {*field.types} - _NONE
+    return bool(kinds) and kinds <= names
+
+
+def folded(name: str) -> str:
+    """Return the name of a flag without what may be left out of it: its case and its separators."""
+    return name.replace("-", "").replace("_", "").replace(".", "").lower()
