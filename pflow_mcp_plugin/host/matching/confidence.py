@@ -33,7 +33,7 @@ _MEASURED = (
     (1.40, 0.98),
     (1.90, 0.99),
 )
-"""Evidence, and the share of the nodes with it that were right; between two of these, the confidence is too."""
+"""Evidence, and the share of the nodes with it that were right; in between, the share is interpolated."""
 
 
 class NodeConfidence:
