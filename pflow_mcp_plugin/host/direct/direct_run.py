@@ -10,7 +10,6 @@ from pflow_mcp_plugin.contract import Entry, Host, Outcome, PflowError, Problem,
 from pflow_mcp_plugin.host.direct.chain_workflow import ChainWorkflow, NodeLink, chain_workflow
 from pflow_mcp_plugin.host.direct.link_words import Chain, read_chain
 from pflow_mcp_plugin.host.direct.node_flags import FlagReader
-from pflow_mcp_plugin.host.direct.node_help import chain_help, node_help
 from pflow_mcp_plugin.host.direct.shell_redirection import refuse_redirection
 from pflow_mcp_plugin.host.printable_json import to_json
 from pflow_mcp_plugin.host.registry.node_registry import NodeRegistry
@@ -116,6 +115,8 @@ class DirectRun:
         )
 
     def _help(self, chain: Chain, place: int) -> Report:
+        from pflow_mcp_plugin.host.direct.node_help import chain_help, node_help
+
         node = chain.links[place].node
         if not node:
             return Report(text=chain_help(self.prog_name))

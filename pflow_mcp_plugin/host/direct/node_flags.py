@@ -142,13 +142,27 @@ class FlagReader:
 
     def _unknown(self, flag: str) -> Field | None:
         """Return a field for an unknown flag of a node that takes any; else report the flag."""
-        flags = [flag_of(field) for field in self._fields.values()]
-        close = did_you_mean(flag, flags)
+        close = self._close(flag.removeprefix("--"))
         if self._entry.interface.open and not close:
             return Field(key=flag.removeprefix("--").replace("-", "_"))
-        step = close or (f"Its flags are {listing(flags)}" if flags else "It takes no flags")
-        self._wrong(f"{self._entry.node} has no flag {flag}", step)
+        self._wrong(f"{self._entry.node} has no flag {cut(flag)}", close or self._every_flag())
         return None
+
+    def _every_flag(self) -> str:
+        flags = [flag_of(field) for field in self._fields.values()]
+        return f"Its flags are {listing(flags)}" if flags else "It takes no flags"
+
+    def _close(self, name: str) -> str:
+        """Return the suggestion of the flags whose names are closest to an unknown one; empty if none is."""
+        from difflib import get_close_matches
+
+        # A node that takes any parameter may mean the name as it stands.
+        cutoff = 0.8 if self._entry.interface.open else 0.6
+        by_name: dict[str, list[str]] = {}
+        for field in self._fields.values():
+            by_name.setdefault(_folded(field.key), []).append(flag_of(field))
+        close = get_close_matches(_folded(name), by_name, 1, cutoff)
+        return f"Did you mean {' or '.join(flag for it in close for flag in by_name[it])}?" if close else ""
 
     def _is_flag(self, word: str) -> bool:
         name = word.partition("=")[0]
@@ -161,12 +175,10 @@ class FlagReader:
         """Report a flag with one hyphen or a dash, with those that begin so, or are spelled like it."""
         name = _folded(flag.lstrip(_DASHES))
         begun = [flag_of(field) for key, field in self._fields.items() if _folded(key).startswith(name)]
-        flags = [flag_of(field) for field in self._fields.values()]
-        listed = f"Its flags are {listing(flags)}" if flags else "It takes no flags"
         step = f"Did you mean {' or '.join(begun)}?" if 1 <= len(begun) <= _FEW else ""
         self._wrong(
-            f"{self._entry.node} has no flag {flag}; flags begin with two hyphens",
-            step or did_you_mean(f"--{name}", flags, listed),
+            f"{self._entry.node} has no flag {cut(flag)}; flags begin with two hyphens",
+            step or self._close(name) or self._every_flag(),
         )
 
     def _unexpected(self, words: Sequence[str], before: _Typed | None) -> None:
@@ -179,7 +191,7 @@ class FlagReader:
             flags = [f"{flag_of(field)}={quote(cut(text))}" for field, text in pairs if field]
             step = f"Did you mean {' '.join(flags)}?"
         elif before is not None and is_switch(before.field) and before.text is None:
-            step = f"{before.flag} takes no value; write {flag_of(before.field)}=false or leave it out"
+            step = f"{before.flag} takes no value; write {flag_of(before.field)}=false, or only {before.flag}"
         elif before is not None and before.text is not None and not before.flag.startswith(PARAM):
             step = f"Quote a value of several words: {before.flag} '...'"
         else:
