@@ -43,7 +43,7 @@ def test_output_appended_to_a_file_with_the_name_of_a_node_is_refused(check, tmp
     assert error.suggestions == (
         "Write: pflow read-file ... then echo ..., or quote it: '>>'",
         f"Remove the file that the shell made: rm {tmp_path}/echo",
-        f"If the file is meant: ... | cat >> {file}",
+        f"If the file is meant: ... | cat >> {tmp_path}/echo",
     )
 
 
