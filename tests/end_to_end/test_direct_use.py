@@ -287,7 +287,7 @@ def test_findings_go_through_a_language_model_into_a_message(terminal, model, ar
     [
         (f"{QUERY} >> summarize-text", ["summarize-text"]),
         (
-            "echo TODO | pflow mcp-github-search-code >> summarize-text >> mcp-slack-send-message --channel=x",
+            "echo x | pflow mcp-github-search-code >> summarize-text >> mcp-slack-send-message --channel=x",
             ["mcp-slack-send-message", "summarize-text"],
         ),
         ("pflow mcp github search_code --query x --json >> llm", ["llm"]),
