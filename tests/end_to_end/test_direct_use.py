@@ -415,6 +415,7 @@ def test_the_envelope_holds_the_result_and_the_help_lists_the_flags(terminal):
 WRONG = [
     ("pflow show-crad --title x", ["No such command: pflow show-crad", "Did you mean show-card"]),
     ("pflow rnu x.json", ["No such command: pflow rnu", "Did you mean pflow run?"]),
+    ("pflow meta.json", ["No such command: pflow meta.json", "Did you mean pflow run meta.json?"]),
     ("pflow show-card --titel x", ["show-card has no flag --titel", "Did you mean --title?"]),
     ("pflow show-card -title x", ["no flag -title; flags begin with two hyphens", "Did you mean --title?"]),
     ("pflow show-card -m x", ["no flag -m;", "Did you mean --meta?"]),

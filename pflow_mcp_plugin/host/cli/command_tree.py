@@ -27,7 +27,8 @@ _PLANNER = "plan"
 _ROOT_HELP = "Run workflows, and manage the nodes that they are made of."
 _ROOT_EPILOG = """\b
 pflow GROUP           lists the commands of a group
-pflow COMMAND --help  shows the options of a command"""
+pflow COMMAND --help  shows the options of a command
+pflow NODE --help     shows the flags of a node"""
 
 
 @attrs.frozen

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from shlex import quote
 
 import attrs
 
@@ -66,10 +69,21 @@ class DirectRun:
                 read.append((NodeLink(entry=entry, given=reader.read(link.words)), reader))
                 problems += reader.problems
             elif link.node:
-                problems.append(self.registry.missing(link.node))
+                problems.append(self._missing(link.node, is_first=place == 0))
                 unknown += [link.node] if place == 0 else []
         _refuse(problems, "".join(unknown))
         return _with_inputs(chain, read)
+
+    def _missing(self, node: str, *, is_first: bool) -> Problem:
+        """Return the problem of an unknown node type; the first may be meant for a workflow."""
+        problem = self.registry.missing(node)
+        is_file = False
+        with suppress(OSError):  # a name that is too long for a file
+            is_file = Path(node).is_file()
+        saved = self.host.library.names() if self.host.library else ()
+        if is_first and (is_file or node in saved):
+            return attrs.evolve(problem, suggestion=f"Did you mean pflow run {quote(node)}?")
+        return problem
 
     def _compiled(self, chain: Chain, links: Sequence[NodeLink]) -> tuple[Compiled, dict[str, object]]:
         """Return the plan of the run and its inputs; what is piped in is read only if something wants it.
