@@ -78,7 +78,7 @@ class DirectRun:
         """Return the problem of an unknown node type; the first may be meant for a workflow."""
         problem = self.registry.missing(node)
         is_file = False
-        with suppress(OSError):  # a name that is too long for a file
+        with suppress(OSError, ValueError):  # no name for a file
             is_file = Path(node).is_file()
         saved = self.host.library.names() if self.host.library else ()
         if is_first and (is_file or node in saved):
