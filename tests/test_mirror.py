@@ -79,6 +79,8 @@ ELSEWHERE = {
     "host/rendering/python_export": "host/workflow/test_whole.py",
     "host/rendering/timeline": "host/core/test_trace_files.py",
     "host/standard_streams": "cli/test_closed_streams.py",
+    "host/standard_input": "host/direct/test_direct_run.py",
+    "host/printable_json": "host/core/test_cli.py",
     "host/workflow": "host/workflow/test_workflow_check.py",
     "registration/tool_entry": "registration/test_tool_source.py",
     "registration/lazy_source": "registration/test_tool_source.py",

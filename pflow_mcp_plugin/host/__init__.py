@@ -16,9 +16,11 @@ Where to start reading:
 - `config_checks`: problems in the host's own files and its installation
 - `model_keys`: API keys for the models of the `llm` library
 - `rendering`: workflows and traces as pictures, pages and programs
+- `direct`: nodes run from the command line, each with its flags
 - `cli`: the command line
 - `python_workflow`: workflows written in Python
-- `standard_streams`, `interruption`, `ctrl_c`: standard output and error, and Ctrl-C
+- `standard_streams`, `standard_input`, `printable_json`: what is printed and read
+- `interruption`, `ctrl_c`: Ctrl-C
 
 It imports the contract, `storage` and `redaction`, and knows nothing of any plugin.
 """

@@ -38,7 +38,7 @@ def input_text() -> str:
             notice.cancel()
             content += chunk
     except OSError as error:
-        raise PflowError(f"Standard input cannot be read: {error.strerror}", kind="usage") from error
+        raise PflowError(f"Standard input cannot be read: {error.strerror or error}", kind="usage") from error
     finally:
         notice.cancel()
     if len(content) > LIMIT:

@@ -146,8 +146,8 @@ def run_node(host: EmbeddedHost, node: str, params: Mapping[str, str]) -> Report
     Raises:
         PflowError: The node type does not exist, or the params are invalid; nothing has run.
     """
-    from pflow_mcp_plugin.host.cli.run_commands import outcome_report
     from pflow_mcp_plugin.host.running.node_params import typed_params
+    from pflow_mcp_plugin.host.running.outcome_report import outcome_report
 
     entry = host.registry.get(node)
     ran = host.runner.run_node(node, typed_params(entry, params))

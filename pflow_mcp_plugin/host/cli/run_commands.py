@@ -10,13 +10,13 @@ from pathlib import Path
 import click
 from click.shell_completion import CompletionItem
 
-from pflow_mcp_plugin.contract import Outcome, PflowError, Problem, Report
+from pflow_mcp_plugin.contract import PflowError, Problem, Report
 from pflow_mcp_plugin.contract.json_types import JSON
 from pflow_mcp_plugin.host.cli.command_line_inputs import parse_inputs, piped_inputs
 from pflow_mcp_plugin.host.cli.name_completion import workflows
 from pflow_mcp_plugin.host.cli.output import counted, problem_lines
 from pflow_mcp_plugin.host.embedded_host import EmbeddedHost
-from pflow_mcp_plugin.host.printable_json import to_json
+from pflow_mcp_plugin.host.running.outcome_report import outcome_report
 from pflow_mcp_plugin.host.workflow import load_workflow
 from pflow_mcp_plugin.host.workflow_library import is_name
 from pflow_mcp_plugin.storage import NotRegular, read_regular, read_special
@@ -102,29 +102,6 @@ def read_workflow(path: Path) -> dict[str, JSON]:
     return load_workflow(text, str(path))
 
 
-def outcome_report(outcome: Outcome) -> Report:
-    """Return the report of `pflow run` on an outcome."""
-    return Report(
-        data={"outputs": dict(outcome.outputs), "run_id": outcome.run_id},
-        text=lambda: outputs_text(outcome),
-        error=outcome.error,
-        beside={
-            "trace_path": None if outcome.trace_path is None else str(outcome.trace_path),
-            **({} if outcome.error is None else {"checkpoint": dict(outcome.checkpoint)}),
-        },
-        exit_code=outcome.exit_code,
-    )
-
-
-def outputs_text(outcome: Outcome) -> str:
-    """Return the outputs as `pflow run` prints them; a single one without its name, for use in scripts."""
-    if len(outcome.outputs) == 1:
-        return _shown(*outcome.outputs.values())
-    if outcome.outputs:
-        return "\n".join(f"{name}: {_shown(value)}" for name, value in outcome.outputs.items())
-    return f"Done, {outcome.steps} steps" if outcome.success else ""
-
-
 def findings_report(name: str, problems: Sequence[Problem]) -> Report:
     """Return the report of `pflow validate` on the problems found."""
     errors = tuple(problem for problem in problems if problem.severity == "error")
@@ -134,10 +111,6 @@ def findings_report(name: str, problems: Sequence[Problem]) -> Report:
         return Report(data=data, text="\n".join([f"{name} is valid", *problem_lines(warnings)]))
     message = f"{name} has {counted(problems)}"
     return Report(error=PflowError(message, problems=(*errors, *warnings), kind="validation"))
-
-
-def _shown(value: object) -> str:
-    return value if isinstance(value, str) else to_json(value)
 
 
 def _similar_files(path: Path) -> tuple[str, ...]:

@@ -27,11 +27,13 @@ class NodeLink:
         entry: The node type.
         given: The values of its flags, by the key of the parameter.
         asked: The keys of its parameters that become inputs of the workflow.
+        is_whole: Whether every flag could be read; else what the node lacks is unknown.
     """
 
     entry: Entry
     given: Mapping[str, Given]
     asked: tuple[str, ...] = ()
+    is_whole: bool = True
 
     @property
     def interface(self) -> Interface:
@@ -201,7 +203,7 @@ class _Builder:
             for field in link.interface.params
             if field.required and not field.has_default and field.key not in there
         ]
-        if lacking:
+        if lacking and link.is_whole:
             flags = ", ".join(map(flag_of, lacking))
             can_be_piped = place == 0 and link.interface.piped_key(link.valued) == lacking[0].key
             step = f"Write {flag_of(lacking[0])} ...{', or pipe it in' if can_be_piped else ''}"

@@ -16,6 +16,7 @@ from pflow_mcp_plugin.host.direct.link_words import PARAM
 from pflow_mcp_plugin.host.workflow.coercion import TypeMismatch, coerce, type_name, typed
 from pflow_mcp_plugin.host.workflow.findings import cut, did_you_mean, listing
 from pflow_mcp_plugin.host.workflow.json_text import json_in
+from pflow_mcp_plugin.host.workflow.templates import lone
 
 STDIN = "${stdin}"
 """The template of what is piped into the program."""
@@ -220,7 +221,7 @@ class FlagReader:
             return Given(field=item.field, value=STDIN, is_template=True)
         text = self._text(item)
         if self._templates and "${" in text:
-            return Given(field=item.field, value=typed(text, item.field), is_template=True)
+            return Given(field=item.field, value=_with_templates(text, item.field), is_template=True)
         if is_switch(item.field):
             text = text.strip().lower()
         elif {"str", "any"}.isdisjoint(map(type_name, item.field.types)):
@@ -237,8 +238,11 @@ class FlagReader:
                 return Given(field=field, value=STDIN, is_template=True)
             if self._templates and "${" in text:
                 is_template = True
-                if len(items) == 1 and json_in(text) is None:
+                if len(items) == 1 and lone(text):
                     return Given(field=field, value=text, is_template=True)
+                listed = json_in(text, exact=True)
+                values += listed if isinstance(listed, list) else [text]
+                continue
             values += _items_in(text, field)
         return Given(field=field, value=coerce(values, field), is_template=is_template)
 
@@ -282,6 +286,19 @@ def _is_dashed(word: str) -> bool:
     """Return whether a word looks like a flag; one hyphen, or a dash from a word processor, is a mistake."""
     bare = word.lstrip(_DASHES)
     return word.startswith("--") or (bare != word and (bare[:1].isalpha()))
+
+
+def _with_templates(text: str, field: Field) -> object:
+    """Return a value in which `${...}` is filled in later; one template may stand for anything.
+
+    Raises:
+        TypeMismatch: It is to be a list or an object, and is neither.
+    """
+    value = typed(text, field)
+    structured = {*map(type_name, field.types)} - {"None"} <= {"list", "dict"}
+    if structured and isinstance(value, str) and not lone(text):
+        raise TypeMismatch(field.type, text)
+    return value
 
 
 def _items_in(text: str, field: Field) -> list[object]:

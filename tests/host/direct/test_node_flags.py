@@ -198,6 +198,16 @@ def test_templates_are_kept_for_the_nodes_after_the_first():
     assert not reader.problems
 
 
+def test_lists_and_objects_may_contain_templates():
+    assert read("--ids", "${a}", "--ids", "5", "--options", '{"a": "${b}"}', templates=True) == {
+        "ids": ["${a}", 5],
+        "options": {"a": "${b}"},
+    }
+    assert read("--ids", '["${a}", 5]', templates=True) == {"ids": ["${a}", 5]}
+    (problem,) = read("--options", "a ${b}", templates=True)
+    assert problem.startswith("--options of t-issue must be dict")
+
+
 @given(
     st.lists(
         st.text(max_size=8) | st.sampled_from(["--title", "--draft", "--labels", "--options", "-", "--"])

@@ -1,0 +1,339 @@
+from __future__ import annotations
+
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+import pocketflow
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from pflow_mcp_plugin.contract import PflowError
+
+PROGRAM = [sys.executable, "-P", "-m", "pflow_mcp_plugin"]
+
+
+@pytest.fixture
+def run(bench, monkeypatch):
+    """Run a chain in a host with nodes of its own; nothing is piped in."""
+    with Path(os.devnull).open() as nothing:
+        monkeypatch.setattr(sys, "stdin", nothing)
+
+        def run(*words: str):
+            return bench.host.run_chain(words, "pflow")
+
+        yield run
+
+
+@pytest.fixture
+def seen(bench):
+    """What the node `t-note` was given as its text, which it requires."""
+    noted = []
+
+    @bench.node("t-note", ["text: str!", "token: str"], ["text: str"], inputs=("text", "token"))
+    class Note(pocketflow.Node):
+        def post(self, shared, prep_res, exec_res):
+            noted.append(self.params.get("text", shared.get("text")))
+            shared["text"] = noted[-1]
+
+    return noted
+
+
+def test_a_node_prints_its_result_as_text_if_it_is_text_else_as_json(pflow):
+    assert pflow("echo", "--message", "hi there").stdout == "hi there\n"
+    assert pflow("shell", "--command", "printf '%s' \"$0\" ${x:-y}").stdout.endswith("\n")
+    read = pflow("echo", "--message", '{"a": [1]}', "then", "echo", "--message", "${message.a}")
+    assert json.loads(read.stdout) == [1]
+
+
+def test_json_prints_the_envelope_of_a_run_with_the_result_beside_the_outputs(pflow):
+    envelope = pflow("shell", "--command", "echo out; echo err >&2", "--json").envelope
+    data = envelope["data"]
+    assert data["result"] == "out\n"
+    assert data["outputs"] == {"stdout": "out\n", "stderr": "err\n", "exit_code": 0}
+    trace = json.loads(Path(envelope["trace_path"]).read_text())
+    assert (trace["run_id"], trace["workflow"]) == (data["run_id"], "shell")
+
+
+def test_a_chain_passes_results_on(pflow, tmp_path):
+    (tmp_path / "a.txt").write_text("one\ntwo\n")
+    words = ["read-file", "--file-path", "a.txt", "then", "shell", "--command", "wc -l", ">>", "write-file"]
+    assert pflow(*words, "--file-path", "b.txt").stdout == "b.txt\n"
+    assert (tmp_path / "b.txt").read_text().strip() == "2"
+
+
+def test_a_list_or_object_arrives_as_json_where_the_next_node_takes_text(run, bench, seen):
+    @bench.node("t-find", [], ["result: dict | list"])
+    class Find(pocketflow.Node):
+        def post(self, shared, prep_res, exec_res):
+            shared["result"] = {"items": ["ä", 1]}
+
+    report = run("t-find", "then", "t-note")
+    assert report.error is None
+    assert seen == ['{"items": ["ä", 1]}']
+    assert not bench.warnings
+    assert report.render() == '{"items": ["ä", 1]}'
+
+
+def test_what_a_tool_says_as_text_stays_text(run, seen):
+    run("echo", "--message", '{"a": 1}', "then", "t-note")
+    assert seen == ['{"a": 1}']
+
+
+def test_every_mistake_of_a_line_is_reported_at_once_and_nothing_runs(pflow, tmp_path):
+    words = ["write-file", "--file-path", "a", "--contnet", "b", "then", "nope", "then", "echo", "--message"]
+    failed = pflow(*words, "--json")
+    assert failed.exit_code == 2
+    error = failed.envelope["error"]
+    assert [problem["message"] for problem in error["details"]["problems"]] == [
+        "write-file has no flag --contnet",
+        "Unknown node type nope",
+        "--message of echo needs a value",
+    ]
+    assert error["details"]["problems"][0]["suggestion"] == "Did you mean --content?"
+    assert not (tmp_path / "a").exists()
+
+
+def test_a_reference_to_nothing_is_found_before_anything_runs(pflow, tmp_path):
+    words = ["write-file", "--file-path", "a", "--content", "b", "then", "echo", "--message", "${nope}"]
+    failed = pflow(*words)
+    assert failed.exit_code == 2
+    assert "${nope} in node echo names an unknown value" in failed.stderr
+    assert not (tmp_path / "a").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (["shell", "--command", "exit 3"], 1),
+        (["read-file", "--file-path", "nobody"], 1),
+        (["echo"], 2),
+        (["run-node"], 2),
+        (["run-node", "nope"], 2),
+        (["echo", "--message", "a", "then", "shell", "--command", "exit 3", "--no-check"], 0),
+    ],
+)
+def test_the_exit_codes_are_those_of_a_run(pflow, words, code):
+    done = pflow(*words)
+    assert done.exit_code == code
+    assert bool(done.stderr) == bool(code)
+
+
+def test_a_failure_names_the_node_and_keeps_its_trace(pflow):
+    failed = pflow("echo", "--message", "x", "then", "shell", "--command", "exit 3", "--json")
+    envelope = failed.envelope
+    assert failed.exit_code == 1
+    assert envelope["error"]["details"]["node"] == "shell"
+    assert envelope["trace_path"]
+    assert envelope["checkpoint"]
+
+
+def test_a_chain_that_is_printed_is_valid_and_runs_unchanged(pflow, tmp_path):
+    words = ["echo", "--message", "a ${x}", "then", "shell", "--command", "cat; echo ${message}", "--env"]
+    words += ['{"A": "1"}', "--no-check", "then", "write-file", "--file-path", "out.txt"]
+    direct = pflow(*words)
+    content = (tmp_path / "out.txt").read_text()
+    printed = pflow(*words, "--print", "--description", "What it does")
+    (tmp_path / "wf.json").write_text(printed.stdout)
+    (tmp_path / "out.txt").unlink()
+    assert json.loads(printed.stdout)["description"] == "What it does"
+    assert pflow("validate", "wf.json").stdout == "wf.json is valid\n"
+    ran = pflow("run", "wf.json")
+    assert (ran.stdout, ran.stderr) == (direct.stdout, "")
+    assert (tmp_path / "out.txt").read_text() == content == "a ${x}a ${x}\n"
+
+
+def test_printing_runs_nothing_and_reads_nothing(pflow, tmp_path):
+    leader, follower = pty.openpty()
+    words = ["shell", "--command", "touch made", "--print"]
+    done = subprocess.run(
+        [*PROGRAM, *words], stdin=follower, capture_output=True, timeout=60, check=True, cwd=tmp_path
+    )
+    os.close(leader)
+    os.close(follower)
+    assert json.loads(done.stdout)["nodes"][0]["type"] == "shell"
+    assert not (tmp_path / "made").exists()
+    assert pflow("trace", "list", "--json").envelope["data"] == []
+
+
+def test_a_saved_chain_is_listed_and_takes_its_flags_as_inputs(pflow):
+    words = ["echo", "--message", "hi", "then", "shell", "--command", "tr a-z A-Z"]
+    saved = pflow(*words, "--save", "shout", "--description", "Shout", "--input", "shell.timeout")
+    assert saved.exit_code == 0
+    assert "run it with: pflow run shout" in saved.stdout
+    (listed,) = pflow("workflow", "list", "--json").envelope["data"]
+    assert (listed["name"], listed["description"]) == ("shout", "Shout")
+    assert listed["inputs"]["timeout"]["description"] == "Seconds until it is ended, 300 by default"
+    assert pflow("run", "shout", "timeout=5").stdout == "HI\n"
+    assert pflow("run", "shout", "timeout=5", "message=there").stdout == "THERE\n"
+    missing = pflow("run", "shout")
+    assert missing.exit_code == 2
+    assert "Input timeout is required" in missing.stderr
+
+
+def test_a_saved_chain_takes_what_is_piped_in_as_the_typed_one_does(pflow):
+    words = ["echo", "then", "shell", "--command", "tr a-z A-Z"]
+    direct = pflow(*words, stdin="some words\n")
+    assert pflow(*words, "--save", "shout").exit_code == 0
+    assert pflow("run", "shout", stdin="some words\n").stdout == direct.stdout == "SOME WORDS\n"
+    assert pflow("shell", "--command", "echo fine", "--save", "fine").exit_code == 0
+    assert pflow("run", "fine").stdout == "fine\n"
+    assert pflow(*words, "--input", "message", "--save", "shout").exit_code == 0
+    assert pflow("run", "shout", stdin="other\n").stdout == "OTHER\n"
+    assert pflow("run", "shout", "message=third").stdout == "THIRD\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--input", "message"], "--input is for a workflow that is saved or printed"),
+        (["--description", "x"], "--description is for a workflow that is saved or printed"),
+        (["--input", "nope", "--print"], "--input nope: no node has such a flag"),
+        (["--input", "llm.message", "--print"], "--input llm.message: no node has such a flag"),
+        (["--save", "Not a name"], "'Not a name' is not a valid workflow name"),
+    ],
+)
+def test_an_option_that_cannot_be_met_is_refused(run, words, message):
+    with pytest.raises(PflowError) as failure:
+        run("echo", "--message", "hi", *words)
+    assert failure.value.message == message
+    assert failure.value.exit_code == 2
+
+
+def test_a_value_is_shown_by_no_message_but_the_one_about_it(run, seen):
+    for words in (["--token", "hunter2", "--nope", "x"], ["--token", "hunter2"], ["--token", "hunter2", "y"]):
+        with pytest.raises(PflowError) as failure:
+            run("t-note", *words)
+        assert "hunter2" not in f"{failure.value} {failure.value.to_dict()}"
+
+
+def test_standard_input_is_read_only_if_something_wants_it(tmp_path, pflow_home):
+    reading, writing = os.pipe()  # never closed: whoever reads it waits
+    try:
+        for words in (
+            ["echo", "--message", "hi"],
+            ["read-file", "--file-path", "nobody"],
+            ["echo", "--help"],
+        ):
+            done = subprocess.run(
+                [*PROGRAM, *words], stdin=reading, capture_output=True, timeout=60, check=False, cwd=tmp_path
+            )
+            assert b"Waiting" not in done.stderr
+        wrong = [*PROGRAM, "echo", "then", "echo", "--message", "${nope}"]
+        assert (
+            subprocess.run(wrong, stdin=reading, capture_output=True, timeout=60, check=False).returncode == 2
+        )
+    finally:
+        os.close(reading)
+        os.close(writing)
+
+
+def test_whoever_waits_for_standard_input_is_told(pflow_home):
+    with subprocess.Popen(
+        [*PROGRAM, "echo"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as program:
+        assert "< /dev/null" in program.stderr.readline()
+        stdout, _ = program.communicate("late\n", timeout=60)
+    assert stdout == "late\n"
+
+
+def test_a_terminal_is_never_read(pflow_home):
+    leader, follower = pty.openpty()
+    done = subprocess.run(
+        [*PROGRAM, "echo"], stdin=follower, capture_output=True, timeout=60, text=True, check=False
+    )
+    os.close(leader)
+    os.close(follower)
+    assert done.returncode == 2
+    assert "echo needs --message" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "words", [["echo", "--message", "-"], ["echo", "--message", "x", "then", "echo", "--message", "${stdin}"]]
+)
+def test_a_value_that_is_piped_in_must_be_there(pflow, words):
+    failed = pflow(*words)
+    assert failed.exit_code == 2
+    assert "--message of echo is what is piped in, but nothing is" in failed.stderr
+    assert pflow(*words, stdin="there").stdout == "there\n"
+
+
+def test_ctrl_c_ends_a_chain_as_it_ends_a_run(pflow_home, tmp_path, signalled):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    words = ["read-file", "--file-path", str(pipe), "--special-files", "--timeout", "600", "--json"]
+    with subprocess.Popen(
+        [*PROGRAM, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as program:
+        writer = os.open(pipe, os.O_WRONLY)
+        stdout, stderr = signalled(program, signal.SIGINT)
+        os.close(writer)
+    assert program.returncode == 130
+    assert json.loads(stdout)["error"]["type"] == "interrupted"
+    assert "Traceback" not in stderr
+
+
+def test_help_is_shown_for_a_node_and_for_all(run):
+    assert run("echo", "--help").render().startswith("Usage: pflow echo --message VALUE")
+    assert run("echo", "then", "shell", "--help").data["node"] == "shell"
+    assert "NODE" in run("--help").render()
+    with pytest.raises(PflowError) as failure:
+        run("nope", "--help")
+    assert failure.value.details == {"unknown": "nope"}
+
+
+def test_an_alias_stands_for_its_node_and_odd_words_are_unknown(run):
+    for word in ("a b", "ü", "\udcff", "../x", "é" * 300):
+        with pytest.raises(PflowError) as failure:
+            run(word)
+        assert failure.value.kind == "not_found"
+
+
+def test_bytes_that_are_no_text_do_not_crash(pflow_home):
+    done = subprocess.run(
+        [*PROGRAM, "echo", "--message", b"a\xff"], stdin=subprocess.DEVNULL, capture_output=True, check=False
+    )
+    assert b"Traceback" not in done.stderr
+    assert b"bug" not in done.stderr
+    assert done.returncode in (0, 1, 2)
+
+
+WORDS = st.lists(
+    st.sampled_from(
+        [
+            *("t-note", "echo", "t-many", "then", "--text", "--message", "--labels", "--options", "--draft"),
+            *(
+                "--no-draft",
+                "a",
+                "-",
+                "${text}",
+                "${",
+                "$${a}",
+                '{"a": 1}',
+                "[1]",
+                "--input",
+                "--param",
+                "x=y",
+            ),
+        ]
+    ),
+    max_size=9,
+)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@given(words=WORDS)
+def test_any_line_is_a_valid_workflow_or_refused(run, bench, seen, words):
+    bench.declare(
+        "t-many", ["text: str!", "labels: list", "options: dict", "draft: bool"], inputs=("text", "labels")
+    )
+    with suppress(PflowError):
+        report = run(*words, "--print")
+        assert not [it for it in bench.host.runner.validate(report.data) if it.severity == "error"]
+        assert json.loads(report.render()) == report.data
