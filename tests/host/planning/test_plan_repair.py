@@ -40,6 +40,32 @@ def test_an_output_of_the_same_name_and_what_is_piped_are_mapped(types):
     assert "mappings" not in repair.workflow["nodes"][0]
 
 
+def test_the_result_of_the_node_before_comes_before_a_name_further_away(types):
+    nodes = [
+        node("read", "read-file", file_path="a.txt"),
+        node("ask", "llm", prompt="Sum up ${read.content}"),
+        node("write", "write-file", file_path="b.txt"),
+    ]
+    edges = [
+        {"from": "read", "to": "ask"},
+        {"from": "ask", "to": "write"},
+        {"from": "read", "to": "write", "action": "error"},
+    ]
+    repair = PlanRepair({"nodes": nodes, "edges": edges}, types.registry)
+    repair.map_lacking()
+    assert sound(types, repair)["mappings"] == {"write": {"input_mappings": {"content": "ask.response"}}}
+
+
+def test_the_file_that_was_read_is_never_the_one_that_is_written(types):
+    nodes = [
+        node("read", "read-file", file_path="a.txt"),
+        node("write", "write-file", content="${read.content}"),
+    ]
+    repair = PlanRepair({"nodes": nodes}, types.registry)
+    repair.map_lacking()
+    assert "mappings" not in repair.workflow
+
+
 def test_what_is_used_already_or_of_another_type_is_not_mapped(types):
     used = node("say", "t-say", text="${sum.summary}")
     repair = PlanRepair({"nodes": [*CHAIN[:2], used]}, types.registry)
