@@ -155,19 +155,16 @@ class PlanRepair:
                     yield node, field
 
     def _source(self, node: NodeSpec, field: Field) -> str:
-        """Return the output that fills a parameter: what is piped into the node, else one of a fitting name."""
+        """Return the output that fills a parameter: what is piped in, else one of a fitting name."""
         entry = self._checked.entries[node.type]
         if entry is None or (names_place(field.key) and entry.purity != "flow_safe"):
             return ""  # a file that one node has read is not the one that another writes
         used = {part.root for _, part in references(node.params) if isinstance(part, TemplateReference)}
         before = self._outputs_before(node)
-        if (
-            entry.interface.piped_key(node.params) == field.key
-            and len(before) == 1
-            and not used & before.keys()
-        ):
-            previous = self._entry(*before)
-            result = result_of(*before, previous) if previous else None
+        if entry.interface.piped_key(node.params) == field.key and len(before) == 1:
+            node_id = next(iter(before))
+            previous = self._entry(node_id)
+            result = result_of(node_id, previous) if previous and node_id not in used else None
             if result and may_become(result.field, field):
                 return result.template[2:-1]
         earlier = [*before.values(), *self._outputs_earlier(node, before)]
