@@ -7,17 +7,19 @@ parameter that needs it, a mapping joins them.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from copy import deepcopy
 from typing import Any
 
 from pflow_mcp_plugin.contract import Entry, Field
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
+from pflow_mcp_plugin.host.planning.joins import Output, join_by_name, outputs_of, result_of
+from pflow_mcp_plugin.host.planning.key_names import names_place
 from pflow_mcp_plugin.host.planning.plan_origin import Taken
 from pflow_mcp_plugin.host.planning.plan_prompt import visible
 from pflow_mcp_plugin.host.workflow.coercion import may_become
 from pflow_mcp_plugin.host.workflow.findings import did_you_mean
-from pflow_mcp_plugin.host.workflow.scope import effective_entry, output_field
+from pflow_mcp_plugin.host.workflow.scope import effective_entry
 from pflow_mcp_plugin.host.workflow.templates import TemplateReference, lone, parse_path, references
 from pflow_mcp_plugin.host.workflow.workflow_check import Checked, NodeTypes, check_workflow
 from pflow_mcp_plugin.host.workflow.workflow_document import NodeSpec
@@ -26,7 +28,6 @@ _DESCRIPTION = 160
 _UNNAMED = re.compile(r"[^\w-]+")
 _CLOSE = 0.8
 """The similarity to a known name from which an unknown one is a misspelling, not a new input."""
-_NEVER_TAKEN = re.compile(r"\$\.edges\[(\d+)\]\.action")
 
 
 class PlanRepair:
@@ -84,11 +85,12 @@ class PlanRepair:
 
     def drop_dead_edges(self) -> list[str]:
         """Remove edges of a planned workflow for actions that their node never takes; say which."""
-        found = (_NEVER_TAKEN.fullmatch(problem.path) for problem in self._checked.problems)
-        dead = {int(match[1]) for match in found if match}
+        places = {it.path for it in self._checked.problems if it.severity == "warning"}
+        dead = [edge for edge in self._checked.document.edges if f"{edge.path}.action" in places]
+        gone = {edge.index for edge in dead}
         edges = self.workflow.get("edges", [])
-        self.workflow["edges"] = [edge for place, edge in enumerate(edges) if place not in dead]
-        return [f"{edges[place]['from']} never takes {edges[place]['action']}" for place in sorted(dead)]
+        self.workflow["edges"] = [edge for place, edge in enumerate(edges) if place not in gone]
+        return [f"{edge.source} never takes {edge.action}: that edge was left out" for edge in dead]
 
     def describe_inputs(self) -> None:
         """Describe the inputs of a planned workflow that lack it by the parameters that they fill."""
@@ -153,24 +155,38 @@ class PlanRepair:
                     yield node, field
 
     def _source(self, node: NodeSpec, field: Field) -> str:
-        """Return the output that fills a parameter: one of its name, else what is piped into the node."""
-        holders = self._holders(node, field.key)
-        if holders:
-            return f"{holders[-1]}.{field.key}"
+        """Return the output that fills a parameter: what is piped in, else one of a fitting name."""
         entry = self._checked.entries[node.type]
-        before = [
-            item for item, targets in self._checked.graph.successors.items() if node.id in targets.values()
-        ]
-        if entry is None or len(before) != 1 or entry.interface.piped_key(node.params) != field.key:
-            return ""
-        previous = self._entry(before[0])
-        result = previous.interface.result_key if previous else ""
-        given = output_field(previous, result) if previous and result else None
-        is_used = any(
-            isinstance(part, TemplateReference) and part.root == before[0]
-            for _, part in references(node.params)
-        )
-        return f"{before[0]}.{result}" if given and not is_used and may_become(given, field) else ""
+        if entry is None or (names_place(field.key) and entry.purity != "flow_safe"):
+            return ""  # a file that one node has read is not the one that another writes
+        used = {part.root for _, part in references(node.params) if isinstance(part, TemplateReference)}
+        before = self._outputs_before(node)
+        if entry.interface.piped_key(node.params) == field.key and len(before) == 1:
+            node_id = next(iter(before))
+            previous = self._entry(node_id)
+            result = result_of(node_id, previous) if previous and node_id not in used else None
+            if result and may_become(result.field, field):
+                return result.template[2:-1]
+        earlier = [*before.values(), *self._outputs_earlier(node, before)]
+        outputs = [output for outputs in earlier for output in outputs]
+        found = join_by_name(field, entry.family or entry.source, outputs)
+        return found.template[2:-1] if found else ""
+
+    def _outputs_before(self, node: NodeSpec) -> dict[str, list[Output]]:
+        """Return the outputs of the nodes that lead to a node on success, by id."""
+        successors = self._checked.graph.successors
+        return {
+            it: self._outputs(it) for it, targets in successors.items() if targets.get("default") == node.id
+        }
+
+    def _outputs_earlier(self, node: NodeSpec, but: Container[str]) -> list[list[Output]]:
+        """Return the outputs of the other nodes that run before a node, the latest in the workflow first."""
+        earlier = [node_id for node_id in self._checked.graph.before(node.id) if node_id != node.id]
+        return [self._outputs(node_id) for node_id in reversed(earlier) if node_id not in but]
+
+    def _outputs(self, node_id: str) -> list[Output]:
+        entry = self._entry(node_id)
+        return outputs_of(node_id, entry) if entry else []
 
     def _holders(self, node: NodeSpec, key: str) -> list[str]:
         """Return the earlier nodes that declare an output of that name."""

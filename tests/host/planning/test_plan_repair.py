@@ -40,14 +40,37 @@ def test_an_output_of_the_same_name_and_what_is_piped_are_mapped(types):
     assert "mappings" not in repair.workflow["nodes"][0]
 
 
-def test_what_is_used_already_or_of_another_type_is_not_mapped(types):
+def test_the_result_of_the_node_before_comes_before_a_name_further_away(types):
+    nodes = [
+        node("read", "read-file", file_path="a.txt"),
+        node("ask", "llm", prompt="Sum up ${read.content}"),
+        node("write", "write-file", file_path="b.txt"),
+    ]
+    edges = [
+        {"from": "read", "to": "ask"},
+        {"from": "ask", "to": "write"},
+        {"from": "read", "to": "write", "action": "error"},
+    ]
+    repair = PlanRepair({"nodes": nodes, "edges": edges}, types.registry)
+    repair.map_lacking()
+    assert sound(types, repair)["mappings"] == {"write": {"input_mappings": {"content": "ask.response"}}}
+
+
+def test_the_file_that_was_read_is_never_the_one_that_is_written(types):
+    nodes = [
+        node("read", "read-file", file_path="a.txt"),
+        node("write", "write-file", content="${read.content}"),
+    ]
+    repair = PlanRepair({"nodes": nodes}, types.registry)
+    repair.map_lacking()
+    assert "mappings" not in repair.workflow
+
+
+def test_what_a_node_uses_already_is_not_mapped(types):
     used = node("say", "t-say", text="${sum.summary}")
     repair = PlanRepair({"nodes": [*CHAIN[:2], used]}, types.registry)
     repair.map_lacking()
     assert "say" not in repair.workflow["mappings"]
-    misfit = PlanRepair({"nodes": [CHAIN[0], node("say", "t-say", channel="a")]}, types.registry)
-    misfit.map_lacking()
-    assert "mappings" not in misfit.workflow
 
 
 def test_an_undeclared_name_becomes_an_input_described_by_its_parameter(types):
@@ -112,7 +135,7 @@ def test_what_was_taken_from_elsewhere_becomes_an_input_but_for_a_command_line(t
 def test_an_edge_for_an_action_that_never_comes_is_dropped(types):
     edges = [{"from": "find", "to": "sum"}, {"from": "find", "to": "say", "action": "eror"}]
     repair = PlanRepair({"nodes": [*CHAIN], "edges": edges}, types.registry)
-    assert repair.drop_dead_edges() == ["find never takes eror"]
+    assert repair.drop_dead_edges() == ["find never takes eror: that edge was left out"]
     assert repair.workflow["edges"] == edges[:1]
 
 
