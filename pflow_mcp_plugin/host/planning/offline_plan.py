@@ -23,7 +23,7 @@ _PLACEHOLDER = "echo"
 """The node of the workflow for a task that nothing fits."""
 
 
-def offline_plan(task: str, registry: NodeRegistry, runner: Runner) -> Plan:
+def offline_plan(task: str, registry: NodeRegistry, runner: Runner, candidates: int = 26) -> Plan:
     """Plan a workflow from the words of a task alone; it always validates.
 
     Each clause gets the node that fits it best, in the order of the task. An output is joined to an input
@@ -34,6 +34,7 @@ def offline_plan(task: str, registry: NodeRegistry, runner: Runner) -> Plan:
         task: The task in words.
         registry: The node types that there are.
         runner: Validates the workflow.
+        candidates: How many of the nodes that were considered the plan lists at most.
     """
     found = steps_of(task, registry)
     steps, workflow, problems = _valid(task, found.steps, runner)
@@ -45,7 +46,7 @@ def offline_plan(task: str, registry: NodeRegistry, runner: Runner) -> Plan:
         workflow=workflow,
         selection=_selection(found, steps),
         problems=problems,
-        candidates=[step.match for step in steps],
+        candidates=found.considered[:candidates],
     )
 
 
@@ -103,6 +104,7 @@ def _reasoning(found: Steps, steps: Sequence[Step]) -> str:
     parts = [
         f"By the words of the task: {chosen}.",
         f"Nothing fits {_quoted(found.left_out)}." if found.left_out else "",
+        f"{found.unread} further parts of the task were not read." if found.unread else "",
         f"Left out, as no workflow can use them: {_named(dropped)}." if dropped else "",
     ]
     return " ".join(part for part in parts if part)

@@ -23,7 +23,6 @@ _REFERS_BACK = re.compile(
     r"\b(?:it|its|this|that|these|those|them|their|result|results|output|answer|findings|everything|both|all)\b",
     re.IGNORECASE,
 )
-_LEADING = re.compile(r"(?:(?:and|then|plus|but)\s+)+", re.IGNORECASE)
 _UNNAMED = re.compile(r"[^\w-]+")
 _MAKES = key_stems("append convert copy create download export move save write")
 """Words in the names of nodes that make a file or change one."""
@@ -131,7 +130,7 @@ def step_workflow(steps: Sequence[Step]) -> dict[str, Any]:
 
 def _raw(node: _Node, inputs: _Inputs) -> dict[str, JSON]:
     params = {**node.params, **inputs.params(node)}
-    purpose = " ".join(_LEADING.sub("", node.step.clause).split())[:_PURPOSE]
+    purpose = " ".join(node.step.clause.split())[:_PURPOSE]
     return {"id": node.id, "type": node.entry.node, "purpose": purpose, "params": params}
 
 
@@ -198,7 +197,8 @@ def _joins_by_name(node: _Node, outputs: Iterable[Output]) -> Iterator[tuple[str
     free = list(outputs)
     # Where a node needs nothing, what it works on is optional.
     for field in _needed(node) or _main(node):
-        found = None if field.key.startswith("__") else join_by_name(field, node.family, free)
+        must_ask = field.key.startswith("__") or (names_place(field.key) and _writes(node))
+        found = None if must_ask else join_by_name(field, node.family, free)
         if found:
             free.remove(found)
             yield field.key, found
@@ -262,7 +262,7 @@ class _Inputs:
                 return name
         name = _slug(key, "value")
         if name in self._taken:
-            name = _unique(f"{node.id}_{name}", self._taken, "_")
+            name = _unique(f"{node.id.replace('-', '_')}_{name}", self._taken, "_")
         self._taken.add(name)
         self._known.append((name, wanted))
         self.declared[name] = wanted.declared(node.entry.node)

@@ -144,7 +144,7 @@ class NodeRegistry(Registry):
         matches = [_match(row, entry, fit.part) for row, entry in found if entry is not None]
         return Discovery(matches=matches, ranked_by=order.ranked_by, note=order.note)
 
-    def discovered_by_clause(self, task: str, most: int = 50, limit: int = 8) -> list[ClauseNodes]:
+    def discovered_by_clause(self, task: str, most: int, limit: int = 8) -> list[ClauseNodes]:
         """Return the nodes of the registry that fit each clause of a task; no model is asked.
 
         Args:
