@@ -7,7 +7,13 @@ from collections.abc import Iterable, Sequence
 import attrs
 
 from pflow_mcp_plugin.contract import Entry, Field
-from pflow_mcp_plugin.host.planning.key_names import is_same_name, is_synonym, is_vague, names_text
+from pflow_mcp_plugin.host.planning.key_names import (
+    is_same_name,
+    is_synonym,
+    is_vague,
+    names_place,
+    names_text,
+)
 from pflow_mcp_plugin.host.workflow.coercion import depends_on_text, may_become, type_name
 from pflow_mcp_plugin.host.workflow.templates import lone
 
@@ -90,7 +96,8 @@ def _is_named(output: Output, wanted: Field, family: str) -> bool:
 def join_by_type(wanted: Iterable[Field], result: Output, *, refers_back: bool) -> Field | None:
     """Return the input that a node's result fits by its type: the only one, None if several could be meant.
 
-    A string, or a value of any type, tells little: it fits only if the words refer to it, as in "send it".
+    A string, or a value of any type, tells little: it fits only if the words refer to it, as in "send it",
+    and it is no path.
 
     Args:
         wanted: The required inputs that have no value yet.
@@ -101,7 +108,8 @@ def join_by_type(wanted: Iterable[Field], result: Output, *, refers_back: bool) 
     if not telling and not refers_back:
         return None
     fitting = [field for field in wanted if _fits(result.field, field) and not _is_loose(result.field, field)]
-    return fitting[0] if len(fitting) == 1 else None
+    found = fitting[0] if len(fitting) == 1 else None
+    return None if found and not telling and names_place(found.key) else found
 
 
 def _fits(given: Field, wanted: Field) -> bool:

@@ -83,6 +83,10 @@ def test_text_fits_by_its_type_only_if_words_refer_to_it(given):
     assert join_by_type(wanted, output(given), refers_back=True) == wanted[0]
 
 
+def test_a_text_is_no_path():
+    assert join_by_type([field("file_path:str")], output("result:str"), refers_back=True) is None
+
+
 def test_the_result_of_a_node_stands_first_and_its_error_is_no_output():
     found = outputs_of("n", entry("size", "text", "error", result="text"))
     assert [it.template for it in found] == ["${n.text}", "${n.size}"]
