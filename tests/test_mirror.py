@@ -63,6 +63,8 @@ ELSEWHERE = {
     "host/shared_parts": "end_to_end/test_runs_in_threads.py",
     "host/registry": "host/core/test_registry.py",
     "host/running": "host/running/test_runner.py",
+    "host/planning/plan": "host/planning/test_planner.py",
+    "host/planning/plan_model": "end_to_end/test_plan.py",
     "host/python_workflow": "end_to_end/test_examples.py",
     "host/rendering/svg_drawing": "host/workflow/test_whole.py",
     "host/rendering/mermaid": "host/workflow/test_whole.py",

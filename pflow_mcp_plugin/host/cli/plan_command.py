@@ -57,19 +57,19 @@ def plan(host: EmbeddedHost, /, task: tuple[str, ...], name: str | None, **given
     setting = host.settings.get
     planner = Planner(registry=host.registry, runner=host.runner, library=host.library, setting=setting)
     made = planner.plan(" ".join(task), PlanOptions(**given))
-    lines = _explanation(made) if explain else [f"Note: {note}" for note in made.notes]
+    lines = [*(_explanation(made) if explain else ()), *_remarks(made)]
     if name is not None and not made.errors:
         saved, _ = host.save_workflow(made.workflow, name)
         lines.append(f"Saved {name}, version {saved.version}; run it with: pflow run {name}")
     if lines and (explain or not as_json):
         write(sys.stderr, "\n".join(lines))
-    return Report(data=_data(made), text=lambda: to_json(made.workflow), error=_error(made))
+    if made.errors:
+        return Report(data=_data(made), error=_error(made))
+    return Report(data=_data(made), text=lambda: to_json(made.workflow))
 
 
-def _error(made: Plan) -> PflowError | None:
-    """Return the error of a plan whose workflow cannot run, None if it can."""
-    if not made.errors:
-        return None
+def _error(made: Plan) -> PflowError:
+    """Return the error of a plan whose workflow cannot run."""
     rounds = "1 round" if made.rounds == 1 else f"{made.rounds} rounds"
     message = f"The plan has {counted(made.problems)} after {rounds} with {made.model or 'no model'}"
     steps = ("Say the task in other words", "Plan without a model: --offline")
@@ -100,11 +100,15 @@ def _explanation(made: Plan) -> list[str]:
         f"Steps: {selection.flow_structure}" if selection.flow_structure else "",
         f"Model: {made.model}, {made.rounds} of its workflows were checked" if made.model else "",
         *_input_lines(made.workflow),
-        *problem_lines(tuple(made.problems) if not made.errors else ()),
-        *(f"Note: {note}" for note in made.notes),
     ]
     rows = [_row(match) for match in made.candidates[:_SHOWN]]
     return [*filter(None, lines), *([table(("CANDIDATE", "CONFIDENCE", "REASON"), rows)] if rows else [])]
+
+
+def _remarks(made: Plan) -> list[str]:
+    """Return what a person should know about a plan that can run."""
+    warnings = () if made.errors else tuple(made.problems)
+    return [*(f"Note: {note}" for note in made.notes), *problem_lines(warnings)]
 
 
 def _row(match: Match[FoundNode]) -> tuple[str, str, str]:

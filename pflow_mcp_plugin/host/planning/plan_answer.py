@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from typing import Any
+from typing import Any, cast
 
 from pflow_mcp_plugin.contract import Entry, Field, PflowError
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
-from pflow_mcp_plugin.host.planning.plan_prompt import visible
+from pflow_mcp_plugin.host.planning.plan_prompt import seen, visible
 from pflow_mcp_plugin.host.planning.plan_schema import MOST_NODES
 from pflow_mcp_plugin.host.workflow.coercion import TypeMismatch, coerce, typed
 from pflow_mcp_plugin.host.workflow.document_reader import is_deep
@@ -45,7 +45,7 @@ def json_object(text: str, key: str) -> JSONObject:
         if key in found:
             if is_deep(found):
                 raise UnreadableAnswer("The model's answer is nested too deep", kind="validation")
-            return found
+            return cast("JSONObject", seen(found))
     beginning = visible(text, _SHOWN)
     if not beginning:
         raise UnreadableAnswer("The model's answer is empty", kind="validation")

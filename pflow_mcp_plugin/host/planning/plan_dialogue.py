@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -23,6 +22,7 @@ from pflow_mcp_plugin.host.planning.plan_prompt import (
 )
 from pflow_mcp_plugin.host.planning.plan_repair import PlanRepair
 from pflow_mcp_plugin.host.planning.plan_schema import MOST_NODES, selection_schema, workflow_schema
+from pflow_mcp_plugin.host.workflow.document_reader import is_deep
 
 if TYPE_CHECKING:
     from pflow_mcp_plugin.contract import Match, SavedWorkflow
@@ -35,8 +35,6 @@ _GLUE = ("read-file", "write-file", "llm")
 _EFFECTS = {"shell": "runs a command", "write-file": "writes a file"}
 _PROSE = 1_000
 _NAME = 100
-_ROUTES = re.compile(r"\$\.edges\[\d+\]\.action|\$\.nodes\[\d+\]")
-"""Where warnings of a check say that a route is never taken, a node never reached, or a loop may not end."""
 
 
 @attrs.frozen(kw_only=True)
@@ -60,10 +58,9 @@ class _Draft:
         return bool(self.workflow) and all(it.severity == "warning" for it in self.problems)
 
     @property
-    def open(self) -> list[Problem]:
-        """What the model is to change."""
-        wrong = (it for it in self.problems if it.severity == "error" or _ROUTES.fullmatch(it.path))
-        return [*([self.failure] if self.failure else []), *wrong]
+    def open(self) -> tuple[Problem, ...]:
+        """What the model is to change; warnings too."""
+        return (*((self.failure,) if self.failure else ()), *self.problems)
 
 
 class PlanDialogue:
@@ -129,9 +126,9 @@ class PlanDialogue:
             PflowError: It cannot be asked, or does not answer in time, before it has written any workflow.
         """
         offered = self._offered(selection)
-        origin = Origin(self._task, offered)
+        origin = Origin(self._task, list(self._candidates.values()))
         known = {entry.node: entry for entry in offered}
-        draft, rounds = _Draft(), 0
+        draft, best, rounds = _Draft(), _Draft(), 0
         while rounds < max_rounds and (draft.open or not draft.workflow):
             rounds += 1
             try:
@@ -145,7 +142,9 @@ class PlanDialogue:
                 break
             else:
                 draft = self._draft(answer, known, origin, is_last=rounds == max_rounds)
-        return self._plan(selection, draft, rounds, origin)
+            # A workflow with warnings only stands if the model makes none that is better.
+            best = draft if draft.is_sound or not best.is_sound else best
+        return self._plan(selection, best if best.is_sound else draft, rounds, origin)
 
     def _offered(self, selection: Selection) -> list[Entry]:
         """Return the nodes that the workflow may have: those chosen, and those that join others."""
@@ -164,10 +163,9 @@ class PlanDialogue:
     ) -> _Draft:
         """Return the workflow of an answer, repaired, with what is wrong with it."""
         read = answered_workflow(answer, known.get)
-        nodes = read.get("nodes")
-        if isinstance(nodes, list) and len(nodes) > MOST_NODES:
-            message = f"The workflow has more than the {MOST_NODES} nodes that a plan may have"
-            return _Draft(failure=Problem(message=message, path="$.nodes", suggestion="Use for_each"))
+        excess = _excess(read)
+        if excess:
+            return _Draft(failure=excess)
         repair = PlanRepair(origin.cleaned(read), self._registry)
         repair.join()
         repair.map_lacking()
@@ -187,14 +185,13 @@ class PlanDialogue:
 
     def _plan(self, selection: Selection, draft: _Draft, rounds: int, origin: Origin) -> Plan:
         types = list(_types(draft.workflow))
-        # A valid workflow stands, even if the model was asked for a better one in vain.
         failure = () if draft.is_sound or draft.failure is None else (draft.failure,)
         workflow = {**draft.workflow, "metadata": plan_metadata(self._task)} if draft.workflow else {}
         chosen = attrs.evolve(
             selection,
             reasoning="" if origin.foreign(selection.reasoning) else selection.reasoning,
             chosen_nodes=tuple(dict.fromkeys(types)),
-            flow_structure=" → ".join(types),
+            flow_structure="" if origin.foreign(selection.flow_structure) else selection.flow_structure,
             confidence=self._confidence(types),
         )
         effects = (f"The node {name} {does}: see what before you run it" for name, does in _EFFECTS.items())
@@ -214,6 +211,16 @@ class PlanDialogue:
         found = {match.item.entry.node: match.confidence for match in self._found}
         known = [found[name] for name in dict.fromkeys(types) if name in found]
         return sum(known) / len(known) if known else 0.0
+
+
+def _excess(workflow: JSONObject) -> Problem | None:
+    """Return why a workflow is too large to be looked at, None if it is not."""
+    if len(list(_types(workflow))) > MOST_NODES:
+        message = f"The workflow has more than the {MOST_NODES} nodes that a plan may have"
+        return Problem(message=message, path="$.nodes", suggestion="Use for_each")
+    if is_deep(workflow):  # JSON in the text of a parameter
+        return Problem(message="The workflow is nested too deep", suggestion="Flatten it")
+    return None
 
 
 def _not_offered(workflow: JSONObject, known: Container[str]) -> Iterator[Problem]:

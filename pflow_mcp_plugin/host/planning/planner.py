@@ -151,5 +151,5 @@ class Planner:
     def _offline(self, task: str, notes: Sequence[str]) -> Plan:
         from pflow_mcp_plugin.host.planning.offline_plan import offline_plan
 
-        plan: Plan = offline_plan(task, self.registry, self.runner, _CANDIDATES)
+        plan: Plan = offline_plan(task, self.registry, self.runner)
         return attrs.evolve(plan, notes=(*notes, *plan.notes))

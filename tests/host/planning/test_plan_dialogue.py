@@ -1,0 +1,162 @@
+from __future__ import annotations
+
+import json
+
+import attrs
+import pytest
+
+from pflow_mcp_plugin.contract import Entry, Field, Interface, PflowError
+from pflow_mcp_plugin.host.planning.plan_answer import UnreadableAnswer
+from pflow_mcp_plugin.host.planning.plan_dialogue import PlanDialogue
+from pflow_mcp_plugin.host.planning.plan_prompt import WORKFLOW_SYSTEM
+
+TASK = "find articles about a topic and say them in a channel"
+
+
+class Sage:
+    """Stands in for the model: it gives or raises what a test wrote down, and the last again and again."""
+
+    name = "sage"
+
+    def __init__(self, *answers):
+        self.answers = list(answers)
+        self.asked = []
+
+    def ask(self, system, prompt, schema, key):
+        if system != WORKFLOW_SYSTEM:
+            return {
+                "chosen_nodes": ["t-find", "t-say", "t-unheard", 7],
+                "reasoning": "r",
+                "flow_structure": "f",
+            }
+        self.asked.append((json.loads(prompt), schema))
+        answer = self.answers[min(len(self.asked), len(self.answers)) - 1]
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+@pytest.fixture
+def dialogue(bench):
+    bench.declare("t-find", ["topic: str!"], ["articles: list"])
+    bench.declare("t-say", ["channel: str!", "text: any!"], ["posted: str"], open_outputs=None)
+    for name, words in (("t-find", "Find articles about a topic"), ("t-say", "Say something in a channel")):
+        bench.known[name] = attrs.evolve(bench.known[name], description=words)
+
+    def make(*answers):
+        sage = Sage(*answers)
+        found = bench.host.registry.discovered(TASK, 26).matches
+        made = PlanDialogue(TASK, sage, found, bench.host.registry, bench.host.runner)
+        return sage, lambda rounds=3: made.compose(made.select([]), rounds)
+
+    return make
+
+
+def plan_of(*nodes, **more):
+    made = [{"id": id_, "type": type_, "params": params} for id_, type_, params in nodes]
+    return {"nodes": made, "edges": [], **more}
+
+
+FIND = ("find", "t-find", {"topic": "${topic}"})
+SAY = ("say", "t-say", {"channel": "${channel}", "text": "${find.articles}"})
+
+
+def test_a_good_answer_is_a_plan_in_one_round(dialogue):
+    sage, compose = dialogue(plan_of(FIND, SAY))
+    plan = compose()
+    assert (plan.errors, plan.rounds, plan.model) == ([], 1, "sage")
+    assert plan.selection.chosen_nodes == ("t-find", "t-say")
+    assert (plan.selection.reasoning, plan.selection.flow_structure) == ("r", "f")
+    assert 0 < plan.selection.confidence <= 1
+    assert set(plan.workflow["inputs"]) == {"topic", "channel"}
+    types = sage.asked[0][1]["properties"]["nodes"]["items"]["properties"]["type"]["enum"]
+    assert types == ["t-find", "t-say", "read-file", "write-file", "llm"]
+
+
+def test_problems_and_the_workflow_are_given_back(dialogue):
+    sage, compose = dialogue(plan_of(FIND, ("say", "t-say", {"txt": "x"})), plan_of(FIND, SAY))
+    assert compose().rounds == 2
+    document = sage.asked[1][0]
+    assert "has no parameter txt" in document["problems"][0]
+    assert document["previous"]["nodes"][1]["id"] == "say"
+
+
+def test_what_is_left_open_is_asked_for_in_the_last_round_only(dialogue):
+    lacking = plan_of(FIND, ("say", "t-say", {"text": "${find.articles}"}))
+    sage, compose = dialogue(lacking)
+    plan = compose(2)
+    assert (plan.errors, plan.rounds) == ([], 2)
+    assert "needs parameter channel" in sage.asked[1][0]["problems"][0]
+    assert plan.workflow["nodes"][1]["params"]["channel"] == "${channel}"
+
+
+def test_a_workflow_with_warnings_stands_if_the_model_makes_no_better_one(dialogue):
+    unsure = plan_of(FIND, SAY, outputs={"o": "${say.sent}"})
+    for answers in ((unsure, UnreadableAnswer("no")), (unsure, plan_of(("x", "t-none", {}))), (unsure,)):
+        _, compose = dialogue(*answers)
+        plan = compose()
+        assert plan.errors == []
+        assert "declares no output sent" in plan.problems[0].message
+        assert len(plan.workflow["nodes"]) == 2
+
+
+def test_a_failure_in_the_first_round_is_raised_and_a_later_one_is_a_problem(dialogue):
+    failure = PflowError("away", kind="connection")
+    _, compose = dialogue(failure)
+    with pytest.raises(PflowError, match="away"):
+        compose()
+    sage, compose = dialogue(plan_of(("x", "t-none", {})), failure)
+    plan = compose()
+    assert plan.errors[0].message == "away"
+    assert (plan.rounds, len(sage.asked)) == (2, 2)
+    assert plan.workflow["nodes"]
+
+
+def test_an_answer_without_a_workflow_ends_as_a_problem(dialogue):
+    sage, compose = dialogue(UnreadableAnswer("The model's answer is empty", kind="validation"))
+    plan = compose()
+    assert [problem.message for problem in plan.errors] == ["The model's answer is empty"]
+    assert (plan.rounds, plan.workflow) == (3, {})
+    assert sage.asked[1][0]["problems"] == ["The model's answer is empty"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        (
+            plan_of(*[(f"n{number}", "llm", {"prompt": "x"}) for number in range(101)]),
+            "more than the 100 nodes",
+        ),
+        (plan_of(("a", "shell", {"command": "ls"})), "shell is not among the nodes to choose from"),
+        (plan_of(("a", "echo", {"message": "x"})), "echo is not among the nodes to choose from"),
+    ],
+)
+def test_a_plan_is_bounded_by_what_was_offered(dialogue, answer, message):
+    _, compose = dialogue(answer)
+    assert any(message in problem.message for problem in compose(1).errors)
+
+
+def test_json_in_a_parameter_may_not_be_nested_too_deep(bench, dialogue):
+    bench.declare("t-say", ["text: list!"], [])
+    _, compose = dialogue(plan_of(("say", "t-say", {"text": "[" * 300 + "]" * 300})))
+    assert "nested too deep" in compose(1).errors[0].message
+
+
+def test_a_plan_that_runs_commands_or_writes_files_says_so(dialogue):
+    write = ("keep", "write-file", {"file_path": "${file}", "content": "${find.articles}"})
+    _, compose = dialogue(plan_of(FIND, write))
+    assert compose().notes == ("The node write-file writes a file: see what before you run it",)
+
+
+def test_an_entry_whose_name_hides_something_is_no_candidate(bench, dialogue):
+    name = "t-find\U000e0041"
+    bench.known[name] = Entry(
+        node=name,
+        class_name="N",
+        module="m",
+        description="Find articles about a topic",
+        interface=Interface(params=(Field(key="a"),)),
+    )
+    sage, compose = dialogue(plan_of(FIND, SAY))
+    compose()
+    assert name not in json.dumps(sage.asked[0][1], ensure_ascii=False)
