@@ -26,7 +26,6 @@ _DESCRIPTION = 160
 _UNNAMED = re.compile(r"[^\w-]+")
 _CLOSE = 0.8
 """The similarity to a known name from which an unknown one is a misspelling, not a new input."""
-_NEVER_TAKEN = re.compile(r"\$\.edges\[(\d+)\]\.action")
 
 
 class PlanRepair:
@@ -84,11 +83,12 @@ class PlanRepair:
 
     def drop_dead_edges(self) -> list[str]:
         """Remove edges of a planned workflow for actions that their node never takes; say which."""
-        found = (_NEVER_TAKEN.fullmatch(problem.path) for problem in self._checked.problems)
-        dead = {int(match[1]) for match in found if match}
+        places = {it.path for it in self._checked.problems if it.severity == "warning"}
+        dead = [edge for edge in self._checked.document.edges if f"{edge.path}.action" in places]
+        gone = {edge.index for edge in dead}
         edges = self.workflow.get("edges", [])
-        self.workflow["edges"] = [edge for place, edge in enumerate(edges) if place not in dead]
-        return [f"{edges[place]['from']} never takes {edges[place]['action']}" for place in sorted(dead)]
+        self.workflow["edges"] = [edge for place, edge in enumerate(edges) if place not in gone]
+        return [f"{edge.source} never takes {edge.action}: that edge was left out" for edge in dead]
 
     def describe_inputs(self) -> None:
         """Describe the inputs of a planned workflow that lack it by the parameters that they fill."""

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from random import Random
 
 import attrs
 import pytest
@@ -160,3 +161,39 @@ def test_an_entry_whose_name_hides_something_is_no_candidate(bench, dialogue):
     sage, compose = dialogue(plan_of(FIND, SAY))
     compose()
     assert name not in json.dumps(sage.asked[0][1], ensure_ascii=False)
+
+
+def _mutated(value, chance):
+    """Return a JSON value with about one of its parts replaced, dropped or doubled."""
+    if chance.random() < 0.06:
+        return chance.choice([None, 0, "", "x", "${find}", "${", [], {}, [value], {"a": value}, True, 1e9])
+    if isinstance(value, dict):
+        kept = {key: item for key, item in value.items() if chance.random() > 0.03}
+        return {chance.choice([key, key, key, "id"]): _mutated(item, chance) for key, item in kept.items()}
+    if isinstance(value, list):
+        items = [_mutated(item, chance) for item in value if chance.random() > 0.03]
+        return items + items[:1] if chance.random() < 0.1 else items
+    return value
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_any_answer_ends_as_a_valid_workflow_or_with_problems(bench, dialogue, seed):
+    whole = plan_of(
+        FIND,
+        SAY,
+        description="d",
+        inputs=[{"name": "topic", "type": "str", "description": "t", "default": "1"}],
+        edges=[{"from": "find", "to": "say"}, {"from": "find", "to": "say", "action": "error"}],
+        mappings=[{"node": "say", "key": "text", "source": "find.articles"}],
+        outputs=[{"name": "o", "value": "${say.posted}"}],
+    )
+    whole["nodes"][0]["for_each"] = "${topic}"
+    chance = Random(seed)
+    for _ in range(60):
+        answer = _mutated(whole, chance)
+        _, compose = dialogue(answer if isinstance(answer, dict) else {"nodes": answer})
+        plan = compose()
+        assert plan.rounds <= 3
+        if not plan.errors:
+            assert not any(it.severity == "error" for it in bench.host.runner.validate(plan.workflow))
+            assert {node["type"] for node in plan.workflow["nodes"]} <= {"t-find", "t-say", "llm"}
