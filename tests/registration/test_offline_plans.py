@@ -1,4 +1,4 @@
-"""`pflow plan` without a model, on the tools of LiveMCPBench: what `benchmarks/plan.py` prints has a floor."""
+"""`pflow plan` without a model, on the tools of LiveMCPBench: what `benchmarks.plan` prints has a floor."""
 
 from __future__ import annotations
 

@@ -24,10 +24,14 @@ _SURE = 0.5
 """The confidence from which a node does what an own one would do too, and that of an own one asked for."""
 _CLAUSES = 50
 """The clauses of a task that are read."""
-_LEADING = re.compile(r"(?:(?:and|but|plus|then)\s+)+", re.IGNORECASE)
+_SEQUENCE = r"(?:afterwards|and|but|finally|first|firstly|last|lastly|later|next|plus|second|secondly|then)"
+_LEADING = re.compile(rf"(?:{_SEQUENCE}\s+)+", re.IGNORECASE)
+_NO_STEP = re.compile(rf"(?:\W*{_SEQUENCE}\b)+\W*", re.IGNORECASE)
+"""A clause that only says when something happens."""
 _BEFORE = re.compile(r"before\b", re.IGNORECASE)
 _FIRST = re.compile(
-    r"(?:(?:and|but)\s+)?(?:first\b|beforehand\b|before\s+that\b|\w+\s+first\s+(?:wh|how))", re.IGNORECASE
+    r"(?:and|but)\s+first\b|(?:(?:and|but)\s+)?(?:beforehand\b|before\s+that\b|\w+\s+first\s+(?:wh|how))",
+    re.IGNORECASE,
 )
 
 
@@ -84,7 +88,7 @@ def steps_of(task: str, registry: NodeRegistry) -> Steps:
     left_out: list[str] = []
     values: list[Literal] = []
     clauses = registry.discovered_by_clause(task, _CLAUSES)
-    for clause in _in_order(clauses):
+    for clause in _in_order([clause for clause in clauses if not _NO_STEP.fullmatch(clause.text)]):
         text = _LEADING.sub("", clause.text)
         values += literals(text)
         chosen = list(_chosen(clause, values, registry))
@@ -157,10 +161,20 @@ def _own(name: str, word: str, clause: ClauseNodes, registry: NodeRegistry) -> M
     entry = registry.find(name)
     if entry is None or entry.source != SOURCE:
         return None
+    found = (it.confidence for it in clause.matches if it.item.entry.node == entry.node)
+    return match_of(entry, max([_SURE, *found]), f'"{word}" asks for it')
+
+
+def match_of(entry: Entry, confidence: float, reason: str = "") -> Match[FoundNode]:
+    """Return a node that a step needs although discovery has not found it.
+
+    Args:
+        entry: Its entry.
+        confidence: How well it fits.
+        reason: Why.
+    """
     row = NodeRow(entry.node, entry.source, entry.description, {})
-    found = next((it for it in clause.matches if it.item.entry.node == entry.node), None)
-    confidence = max(_SURE, found.confidence if found else 0.0)
-    return Match(item=FoundNode(row=row, entry=entry), confidence=confidence, reason=f'"{word}" asks for it')
+    return Match(item=FoundNode(row=row, entry=entry), confidence=confidence, reason=reason)
 
 
 def _step(match: Match[FoundNode], clause: str, values: Iterable[Literal]) -> tuple[Step, list[Literal]]:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from pflow_mcp_plugin.contract import Match, Problem, Runner
+from pflow_mcp_plugin.contract import Problem, Runner
 from pflow_mcp_plugin.contract.json_types import JSONObject
-from pflow_mcp_plugin.host.planning.clause_steps import Step, Steps, steps_of
-from pflow_mcp_plugin.host.planning.plan import Plan, Selection, plan_metadata
+from pflow_mcp_plugin.host.planning.clause_steps import Step, Steps, match_of, steps_of
+from pflow_mcp_plugin.host.planning.plan import Plan, Selection, effect_notes, plan_metadata
+from pflow_mcp_plugin.host.planning.plan_prompt import visible
 from pflow_mcp_plugin.host.planning.step_workflow import step_workflow
-from pflow_mcp_plugin.host.registry.discovery import FoundNode
-from pflow_mcp_plugin.host.registry.node_index import NodeRow
 from pflow_mcp_plugin.host.registry.node_registry import NodeRegistry
 from pflow_mcp_plugin.host.workflow.findings import cut, errors_in
 
@@ -19,6 +18,8 @@ _NODE = re.compile(r"\$\.nodes\[(\d+)\]")
 """The path of a problem in a node."""
 _LONGEST = 300
 """The most characters of the workflow's description."""
+_NAME = 60
+"""The most characters of a name in the steps at a glance."""
 _PLACEHOLDER = "echo"
 """The node of the workflow for a task that nothing fits."""
 
@@ -47,6 +48,7 @@ def offline_plan(task: str, registry: NodeRegistry, runner: Runner, candidates: 
         selection=_selection(found, steps),
         problems=problems,
         candidates=found.considered[:candidates],
+        notes=effect_notes(step.entry.node for step in steps),
     )
 
 
@@ -79,9 +81,8 @@ def _placeholder(task: str, registry: NodeRegistry) -> list[Step]:
     entry = registry.find(_PLACEHOLDER)
     if entry is None:
         return []
-    row = NodeRow(entry.node, entry.source, entry.description, {})
-    match = Match(item=FoundNode(row=row, entry=entry), confidence=0.0)
-    return [Step(match=match, clause=task, given={field.key: task for field in entry.interface.params})]
+    given = {field.key: task for field in entry.interface.params}
+    return [Step(match=match_of(entry, 0.0), clause=task, given=given)]
 
 
 def _selection(found: Steps, steps: Sequence[Step]) -> Selection:
@@ -89,8 +90,8 @@ def _selection(found: Steps, steps: Sequence[Step]) -> Selection:
     return Selection(
         selection_type="offline",
         reasoning=_reasoning(found, steps),
-        chosen_nodes=tuple(step.entry.node for step in steps),
-        flow_structure=" → ".join(step.entry.local_name or step.entry.node for step in steps),
+        chosen_nodes=tuple(dict.fromkeys(step.entry.node for step in steps)),
+        flow_structure=" → ".join(visible(step.entry.local_name or step.entry.node, _NAME) for step in steps),
         confidence=sum(fits) / max(1, len(fits) + len(found.left_out)),
     )
 

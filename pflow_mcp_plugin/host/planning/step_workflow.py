@@ -15,12 +15,15 @@ from pflow_mcp_plugin.host.planning.clause_steps import Step
 from pflow_mcp_plugin.host.planning.joins import Output, join_by_name, join_by_type, outputs_of, result_of
 from pflow_mcp_plugin.host.planning.key_names import key_stems, name_words, names_main, names_place
 from pflow_mcp_plugin.host.planning.own_nodes_asked import MODEL
+from pflow_mcp_plugin.host.planning.plan_prompt import visible
 from pflow_mcp_plugin.host.workflow.coercion import is_type, type_name
 from pflow_mcp_plugin.host.workflow.templates import literal
 from pflow_mcp_plugin.host.workflow.unused_inputs import reads
 
+# Not the "it" of "is it late" and "it is late", nor the "this" of "this page".
 _REFERS_BACK = re.compile(
-    r"\b(?:it|its|this|that|these|those|them|their|result|results|output|answer|findings|everything|both|all)\b",
+    r"(?<!\bis )(?<!\bwas )(?<!\bbe )\bit\b(?!\s+(?:has|is|was|will)\b)|\bthis\b(?!\s+\w)"
+    r"|\b(?:its|these|those|them|their|both|results?|output|answers?|findings)\b",
     re.IGNORECASE,
 )
 _UNNAMED = re.compile(r"[^\w-]+")
@@ -33,6 +36,8 @@ _RESULTS = 10
 _PURPOSE = 200
 _LONGEST = 100
 """The most characters of a name."""
+_DESCRIPTION = 300
+"""The most characters of a description."""
 _CHOICES = 20
 """The most choices of a parameter that the description of its input lists."""
 
@@ -60,11 +65,14 @@ class _Open:
 
     def declared(self, node: str) -> dict[str, JSON]:
         """Return the declaration of the input."""
-        description = " ".join(self.field.description.split()) or f"{self.field.key} of {node}"
+        described = self.field.description.strip() or f"{self.field.key} of {node}"
         choices = self.field.schema.get("enum") if isinstance(self.field.schema, Mapping) else None
         if isinstance(choices, list) and choices:
-            description += f"; one of {', '.join(map(str, choices[:_CHOICES]))}"
-        data: dict[str, JSON] = {"type": _input_type(self.field), "description": description}
+            described += f"; one of {', '.join(map(str, choices[:_CHOICES]))}"
+        data: dict[str, JSON] = {
+            "type": _input_type(self.field),
+            "description": visible(described, _DESCRIPTION),
+        }
         if self.is_stated:
             return {**data, "default": self.default}
         return data if self.field.required else {**data, "required": False}
@@ -140,7 +148,7 @@ def _outputs(nodes: Sequence[_Node], used: Container[str]) -> Iterator[tuple[str
         is_last = node is nodes[-1]
         if is_last or (node.id not in used and node.id != _RESULT):
             result = result_of(node.id, node.entry)
-            description = result.field.description if result else ""
+            description = visible(result.field.description, _DESCRIPTION) if result else ""
             source = result.template if result else f"${{{node.id}}}"
             about = {"description": description} if description else {}
             yield _RESULT if is_last else node.id, {"source": source, **about}

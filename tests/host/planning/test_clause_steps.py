@@ -33,6 +33,17 @@ def test_what_happens_first_comes_first(steps, task):
     assert [node for node, _ in steps(task)] == ["weather", "post-message"]
 
 
+def test_words_that_only_say_when_are_no_step(office):
+    task = "First, get the weather forecast; next, roll dice. Finally, post a message to Slack"
+    found = steps_of(task, office.registry)
+    assert [step.clause for step in found.steps] == [
+        "get the weather forecast",
+        "roll dice",
+        "post a message to Slack",
+    ]
+    assert found.left_out == []
+
+
 def test_a_clause_that_an_earlier_step_does_too_adds_none(steps):
     assert steps("Get the weather forecast, the weather in a city") == [("weather", {})]
 

@@ -3,11 +3,9 @@ from __future__ import annotations
 import attrs
 import pytest
 
-from pflow_mcp_plugin.contract import Field, Match
-from pflow_mcp_plugin.host.planning.clause_steps import Step
+from pflow_mcp_plugin.contract import Field
+from pflow_mcp_plugin.host.planning.clause_steps import Step, match_of
 from pflow_mcp_plugin.host.planning.step_workflow import step_workflow
-from pflow_mcp_plugin.host.registry.discovery import FoundNode
-from pflow_mcp_plugin.host.registry.node_index import NodeRow
 
 
 @pytest.fixture
@@ -16,10 +14,7 @@ def compose(office):
 
     def step(node, clause="", **given):
         entry = office.registry.get(node)
-        row = NodeRow(node, entry.source, entry.description, {})
-        return Step(
-            match=Match(item=FoundNode(row=row, entry=entry), confidence=0.5), clause=clause, given=given
-        )
+        return Step(match=match_of(entry, 0.5), clause=clause, given=given)
 
     def compose(*steps):
         workflow = step_workflow(
