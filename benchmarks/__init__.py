@@ -12,4 +12,5 @@
 - `paired_runs`: runs two commands in turn and compares them.
 - `budgets`: the budgets, one line of the table each.
 - `discover`: recall of `registry discover`; run it with `python -m benchmarks.discover`.
+- `plan`: what plans without a language model are worth; run it with `python -m benchmarks.plan`.
 """

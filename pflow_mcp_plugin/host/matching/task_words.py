@@ -19,6 +19,8 @@ QUOTED = re.compile(
     r'"([^"\n]+)"|\u201c([^\u201c\u201d\n]+)\u201d|\u00ab([^\u00ab\u00bb\n]+)\u00bb|`([^`\n]+)`|(?<!\w)\'([^\'\n]+)\'(?!\w)'
 )
 """Quoted text in a task: a value, which is never split."""
+_LONGEST = 64
+"""Characters of a word; what is longer is none, and looking it up could take minutes."""
 _WORD = re.compile(r"\w+(?:['\u2019](?!s\b)\w+)*")
 _UNSPACED = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]{2,}")
 """A run of words in a script that does not put spaces between them."""
@@ -80,7 +82,8 @@ def words(text: str) -> list[str]:
     spelt = (_BASE.get(word, word) for word in _WORD.findall(text.lower().replace("_", " ")))
     found = [word for word in spelt if len(word) > 1 and word not in _IDLE_WORDS]
     shapes = [word for shape, meant in _SHAPES if shape.search(text) for word in meant.split()]
-    return list(dict.fromkeys([part for word in found for part in _parts(word)] + shapes))
+    parts = (part for word in found for part in _parts(word))
+    return list(dict.fromkeys([*(part for part in parts if len(part) <= _LONGEST), *shapes]))
 
 
 def tokens(text: str) -> list[str]:

@@ -9,8 +9,8 @@ import attrs
 
 from pflow_mcp_plugin.contract import Entry, Match
 from pflow_mcp_plugin.contract.json_types import JSON
-from pflow_mcp_plugin.host.matching.task_words import stem
-from pflow_mcp_plugin.host.planning.own_nodes_asked import MODEL, SOURCE, asked_nodes
+from pflow_mcp_plugin.host.matching.task_words import clause_texts, stem
+from pflow_mcp_plugin.host.planning.own_nodes_asked import MODEL, SOURCE, asked_nodes, asks_for_text_only
 from pflow_mcp_plugin.host.planning.task_literals import Literal, literals, place
 from pflow_mcp_plugin.host.registry.discovery import ClauseNodes, FoundNode
 from pflow_mcp_plugin.host.registry.node_index import NodeRow
@@ -22,11 +22,16 @@ _BOTH = 0.3
 """The least confidence of a node beside an own one that its clause asks for too, as in "post a summary"."""
 _SURE = 0.5
 """The confidence from which a node does what an own one would do too, and that of an own one asked for."""
-_LONGEST = 20_000
-"""The characters of a task that are read."""
+_CLAUSES = 50
+"""The clauses of a task that are read."""
+_SEQUENCE = r"(?:afterwards|and|but|finally|first|firstly|last|lastly|later|next|plus|second|secondly|then)"
+_LEADING = re.compile(rf"(?:{_SEQUENCE}\s+)+", re.IGNORECASE)
+_NO_STEP = re.compile(rf"(?:\W*{_SEQUENCE}\b)+\W*", re.IGNORECASE)
+"""A clause that only says when something happens."""
 _BEFORE = re.compile(r"before\b", re.IGNORECASE)
 _FIRST = re.compile(
-    r"(?:(?:and|but)\s+)?(?:first\b|beforehand\b|before\s+that\b|\w+\s+first\s+(?:wh|how))", re.IGNORECASE
+    r"(?:and|but)\s+first\b|(?:(?:and|but)\s+)?(?:beforehand\b|before\s+that\b|\w+\s+first\s+(?:wh|how))",
+    re.IGNORECASE,
 )
 
 
@@ -62,10 +67,14 @@ class Steps:
     Attributes:
         steps: The steps, in the order of the task.
         left_out: The clauses that no node fits.
+        unread: How many further clauses the task has, which are not read.
+        considered: The nodes that fit any clause, best first, each as it fits its best clause.
     """
 
     steps: Sequence[Step]
-    left_out: Sequence[str] = ()
+    left_out: Sequence[str]
+    unread: int
+    considered: Sequence[Match[FoundNode]]
 
 
 def steps_of(task: str, registry: NodeRegistry) -> Steps:
@@ -78,20 +87,32 @@ def steps_of(task: str, registry: NodeRegistry) -> Steps:
     steps: list[Step] = []
     left_out: list[str] = []
     values: list[Literal] = []
-    for clause in _in_order(registry.discovered_by_clause(task[:_LONGEST])):
-        values += literals(clause.text)
+    clauses = registry.discovered_by_clause(task, _CLAUSES)
+    for clause in _in_order([clause for clause in clauses if not _NO_STEP.fullmatch(clause.text)]):
+        text = _LEADING.sub("", clause.text)
+        values += literals(text)
         chosen = list(_chosen(clause, values, registry))
         for match in chosen:
-            step, values = _step(match, clause.text, values)
+            step, values = _step(match, text, values)
             _add(steps, step)
         if chosen:
             values = []  # those of a clause that nothing fits belong to the next step
         else:
-            left_out.append(clause.text)
+            left_out.append(text)
     if steps and values:
         last, _ = _step(steps[-1].match, steps[-1].clause, values)
         steps[-1] = attrs.evolve(last, given={**last.given, **steps[-1].given})
-    return Steps(steps=steps, left_out=left_out)
+    unread = len(clause_texts(task)) - len(clauses)
+    return Steps(steps=steps, left_out=left_out, unread=unread, considered=_considered(clauses))
+
+
+def _considered(clauses: Iterable[ClauseNodes]) -> list[Match[FoundNode]]:
+    best: dict[str, Match[FoundNode]] = {}
+    for match in (match for clause in clauses for match in clause.matches):
+        node = match.item.entry.node
+        if node not in best or match.confidence > best[node].confidence:
+            best[node] = match
+    return sorted(best.values(), key=lambda match: -match.confidence)
 
 
 def _in_order(clauses: Sequence[ClauseNodes]) -> list[ClauseNodes]:
@@ -114,10 +135,14 @@ def _chosen(
     if best is not None:
         asked = {own: word for own, word in asked.items() if not _does(best, own, word)}
     own = [match for name, word in asked.items() if (match := _own(name, word, clause, registry))]
-    is_alone = not own or (best is not None and best.confidence >= _BOTH and [*asked] == [MODEL])
     yield from own
-    if best is not None and is_alone:
+    if best is not None and (not own or ([*asked] == [MODEL] and _is_beside_model(best, clause.text))):
         yield best
+
+
+def _is_beside_model(best: Match[FoundNode], clause: str) -> bool:
+    """Return whether a clause asks for a node beside the language model, as "post a summary"."""
+    return best.confidence >= _BOTH and not asks_for_text_only(clause)
 
 
 def _does(best: Match[FoundNode], own: str, word: str) -> bool:
@@ -136,10 +161,20 @@ def _own(name: str, word: str, clause: ClauseNodes, registry: NodeRegistry) -> M
     entry = registry.find(name)
     if entry is None or entry.source != SOURCE:
         return None
+    found = (it.confidence for it in clause.matches if it.item.entry.node == entry.node)
+    return match_of(entry, max([_SURE, *found]), f'"{word}" asks for it')
+
+
+def match_of(entry: Entry, confidence: float, reason: str = "") -> Match[FoundNode]:
+    """Return a node that a step needs although discovery has not found it.
+
+    Args:
+        entry: Its entry.
+        confidence: How well it fits.
+        reason: Why.
+    """
     row = NodeRow(entry.node, entry.source, entry.description, {})
-    found = next((it for it in clause.matches if it.item.entry.node == entry.node), None)
-    confidence = max(_SURE, found.confidence if found else 0.0)
-    return Match(item=FoundNode(row=row, entry=entry), confidence=confidence, reason=f'"{word}" asks for it')
+    return Match(item=FoundNode(row=row, entry=entry), confidence=confidence, reason=reason)
 
 
 def _step(match: Match[FoundNode], clause: str, values: Iterable[Literal]) -> tuple[Step, list[Literal]]:

@@ -7,7 +7,13 @@ from collections.abc import Iterable, Sequence
 import attrs
 
 from pflow_mcp_plugin.contract import Entry, Field
-from pflow_mcp_plugin.host.planning.key_names import is_same_name, is_synonym, is_vague
+from pflow_mcp_plugin.host.planning.key_names import (
+    is_same_name,
+    is_synonym,
+    is_vague,
+    names_place,
+    names_text,
+)
 from pflow_mcp_plugin.host.workflow.coercion import depends_on_text, may_become, type_name
 from pflow_mcp_plugin.host.workflow.templates import lone
 
@@ -65,29 +71,33 @@ def template(node_id: str, key: str) -> str:
 
 
 def join_by_name(wanted: Field, family: str, outputs: Sequence[Output]) -> Output | None:
-    """Return the output that fits an input by its name: the same name first, then a synonym.
+    """Return the output that fits an input by its name: the same name, else a synonym; None if none does.
 
     Args:
         wanted: The declaration of the input.
         family: The family of the node that has it.
         outputs: The outputs of the earlier nodes, the nearest first.
     """
-    fitting = [output for output in outputs if _fits(output.field, wanted)]
-    vague = is_vague(wanted.key)
-    related = [output for output in fitting if not vague or output.family == family]
-    same = (output for output in related if is_same_name(output.field.key, wanted.key))
-    means_it = (
-        output
-        for output in fitting
-        if not _is_loose(output.field, wanted) and is_synonym(output.field.key, wanted.key)
-    )
-    return next(same, None) or next(means_it, None)
+    named = [
+        output for output in outputs if _fits(output.field, wanted) and _is_named(output, wanted, family)
+    ]
+    # The last text is the one to go on with, whatever its name is.
+    same = (output for output in named if is_same_name(output.field.key, wanted.key))
+    nearest = next(iter(named), None)
+    return nearest if names_text(wanted.key) else next(same, nearest)
+
+
+def _is_named(output: Output, wanted: Field, family: str) -> bool:
+    if is_same_name(output.field.key, wanted.key):
+        return output.family == family or not is_vague(wanted.key)
+    return is_synonym(output.field.key, wanted.key) and not _is_loose(output.field, wanted)
 
 
 def join_by_type(wanted: Iterable[Field], result: Output, *, refers_back: bool) -> Field | None:
     """Return the input that a node's result fits by its type: the only one, None if several could be meant.
 
-    A string, or a value of any type, tells little: it fits only if the words refer to it, as in "send it".
+    A string, or a value of any type, tells little: it fits only if the words refer to it, as in "send it",
+    and it is no path.
 
     Args:
         wanted: The required inputs that have no value yet.
@@ -98,7 +108,8 @@ def join_by_type(wanted: Iterable[Field], result: Output, *, refers_back: bool) 
     if not telling and not refers_back:
         return None
     fitting = [field for field in wanted if _fits(result.field, field) and not _is_loose(result.field, field)]
-    return fitting[0] if len(fitting) == 1 else None
+    found = fitting[0] if len(fitting) == 1 else None
+    return None if found and not telling and names_place(found.key) else found
 
 
 def _fits(given: Field, wanted: Field) -> bool:

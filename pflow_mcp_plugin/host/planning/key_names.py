@@ -43,17 +43,22 @@ _VAGUE = key_stems(
 
 def name_words(key: str) -> tuple[str, ...]:
     """Return the words in the name of a key without endings: `filePaths` and `file_path` have the same."""
-    return _name_words(key[:_LONGEST])
+    return tuple(map(stem, _words(key[:_LONGEST])))
 
 
 @lru_cache(maxsize=2**12)
-def _name_words(key: str) -> tuple[str, ...]:
-    return tuple(stem(word) for word in _WORD.findall(split_name(key).lower()))
+def _words(key: str) -> tuple[str, ...]:
+    return tuple(_WORD.findall(split_name(key).lower()))
+
+
+def _whole(key: str) -> str:
+    """Return the name of a key as one word: that of `filePath`, `file-paths` and `filepath` is the same."""
+    return stem("".join(_words(key[:_LONGEST])))
 
 
 def is_same_name(one: str, other: str) -> bool:
     """Return whether two keys are the same name, but for case, separators and plural."""
-    return "".join(name_words(one)) == "".join(name_words(other)) != ""
+    return _whole(one) == _whole(other) != ""
 
 
 def is_synonym(one: str, other: str) -> bool:
@@ -64,7 +69,7 @@ def is_synonym(one: str, other: str) -> bool:
 
 def _meaning(key: str) -> str:
     parts = name_words(key)
-    return parts[-1] if parts and parts[-1] in _HEADS else "".join(parts)
+    return parts[-1] if parts and parts[-1] in _HEADS else _whole(key)
 
 
 def is_vague(key: str) -> bool:
@@ -72,9 +77,14 @@ def is_vague(key: str) -> bool:
     return set(name_words(key)) <= _VAGUE
 
 
+def names_text(key: str) -> bool:
+    """Return whether the name of a key stands for a text, whatever it is about."""
+    return is_synonym("text", key)
+
+
 def names_main(key: str) -> bool:
     """Return whether the name of a key stands for what a node works on: a text, or what to look for."""
-    return is_synonym("text", key) or is_synonym("query", key)
+    return names_text(key) or is_synonym("query", key)
 
 
 def names_place(key: str) -> bool:

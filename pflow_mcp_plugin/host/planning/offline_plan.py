@@ -5,13 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from pflow_mcp_plugin.contract import Match, Problem, Runner
+from pflow_mcp_plugin.contract import Problem, Runner
 from pflow_mcp_plugin.contract.json_types import JSONObject
-from pflow_mcp_plugin.host.planning.clause_steps import Step, Steps, steps_of
-from pflow_mcp_plugin.host.planning.plan import Plan, Selection, plan_metadata
+from pflow_mcp_plugin.host.planning.clause_steps import Step, Steps, match_of, steps_of
+from pflow_mcp_plugin.host.planning.plan import Plan, Selection, effect_notes, plan_metadata
+from pflow_mcp_plugin.host.planning.plan_prompt import visible
 from pflow_mcp_plugin.host.planning.step_workflow import step_workflow
-from pflow_mcp_plugin.host.registry.discovery import FoundNode
-from pflow_mcp_plugin.host.registry.node_index import NodeRow
 from pflow_mcp_plugin.host.registry.node_registry import NodeRegistry
 from pflow_mcp_plugin.host.workflow.findings import cut, errors_in
 
@@ -19,11 +18,13 @@ _NODE = re.compile(r"\$\.nodes\[(\d+)\]")
 """The path of a problem in a node."""
 _LONGEST = 300
 """The most characters of the workflow's description."""
+_NAME = 60
+"""The most characters of a name in the steps at a glance."""
 _PLACEHOLDER = "echo"
 """The node of the workflow for a task that nothing fits."""
 
 
-def offline_plan(task: str, registry: NodeRegistry, runner: Runner) -> Plan:
+def offline_plan(task: str, registry: NodeRegistry, runner: Runner, candidates: int = 26) -> Plan:
     """Plan a workflow from the words of a task alone; it always validates.
 
     Each clause gets the node that fits it best, in the order of the task. An output is joined to an input
@@ -34,6 +35,7 @@ def offline_plan(task: str, registry: NodeRegistry, runner: Runner) -> Plan:
         task: The task in words.
         registry: The node types that there are.
         runner: Validates the workflow.
+        candidates: How many of the nodes that were considered the plan lists at most.
     """
     found = steps_of(task, registry)
     steps, workflow, problems = _valid(task, found.steps, runner)
@@ -45,7 +47,8 @@ def offline_plan(task: str, registry: NodeRegistry, runner: Runner) -> Plan:
         workflow=workflow,
         selection=_selection(found, steps),
         problems=problems,
-        candidates=[step.match for step in steps],
+        candidates=found.considered[:candidates],
+        notes=effect_notes(step.entry.node for step in steps),
     )
 
 
@@ -78,9 +81,8 @@ def _placeholder(task: str, registry: NodeRegistry) -> list[Step]:
     entry = registry.find(_PLACEHOLDER)
     if entry is None:
         return []
-    row = NodeRow(entry.node, entry.source, entry.description, {})
-    match = Match(item=FoundNode(row=row, entry=entry), confidence=0.0)
-    return [Step(match=match, clause=task, given={field.key: task for field in entry.interface.params})]
+    given = {field.key: task for field in entry.interface.params}
+    return [Step(match=match_of(entry, 0.0), clause=task, given=given)]
 
 
 def _selection(found: Steps, steps: Sequence[Step]) -> Selection:
@@ -88,8 +90,8 @@ def _selection(found: Steps, steps: Sequence[Step]) -> Selection:
     return Selection(
         selection_type="offline",
         reasoning=_reasoning(found, steps),
-        chosen_nodes=tuple(step.entry.node for step in steps),
-        flow_structure=" → ".join(step.entry.local_name or step.entry.node for step in steps),
+        chosen_nodes=tuple(dict.fromkeys(step.entry.node for step in steps)),
+        flow_structure=" → ".join(visible(step.entry.local_name or step.entry.node, _NAME) for step in steps),
         confidence=sum(fits) / max(1, len(fits) + len(found.left_out)),
     )
 
@@ -103,6 +105,7 @@ def _reasoning(found: Steps, steps: Sequence[Step]) -> str:
     parts = [
         f"By the words of the task: {chosen}.",
         f"Nothing fits {_quoted(found.left_out)}." if found.left_out else "",
+        f"{found.unread} further parts of the task were not read." if found.unread else "",
         f"Left out, as no workflow can use them: {_named(dropped)}." if dropped else "",
     ]
     return " ".join(part for part in parts if part)

@@ -11,8 +11,12 @@ SOURCE = "pflow"
 """The source of the host's own nodes."""
 MODEL, COMMAND, READ, WRITE, ECHO = "llm", "shell", "read-file", "write-file", "echo"
 _MODEL = re.compile(
-    r"\b(?:summari[sz]\w*|summar(?:y|ies)|digest|classif\w+|categori[sz]\w+|translat\w+|rephras\w+|rewrit\w+"
-    r"|paraphras\w+|proofread\w*|llm|language model)\b",
+    r"\b(?:summari[sz]\w*|(?<!the )(?:summar(?:y|ies)|digest)|classif\w+|categori[sz]\w+|translat\w+"
+    r"|rephras\w+|rewrit\w+|paraphras\w+|proofread\w*|llm|language model)\b",
+    re.IGNORECASE,
+)
+_MADE = re.compile(
+    r"\b(?:create|draft|generate|get|give|make|prepare|produce|write)\s+(?:\w+\s+){0,3}?(?:summary|digest)\b",
     re.IGNORECASE,
 )
 _COMMAND = re.compile(
@@ -22,7 +26,9 @@ _COMMAND = re.compile(
 _READ = re.compile(r"\b(?:read|open|load|parse|import|show|take|use)\b", re.IGNORECASE)
 _WRITE = re.compile(r"\b(?:sav|writ|stor|append|export|dump|record|put|keep)\w*\b", re.IGNORECASE)
 _ECHO = re.compile(r"\becho\b", re.IGNORECASE)
-_FILE = re.compile(r"\b(?:files?|disk)\b", re.IGNORECASE)
+_FILE = re.compile(
+    r"(?<!word )(?<!excel )(?<!pdf )(?<!audio )(?<!image )(?<!video )\b(?:files?|disk)\b", re.IGNORECASE
+)
 _TEXT_FILE = re.compile(
     r".*\.(?:bib|c|cfg|conf|cpp|css|csv|env|go|h|html?|ics|ini|ipynb|java|js|jsonl?|log|md|ps1|py|rb|rs|rst|sh"
     r"|sql|tex|toml|ts|tsv|txt|xml|ya?ml)",
@@ -54,3 +60,8 @@ def _asked(clause: str, values: Sequence[Literal]) -> Iterator[tuple[str, str]]:
         yield WRITE, write[0]
     if echo := _ECHO.search(clause):
         yield ECHO, echo[0]
+
+
+def asks_for_text_only(clause: str) -> bool:
+    """Return whether a clause asks a language model for a text and for nothing else, as "make a summary"."""
+    return _MADE.search(clause) is not None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Literal
 
 import attrs
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 PLANNER_VERSION = "1.0.0"
 """Recorded in the metadata of every workflow that a planner makes."""
+
+_EFFECTS = {"shell": "runs a command", "write-file": "writes a file"}
 
 SelectionType = Literal["found_existing", "new_composition", "offline"]
 """Where a plan's workflow comes from: the library, a language model, or words alone."""
@@ -82,6 +84,20 @@ class Plan:
     def errors(self) -> list[Problem]:
         """The problems that keep the plan's workflow from running."""
         return [problem for problem in self.problems if problem.severity == "error"]
+
+
+def effect_notes(types: Iterable[str]) -> tuple[str, ...]:
+    """Return what a person should know of the effects of a planned workflow before it is run.
+
+    Args:
+        types: The types of its nodes.
+    """
+    used = set(types)
+    return tuple(
+        f"The node {name} {does}: see what before you run it"
+        for name, does in _EFFECTS.items()
+        if name in used
+    )
 
 
 def plan_metadata(task: str) -> dict[str, JSON]:

@@ -9,7 +9,7 @@ import attrs
 
 from pflow_mcp_plugin.contract import Entry, PflowError, Problem, Runner
 from pflow_mcp_plugin.contract.json_types import JSONObject
-from pflow_mcp_plugin.host.planning.plan import Plan, Selection, plan_metadata
+from pflow_mcp_plugin.host.planning.plan import Plan, Selection, effect_notes, plan_metadata
 from pflow_mcp_plugin.host.planning.plan_answer import UnreadableAnswer, answered_workflow
 from pflow_mcp_plugin.host.planning.plan_origin import Origin
 from pflow_mcp_plugin.host.planning.plan_prompt import (
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
 _GLUE = ("read-file", "write-file", "llm")
 """The host's own nodes that join others are always candidates; `shell` is one if discovery finds it."""
-_EFFECTS = {"shell": "runs a command", "write-file": "writes a file"}
 _PROSE = 1_000
 _NAME = 100
 
@@ -194,7 +193,6 @@ class PlanDialogue:
             flow_structure="" if origin.foreign(selection.flow_structure) else selection.flow_structure,
             confidence=self._confidence(types),
         )
-        effects = (f"The node {name} {does}: see what before you run it" for name, does in _EFFECTS.items())
         return Plan(
             task=self._task,
             workflow=workflow,
@@ -203,7 +201,7 @@ class PlanDialogue:
             rounds=rounds,
             candidates=self._found,
             model=self._model.name,
-            notes=(*draft.notes, *(it for it, name in zip(effects, _EFFECTS, strict=True) if name in types)),
+            notes=(*draft.notes, *effect_notes(types)),
         )
 
     def _confidence(self, types: Sequence[str]) -> float:

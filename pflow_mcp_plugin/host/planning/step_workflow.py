@@ -15,15 +15,17 @@ from pflow_mcp_plugin.host.planning.clause_steps import Step
 from pflow_mcp_plugin.host.planning.joins import Output, join_by_name, join_by_type, outputs_of, result_of
 from pflow_mcp_plugin.host.planning.key_names import key_stems, name_words, names_main, names_place
 from pflow_mcp_plugin.host.planning.own_nodes_asked import MODEL
+from pflow_mcp_plugin.host.planning.plan_prompt import visible
 from pflow_mcp_plugin.host.workflow.coercion import is_type, type_name
 from pflow_mcp_plugin.host.workflow.templates import literal
 from pflow_mcp_plugin.host.workflow.unused_inputs import reads
 
+# Not the "it" of "is it late" and "it is late", nor the "this" of "this page".
 _REFERS_BACK = re.compile(
-    r"\b(?:it|its|this|that|these|those|them|their|result|results|output|answer|findings|everything|both|all)\b",
+    r"(?<!\bis )(?<!\bwas )(?<!\bbe )\bit\b(?!\s+(?:has|is|was|will)\b)|\bthis\b(?!\s+\w)"
+    r"|\b(?:its|these|those|them|their|both|results?|output|answers?|findings)\b",
     re.IGNORECASE,
 )
-_LEADING = re.compile(r"(?:(?:and|then|plus|but)\s+)+", re.IGNORECASE)
 _UNNAMED = re.compile(r"[^\w-]+")
 _MAKES = key_stems("append convert copy create download export move save write")
 """Words in the names of nodes that make a file or change one."""
@@ -34,6 +36,8 @@ _RESULTS = 10
 _PURPOSE = 200
 _LONGEST = 100
 """The most characters of a name."""
+_DESCRIPTION = 300
+"""The most characters of a description."""
 _CHOICES = 20
 """The most choices of a parameter that the description of its input lists."""
 
@@ -61,11 +65,14 @@ class _Open:
 
     def declared(self, node: str) -> dict[str, JSON]:
         """Return the declaration of the input."""
-        description = " ".join(self.field.description.split()) or f"{self.field.key} of {node}"
+        described = self.field.description.strip() or f"{self.field.key} of {node}"
         choices = self.field.schema.get("enum") if isinstance(self.field.schema, Mapping) else None
         if isinstance(choices, list) and choices:
-            description += f"; one of {', '.join(map(str, choices[:_CHOICES]))}"
-        data: dict[str, JSON] = {"type": _input_type(self.field), "description": description}
+            described += f"; one of {', '.join(map(str, choices[:_CHOICES]))}"
+        data: dict[str, JSON] = {
+            "type": _input_type(self.field),
+            "description": visible(described, _DESCRIPTION),
+        }
         if self.is_stated:
             return {**data, "default": self.default}
         return data if self.field.required else {**data, "required": False}
@@ -131,7 +138,7 @@ def step_workflow(steps: Sequence[Step]) -> dict[str, Any]:
 
 def _raw(node: _Node, inputs: _Inputs) -> dict[str, JSON]:
     params = {**node.params, **inputs.params(node)}
-    purpose = " ".join(_LEADING.sub("", node.step.clause).split())[:_PURPOSE]
+    purpose = " ".join(node.step.clause.split())[:_PURPOSE]
     return {"id": node.id, "type": node.entry.node, "purpose": purpose, "params": params}
 
 
@@ -141,7 +148,7 @@ def _outputs(nodes: Sequence[_Node], used: Container[str]) -> Iterator[tuple[str
         is_last = node is nodes[-1]
         if is_last or (node.id not in used and node.id != _RESULT):
             result = result_of(node.id, node.entry)
-            description = result.field.description if result else ""
+            description = visible(result.field.description, _DESCRIPTION) if result else ""
             source = result.template if result else f"${{{node.id}}}"
             about = {"description": description} if description else {}
             yield _RESULT if is_last else node.id, {"source": source, **about}
@@ -198,7 +205,8 @@ def _joins_by_name(node: _Node, outputs: Iterable[Output]) -> Iterator[tuple[str
     free = list(outputs)
     # Where a node needs nothing, what it works on is optional.
     for field in _needed(node) or _main(node):
-        found = None if field.key.startswith("__") else join_by_name(field, node.family, free)
+        must_ask = field.key.startswith("__") or (names_place(field.key) and _writes(node))
+        found = None if must_ask else join_by_name(field, node.family, free)
         if found:
             free.remove(found)
             yield field.key, found
@@ -262,7 +270,7 @@ class _Inputs:
                 return name
         name = _slug(key, "value")
         if name in self._taken:
-            name = _unique(f"{node.id}_{name}", self._taken, "_")
+            name = _unique(f"{node.id.replace('-', '_')}_{name}", self._taken, "_")
         self._taken.add(name)
         self._known.append((name, wanted))
         self.declared[name] = wanted.declared(node.entry.node)

@@ -72,17 +72,22 @@ class Literal:
 def literals(clause: str) -> list[Literal]:
     """Return the literals of a clause, in the order of its words."""
     tokens = list(_TOKEN.finditer(clause))
-    plain = [stem(token[0].strip(_AROUND).lower()) for token in tokens]
+    plain = [stem(_bare(token[0]).lower()) for token in tokens]
     found = []
     for place, token in enumerate(tokens):
         quoted = next((text for text in token.groups() if text), "")
-        value = quoted.strip() or token[0].strip(_AROUND)
+        value = quoted.strip() or _bare(token[0])
         kind = _kind(value) or ("text" if quoted or _is_named(value, plain[:place]) else None)
         if kind:
             around = [*plain[max(0, place - _NEAR) : place], *plain[place + 1 : place + 2]]
             near = frozenset(part for word in around for part in (word, _CALLED.get(word, word)))
             found.append(Literal(value=value, kind=kind, near=near))
     return found
+
+
+def _bare(word: str) -> str:
+    """Return a word without the punctuation around it; a path may begin with full stops."""
+    return word.rstrip(_AROUND).lstrip(_AROUND.replace(".", ""))
 
 
 def _kind(value: str) -> Kind | None:
@@ -135,8 +140,7 @@ def _ranks(literal: Literal, taking: _Taking) -> Iterator[_Taking]:
 
 def _values(literal: Literal, field: Field) -> Iterator[JSON]:
     """Yield a literal in the type of a parameter, if it fits: alone, or as the only item of a list."""
-    if field.shell_line:
-        yield from [literal.value] if literal.kind == "text" else []
+    if field.shell_line and literal.kind != "text":
         return
     names = {type_name(name) for name in field.types}
     for value in (literal.value, [literal.value] if "list" in names else literal.value):

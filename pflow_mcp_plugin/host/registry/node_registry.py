@@ -154,7 +154,7 @@ class NodeRegistry(Registry):
         matches = [_match(row, entry, *confidence.judge(described(entry))) for row, entry in found]
         return Discovery(matches=matches, ranked_by=order.ranked_by, note=order.note)
 
-    def discovered_by_clause(self, task: str, most: int = 50, limit: int = 8) -> list[ClauseNodes]:
+    def discovered_by_clause(self, task: str, most: int, limit: int = 8) -> list[ClauseNodes]:
         """Return the nodes of the registry that fit each clause of a task; no model is asked.
 
         Args:

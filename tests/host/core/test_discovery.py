@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from pflow_mcp_plugin.contract import Entry, NodeSource, Sketch, hookimpl
-from pflow_mcp_plugin.host.matching.task_words import Thesaurus, clauses, words
+from pflow_mcp_plugin.host.matching.task_words import Thesaurus, clause_texts, clauses, words
 from pflow_mcp_plugin.host.registry.discovery import discover
 from pflow_mcp_plugin.host.registry.node_index import open_index
 from pflow_mcp_plugin.host.stored_settings import StoredSettings
@@ -75,7 +75,7 @@ def test_scores_fall_and_the_limit_holds(tmp_path):
     index.close()
 
 
-@pytest.mark.parametrize("task", ["", "?!", "the of and", '") * ^ {:-', "\udcff zzz"])
+@pytest.mark.parametrize("task", ["", "?!", "the of and", '") * ^ {:-', "\udcff zzz", "'a" * 9_000])
 def test_a_task_that_says_nothing_finds_nothing(find, task):
     assert find(task) == []
 
@@ -89,6 +89,15 @@ def test_a_task_is_taken_apart_into_what_its_clauses_say():
     assert words("They sold the children's books") == ["sell", "child", "books"]
     assert words("8.8.8.8")[-1] == "ip"
     assert "excel" in words("Read budget.xlsx")
+
+
+def test_quoted_text_is_never_split():
+    task = 'Write "one, two and three" to a file, then run `ls; pwd`'
+    assert clause_texts(task) == ['Write "one, two and three" to a file', "then run `ls; pwd`"]
+
+
+def test_an_apostrophe_quotes_nothing():
+    assert clause_texts("It's Tom's, and it's Ann's") == ["It's Tom's", "and it's Ann's"]
 
 
 def test_the_thesaurus_knows_words_in_any_form(tmp_path):

@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+import attrs
+import pytest
+
+from pflow_mcp_plugin.contract import Entry, Field, Interface
+from pflow_mcp_plugin.host.planning.joins import Output, join_by_name, join_by_type, outputs_of, result_of
+
+
+def field(text, **more):
+    key, _, kind = text.partition(":")
+    return Field(key=key, type=kind or "any", **more)
+
+
+def output(text, node="a", family="one"):
+    found = field(text)
+    return Output(node_id=node, family=family, field=found, template=f"${{{node}.{found.key}}}")
+
+
+def entry(*outputs, **interface):
+    made = Interface(outputs=tuple(map(field, outputs)), **interface)
+    return Entry(node="t-n", class_name="C", module="m", interface=made)
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [
+        ("issue_number:int", "issueNumber:int"),
+        ("result", "text:str"),
+        ("body:str", "message:str"),
+        ("search:str", "query:str"),
+        ("rows:list", "data:list"),
+        ("count:int", "count:str"),
+        ("paths", "path:list"),
+    ],
+)
+def test_an_output_is_joined_to_an_input_of_its_name_or_of_a_synonym(given, wanted):
+    assert join_by_name(field(wanted), "one", [output(given)]).field.key == field(given).key
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [
+        ("result", "city:str"),  # another name
+        ("result", "rows:list"),  # a synonym says nothing about the type of any value
+        ("text:str", "text:int"),  # only some strings are numbers
+        ("text:dict", "text:str"),
+        ("result", "commit_message:str"),
+    ],
+)
+def test_an_output_that_may_not_fit_is_not_joined(given, wanted):
+    assert join_by_name(field(wanted), "one", [output(given)]) is None
+
+
+def test_names_that_say_little_are_joined_within_a_family_only():
+    assert join_by_name(field("id:str"), "one", [output("id:str")])
+    assert join_by_name(field("id:str"), "two", [output("id:str")]) is None
+
+
+def test_neither_a_choice_nor_a_command_line_is_taken_from_a_node():
+    text = output("text:str")
+    assert join_by_name(field("text:str", schema={"enum": ["a"]}), "one", [text]) is None
+    assert join_by_name(field("text:str", shell_line=True), "one", [text]) is None
+
+
+def test_the_same_name_is_preferred_but_the_nearest_text_is_the_one_to_go_on_with():
+    near, far = [output("result", "near"), output("link:str", "near")], [output("url:str", "far")]
+    assert join_by_name(field("url:str"), "one", [*near, *far]).node_id == "far"
+    texts = [output("answer:str", "near"), output("content:str", "far")]
+    assert join_by_name(field("content:str"), "one", texts).node_id == "near"
+
+
+def test_a_type_joins_where_only_one_input_could_be_meant():
+    numbers = output("total:list")
+    assert join_by_type([field("items:list"), field("title:str")], numbers, refers_back=False).key == "items"
+    assert join_by_type([field("items:list"), field("more:list")], numbers, refers_back=False) is None
+
+
+@pytest.mark.parametrize("given", ["result", "result:str", "result:str | None"])
+def test_text_fits_by_its_type_only_if_words_refer_to_it(given):
+    wanted = [field("city:str")]
+    assert join_by_type(wanted, output(given), refers_back=False) is None
+    assert join_by_type(wanted, output(given), refers_back=True) == wanted[0]
+
+
+def test_a_text_is_no_path():
+    assert join_by_type([field("file_path:str")], output("result:str"), refers_back=True) is None
+
+
+def test_the_result_of_a_node_stands_first_and_its_error_is_no_output():
+    found = outputs_of("n", entry("size", "text", "error", result="text"))
+    assert [it.template for it in found] == ["${n.text}", "${n.size}"]
+    assert result_of("n", entry("text", "error")).template == "${n.text}"
+    assert result_of("n", entry("a", "b")) is None
+
+
+@pytest.mark.parametrize(
+    ("key", "template"), [("a b", '${n["a b"]}'), ('a"b', "${n['a\"b']}"), ("", '${n[""]}'), ("a}b", None)]
+)
+def test_an_output_of_any_name_is_named_by_a_template_if_one_can(key, template):
+    found = outputs_of("n", attrs.evolve(entry(), interface=Interface(outputs=(Field(key=key),))))
+    assert [it.template for it in found] == ([template] if template else [])
