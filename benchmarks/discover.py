@@ -5,7 +5,8 @@
 tools that each task needs is among the first ten. For these and those of `single_tool_tasks.json`, some of
 which no tool does, it prints which share of the tools found is right, by the confidence in them, with all
 tools and with those of a few servers. A tool is right if it is needed, or equivalent to one that is
-(`equivalent_tools.json`). Tuning uses the split `dev` only; the result that counts is that of `held_out`.
+(`equivalent_tools.json`). It prints the same for saved workflows, with the tasks of `workflow_tasks.json`.
+Tuning uses the split `dev` only; the result that counts is that of `held_out`.
 """
 
 from __future__ import annotations
@@ -26,9 +27,10 @@ from typing import Any
 import attrs
 
 from pflow_mcp_plugin import naming
-from pflow_mcp_plugin.contract import Entry, Sketch
+from pflow_mcp_plugin.contract import Entry, SavedWorkflow, Sketch
 from pflow_mcp_plugin.host.matching.confidence import RIVALS, NodeConfidence
 from pflow_mcp_plugin.host.matching.task_fit import TaskFit
+from pflow_mcp_plugin.host.matching.workflow_match import match_workflows
 from pflow_mcp_plugin.host.registry.discovery import described, discover
 from pflow_mcp_plugin.host.registry.node_index import Index, open_index
 from pflow_mcp_plugin.registration.tool_entry import entry
@@ -36,6 +38,7 @@ from pflow_mcp_plugin.types import Server, Tool, ToolRecord
 
 TASKS = Path(__file__).parent / "discover_tasks.json"
 SINGLE = Path(__file__).parent / "single_tool_tasks.json"
+WORKFLOWS = Path(__file__).parent / "workflow_tasks.json"
 EQUIVALENT = Path(__file__).parent / "equivalent_tools.json"
 TOOLS = Path(__file__).parents[1] / "tests/data/livemcpbench-tools.json.xz"
 FIRST = 10
@@ -110,6 +113,21 @@ def _right(task: Task) -> set[str]:
     return named.union(*(group for group in groups if group & named))
 
 
+def judged_workflows(split: str) -> Iterator[tuple[float, bool]]:
+    """Yield the confidence in each saved workflow found for the tasks of a split, and whether it is right."""
+    data = json.loads(WORKFLOWS.read_text(encoding="utf-8"))
+    library = [(_saved(**described), {}) for described in data["library"]]
+    for task in data["tasks"]:
+        if task["split"] == split:
+            for match in match_workflows(task["task"], library):
+                yield match.confidence, match.item.name == task["relevant"]
+
+
+def _saved(name: str, description: str, inputs: Iterable[str]) -> SavedWorkflow:
+    declared = {each: {} for each in inputs}
+    return SavedWorkflow(name=name, description=description, path=Path(name), inputs=declared)
+
+
 def few_servers(known: Mapping[str, Entry]) -> Iterator[dict[str, Entry]]:
     """Yield the tools of a few servers, chosen at random, so that many tasks have no right tool."""
     servers = sorted({name.partition("/")[0] for name in known})
@@ -182,6 +200,7 @@ def main() -> int:
         _print_reliability(split, judged(known, index, split))
         some = (judged(part, index_of(part), split) for part in few_servers(known))
         _print_reliability(f"{split} with few servers", chain.from_iterable(some))
+        _print_reliability(f"{split} of saved workflows", judged_workflows(split))
     return 0
 
 

@@ -49,11 +49,14 @@ def test_discover_finds_most_of_the_tools_that_a_task_needs(printed):
         assert found >= plain + 0.3
 
 
-@pytest.mark.parametrize("table", ["dev", "dev with few servers", "held_out"])
-def test_of_the_tools_found_with_the_highest_confidence_nearly_all_are_right(reliability, table):
+@pytest.mark.parametrize(
+    ("table", "enough"),
+    [("dev", 50), ("dev with few servers", 50), ("dev of saved workflows", 15), ("held_out", 50)],
+)
+def test_of_what_is_found_with_the_highest_confidence_nearly_all_is_right(reliability, table, enough):
     """The confidence was measured on `dev`; `held_out` shows that it holds for other tasks."""
     found, _, right = reliability[table]["0.95 to 1.0"]
-    assert found >= 50
+    assert found >= enough
     assert right >= 0.95
 
 

@@ -1,16 +1,18 @@
-"""The confidence that a node is one that a task needs: the share of such nodes that are.
+"""The confidence in what is found for a task: the share of such nodes, or workflows, that are right.
 
 What makes a node likely to be needed is how well it fits a part of the task, unless another fits that part as
 well. Among few nodes a middling fit is often the best of what is there and still not the right one, so the
 shares differ with their number. They were measured with `python -m benchmarks.discover`, on tasks for which
-the right tools are known; of the nodes found with 0.95 or more, at least 95 % were right.
+the right tools are known; of the nodes found with 0.95 or more, at least 95 % were right. A saved workflow is
+to do the whole task, however many others nearly do, so that only its own fit counts.
 """
 
 from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from operator import itemgetter
 
 from pflow_mcp_plugin.host.matching.task_fit import Described, Fit, TaskFit
 
@@ -39,6 +41,18 @@ _MEASURED = (
     (1.000, 0.970, 0.98),
 )
 """Evidence, and the share of the nodes with it that were right: among few nodes, and among many."""
+_MEASURED_WORKFLOWS = (
+    (0.00, 0.00),
+    (0.40, 0.04),
+    (0.55, 0.20),
+    (0.65, 0.30),
+    (0.75, 0.65),
+    (0.85, 0.80),
+    (0.93, 0.88),
+    (0.95, 0.95),
+    (1.00, 1.00),
+)
+"""The degree to which a workflow fits a task, and the share of such workflows that were right."""
 
 
 class NodeConfidence:
@@ -72,14 +86,25 @@ def _evidence(part: Fit, rival: float) -> float:
     return part.degree * (1 - min(_MOST_DOUBT, max(0.0, doubt)))
 
 
+def workflow_confidence(degree: float) -> float:
+    """Return the confidence in a saved workflow that fits the whole task to this degree."""
+    (share,) = _interpolated(_MEASURED_WORKFLOWS, degree)
+    return round(share, 3)
+
+
 def _share(evidence: float, size: int) -> float:
     """Return the confidence for evidence among a number of nodes."""
-    above = min(bisect_right(_MEASURED, (evidence, 1.0)), len(_MEASURED) - 1)
-    (low, few, many), (high, more_of_few, more_of_many) = _MEASURED[above - 1 : above + 1]
-    way = (evidence - low) / (high - low)
+    among_few, among_many = _interpolated(_MEASURED, evidence)
     crowd = math.log(max(_FEW, min(_MANY, size)) / _FEW) / math.log(_MANY / _FEW)
-    among_few, among_many = few + way * (more_of_few - few), many + way * (more_of_many - many)
     return round(among_few + crowd * (among_many - among_few), 3)
+
+
+def _interpolated(table: Sequence[tuple[float, ...]], value: float) -> list[float]:
+    """Return the other columns of a table for a value in its first, which is from 0 to 1."""
+    above = min(bisect_right(table, value, key=itemgetter(0)), len(table) - 1)
+    (low, *least), (high, *most) = table[above - 1], table[above]
+    way = (value - low) / (high - low)
+    return [start + way * (end - start) for start, end in zip(least, most, strict=True)]
 
 
 def _reason(part: Fit, rival: float) -> str:

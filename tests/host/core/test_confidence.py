@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pflow_mcp_plugin.host.matching.confidence import NodeConfidence
+from pflow_mcp_plugin.host.matching.confidence import NodeConfidence, workflow_confidence
 from pflow_mcp_plugin.host.matching.task_fit import Described, TaskFit, roots
 
 CREATE = Described.of("createEvent", "Create an event in the calendar")
@@ -87,3 +87,14 @@ def test_among_few_nodes_a_middling_fit_is_less_certain_than_among_many():
         for size in (20, 2000)
     )
     assert few < many
+
+
+def test_a_workflow_is_sure_only_if_it_does_the_whole_task():
+    assert workflow_confidence(0.0) == 0.0
+    assert workflow_confidence(0.94) < 0.95 <= workflow_confidence(0.95) < workflow_confidence(1.0) == 1.0
+
+
+@given(st.floats(0, 1), st.floats(0, 1))
+def test_the_better_a_workflow_fits_the_higher_the_confidence(one, other):
+    low, high = sorted((one, other))
+    assert workflow_confidence(low) <= workflow_confidence(high)
