@@ -1,11 +1,12 @@
 """Compares the recall of `registry discover` with plain BM25, on tasks that need several tools.
 
 `python -m benchmarks.discover` uses the tools of LiveMCPBench (`tests/data`, or the path of a newer
-`tools.json` of icip-cas/LiveMCPBench) and prints, for the tasks of `discover_tasks.json`, which share
-of the tools that each task needs is among the first ten; and for these and those of
-`single_tool_tasks.json`, some of which no tool does, which share of the tools found is right, by the
-confidence in them. A tool is right if it or an equivalent (`equivalent_tools.json`) is needed. Tuning
-uses the split `dev` only; the result that counts is that of `held_out`.
+`tools.json` of icip-cas/LiveMCPBench). For the tasks of `discover_tasks.json` it prints which share of the
+tools that each task needs is among the first ten. For these and those of `single_tool_tasks.json`, some of
+which no tool does, it prints which share of the tools found is right, by the confidence in them, with all
+tools and with those of a few servers. A tool is right if it is needed, or equivalent to one that is
+(`equivalent_tools.json`). It prints the same for saved workflows, with the tasks of `workflow_tasks.json`.
+Tuning uses the split `dev` only; the result that counts is that of `held_out`.
 """
 
 from __future__ import annotations
@@ -13,9 +14,11 @@ from __future__ import annotations
 import argparse
 import json
 import lzma
+import random
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import chain
 from pathlib import Path
 from statistics import fmean
 from tempfile import TemporaryDirectory
@@ -24,9 +27,10 @@ from typing import Any
 import attrs
 
 from pflow_mcp_plugin import naming
-from pflow_mcp_plugin.contract import Entry, Sketch
+from pflow_mcp_plugin.contract import Entry, SavedWorkflow, Sketch
 from pflow_mcp_plugin.host.matching.confidence import RIVALS, NodeConfidence
 from pflow_mcp_plugin.host.matching.task_fit import TaskFit
+from pflow_mcp_plugin.host.matching.workflow_match import match_workflows
 from pflow_mcp_plugin.host.registry.discovery import described, discover
 from pflow_mcp_plugin.host.registry.node_index import Index, open_index
 from pflow_mcp_plugin.registration.tool_entry import entry
@@ -34,10 +38,13 @@ from pflow_mcp_plugin.types import Server, Tool, ToolRecord
 
 TASKS = Path(__file__).parent / "discover_tasks.json"
 SINGLE = Path(__file__).parent / "single_tool_tasks.json"
+WORKFLOWS = Path(__file__).parent / "workflow_tasks.json"
 EQUIVALENT = Path(__file__).parent / "equivalent_tools.json"
 TOOLS = Path(__file__).parents[1] / "tests/data/livemcpbench-tools.json.xz"
 FIRST = 10
 SPLITS = ("dev", "held_out")
+FEW = (3, 3, 3, 3, 8, 8, 8, 8, 20, 20, 20)
+"""How many servers there are where they are few; each time others."""
 RANGES = ((0.95, 1.0), (0.8, 0.95), (0.6, 0.8), (0.4, 0.6), (0.2, 0.4), (0.05, 0.2), (0.0, 0.05))
 """Of confidence: from the first number to below the second."""
 
@@ -106,6 +113,30 @@ def _right(task: Task) -> set[str]:
     return named.union(*(group for group in groups if group & named))
 
 
+def judged_workflows(split: str) -> Iterator[tuple[float, bool]]:
+    """Yield the confidence in each saved workflow found for the tasks of a split, and whether it is right."""
+    data = json.loads(WORKFLOWS.read_text(encoding="utf-8"))
+    library = [(_saved(**described), {}) for described in data["library"]]
+    for task in data["tasks"]:
+        if task["split"] == split:
+            for match in match_workflows(task["task"], library):
+                yield match.confidence, match.item.name == task["relevant"]
+
+
+def _saved(name: str, description: str, inputs: Iterable[str]) -> SavedWorkflow:
+    declared = {each: {} for each in inputs}
+    return SavedWorkflow(name=name, description=description, path=Path(name), inputs=declared)
+
+
+def few_servers(known: Mapping[str, Entry]) -> Iterator[dict[str, Entry]]:
+    """Yield the tools of a few servers, chosen at random, so that many tasks have no right tool."""
+    servers = sorted({name.partition("/")[0] for name in known})
+    choose = random.Random(7)  # noqa: S311 - the same choice each time
+    for size in FEW:
+        chosen = set(choose.sample(servers, size))
+        yield {name: item for name, item in known.items() if name.partition("/")[0] in chosen}
+
+
 def reliability(found: Iterable[tuple[float, bool]]) -> Iterator[tuple[int, float, float]]:
     """Yield, for each range of confidence, how many tools have it, its mean, and the share that is right."""
     known = list(found)
@@ -166,11 +197,17 @@ def main() -> int:
     for name, find in ways(known, index).items():
         print(f"| {name} | {' | '.join(f'{recall(find, split):.3f}' for split in splits)} |")
     for split in splits:
-        print(f"\n| confidence, {split} | tools found | mean confidence | right |\n|---|---|---|---|")
-        rows = zip(RANGES, reliability(judged(known, index, split)), strict=True)
-        for (low, high), (count, sure, right) in rows:
-            print(f"| {low} to {high} | {count} | {sure:.3f} | {right:.3f} |")
+        _print_reliability(split, judged(known, index, split))
+        some = (judged(part, index_of(part), split) for part in few_servers(known))
+        _print_reliability(f"{split} with few servers", chain.from_iterable(some))
+        _print_reliability(f"{split} of saved workflows", judged_workflows(split))
     return 0
+
+
+def _print_reliability(name: str, found: Iterable[tuple[float, bool]]) -> None:
+    print(f"\n| confidence, {name} | tools found | mean confidence | right |\n|---|---|---|---|")
+    for (low, high), (count, sure, right) in zip(RANGES, reliability(found), strict=True):
+        print(f"| {low} to {high} | {count} | {sure:.3f} | {right:.3f} |")
 
 
 if __name__ == "__main__":

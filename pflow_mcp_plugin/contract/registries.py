@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
@@ -67,6 +68,13 @@ class Registry(ABC):
         scored = ((entry, _share(wanted, entry)) for entry in self.entries())
         found = [(entry, score) for entry, score in scored if score]
         return sorted(found, key=lambda pair: (-pair[1], pair[0].node))[:limit]
+
+    def count(self, words: str) -> int:
+        """Any host's registry: return how many entries `search` finds without a limit.
+
+        By default, it searches without one.
+        """
+        return len(self.search(words, sys.maxsize))
 
     def discover(self, task: str, limit: int = 10) -> Discovery[Entry]:
         """Any host's registry: return the entries that a task in words needs, each complete.

@@ -53,6 +53,7 @@ def test_a_registry_finds_and_searches_by_what_it_must_have():
         ("shout-loud", 1.0),
         ("shout-low", 1 / 3),
     ]
+    assert Few().count("shout a Word") == 2
     assert [match.item.node for match in Few().discover("whisper", 1).matches] == ["shout-low"]
     assert not Few().search("")
 

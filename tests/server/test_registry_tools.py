@@ -10,6 +10,7 @@ import real_servers
 
 from pflow_mcp_plugin.contract import hookimpl
 from pflow_mcp_plugin.errors import CallRefused, Where
+from pflow_mcp_plugin.server.tools import registry_tools
 
 TYPED = {"command": sys.executable, "args": [str(real_servers.HERE / "typed_server.py")]}
 
@@ -75,6 +76,15 @@ def test_nodes_are_found_by_words_and_by_a_task(either):
     assert match == {**entry, "confidence": match["confidence"], "reason": match["reason"]}
     assert 0 < match["confidence"] <= 1
     assert match["reason"]
+
+
+def test_a_search_says_when_it_shows_fewer_than_it_found(served, monkeypatch):
+    whole = served.data("registry_search", pattern="file")
+    assert (len(whole["nodes"]), whole["note"]) == (whole["total"], "")
+    monkeypatch.setattr(registry_tools, "SEARCH_LIMIT", 1)
+    found = served.data("registry_search", pattern="file")
+    assert (found["nodes"], found["total"]) == (whole["nodes"][:1], whole["total"])
+    assert found["note"] == f"{whole['total'] - 1} more found: add words"
 
 
 def test_all_nodes_are_listed(served):

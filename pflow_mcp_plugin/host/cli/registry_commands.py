@@ -53,7 +53,8 @@ def search(host: EmbeddedHost, words: tuple[str, ...], limit: int) -> Report:
     rows = host.registry.search_rows(text, limit)
     # A list shorter than the limit is complete, and needs no second query.
     total = host.registry.count(text) if len(rows) == limit else len(rows)
-    more = f"\n{total - limit:,} more match; to see them: --limit {total}" if total > limit else ""
+    hidden = total - len(rows)
+    more = f"\n{hidden:,} more found; to see all: --limit {total}" if hidden else ""
     return Report(
         data=[row.to_dict() for row in rows],
         text=lambda: (_listing(rows) or f"Nothing matches {text!r}") + more,

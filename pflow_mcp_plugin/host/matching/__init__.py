@@ -4,7 +4,7 @@
   call it
 - `name_parts`: the words inside names such as `createIssue`
 - `task_fit`: how well something fits a task: a degree, and the words behind it
-- `confidence`: how sure that makes one that a node is needed
+- `confidence`: how likely what fits to such a degree is right
 - `workflow_match`: the saved workflows that fit a task
 - `model_ranking`: asks a language model for the order, if the user has chosen one
 """

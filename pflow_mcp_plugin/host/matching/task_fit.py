@@ -121,16 +121,19 @@ class Fit:
 class TaskFit:
     """Judges what may fit a task.
 
+    Attributes:
+        size: How many things there are.
+
     Args:
         task: The task in words.
-        size: How many things there are.
+        size: See above.
         frequency: Returns how many of them contain a word.
     """
 
     def __init__(self, task: str, size: int, frequency: Callable[[str], int]) -> None:
         self._clauses = clauses(task)
         self._words = list(dict.fromkeys(word for part in self._clauses for word in part))
-        self._size = size
+        self.size = size
         self._frequency = cache(frequency)
         self._forms = {word: _forms(word) for word in self._words}
         self._weights = {word: self._weight(word) for word in self._words}
@@ -179,7 +182,7 @@ class TaskFit:
         return self._rarity(frequency) if frequency else _UNKNOWN * self._rarity(0)
 
     def _rarity(self, frequency: int) -> float:
-        return math.log(1 + self._size / (frequency + 1))
+        return math.log(1 + self.size / (frequency + 1))
 
     def _telling(self, hit: _Hit) -> float:
         """Return how much a hit tells, from 0 to 1: little for a common word."""

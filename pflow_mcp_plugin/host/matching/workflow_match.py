@@ -7,10 +7,11 @@ from collections.abc import Iterable, Iterator
 
 from pflow_mcp_plugin.contract import Match, SavedWorkflow
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
+from pflow_mcp_plugin.host.matching.confidence import workflow_confidence
 from pflow_mcp_plugin.host.matching.task_fit import Described, Place, TaskFit, root, roots
 
 _LEAST = 0.1
-"""The least confidence of a workflow that is worth a look."""
+"""The degree to which a workflow that is worth a look fits at least."""
 
 
 def match_workflows(
@@ -27,7 +28,7 @@ def match_workflows(
     fit = TaskFit(task, len(described), lambda word: common[root(word)])
     fits = ((saved, fit.whole(item)) for saved, item in described)
     matches = [
-        Match(item=saved, confidence=found.degree, reason=found.reason)
+        Match(item=saved, confidence=workflow_confidence(found.degree), reason=found.reason)
         for saved, found in fits
         if found.degree >= _LEAST
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
@@ -111,7 +112,7 @@ class NodeRegistry(Registry):
 
     def search_rows(self, words: str, limit: int = 20) -> list[NodeRow]:
         """Return what the registry's `search` finds as rows of the index."""
-        return self._opened().search(words, limit)
+        return self._opened().search(words, min(limit, sys.maxsize))
 
     def discover(self, task: str, limit: int = 10) -> Discovery[Entry]:
         """Ask the node registry for the entries for a task in words, spread over its parts, best first.
@@ -142,7 +143,7 @@ class NodeRegistry(Registry):
 
         index = self._opened()
         ranking = ModelRanking("nodes", self._setting)
-        candidates = ranking.candidates(limit)
+        candidates = min(ranking.candidates(limit), sys.maxsize)
         rows = {row.node: row for row in discover(index, task, max(candidates, RIVALS))}
         offered = {name: row.description for name, row in islice(rows.items(), candidates)}
         order = ranking.rank(task, offered, limit)

@@ -57,9 +57,13 @@ def describe(request: ServedRequest, arguments: Mapping[str, Any]) -> JSONObject
 
 def search(request: ServedRequest, arguments: Mapping[str, Any]) -> JSONObject:
     """Answer `registry_search`: the nodes that match words, best first."""
-    found = request.host.registry.search(arguments["pattern"], SEARCH_LIMIT)
-    rows = [{**_row(entry), "score": round(score, 3)} for entry, score in found]
-    return success({"nodes": rows, "limit": SEARCH_LIMIT})
+    registry, pattern = request.host.registry, arguments["pattern"]
+    rows = [
+        {**_row(entry), "score": round(score, 3)} for entry, score in registry.search(pattern, SEARCH_LIMIT)
+    ]
+    total = registry.count(pattern) if len(rows) == SEARCH_LIMIT else len(rows)
+    note = f"{total - len(rows):,} more found: add words" if total > len(rows) else ""
+    return success({"nodes": rows, "limit": SEARCH_LIMIT, "total": total, "note": note})
 
 
 def list_nodes(request: ServedRequest, arguments: Mapping[str, Any]) -> JSONObject:
@@ -164,8 +168,8 @@ SEARCH = ServedTool(
     title="Search nodes",
     description=(
         "Search the names, descriptions and parameters of all nodes for words; the best matches come first, "
-        f"at most {SEARCH_LIMIT}. For a task in plain words, registry_discover is better. Continue with "
-        "registry_describe."
+        f"at most {SEARCH_LIMIT}, of `total` that match. For a task in plain words, registry_discover is "
+        "better. Continue with registry_describe."
     ),
     input_schema=arguments_schema(
         {"pattern": {"type": "string", "description": "Words, such as: github issue"}}, "pattern"
@@ -175,8 +179,11 @@ SEARCH = ServedTool(
             {
                 "nodes": list_of(object_of({"node": TEXT, "description": TEXT, "score": NUMBER}, "node")),
                 "limit": {"type": "integer"},
+                "total": {"type": "integer"},
+                "note": TEXT,
             },
             "nodes",
+            "total",
         )
     ),
     claims=LOCAL_READING,

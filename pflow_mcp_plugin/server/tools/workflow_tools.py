@@ -115,8 +115,8 @@ DISCOVER = ServedTool(
     description=(
         "Find saved workflows that do what a task asks for. Always call this first: running a saved workflow "
         "is faster and safer than building one. Returns matches, best first, each with its name, inputs, "
-        "outputs, a confidence from 0 to 1 and the reason. At 0.8 or more, run the workflow by its name with "
-        "workflow_execute; if nothing fits, continue with registry_discover."
+        "outputs, a confidence from 0 to 1 and the reason. At 0.95 or more, run the workflow by its name "
+        "with workflow_execute; below, look at it first; if nothing fits, continue with registry_discover."
     ),
     input_schema=arguments_schema(
         {"query": {"type": "string", "description": "The task, in plain words"}}, "query"

@@ -364,8 +364,25 @@ def test_a_search_says_how_many_more_there_are(pflow):
     found = pflow("registry", "search", "text", "--limit", "2")[1].splitlines()
     total = envelope(pflow("registry", "search", "text", "--json")[1])["total"]
     assert total > 2
-    assert found[-1] == f"{total - 2} more match; to see them: --limit {total}"
+    assert found[-1] == f"{total - 2} more found; to see all: --limit {total}"
     assert "more" not in pflow("registry", "search", "text", "--limit", str(total))[1].splitlines()[-1]
+    one_less = pflow("registry", "search", "text", "--limit", str(total - 1))[1].splitlines()
+    assert one_less[-1] == f"1 more found; to see all: --limit {total}"
+
+
+@pytest.mark.parametrize("limit", [2**31, 2**63 - 1, 2**63, 10**30])
+@pytest.mark.parametrize(
+    "command", [("registry", "search"), ("registry", "discover"), ("workflow", "discover")]
+)
+def test_a_limit_may_be_larger_than_anything_that_is_counted(pflow, command, limit):
+    code, out, err = pflow(*command, "file", "--limit", str(limit), "--json")
+    assert (code, err) == (0, "")
+    assert envelope(out)["data"] == envelope(pflow(*command, "file", "--limit", "100", "--json")[1])["data"]
+
+
+def test_a_search_that_finds_nothing_counts_nothing(pflow):
+    found = envelope(pflow("registry", "search", "xyzzy", "--json")[1])
+    assert (found["data"], found["total"]) == ([], 0)
     assert envelope(pflow("registry", "search", "???", "--json")[1])["total"] == 0
 
 
