@@ -146,13 +146,15 @@ class _Builder:
         params: dict[str, Any] = {}
         for key in link.asked:
             given = link.given.get(key)
-            if given is not None and given.is_template:
+            is_stdin = given is not None and given.value == STDIN
+            if given is not None and given.is_template and not is_stdin:
                 message = f"--input {key}: its value refers to another, so it cannot be a default"
                 self._lacks(message, f"Leave out {flag_of(given.field)}, or --input")
                 continue
             name = key if key not in self.inputs else f"{self._ids[place]}-{key}"
-            self.inputs[name] = _declaration(_field(link.entry, key), given)
-            if place == 0 and given is None and key == link.interface.piped_key(set(link.given)):
+            self.inputs[name] = _declaration(_field(link.entry, key), None if is_stdin else given)
+            is_piped = place == 0 and given is None and key == link.interface.piped_key(set(link.given))
+            if is_stdin or is_piped:
                 self.inputs[name]["stdin"] = True
             self._keep_apart(place, name)
             if name != key or key not in link.interface.inputs:
@@ -217,8 +219,11 @@ class _Builder:
             self._declare_stdin(is_needed=False, fields=[])
 
     def _declare_stdin(self, *, is_needed: bool, fields: Iterable[Field]) -> None:
-        spec = self.inputs.setdefault(_STDIN, {"type": "str", "required": False})
-        spec |= {"stdin": True, "description": "What is piped in"}
+        spec = self.inputs.setdefault(
+            _STDIN, {"type": "str", "description": "What is piped in", "required": False, "stdin": True}
+        )
+        if "default" in spec:  # a flag of that name has given it a value
+            return
         if is_needed:
             spec.pop("required", None)
         if any({"str", "any"}.isdisjoint(map(type_name, field.types)) for field in fields):

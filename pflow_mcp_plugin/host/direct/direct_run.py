@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from shlex import quote
 
 import attrs
 
 from pflow_mcp_plugin.contract import Entry, Host, Outcome, PflowError, Problem, Report
-from pflow_mcp_plugin.contract.json_types import JSON
 from pflow_mcp_plugin.host.direct.chain_workflow import ChainWorkflow, NodeLink, chain_workflow
 from pflow_mcp_plugin.host.direct.link_words import Chain, read_chain
 from pflow_mcp_plugin.host.direct.node_flags import FlagReader
-from pflow_mcp_plugin.host.direct.node_help import chain_help, node_help
 from pflow_mcp_plugin.host.direct.shell_redirection import refuse_redirection
 from pflow_mcp_plugin.host.printable_json import to_json
 from pflow_mcp_plugin.host.registry.node_registry import NodeRegistry
@@ -59,6 +60,7 @@ class DirectRun:
             PflowError: Node types are unknown, or flags are wrong; names all of them.
         """
         problems = list(chain.problems)
+        unknown: list[str] = []
         read: list[tuple[NodeLink, FlagReader]] = []
         for place, link in enumerate(chain.links):
             entry = self.registry.find(link.node) if link.node else None
@@ -67,9 +69,21 @@ class DirectRun:
                 read.append((NodeLink(entry=entry, given=reader.read(link.words)), reader))
                 problems += reader.problems
             elif link.node:
-                problems.append(self.registry.missing(link.node))
-        _refuse(problems, chain.links[0].node)
+                problems.append(self._missing(link.node, is_first=place == 0))
+                unknown += [link.node] if place == 0 else []
+        _refuse(problems, "".join(unknown))
         return _with_inputs(chain, read)
+
+    def _missing(self, node: str, *, is_first: bool) -> Problem:
+        """Return the problem of an unknown node type; the first may be meant for a workflow."""
+        problem = self.registry.missing(node)
+        is_file = False
+        with suppress(OSError):  # a name that is too long for a file
+            is_file = Path(node).is_file()
+        saved = self.host.library.names() if self.host.library else ()
+        if is_first and (is_file or node in saved):
+            return attrs.evolve(problem, suggestion=f"Did you mean pflow run {quote(node)}?")
+        return problem
 
     def _compiled(self, chain: Chain, links: Sequence[NodeLink]) -> tuple[Compiled, dict[str, object]]:
         """Return the plan of the run and its inputs; what is piped in is read only if something wants it.
@@ -78,7 +92,7 @@ class DirectRun:
             PflowError: A node lacks something. That is found before anything is read.
         """
         built = chain_workflow(links, has_stdin=True, is_kept=False)
-        if "stdin" not in _inputs(built):
+        if not _takes_stdin(built):
             return self._plan(chain, built), {}
         plan = self._plan(chain, built, {"stdin": STILL_TO_COME})
         text = piped_text()
@@ -102,7 +116,9 @@ class DirectRun:
         built = chain_workflow(links, has_stdin=True, is_kept=True, description=chain.description)
         _refuse(built.problems)
         workflow = built.workflow
-        self.runner.compile(workflow, " then ".join(link.node for link in chain.links))
+        compiled = self.runner.compile(workflow, " then ".join(link.node for link in chain.links))
+        for warning in compiled.warnings:
+            self.host.report(warning)
         if not chain.save:
             return Report(data=workflow, text=to_json(workflow))
         saved, _ = self.host.save_workflow(workflow, chain.save, chain.description)
@@ -113,12 +129,13 @@ class DirectRun:
         )
 
     def _help(self, chain: Chain, place: int) -> Report:
+        from pflow_mcp_plugin.host.direct.node_help import chain_help, node_help
+
         node = chain.links[place].node
         if not node:
             return Report(text=chain_help(self.prog_name))
-        entry = self.registry.find(node)
-        if entry is None:
-            _refuse([self.registry.missing(node)], node)
+        if self.registry.find(node) is None:
+            _refuse([self.registry.missing(node)], node if place == 0 else "")
         entry = self.registry.get(node)
         return Report(data=entry.to_dict(), text=node_help(entry, self.prog_name))
 
@@ -150,39 +167,39 @@ def _with_inputs(chain: Chain, read: Sequence[tuple[NodeLink, FlagReader]]) -> l
             problems.append(
                 Problem(message=f"--input {name}: no node has such a flag", suggestion=step, kind="usage")
             )
-    if chain.inputs and not chain.is_kept and not problems:
-        step = "Add --save NAME or --print, or leave it out"
-        message = "--input is for a workflow that is saved or printed"
-        problems.append(Problem(message=message, suggestion=step, kind="usage"))
+    for option, value in (("--input", chain.inputs), ("--description", chain.description)):
+        if value and not chain.is_kept and not problems:
+            message = f"{option} is for a workflow that is saved or printed"
+            step = f"Add --save NAME or --print, or leave out {option}"
+            problems.append(Problem(message=message, suggestion=step, kind="usage"))
     _refuse(problems)
     return [attrs.evolve(link, asked=tuple(keys)) for (link, _), keys in zip(read, asked, strict=True)]
 
 
-def _refuse(problems: Sequence[Problem], first: str = "") -> None:
+def _refuse(problems: Sequence[Problem], unknown: str = "") -> None:
     """Raise the mistakes of a command line, if there are any, as one error.
 
     Args:
         problems: The mistakes.
-        first: The first word, which may be meant for something other than a node.
+        unknown: The first word, if it is no node type; it may be meant for something else.
     """
-    if not problems:
-        return
-    only = problems[0] if len(problems) == 1 else None
-    if only is None:
+    if len(problems) > 1:
         message = f"The command line has {len(problems)} mistakes"
         raise PflowError(message, problems=tuple(problems), kind="usage")
-    raise PflowError(
-        only.message,
-        details={"unknown": first} if only.kind == "not_found" and first in only.message else {},
-        suggestions=(only.suggestion,) if only.suggestion else (),
-        problems=(only,),
-        kind=only.kind,
-    )
+    for only in problems:
+        raise PflowError(
+            only.message,
+            details={"unknown": unknown} if unknown else {},
+            suggestions=(only.suggestion,) if only.suggestion else (),
+            problems=(only,),
+            kind=only.kind,
+        )
 
 
-def _inputs(built: ChainWorkflow) -> Mapping[str, JSON]:
+def _takes_stdin(built: ChainWorkflow) -> bool:
     inputs = built.workflow.get("inputs")
-    return inputs if isinstance(inputs, dict) else {}
+    spec = inputs.get("stdin") if isinstance(inputs, dict) else None
+    return isinstance(spec, dict) and spec.get("stdin") is True
 
 
 def _outcome_report(outcome: Outcome, last: Entry) -> Report:

@@ -30,7 +30,7 @@ class FlagNames:
         for key in (name, name.replace("-", "_")):
             if key in self.fields:
                 return self.fields[key]
-        alike = [field for key, field in self.fields.items() if _folded(key) == _folded(name)]
+        alike = [field for key, field in self.fields.items() if folded(key) == folded(name)]
         return alike[0] if len(alike) == 1 else None
 
 
@@ -49,11 +49,12 @@ def is_list(field: Field) -> bool:
     return _only(field, _LIST)
 
 
+def folded(name: str) -> str:
+    """Return the name of a flag without case and separators."""
+    return name.replace("-", "").replace("_", "").replace(".", "").lower()
+
+
 def _only(field: Field, names: frozenset[str]) -> bool:
     """Return whether a type is one of these names, or None beside them."""
     kinds = {*field.types} - _NONE
     return bool(kinds) and kinds <= names
-
-
-def _folded(name: str) -> str:
-    return name.replace("-", "").replace("_", "").replace(".", "").lower()

@@ -18,6 +18,9 @@ _FORMS = {"--save": "NAME", "--input": "NAME", "--description": "TEXT", PARAM: "
 """pflow's options that take a value, and how it is shown."""
 _SWITCHES = ("--print", "--json", "--help")
 
+OPTIONS = frozenset((*_FORMS, *_SWITCHES))
+"""pflow's options, which win over flags of the same name."""
+
 
 @attrs.frozen
 class Link:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from shlex import quote
 
 import attrs
 
 from pflow_mcp_plugin.contract import Entry, Field, PflowError, Problem
 from pflow_mcp_plugin.host.direct.flag_files import file_text
-from pflow_mcp_plugin.host.direct.flag_names import FlagNames, flag_of, is_list, is_switch
+from pflow_mcp_plugin.host.direct.flag_names import FlagNames, flag_of, folded, is_list, is_switch
 from pflow_mcp_plugin.host.direct.link_words import PARAM
 from pflow_mcp_plugin.host.workflow.coercion import TypeMismatch, coerce, type_name, typed
 from pflow_mcp_plugin.host.workflow.findings import cut, did_you_mean, listing
@@ -17,6 +19,9 @@ from pflow_mcp_plugin.host.workflow.json_text import json_in
 
 STDIN = "${stdin}"
 """The template of what is piped into the program."""
+_DASHES = "-\u2013\u2014"
+_FEW = 3
+"""The most flags that a mistake suggests for an abbreviation."""
 
 
 @attrs.frozen(kw_only=True)
@@ -77,13 +82,15 @@ class FlagReader:
         before: _Typed | None = None
         while place < len(words):
             word = words[place]
-            place += 1
-            if not word.startswith("--"):
-                self._unexpected(word, before)
+            if not _is_dashed(word):
+                end = next((at for at in range(place, len(words)) if _is_dashed(words[at])), len(words))
+                self._unexpected(words[place:end], before)
+                place = end
                 continue
+            place += 1
             item = self._named(word)
             if item is None:
-                place += place < len(words) and not words[place].startswith("--")
+                place += place < len(words) and not _is_dashed(words[place])
                 continue
             if item.text is None and not is_switch(item.field):
                 if place >= len(words) or self._is_flag(words[place]):
@@ -97,6 +104,9 @@ class FlagReader:
     def _named(self, word: str) -> _Typed | None:
         """Return the flag that a word names, with the text after its `=`; None, and a problem, if none."""
         flag, equals, text = word.partition("=")
+        if not flag.startswith("--"):
+            self._misspelt(flag)
+            return None
         if flag == PARAM:
             return self._param(text)
         name = flag.removeprefix("--")
@@ -124,13 +134,27 @@ class FlagReader:
 
     def _unknown(self, flag: str) -> Field | None:
         """Return a field for an unknown flag of a node that takes any; else report the flag."""
-        flags = [flag_of(field) for field in self._fields.values()]
-        close = did_you_mean(flag, flags)
+        close = self._close(flag.removeprefix("--"))
         if self._entry.interface.open and not close:
             return Field(key=flag.removeprefix("--").replace("-", "_"))
-        step = close or (f"Its flags are {listing(flags)}" if flags else "It takes no flags")
-        self._wrong(f"{self._entry.node} has no flag {flag}", step)
+        self._wrong(f"{self._entry.node} has no flag {cut(flag)}", close or self._every_flag())
         return None
+
+    def _every_flag(self) -> str:
+        flags = [flag_of(field) for field in self._fields.values()]
+        return f"Its flags are {listing(flags)}" if flags else "It takes no flags"
+
+    def _close(self, name: str) -> str:
+        """Return the suggestion of the flags whose names are closest to an unknown one; empty if none is."""
+        from difflib import get_close_matches
+
+        # A node that takes any parameter may mean the name as it stands.
+        cutoff = 0.8 if self._entry.interface.open else 0.6
+        by_name: dict[str, list[str]] = {}
+        for field in self._fields.values():
+            by_name.setdefault(folded(field.key), []).append(flag_of(field))
+        close = get_close_matches(folded(name), by_name, 1, cutoff)
+        return f"Did you mean {' or '.join(flag for it in close for flag in by_name[it])}?" if close else ""
 
     def _is_flag(self, word: str) -> bool:
         name = word.partition("=")[0]
@@ -140,17 +164,36 @@ class FlagReader:
         find = self.names.find
         return find(name) is not None or (name.startswith("no-") and find(name[3:]) is not None)
 
-    def _unexpected(self, word: str, before: _Typed | None) -> None:
-        """Report a word that belongs to no flag, with the flag that it may have been meant for."""
-        if before is not None and is_switch(before.field) and before.text is None:
-            step = f"{before.flag} takes no value; write {flag_of(before.field)}=false or leave it out"
+    def _misspelt(self, flag: str) -> None:
+        """Report a flag with one hyphen or a dash, with those that begin so, or are spelled like it."""
+        name = folded(flag.lstrip(_DASHES))
+        begun = [flag_of(field) for key, field in self._fields.items() if folded(key).startswith(name)]
+        step = f"Did you mean {' or '.join(begun)}?" if 1 <= len(begun) <= _FEW else ""
+        self._wrong(
+            f"{self._entry.node} has no flag {cut(flag)}; flags begin with two hyphens",
+            step or self._close(name) or self._every_flag(),
+        )
+
+    def _unexpected(self, words: Sequence[str], before: _Typed | None) -> None:
+        """Report words that belong to no flag, with the flag that they may have been meant for."""
+        node, shown = self._entry.node, cut(" ".join(words))
+        pairs = [
+            (self.names.find(name), text)
+            for name, equals, text in (it.partition("=") for it in words)
+            if equals
+        ]
+        if pairs and len(pairs) == len(words) and all(field for field, _ in pairs):
+            flags = [f"{flag_of(field)}={quote(cut(text))}" for field, text in pairs if field]
+            step = f"Did you mean {' '.join(flags)}?"
+        elif before is not None and is_switch(before.field) and before.text is None:
+            step = f"{before.flag} takes no value; write {flag_of(before.field)}=false, or only {before.flag}"
         elif before is not None and before.text is not None and not before.flag.startswith(PARAM):
             step = f"Quote a value of several words: {before.flag} '...'"
         else:
             key = self._entry.interface.piped_key(())
             field = self._fields.get(key) or next(iter(self._fields.values()), None)
-            step = f"Did you mean {flag_of(field)} {cut(word)}?" if field else "It takes no flags"
-        self._wrong(f"Unexpected word {cut(word)!r} after {self._entry.node}", step)
+            step = f"Did you mean {flag_of(field)} {quote(shown)}?" if field else "It takes no flags"
+        self._wrong(f"Unexpected word{'s' if len(words) > 1 else ''} {shown!r} after {node}", step)
 
     def _given(self, items: list[_Typed]) -> Given | None:
         """Return the value that one or several flags of the same name give; None if it is invalid."""
@@ -181,7 +224,7 @@ class FlagReader:
         if is_switch(item.field):
             text = text.strip().lower()
         elif {"str", "any"}.isdisjoint(map(type_name, item.field.types)):
-            text = text.strip()
+            text = _as_json_number(text.strip())
         return Given(field=item.field, value=coerce(typed(text, item.field), item.field))
 
     def _list(self, field: Field, items: list[_Typed]) -> Given:
@@ -206,6 +249,8 @@ class FlagReader:
         return text[1:] if text.startswith("@@") else file_text(Path(text[1:]), text)
 
     def _form(self, field: Field) -> str:
+        if is_switch(field):
+            return f"Write {flag_of(field)} or --no-{flag_of(field)[2:]}"
         return f"Write {flag_of(field)} {metavar(field)}"
 
     def _wrong(self, message: str, suggestion: str) -> None:
@@ -228,6 +273,17 @@ _METAVARS = {"str": "TEXT", "int": "INTEGER", "float": "NUMBER", "bool": "true|f
 }
 
 
+def _as_json_number(text: str) -> str:
+    """Return a number as JSON has it, without a plus and with a digit before the point."""
+    return re.sub(r"^(-?)(?=\.\d)", r"\g<1>0", re.sub(r"^\+(?=[.\d])", "", text))
+
+
+def _is_dashed(word: str) -> bool:
+    """Return whether a word looks like a flag; one hyphen, or a dash from a word processor, is a mistake."""
+    bare = word.lstrip(_DASHES)
+    return word.startswith("--") or (bare != word and (bare[:1].isalpha()))
+
+
 def _items_in(text: str, field: Field) -> list[object]:
     """Return the items that a text gives to a list: those of a JSON list, else the text as an item.
 
@@ -238,7 +294,7 @@ def _items_in(text: str, field: Field) -> list[object]:
     if isinstance(listed, list):
         return [*listed]
     item = _item(field)
-    if text.strip()[:1] == "[" and text.strip()[-1:] == "]":
+    if text.strip()[:1] == "[":
         raise TypeMismatch("a JSON list", text)
     try:
         return [coerce(typed(text, item), item)]

@@ -2,72 +2,111 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from textwrap import wrap
 
 from pflow_mcp_plugin.contract import Entry, Field
 from pflow_mcp_plugin.host.direct.flag_names import flag_of, is_list, is_switch
+from pflow_mcp_plugin.host.direct.link_words import OPTIONS, PARAM
 from pflow_mcp_plugin.host.direct.node_flags import metavar
+from pflow_mcp_plugin.host.standard_streams import plain
+from pflow_mcp_plugin.host.workflow.coercion import type_name
+
+_WIDTH = 100
+_COLUMN = 30
+"""The widest form of a flag that its description stands beside."""
+_OPTIONS = (
+    ("--save NAME", "Save it as a workflow instead of running it; pflow run NAME runs that"),
+    ("--print", "Print it as a workflow instead of running it"),
+    ("--input FLAG", "Make a flag an input of that workflow; may be repeated"),
+    ("--description TEXT", "What that workflow is for"),
+    ("--param NAME=VALUE", "Set a parameter by its exact name, to exactly this value"),
+    ("--json", "Print one JSON object"),
+    ("--help", "Show the flags of a node"),
+)
+_VALUES = """\
+A value of --FLAG is the word after it, or --FLAG=VALUE. Lists and objects are written as JSON, and
+@FILE stands for the content of a file, @@ for a leading @, - for what is piped in. From the second
+node on, ${key} in a value stands for what an earlier node has written."""
+_SAMPLES = {"str": "'some text'", "int": "10", "float": "0.5", "list": "'[...]'", "dict": "'{...}'"}
 
 
 def chain_help(prog_name: str) -> str:
     """Return the help about nodes on the command line in general."""
-    return f"""Usage: {prog_name} NODE [--FLAG VALUE]... [then NODE [--FLAG VALUE]...]...
-
-  Run node types without a workflow file; each gets the result of the one before it.
-
-Options:
-{_OPTIONS}"""
-
-
-_OPTIONS = """\
-  --save NAME         Keep it as a workflow instead of running it: pflow run NAME
-  --print             Print it as a workflow instead of running it
-  --input FLAG        Make this flag an input of that workflow; may be repeated
-  --description TEXT  What that workflow is for
-  --param NAME=VALUE  Set a parameter whose flag is taken by one of these options
-  --json              Print one JSON object
-  --help              Show this, or the flags of a node"""
+    usage = f"Usage: {prog_name} NODE [--FLAG VALUE]... [then NODE [--FLAG VALUE]...]..."
+    about = "Run nodes without a workflow file; each takes the result of the one before it."
+    lines = [usage, "", f"  {about}", "", *(f"  {line}" for line in _VALUES.splitlines())]
+    return "\n".join([*lines, "", "Options:", *_table(_OPTIONS), "", "See: pflow registry list"])
 
 
 def node_help(entry: Entry, prog_name: str) -> str:
     """Return the help of a node: its flags with types and defaults, what is piped in, and what comes out."""
-    needed = [field for field in entry.interface.params if field.required and not field.has_default]
-    words = " ".join([prog_name, entry.node, *(f"{flag_of(it)} {metavar(it)}" for it in needed)])
-    lines = [f"Usage: {words} [--FLAG VALUE]... [then NODE ...]", ""]
-    lines += [f"  {line}" for line in entry.description.splitlines()]
-    lines += ["", "Flags:", *_flags(entry)] if entry.interface.params else ["", "It takes no flags."]
-    piped = entry.interface.piped_key(())
-    if piped:
-        lines += ["", f"What is piped in is --{piped.replace('_', '-')}."]
-    lines += ["", "Outputs:", *_outputs(entry)] if entry.interface.outputs else []
-    return "\n".join([*lines, "", "Options of pflow:", _OPTIONS])
+    interface = entry.interface
+    needed = [field for field in interface.params if field.required and not field.has_default]
+    call = f"{prog_name} {entry.node}"
+    lines = [" ".join([f"Usage: {call}", *map(_form, needed), "[--FLAG VALUE]... [then NODE ...]"]), ""]
+    lines += [f"  {line}" for text in entry.description.splitlines() for line in wrap(text, _WIDTH)]
+    lines += ["", "Flags:", *_table((_form(field), _about(field)) for field in interface.params)]
+    if interface.open:
+        lines += _table([("--OTHER VALUE", "Any other parameter")])
+    piped = _piped(entry)
+    lines += ["", piped] if piped else []
+    lines += ["", "Outputs:", *_table((it.key, _output(entry, it)) for it in interface.outputs)]
+    lines += ["", "Options of pflow:", *_table(_OPTIONS)]
+    example = " ".join([call, *(f"{flag_of(field)} {_sample(field)}" for field in needed)])
+    # Descriptions may come from anywhere.
+    return plain("\n".join([*lines, "", f"Example: {example}"]))
 
 
-def _flags(entry: Entry) -> Iterator[str]:
-    rows = [(_form(field), _about(field)) for field in entry.interface.params]
-    width = min(max((len(form) for form, _ in rows), default=0), 32)
-    for form, about in rows:
-        yield f"  {form:<{width}}  {about}".rstrip()
+def _table(rows: Iterable[tuple[str, str]]) -> Iterator[str]:
+    known = list(rows) or [("none", "")]
+    width = max((len(form) for form, _ in known if len(form) <= _COLUMN), default=_COLUMN)
+    for form, about in known:
+        first, *rest = wrap(about, max(_WIDTH - width - 4, 40)) or [""]
+        if len(form) > width:
+            yield f"  {form}"
+            rest = [first, *rest] if first else rest
+        else:
+            yield f"  {form:<{width}}  {first}".rstrip()
+        yield from (f"  {'':<{width}}  {line}" for line in rest)
 
 
 def _form(field: Field) -> str:
+    if flag_of(field) in OPTIONS:
+        return f"{PARAM} {field.key}={metavar(field)}"
     if is_switch(field):
         return f"{flag_of(field)}, --no-{flag_of(field)[2:]}"
-    return f"{flag_of(field)} {metavar(field)}{'...' if is_list(field) else ''}"
+    return f"{flag_of(field)} {metavar(field)}"
 
 
 def _about(field: Field) -> str:
-    notes = []
-    if field.required and not field.has_default:
-        notes.append("required")
-    if field.has_default and isinstance(field.schema, dict):
-        notes.append(f"default {field.schema['default']!r}")
-    note = f" [{', '.join(notes)}]" if notes else ""
-    return " ".join(field.description.split()) + note
+    notes = ["required"] if field.required and not field.has_default else []
+    notes += ["may be repeated"] if is_list(field) else []
+    if isinstance(field.schema, Mapping) and field.has_default:
+        notes.append(f"default {json.dumps(field.schema['default'], ensure_ascii=False)}")
+    return f"{field.description} [{', '.join(notes)}]".strip() if notes else field.description
 
 
-def _outputs(entry: Entry) -> Iterator[str]:
-    for field in entry.interface.outputs:
-        mark = " (the result)" if field.key == entry.interface.result_key else ""
-        about = " ".join(field.description.split())
-        yield f"  {field.key}: {field.type}{mark}{'  ' + about if about else ''}"
+def _piped(entry: Entry) -> str:
+    """Return a sentence about what is piped into a node; empty if nothing can be."""
+    interface = entry.interface
+    field = next((it for it in interface.params if it.key == interface.piped_key(())), None)
+    if field is not None:
+        return f"What is piped in, or comes from the node before, is {flag_of(field)}."
+    texts = [it for it in interface.params if it.required and not {"str", "any"}.isdisjoint(it.types)]
+    if len(texts) > 1:
+        return "What is piped in, or comes from the node before, is the required text that no flag sets."
+    return ""
+
+
+def _output(entry: Entry, field: Field) -> str:
+    mark = ", the result" if field.key == entry.interface.result_key else ""
+    return f"({field.type}{mark}) {field.description}"
+
+
+def _sample(field: Field) -> str:
+    allowed = field.schema.get("enum") if isinstance(field.schema, Mapping) else None
+    if isinstance(allowed, list) and allowed and isinstance(allowed[0], str) and allowed[0].isalnum():
+        return allowed[0]
+    return next((_SAMPLES[kind] for kind in map(type_name, field.types) if kind in _SAMPLES), "'some text'")

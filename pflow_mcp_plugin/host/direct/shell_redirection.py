@@ -35,7 +35,7 @@ def refuse_redirection(words: Sequence[str], program: str, is_node: Callable[[st
     steps = (
         f"Write: {first} ... then{following} ..., or quote it: '>>'",
         *((f"Remove the file that the shell made: rm {quote(str(file))}",) if is_new else ()),
-        f"If the file is meant: ... | cat >> {quote(file.name)}",
+        f"If the file is meant: ... | cat >> {quote(str(file))}",
     )
     message = f"The shell took `>>` for itself: it appends the output to the file {file}"
     raise PflowError(message, details={"file": str(file)}, suggestions=steps, kind="usage")

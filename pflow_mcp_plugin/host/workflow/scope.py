@@ -58,9 +58,7 @@ def effective_entry(node: NodeSpec, entries: Mapping[str, Entry | None]) -> Entr
     entry = entries.get(node.type)
     if entry is None or node.batch is None:
         return entry
-    interface = attrs.evolve(
-        entry.interface, outputs=_batch_outputs(entry), open_outputs=False, result="results"
-    )
+    interface = attrs.evolve(entry.interface, outputs=_batch_outputs(entry), result="", open_outputs=False)
     return attrs.evolve(entry, interface=interface)
 
 

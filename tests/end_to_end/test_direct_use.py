@@ -1,0 +1,482 @@
+"""Nodes on the command line, as people type them: a real shell, the real program, real servers.
+
+The first part plays every command line of the examples in seed `002` (§6.3, §10.1 and §10.2) with `then`
+and with a quoted `>>`, which a shell would take for itself.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import shutil
+import stat
+import subprocess
+import sys
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from types import SimpleNamespace
+
+import attrs
+import pytest
+
+pytest.importorskip("mcp")
+pytestmark = pytest.mark.programs
+
+HERE = Path(__file__).parent
+SECONDS = 60
+QUERY = 'pflow mcp-github-search-code --query="authentication bugs" --language="python"'
+
+
+def _program(path, *command):
+    path.write_text("#!/bin/sh\nexec " + " ".join(f"'{word}'" for word in command) + ' "$@"\n')
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+
+
+@attrs.frozen
+class Done:
+    """How a line ended, and what it printed."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def value(self):
+        """What it printed, as JSON."""
+        assert self.code == 0, self.err
+        return json.loads(self.out)
+
+
+@attrs.frozen
+class Terminal:
+    """A home with the servers `github` and `slack` and the nodes of `text_nodes`, and a shell in a folder.
+
+    Attributes:
+        folder: The shell's folder.
+        env: Its environment.
+        calls_file: The file in which the servers note their calls.
+    """
+
+    folder: Path
+    env: dict[str, str]
+    calls_file: Path
+
+    def type(self, line, *, keyboard=False, **env):
+        """Run a line in a real shell; with an empty standard input, or with a keyboard that is idle."""
+        leader, follower = pty.openpty() if keyboard else (None, subprocess.DEVNULL)
+        try:
+            done = subprocess.run(
+                ["bash", "-c", line],
+                cwd=self.folder,
+                env={**self.env, **env},
+                stdin=follower,
+                capture_output=True,
+                encoding="utf-8",
+                timeout=SECONDS,
+                check=False,
+            )
+        finally:
+            if leader is not None:
+                os.close(leader)
+                os.close(follower)
+        return Done(done.returncode, done.stdout, done.stderr)
+
+    def calls(self):
+        """Return the calls since this was last asked for: server, tool, arguments."""
+        text = self.calls_file.read_text(encoding="utf-8") if self.calls_file.exists() else ""
+        self.calls_file.unlink(missing_ok=True)
+        return [json.loads(line) for line in text.splitlines()]
+
+
+@pytest.fixture(scope="module")
+def set_up(tmp_path_factory):
+    """The home, made by the first command of §10.1 and its like for `slack`."""
+    root = tmp_path_factory.mktemp("direct")
+    programs, site, folder = root / "bin", root / "site", root / "folder"
+    info = site / "text-1.0.dist-info"
+    for it in (programs, info, folder):
+        it.mkdir(parents=True)
+    shutil.copy(HERE / "text_nodes.py", site)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: text\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[pflow]\ntext = text_nodes\n")
+    _program(programs / "pflow", sys.executable, "-P", "-m", "pflow_mcp_plugin")
+    for server in ("github", "slack"):
+        _program(
+            programs / f"mcp-{server}", sys.executable, HERE / "named_servers.py", server, root / "calls"
+        )
+    env = {
+        **os.environ,
+        "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",
+        "PYTHONPATH": str(site),
+        "PFLOW_HOME": str(root / "home"),
+        "LLM_USER_PATH": str(root / "llm"),
+    }
+    terminal = Terminal(folder, env, root / "calls")
+    for line in (
+        'pflow registry add-mcp --server github --command "mcp-github" --transport stdio',
+        "pflow registry add-mcp --server slack --command mcp-slack --transport stdio",
+        "pflow registry refresh",
+    ):
+        done = terminal.type(line)
+        assert done.code == 0, done.err
+    return terminal
+
+
+@pytest.fixture
+def terminal(set_up, tmp_path):
+    """The same home, with a folder of its own for this test."""
+    (tmp_path / "note.txt").write_text("from a file", encoding="utf-8")
+    (tmp_path / "meta.json").write_text('{"a": 1}', encoding="utf-8")
+    set_up.calls()
+    return attrs.evolve(set_up, folder=tmp_path)
+
+
+# Seed 002, §10.1
+
+
+def test_the_tools_of_a_registered_server_are_listed(terminal):
+    done = terminal.type("pflow registry list --filter github")
+    rows = [line.split(maxsplit=2) for line in done.out.splitlines()[1:]]
+    assert [(row[0], row[2]) for row in rows] == [
+        ("mcp-github-create-issue", "Create new issue"),
+        ("mcp-github-get-repo", "Get repository information"),
+        ("mcp-github-search-code", "Search code in repositories"),
+    ]
+
+
+@pytest.mark.parametrize("arrow", ["then", "'>>'"])
+def test_a_search_is_summarized(terminal, arrow):
+    line = 'pflow mcp-github-search-code --query "authentication" --language "python"'
+    done = terminal.type(f"{line} {arrow} summarize-text")
+    assert done.code == 0, done.err
+    assert done.out.startswith("In short: ")
+    assert json.loads(done.out.removeprefix("In short: ")) == {
+        "search_results": [{"path": "authentication 1.py"}, {"path": "authentication 2.py"}]
+    }
+    assert terminal.calls() == [["github", "search_code", {"query": "authentication", "language": "python"}]]
+
+
+def test_bare_words_are_no_command_and_nothing_runs(terminal):
+    done = terminal.type('pflow "find Python authentication bugs on GitHub and create a summary"')
+    assert (done.code, done.out, terminal.calls()) == (2, "", [])
+    assert done.err.startswith("Error: No such command: pflow find Python authentication bugs")
+
+
+# Seed 002, §6.3
+
+
+def test_a_flag_that_names_a_key_of_the_shared_store_is_data(terminal):
+    assert terminal.type(QUERY).value["search_results"][0] == {"path": "authentication bugs 1.py"}
+    store = terminal.type(f"{QUERY} then show-store").value
+    assert (store["query"], store["language"]) == ("authentication bugs", "python")
+    assert terminal.calls() == 2 * [
+        ["github", "search_code", {"query": "authentication bugs", "language": "python"}]
+    ]
+    shown = terminal.type(f"{QUERY} --print").value
+    assert {name: it["default"] for name, it in shown["inputs"].items()} == {
+        "query": "authentication bugs",
+        "language": "python",
+    }
+    assert "params" not in shown["nodes"][0]
+
+
+def test_a_flag_that_names_a_param_overrides_it(terminal):
+    line = "pflow mcp-github-search-code --max-results=20"
+    alone = terminal.type(line)
+    assert alone.code == 2
+    assert alone.err == (
+        "Error: mcp-github-search-code needs --query\n  -> Write --query ..., or pipe it in\n"
+    )
+    store = terminal.type(f"echo bugs | {line} then show-store").value
+    assert store["stdin"] == "bugs"
+    assert "max_results" not in store
+    assert terminal.calls() == [["github", "search_code", {"query": "bugs", "max_results": 20}]]
+    shown = terminal.type(f"{line} --query bugs --print").value
+    assert shown["nodes"][0]["params"] == {"max_results": 20}
+
+
+@pytest.mark.parametrize("arrow", ["then", "'>>'"])
+def test_what_is_piped_in_goes_through_a_search_and_a_summary_into_a_message(terminal, arrow):
+    line = (
+        'echo "TODO comments" | pflow mcp-github-search-code --language=python'
+        f" {arrow} summarize-text {arrow} mcp-slack-send-message --channel=dev-team"
+    )
+    done = terminal.type(line)
+    assert done.code == 0, done.err
+    assert done.out.startswith('sent to dev-team: In short: {"search_results"')
+    searched, sent = terminal.calls()
+    assert searched == ["github", "search_code", {"query": "TODO comments", "language": "python"}]
+    assert sent[:2] == ["slack", "send_message"]
+    assert sent[2]["channel"] == "dev-team"
+    assert "TODO comments 2.py" in sent[2]["message"]
+
+
+def test_the_shared_store_holds_what_was_piped_in_and_what_each_node_wrote(terminal):
+    store = terminal.type(
+        'echo "TODO comments" | pflow mcp-github-search-code --language=python then summarize-text'
+        " then mcp-slack-send-message --channel=dev-team then show-store"
+    ).value
+    assert (store["stdin"], store["language"]) == ("TODO comments", "python")
+    assert store["search_results"] == [{"path": "TODO comments 1.py"}, {"path": "TODO comments 2.py"}]
+    assert store["summary"].startswith("In short: ")
+    assert store["result"].startswith("sent to dev-team: In short: ")
+
+
+# Seed 002, §10.2
+
+
+@pytest.fixture
+def model(terminal):
+    """A model behind an OpenAI-compatible server, the default one of the library `llm`."""
+    pytest.importorskip("llm", reason="the extra [llm] is not installed")
+    asked = []
+
+    class Provider(BaseHTTPRequestHandler):
+        def do_POST(self):
+            asked.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            message = {"role": "assistant", "content": "Two findings."}
+            reply = {"id": "1", "object": "chat.completion", "created": 0, "model": "x"}
+            reply["usage"] = {"prompt_tokens": 9, "completion_tokens": 2, "total_tokens": 11}
+            reply["choices"] = [{"index": 0, "finish_reason": "stop", "message": message}]
+            content = json.dumps(reply).encode()
+            self.send_response(200)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, *_):
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Provider)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    table = {"model_id": "there", "model_name": "x", "api_base": f"http://127.0.0.1:{server.server_port}"}
+    place = Path(terminal.env["LLM_USER_PATH"])
+    place.mkdir(exist_ok=True)
+    (place / "extra-openai-models.yaml").write_text(json.dumps([table]), encoding="utf-8")
+    (place / "default_model.txt").write_text("there", encoding="utf-8")
+    yield SimpleNamespace(asked=asked)
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.mark.parametrize("arrow", ["then", "'>>'"])
+def test_findings_go_through_a_language_model_into_a_message(terminal, model, arrow):
+    line = f"""echo "security vulnerability" | \\
+      pflow mcp-github-search-code --language python --max-results 10 {arrow} \\
+      llm --prompt="Summarize these security findings" --temperature 0.3 {arrow} \\
+      mcp-slack-send-message --channel security-alerts"""
+    done = terminal.type(line)
+    assert (done.code, done.out) == (0, "sent to security-alerts: Two findings.\n"), done.err
+    (question,) = model.asked
+    said = " ".join(message["content"] for message in question["messages"])
+    assert "Summarize these security findings" in said
+    assert "security vulnerability 2.py" in said
+    assert question["temperature"] == 0.3
+    arguments = {"query": "security vulnerability", "language": "python", "max_results": 10}
+    assert terminal.calls() == [
+        ["github", "search_code", arguments],
+        ["slack", "send_message", {"message": "Two findings.", "channel": "security-alerts"}],
+    ]
+
+
+# The shell's own `>>`
+
+
+@pytest.mark.parametrize(
+    ("line", "file"),
+    [
+        (f"{QUERY} >> summarize-text", "summarize-text"),
+        (f"{QUERY} >> summarize-text >> mcp-slack-send-message --channel=x", "mcp-slack-send-message"),
+        ("pflow mcp github search_code --query x >> llm --prompt short", "llm"),
+        ("pflow run-node show-card --title x >> folder/show-card", "folder/show-card"),
+    ],
+)
+def test_a_chain_that_the_shell_took_for_a_redirection_does_not_run(terminal, line, file):
+    (terminal.folder / "folder").mkdir()
+    done = terminal.type(line)
+    made = terminal.folder / file
+    assert (done.code, terminal.calls(), made.read_bytes()) == (2, [], b"")
+    message, *steps = done.err.splitlines()
+    assert message == f"Error: The shell took `>>` for itself: it appends the output to the file {made}"
+    assert f"... then {made.name} ..., or quote it: '>>'" in steps[0]
+    assert steps[1] == f"  -> Remove the file that the shell made: rm {made}"
+
+
+def test_output_goes_to_any_other_file_and_through_a_pipe(terminal):
+    line = "pflow show-card --title x"
+    for rest in (">> cards.json", ">> cards.json", "> show-store", "| cat >> show-card"):
+        assert terminal.type(f"{line} {rest}").code == 0
+    sizes = [(terminal.folder / name).stat().st_size for name in ("cards.json", "show-store", "show-card")]
+    assert sizes[0] == 2 * sizes[1] == 2 * sizes[2] > 0
+
+
+# Thirty lines and more, as people type them
+
+CARDS = [
+    ("pflow show-card --title word", {"title": "word"}),
+    ("pflow show-card --title 'two words'", {"title": "two words"}),
+    ("""pflow show-card --title="it's" --body 'say "hi"'""", {"title": "it's", "body": 'say "hi"'}),
+    ("pflow show-card --title ' spaced  out '", {"title": " spaced  out "}),
+    ("pflow show-card --title ''", {"title": ""}),
+    ("pflow show-card --title=", {"title": ""}),
+    ("pflow show-card --title $'two\\nlines'", {"title": "two\nlines"}),
+    ("pflow show-card --title 'Grüße an Zoë 👋 日本'", {"title": "Grüße an Zoë 👋 日本"}),
+    ("pflow show-card --title '*' --body '$HOME ${x} `y`'", {"title": "*", "body": "$HOME ${x} `y`"}),
+    ("pflow show-card --title -5 --count -3", {"title": "-5", "count": -3}),
+    ("pflow show-card --title x --ratio -1e3 --count=7", {"title": "x", "ratio": -1000.0, "count": 7}),
+    ("pflow show-card --title x --ratio -.5 --count=+7", {"title": "x", "ratio": -0.5, "count": 7}),
+    ("pflow show-card --title 007", {"title": "007"}),
+    ("pflow show-card --title x --bold", {"title": "x", "bold": True}),
+    ("pflow show-card --title x --no-bold", {"title": "x", "bold": False}),
+    ("pflow show-card --no-bold --title x", {"title": "x", "bold": False}),
+    ("pflow show-card --title x --bold=false", {"title": "x", "bold": False}),
+    ("pflow show-card --title x --meta '{\"a\": [1, null]}'", {"title": "x", "meta": {"a": [1, None]}}),
+    ('pflow show-card --title x --tags \'["a", "b c"]\'', {"title": "x", "tags": ["a", "b c"]}),
+    ("pflow show-card --title x --tags a --tags 'b c'", {"title": "x", "tags": ["a", "b c"]}),
+    ("pflow show-card --title '[1]'", {"title": "[1]"}),
+    ("pflow show-card --title x --fontSize 3", {"title": "x", "fontSize": 3}),
+    ("pflow show-card --title x --font-size 3", {"title": "x", "fontSize": 3}),
+    ("pflow show-card --title x --font_size=3", {"title": "x", "fontSize": 3}),
+    ("pflow show-card --title @note.txt", {"title": "from a file"}),
+    ("pflow show-card --title @@home", {"title": "@home"}),
+    ("pflow show-card --title x --meta @meta.json", {"title": "x", "meta": {"a": 1}}),
+    ("echo hello | pflow show-card", {"title": "hello"}),
+    ("printf 'hello\\r\\n' | pflow show-card", {"title": "hello"}),
+    ("printf 'a\\nb\\n' | pflow show-card", {"title": "a\nb\n"}),
+    ("echo hello | pflow show-card --title x", {"title": "x"}),
+    ("echo hello | pflow show-card --title x --body -", {"title": "x", "body": "hello"}),
+    ("echo '{\"a\": 2}' | pflow show-card --title x --meta -", {"title": "x", "meta": {"a": 2}}),
+    ("pflow show-card --title x < /dev/null", {"title": "x"}),
+    ("pflow show-card --title --loud", {"title": "--loud"}),
+    ("pflow show-card --title=--body --body=then", {"title": "--body", "body": "then"}),
+    ("pflow show-card --param print=yes --title x", {"title": "x", "print": "yes"}),
+    ("pflow run-node show-card --title x", {"title": "x"}),
+    ("pflow show-card --title $(echo from a shell | tr ' ' -)", {"title": "from-a-shell"}),
+]
+
+
+@pytest.mark.parametrize(("line", "card"), CARDS, ids=[line for line, _ in CARDS])
+def test_a_line_gives_the_node_what_was_meant(terminal, line, card):
+    done = terminal.type(line)
+    assert (done.value, done.err) == (card, "")
+
+
+@pytest.mark.parametrize(
+    ("line", "printed"),
+    [
+        ("pflow echo --message hello", "hello\n"),
+        ("pflow echo --message 5", "5\n"),
+        ("pflow show-card --title a then echo --message '${card.title}!'", "a!\n"),
+        ("pflow show-card --title a then echo --message 'no $${card}'", "no ${card}\n"),
+        ("pflow read-file --file-path note.txt then write-file --file-path copy.txt", "copy.txt\n"),
+        ("pflow read-file --file-path note.txt then shell --command 'tr a-z A-Z'", "FROM A FILE\n"),
+        ("pflow mcp github get_repo --owner a --repo b", "a/b\n"),
+        ("pflow mcp github get-repo --owner a --repo b then summarize-text", "In short: a/b\n"),
+    ],
+)
+def test_the_result_of_the_last_node_is_printed_as_text(terminal, line, printed):
+    done = terminal.type(line)
+    assert (done.code, done.out, done.err) == (0, printed, "")
+
+
+def test_a_tool_gets_values_in_the_types_that_it_declares(terminal):
+    done = terminal.type(
+        """pflow mcp github create_issue --title "Bug: it's broken" --labels bug --labels 'good first issue' \
+        --no-draft --priority -1 --weight .5 --milestone '{"n": 1}' --assignee-name Zoë"""
+    )
+    assert done.value["issue"] == {
+        "title": "Bug: it's broken",
+        "labels": ["bug", "good first issue"],
+        "draft": False,
+        "priority": -1,
+        "weight": 0.5,
+        "milestone": {"n": 1},
+        "assigneeName": "Zoë",
+    }
+
+
+def test_the_envelope_holds_the_result_and_the_help_lists_the_flags(terminal):
+    done = terminal.type("pflow --json show-card --title x")
+    assert done.value["data"]["result"] == {"title": "x"}
+    for line in (
+        "pflow show-card --help",
+        "pflow show-card --title x --help",
+        "pflow run-node show-card --help",
+    ):
+        shown = terminal.type(line)
+        assert shown.code == 0
+        assert "--no-bold" in shown.out
+        assert "--param print=TEXT" in shown.out
+
+
+WRONG = [
+    ("pflow show-crad --title x", ["No such command: pflow show-crad", "Did you mean show-card"]),
+    ("pflow rnu x.json", ["No such command: pflow rnu", "Did you mean pflow run?"]),
+    ("pflow meta.json", ["No such command: pflow meta.json", "Did you mean pflow run meta.json?"]),
+    ("pflow show-card --titel x", ["show-card has no flag --titel", "Did you mean --title?"]),
+    ("pflow show-card -title x", ["no flag -title; flags begin with two hyphens", "Did you mean --title?"]),
+    ("pflow show-card -m x", ["no flag -m;", "Did you mean --meta?"]),
+    ("pflow show-card —title x", ["no flag —title;", "Did you mean --title?"]),
+    ("pflow show-card title='a b'", ["Unexpected word 'title=a b'", "Did you mean --title='a b'?"]),
+    ("pflow show-card 'a b'", ["Unexpected word 'a b'", "Did you mean --title 'a b'?"]),
+    ("pflow show-card --title my long note", ["Unexpected words 'long note'", "--title '...'"]),
+    ("pflow show-card --title x --bold false", ["Unexpected word 'false'", "write --bold=false"]),
+    ("pflow show-card --title x --bold=maybe", ["--bold of show-card must be bool", "--bold or --no-bold"]),
+    ("pflow show-card --no-title", ["no flag --no-title", "Did you mean --title"]),
+    ("pflow show-card", ["show-card needs --title", "Write --title ..., or pipe it in"]),
+    ("pflow show-card --title", ["--title of show-card needs a value", "Write --title TEXT"]),
+    ("pflow show-card --title --body x", ["--title of show-card needs a value"]),
+    ("pflow show-card --title a --title b", ["--title of show-card is given twice"]),
+    ("pflow show-card --title x --count three", ['must be int, got str "three"', "--count INTEGER"]),
+    ("pflow show-card --title x --count 3.5", ['must be int, got str "3.5"']),
+    ("pflow show-card --title x --meta '{a: 1}'", ["--meta of show-card must be dict", "JSON-OBJECT"]),
+    ("pflow show-card --title x --tags '[1, 2'", ["--tags of show-card must be a JSON list"]),
+    ("pflow show-card --title x -- y", ["-- is not needed"]),
+    ("pflow show-card --title x --body @none.txt", ["no such file: none.txt", "write @@none.txt"]),
+    ("pflow show-card --body -", ["needs --title"]),
+    ("pflow show-card --title -", ["--title of show-card is what is piped in, but nothing is"]),
+    ("pflow show-card --title x then", ["A node is missing after `then`"]),
+    ("pflow then show-card", ["A node is missing before `then`"]),
+    ("pflow show-card --title x then ehco", ["Unknown node type ehco", "Did you mean echo"]),
+    ("pflow show-card --title x then echo --message '${crad}'", ["${crad}", "Did you mean card?"]),
+    ("pflow show-card --title x --save", ["--save needs a value"]),
+    ("pflow show-card --title x --input title", ["--input is for a workflow that is saved or printed"]),
+    ("pflow mcp github serch_code --query x", ["Did you mean pflow mcp github search_code?"]),
+    ("pflow mcp githb", ["Server githb not configured", "Did you mean github?"]),
+    ("pflow mcp github", ["The name of a tool of server github is missing"]),
+    ("pflow mcp github search_code --qurey x", ["no flag --qurey", "Did you mean --query?"]),
+    ("pflow mcp-github-serch-code --query x", ["Did you mean mcp-github-search-code?"]),
+    (
+        "pflow show-card --tilte x --count three then ehco",
+        ["3 mistakes", "no flag --tilte", "must be int", "Unknown node type ehco"],
+    ),
+]
+
+
+@pytest.mark.parametrize(("line", "said"), WRONG, ids=[line for line, _ in WRONG])
+def test_a_wrong_line_ends_with_2_and_the_nearest_right_one(terminal, line, said):
+    done = terminal.type(line)
+    assert (done.code, done.out, terminal.calls()) == (2, "", [])
+    assert done.err.startswith("Error: ")
+    for part in said:
+        assert part in done.err
+
+
+def test_a_keyboard_is_never_waited_for(terminal):
+    assert terminal.type("pflow show-card --title x", keyboard=True).value == {"title": "x"}
+    for line in ("pflow show-card", "pflow show-card --title -"):
+        done = terminal.type(line, keyboard=True)
+        assert (done.code, done.out) == (2, "")
+        assert "--title" in done.err
+
+
+def test_a_chain_is_shown_saved_and_run_again_with_its_inputs(terminal):
+    line = "pflow show-card --title a --count 2 --input title then echo --message '${card.title}!'"
+    shown = terminal.type(f"{line} --print").value
+    assert [node["type"] for node in shown["nodes"]] == ["show-card", "echo"]
+    assert terminal.type(f"{line} --save card").code == 0
+    assert terminal.type("pflow run card").out == "a!\n"
+    assert terminal.type("pflow run card title=b").out == "b!\n"

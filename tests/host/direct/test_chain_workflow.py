@@ -1,0 +1,195 @@
+from __future__ import annotations
+
+import pytest
+
+from pflow_mcp_plugin.contract import Entry, Field, Interface
+from pflow_mcp_plugin.host.direct.chain_workflow import NodeLink, chain_workflow
+from pflow_mcp_plugin.host.direct.node_flags import FlagReader
+
+TEXT = {"type": "str"}
+
+
+def node(name: str, params: str = "", outputs: str = "result", **more) -> Entry:
+    """Return a node type; parameters are written `title! count:int`, and all are read from the store."""
+    fields = tuple(_field(word) for word in params.split())
+    interface = {"inputs": [field.key for field in fields], **more}
+    made = Interface(params=fields, outputs=[Field(key=key) for key in outputs.split()], **interface)
+    return Entry(node=name, class_name="T", module="t", interface=made)
+
+
+def _field(word: str) -> Field:
+    key, _, kind = word.partition(":")
+    return Field(key=key.strip("!"), type=kind or "str", required=key.endswith("!"))
+
+
+SEARCH = node("search", "query! limit:int", "result count", open_outputs=True)
+SUMMARIZE = node("summarize", "text!")
+SEND = node("send", "channel! message! thread", "ts error", inputs=["channel", "message"])
+PICK = node("pick", "text! style", "text")
+READER = node("reader", "stdin path", "text", inputs=["stdin"])
+
+
+def chain(*links: tuple[Entry, str], asked: str = "", stdin: bool = False, kept: bool = False):
+    """Return the workflow of nodes with flags written `--a 1 --b 2`."""
+    built = []
+    for place, (entry, words) in enumerate(links):
+        reader = FlagReader(entry, templates=place > 0)
+        given = reader.read(words.split())
+        assert not reader.problems
+        here = [word.partition(".") for word in asked.split()]
+        keys = tuple(key for name, _, key in here if name == entry.node)
+        built.append(NodeLink(entry=entry, given=given, asked=keys))
+    return chain_workflow(built, has_stdin=stdin, is_kept=kept)
+
+
+def params_of(built, place: int = -1):
+    return built.workflow["nodes"][place].get("params", {})
+
+
+def test_a_flag_for_a_key_that_the_node_reads_is_data_and_any_other_a_param():
+    built = chain((node("t", "query! hidden", inputs=["query"]), "--query bugs --hidden x"))
+    assert built.workflow == {
+        "ir_version": "1.0",
+        "enable_namespacing": False,
+        "inputs": {"query": {**TEXT, "default": "bugs"}},
+        "nodes": [{"id": "t", "type": "t", "params": {"hidden": "x"}}],
+    }
+
+
+def test_the_result_of_a_node_goes_to_the_only_text_that_the_next_one_lacks():
+    built = chain((SEARCH, "--query bugs"), (SUMMARIZE, ""), (SEND, "--channel dev"))
+    assert params_of(built, 1) == {"text": "${result}"}
+    assert params_of(built, 2) == {"channel": "dev", "message": "${result}"}
+    assert not built.problems
+
+
+def test_an_output_of_the_same_name_fits_better_than_the_result():
+    first = node("first", "", "result text")
+    assert params_of(chain((first, ""), (SUMMARIZE, ""))) == {"text": "${text}"}
+
+
+def test_what_the_shared_store_holds_leaves_a_single_text_to_be_piped():
+    both = node("both", "query! text!")
+    built = chain((SEARCH, "--query bugs"), (both, ""))
+    assert params_of(built) == {"text": "${result}"}
+    assert not built.problems
+
+
+def test_what_no_flag_and_no_node_gives_is_reported_as_flags():
+    built = chain((SEARCH, "--limit 3"), (SEND, "--thread x"))
+    assert [str(problem) for problem in built.problems] == [
+        "search needs --query (Write --query ..., or pipe it in)",
+        "send needs --channel, --message (Write --channel ...)",
+    ]
+
+
+def test_a_flag_of_a_later_node_is_out_of_reach_of_what_earlier_nodes_write():
+    closed = node("closed", "path", "content", open_outputs=False)
+    assert params_of(chain((SEARCH, "--query x"), (PICK, "--style y"))) == {
+        "style": "y",
+        "text": "${result}",
+    }
+    built = chain((closed, "--path x"), (PICK, "--style y"))
+    assert built.workflow["inputs"]["style"] == {**TEXT, "default": "y"}
+    assert params_of(built) == {"text": "${content}"}
+
+
+def test_a_key_that_two_nodes_are_given_differently_is_a_param_of_the_later_one():
+    closed = node("closed", "path", "content", open_outputs=False)
+    built = chain((closed, "--path a"), (closed, "--path b"), (closed, "--path a"))
+    assert built.workflow["inputs"] == {"path": {**TEXT, "default": "a"}}
+    assert [params_of(built, place) for place in range(3)] == [{}, {"path": "b"}, {}]
+    assert [item["id"] for item in built.workflow["nodes"]] == ["closed", "closed-2", "closed-3"]
+
+
+def test_a_dollar_brace_is_text_for_the_first_node_and_a_template_for_later_ones():
+    plain = node("plain", "command env:dict", "result", inputs=[])
+    built = chain((plain, '--command echo,${x} --env {"a":"${y}"}'), (plain, "--command ${result}"))
+    assert params_of(built, 0) == {"command": "echo,$${x}", "env": {"a": "$${y}"}}
+    assert params_of(built, 1) == {"command": "${result}"}
+    assert chain((SEARCH, "--query ${x}")).workflow["inputs"]["query"]["default"] == "${x}"
+
+
+def test_what_is_piped_in_is_the_only_text_that_the_first_node_lacks():
+    built = chain((SEARCH, ""), (SUMMARIZE, ""), stdin=True)
+    assert built.workflow["inputs"] == {
+        "stdin": {**TEXT, "description": "What is piped in", "stdin": True},
+    }
+    assert params_of(built, 0) == {"query": "${stdin}"}
+    assert built.piped == ("--query of search",)
+    assert chain((SEARCH, "--query x"), stdin=True).piped == ()
+
+
+def test_a_node_that_reads_the_key_stdin_finds_what_is_piped_in():
+    built = chain((READER, "--path x"), stdin=True)
+    assert built.workflow["inputs"] == {
+        "stdin": {**TEXT, "description": "What is piped in", "required": False, "stdin": True}
+    }
+    assert params_of(built) == {"path": "x"}
+    assert chain((READER, "--stdin typed"), stdin=True).workflow["inputs"] == {
+        "stdin": {**TEXT, "default": "typed"}
+    }
+
+
+def test_a_flag_that_takes_what_is_piped_in_leaves_nothing_for_another():
+    built = chain((SEND, "--channel -"), stdin=True)
+    assert params_of(built) == {"channel": "${stdin}"}
+    assert [problem.message for problem in built.problems] == ["send needs --message"]
+
+
+def test_a_later_value_may_refer_to_what_is_piped_in():
+    built = chain((SEARCH, "--query x"), (SEND, "--channel ${stdin}"), stdin=True)
+    assert built.workflow["inputs"]["stdin"]["stdin"] is True
+    assert built.piped == ("--channel of send",)
+
+
+@pytest.mark.parametrize(
+    ("asked", "words", "inputs"),
+    [
+        ("search.query", "--query bugs", {"query": {**TEXT, "default": "bugs"}}),
+        ("search.query", "", {"query": {**TEXT, "stdin": True}}),
+        ("search.query", "--query -", {"query": {**TEXT, "stdin": True}}),
+        (
+            "search.limit",
+            "--query bugs",
+            {"limit": {"type": "int"}, "query": {**TEXT, "default": "bugs"}},
+        ),
+    ],
+)
+def test_a_flag_becomes_an_input_on_request(asked, words, inputs):
+    built = chain((SEARCH, words), asked=asked, stdin=True, kept=True)
+    assert built.workflow["inputs"] == inputs
+    assert built.workflow["outputs"] == {"result": "${result}"}
+    assert not built.problems
+
+
+def test_an_input_on_request_of_a_later_node_is_kept_apart_from_what_earlier_ones_write():
+    built = chain((SEARCH, "--query x"), (SEND, "--channel dev --thread 5"), asked="send.channel send.thread")
+    assert built.workflow["inputs"]["channel"] == {**TEXT, "default": "dev"}
+    assert built.workflow["mappings"] == {
+        "search": {"output_mappings": {"channel": "search-channel", "thread": "search-thread"}}
+    }
+    assert params_of(built) == {"thread": "${thread}", "message": "${result}"}
+
+
+def test_an_input_on_request_gets_a_name_of_its_own_if_its_own_is_taken():
+    closed = node("closed", "path", "content", open_outputs=False)
+    other = node("other", "path", "content", open_outputs=False)
+    built = chain((closed, "--path a"), (other, "--path b"), asked="other.path")
+    assert built.workflow["inputs"] == {
+        "path": {**TEXT, "default": "a"},
+        "other-path": {**TEXT, "default": "b"},
+    }
+    assert params_of(built) == {"path": "${other-path}"}
+
+
+def test_a_value_that_refers_to_another_cannot_be_a_default():
+    built = chain((SEARCH, "--query x"), (SEND, "--channel ${result}"), asked="send.channel")
+    assert [problem.message for problem in built.problems] == [
+        "--input channel: its value refers to another, so it cannot be a default"
+    ]
+
+
+def test_a_node_type_that_is_no_id_gets_one():
+    built = chain((node("odd.type/x"), ""), (node("odd.type/x"), ""))
+    assert [item["id"] for item in built.workflow["nodes"]] == ["odd-type-x", "odd-type-x-2"]

@@ -1,0 +1,75 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pflow_mcp_plugin.host.direct.link_words import Link, read_chain
+
+
+def test_then_and_a_quoted_arrow_separate_the_links():
+    chain = read_chain(
+        ["read-file", "--file-path", "a.txt", "then", "shell", "--command", "wc", ">>", "echo"]
+    )
+    assert chain.links == (
+        Link("read-file", ("--file-path", "a.txt")),
+        Link("shell", ("--command", "wc")),
+        Link("echo", ()),
+    )
+    assert not chain.problems
+    assert not chain.is_kept
+
+
+def test_options_of_pflow_may_stand_anywhere_and_win_over_flags_of_a_node():
+    words = (
+        "echo --save daily --message hi then --input message llm --print --json --description=why --input x"
+    )
+    chain = read_chain(words.split())
+    assert chain.links == (Link("echo", ("--message", "hi")), Link("llm", ()))
+    assert (chain.save, chain.is_shown, chain.description) == ("daily", True, "why")
+    assert chain.inputs == ("message", "x")
+    assert chain.is_kept
+
+
+def test_a_param_stays_with_its_node_whatever_it_is_called():
+    chain = read_chain(["echo", "--param", "print=--save", "then", "llm", "--param=input=a b"])
+    assert chain.links == (Link("echo", ("--param=print=--save",)), Link("llm", ("--param=input=a b",)))
+    assert not chain.is_shown
+
+
+def test_help_is_that_of_the_node_it_stands_with():
+    assert read_chain(["echo", "then", "llm", "--help"]).help_of == 1
+    assert read_chain(["--help"]).help_of == 0
+    assert read_chain(["echo", "--message=--help"]).help_of is None
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "A node is missing"),
+        (["echo", "then"], "A node is missing after `then`"),
+        (["then", "echo"], "A node is missing before `then`"),
+        (["echo", "then", ">>", "echo"], "A node is missing after `then`"),
+        (["--message", "hi"], "--message stands where a node is expected"),
+        (["echo", "--", "hi"], "-- is not needed: a flag takes the word that follows it"),
+        (["echo", "--save"], "--save needs a value"),
+        (["echo", "--save", "then", "llm"], "--save needs a value"),
+        (["echo", "--save", "--print"], "--save needs a value"),
+        (["echo", "--save", "a", "--save", "b"], "--save is given twice"),
+        (["echo", "--print=yes"], "--print takes no value"),
+        (["echo", "--param"], "--param needs a value"),
+    ],
+)
+def test_words_that_make_no_chain_are_named(words, message):
+    assert [problem.message for problem in read_chain(words).problems] == [message]
+
+
+def test_a_value_that_is_missing_takes_no_node_away():
+    assert [link.node for link in read_chain(["echo", "--save", "then", "llm"]).links] == ["echo", "llm"]
+
+
+@given(st.lists(st.sampled_from(["then", ">>", "--", "--save", "--print", "a", "-", "--param", "--x=1", ""])))
+def test_every_word_is_read_or_reported(words):
+    chain = read_chain(words)
+    assert len(chain.links) == sum(word in ("then", ">>") for word in words) + 1
+    assert all(link.node for link in chain.links) or chain.problems

@@ -1,0 +1,209 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pflow_mcp_plugin.contract import Entry, Field, Interface
+from pflow_mcp_plugin.host.direct.node_flags import FlagReader
+
+STRINGS = {"type": "array", "items": {"type": "string"}}
+NUMBERS = {"type": "array", "items": {"type": "integer"}}
+FIELDS = (
+    Field(key="title", type="str", required=True),
+    Field(key="max_results", type="int"),
+    Field(key="ratio", type="float | None"),
+    Field(key="draft", type="bool"),
+    Field(key="labels", type="list", schema=STRINGS),
+    Field(key="ids", type="list", schema=NUMBERS),
+    Field(key="options", type="dict"),
+    Field(key="command", type="str | list"),
+    Field(key="perPage", type="int"),
+    Field(key="state", type="str", schema={"enum": ["open", "closed"]}),
+    Field(key="anything"),
+)
+
+
+def entry(*fields: Field, is_open: bool = False) -> Entry:
+    made = Interface(params=fields or FIELDS, open=is_open)
+    return Entry(node="t-issue", class_name="T", module="t", interface=made)
+
+
+def read(*words: str, templates: bool = False, of: Entry | None = None):
+    """Return what the words give, or the problems, as strings."""
+    reader = FlagReader(of or entry(), templates=templates)
+    given_values = reader.read(words)
+    if reader.problems:
+        return [str(problem) for problem in reader.problems]
+    return {key: item.value for key, item in given_values.items()}
+
+
+@pytest.mark.parametrize(
+    ("words", "values"),
+    [
+        (["--title", "two words"], {"title": "two words"}),
+        (["--title=a=b"], {"title": "a=b"}),
+        (["--title="], {"title": ""}),
+        (["--title", ""], {"title": ""}),
+        (["--title", "-5"], {"title": "-5"}),
+        (["--title", "--odd"], {"title": "--odd"}),
+        (["--title=--draft"], {"title": "--draft"}),
+        (["--title", "übung 🎈"], {"title": "übung 🎈"}),
+        (["--title", "true"], {"title": "true"}),
+        (["--title", "${x}"], {"title": "${x}"}),
+        (["--max-results", "-20"], {"max_results": -20}),
+        (["--max_results=7"], {"max_results": 7}),
+        (["--maxResults", "7"], {"max_results": 7}),
+        (["--per-page", "7"], {"perPage": 7}),
+        (["--perpage", "7"], {"perPage": 7}),
+        (["--ratio", "-0.5"], {"ratio": -0.5}),
+        (["--ratio", " 3 "], {"ratio": 3.0}),
+        (["--draft"], {"draft": True}),
+        (["--no-draft"], {"draft": False}),
+        (["--draft=false"], {"draft": False}),
+        (["--draft=True"], {"draft": True}),
+        (["--options", '{"a": [1, {"b": null}]}'], {"options": {"a": [1, {"b": None}]}}),
+        (["--labels", '["a", "b"]'], {"labels": ["a", "b"]}),
+        (["--labels", "bug"], {"labels": ["bug"]}),
+        (["--labels", "bug", "--labels", "two words"], {"labels": ["bug", "two words"]}),
+        (["--labels", '["a"]', "--labels", "b"], {"labels": ["a", "b"]}),
+        (["--labels", "[]"], {"labels": []}),
+        (["--ids", "5", "--ids", "6"], {"ids": [5, 6]}),
+        (["--command", '["ls", "-l"]'], {"command": ["ls", "-l"]}),
+        (["--command", "ls -l"], {"command": "ls -l"}),
+        (["--command", "[ -f x ]"], {"command": "[ -f x ]"}),
+        (["--state", "open"], {"state": "open"}),
+        (["--anything", '{"a": 1}'], {"anything": '{"a": 1}'}),
+        (["--title", "@@ann"], {"title": "@ann"}),
+        (["--param=title=@ann"], {"title": "@ann"}),
+        (["--param=title=-"], {"title": "-"}),
+        (["--param=max_results=3"], {"max_results": 3}),
+    ],
+)
+def test_flags_give_values_of_the_declared_types(words, values):
+    found = read(*words)
+    assert found == values
+    assert json.dumps(found) == json.dumps(values)  # 1 is not True, 3 is not 3.0
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (["--titel", "x"], "t-issue has no flag --titel (Did you mean --title?)"),
+        (["--title"], "--title of t-issue needs a value (Write --title TEXT)"),
+        (["--title", "--draft"], "--title of t-issue needs a value (Write --title TEXT)"),
+        (["--title", "--no-draft"], "--title of t-issue needs a value (Write --title TEXT)"),
+        (["--title", "a", "--title", "b"], "--title of t-issue is given twice (Remove one)"),
+        (
+            ["--max-results", "many"],
+            '--max-results of t-issue must be int, got str "many" (Write --max-results INTEGER)',
+        ),
+        (
+            ["--draft", "false"],
+            "Unexpected word 'false' after t-issue (--draft takes no value; write --draft=false",
+        ),
+        (
+            ["--draft=maybe"],
+            '--draft of t-issue must be bool, got str "maybe" (Write --draft or --no-draft)',
+        ),
+        (["--no-draft=x"], "--no-draft takes no value (Write --no-draft, or --draft=x)"),
+        (
+            ["--options", "{a: 1}"],
+            '--options of t-issue must be dict, got str "{a: 1}" (Write --options JSON-OBJECT)',
+        ),
+        (
+            ["--labels", "[bug]"],
+            '--labels of t-issue must be a JSON list, got str "[bug]" (Write --labels JSON-LIST)',
+        ),
+        (
+            ["--ids", "x"],
+            '--ids of t-issue must be a list of integer, got str "x" (Write --ids JSON-LIST)',
+        ),
+        (
+            ["--state", "opne"],
+            '--state of t-issue must be one of "open", "closed", got str "opne"',
+        ),
+        (["hello"], "Unexpected word 'hello' after t-issue (Did you mean --title hello?)"),
+        (
+            ["--title", "fix", "the", "--draft"],
+            "Unexpected word 'the' after t-issue (Quote a value of several words: --title '...')",
+        ),
+        (["--param=titel=x"], "t-issue has no parameter titel (Did you mean title or state?)"),
+        (["--param=title"], "--param title: a value is missing (Write --param NAME=VALUE)"),
+    ],
+)
+def test_a_wrong_flag_is_named_with_the_nearest_right_one(words, problem):
+    (found,) = read(*words)
+    assert problem in found
+
+
+def test_all_mistakes_of_a_node_are_reported_at_once():
+    found = read("--titel", "x", "--max-results", "many", "--no-such", "--title", "a", "--title", "b", "word")
+    assert len(found) == 5
+
+
+def test_the_value_before_a_stray_word_is_not_shown():
+    assert "hunter2" not in str(read("--title", "hunter2", "word"))
+
+
+def test_names_that_differ_in_case_only_must_be_written_exactly():
+    pair = entry(Field(key="userId", type="str"), Field(key="user_id", type="str"))
+    assert read("--userId", "a", "--user-id", "b", of=pair) == {"userId": "a", "user_id": "b"}
+    assert read("--USERID", "a", of=pair) == [
+        "t-issue has no flag --USERID (Did you mean --userId or --user-id?)"
+    ]
+
+
+def test_a_parameter_that_begins_with_no_is_set_by_its_own_name():
+    pair = entry(Field(key="no_cache", type="bool"), Field(key="cache", type="bool"))
+    assert read("--no-cache", of=pair) == {"no_cache": True}
+    assert read("--no-no-cache", of=pair) == {"no_cache": False}
+
+
+def test_a_node_that_takes_any_parameter_takes_any_flag_but_no_slip_of_one():
+    assert read("--extra-key", "x", of=entry(is_open=True)) == {"extra_key": "x"}
+    assert read("--titel", "x", of=entry(is_open=True)) == [
+        "t-issue has no flag --titel (Did you mean --title?)"
+    ]
+    assert read("--param=titel=x", of=entry(is_open=True)) == {"titel": "x"}
+
+
+def test_a_file_and_standard_input_stand_for_their_content(tmp_path):
+    (tmp_path / "notes.md").write_text("two\nlines ${x}\n")
+    (tmp_path / "options.json").write_text('{"a": 1}\n')
+    (tmp_path / "number").write_text("12\n")
+    words = ["--title", f"@{tmp_path}/notes.md", f"--options=@{tmp_path}/options.json"]
+    assert read(*words, "--max-results", f"@{tmp_path}/number") == {
+        "title": "two\nlines ${x}\n",
+        "options": {"a": 1},
+        "max_results": 12,
+    }
+    assert read("--title", "-", "--labels=-") == {"title": "${stdin}", "labels": "${stdin}"}
+    (problem,) = read("--title", "@nobody")
+    assert "no such file: nobody (For the text @nobody itself, write @@nobody)" in problem
+
+
+def test_templates_are_kept_for_the_nodes_after_the_first():
+    reader = FlagReader(entry(), templates=True)
+    values = reader.read(
+        ["--max-results", "${count}", "--labels", "${tags}", "--title", "a ${b}", "--state", "open"]
+    )
+    assert {key: item.value for key, item in values.items() if item.is_template} == {
+        "max_results": "${count}",
+        "labels": "${tags}",
+        "title": "a ${b}",
+    }
+    assert not reader.problems
+
+
+@given(
+    st.lists(
+        st.text(max_size=8) | st.sampled_from(["--title", "--draft", "--labels", "--options", "-", "--"])
+    )
+)
+def test_any_words_give_values_or_problems(words):
+    reader = FlagReader(entry(), templates=False)
+    reader.read([word for word in words if not word.startswith("@") and "=@" not in word])
+    assert all(problem.kind == "usage" and problem.suggestion for problem in reader.problems)

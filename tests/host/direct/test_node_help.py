@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+from pflow_mcp_plugin.contract import Entry, Field, Interface
+from pflow_mcp_plugin.host.direct.node_help import chain_help, node_help
+
+
+def help_of(*params: Field, **interface) -> str:
+    made = Interface(params=params, **interface)
+    entry = Entry(node="t-send", class_name="T", module="t", interface=made, description="Send it")
+    return node_help(entry, "pflow")
+
+
+def test_the_help_of_a_node_lists_flags_with_types_defaults_and_what_comes_out():
+    shown = help_of(
+        Field(key="channel_id", type="str", required=True, description="Where to"),
+        Field(key="count", type="int", description="How often", schema={"default": 3}),
+        Field(key="labels", type="list", description="Which"),
+        Field(key="draft", type="bool"),
+        Field(key="state", type="str", schema={"enum": ["open", "closed"]}),
+        outputs=[Field(key="result", type="dict", description="The answer"), Field(key="error")],
+    )
+    for line in (
+        "Usage: pflow t-send --channel-id TEXT [--FLAG VALUE]... [then NODE ...]",
+        "  --channel-id TEXT    Where to [required]",
+        "  --count INTEGER      How often [default 3]",
+        "  --labels JSON-LIST   Which [may be repeated]",
+        "  --draft, --no-draft",
+        "  --state open|closed",
+        "  result  (dict, the result) The answer",
+        "What is piped in, or comes from the node before, is --channel-id.",
+        "Example: pflow t-send --channel-id 'some text'",
+    ):
+        assert line in shown.splitlines(), shown
+
+
+def test_long_descriptions_are_wrapped_and_cannot_control_the_terminal():
+    shown = help_of(Field(key="text", type="str", description="many words " * 40 + "\x1b[31mred\nnext"))
+    assert max(map(len, shown.splitlines())) <= 100
+    assert "\x1b" not in shown
+
+
+def test_a_node_without_parameters_has_help_too():
+    assert "Flags:\n  none" in help_of()
+    assert "piped" not in help_of().partition("Options")[0]
+
+
+def test_help_says_when_the_piped_text_depends_on_the_flags():
+    shown = help_of(Field(key="a", type="str", required=True), Field(key="b", type="str", required=True))
+    assert "is the required text that no flag sets" in shown
+
+
+def test_the_general_help_names_every_option_of_pflow():
+    shown = chain_help("pflow run-node")
+    for option in ("--save", "--print", "--input", "--param", "--description", "--json", "--help"):
+        assert option in shown
