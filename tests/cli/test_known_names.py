@@ -13,7 +13,8 @@ from pflow_mcp_plugin.types import ServerInfo, Tool
 @pytest.fixture
 def context(desk):
     desk.write(
-        '[mcpServers.clock]\ncommand = "python"\n[mcpServers.files]\ncommand = "python"\ntools = {deny = ["rm"]}\n'
+        '[mcpServers.clock]\ncommand = "python"\n'
+        '[mcpServers.files]\ncommand = "python"\ntools = {deny = ["rm"]}\n'
     )
     info = ServerInfo(name="Files", version="1", protocol="2025-11-25")
     tools = (Tool(name="read_all"), Tool(name='read\n"it"'), Tool(name="rm"), Tool(name="größe"))

@@ -34,7 +34,7 @@ def test_a_line_is_read_as_the_shell_reads_it(line, words, current):
     ("line", "quote", "kept"),
     [
         ("pflow --type=ht", "", len("--type=")),
-        ("pflow --body=@no", "", len("--body=@")),
+        ("pflow --body=@no", "", len("--body=")),
         ('pflow "two wo', '"', 0),
         ("pflow --x='two wo", "'", len("--x=")),
         ("pflow 'a=b'c", "", 0),

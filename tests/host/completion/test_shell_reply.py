@@ -64,6 +64,8 @@ def test_bash_lists_files_itself_unless_there_are_words_too(tmp_path, monkeypatc
     (tmp_path / "sub").mkdir()
     a_file = Suggestion("", type="file")
     assert answered("bash", [BREAKS, "pflow run "], a_file) == ["file\t"]
-    assert answered("bash", [BREAKS, "pflow run --x=@"], Suggestion("--x=@", type="file")) == ["file\t"]
+    assert answered("bash", [BREAKS, "pflow run --x="], Suggestion("--x=", type="file")) == ["file\t"]
+    at_sign = answered("bash", [BREAKS, "pflow run --x=@m"], Suggestion("--x=@", type="file"))
+    assert at_sign == ["word\t@my\\ file"]
     both = answered("bash", [BREAKS, "pflow run "], Suggestion("saved"), a_file)
     assert both == ["word\tsaved", "word\tmy\\ file", "stem\tsub/"]
