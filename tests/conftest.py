@@ -47,6 +47,7 @@ for _number, _usual in ((signal.SIGHUP, signal.SIG_DFL), (signal.SIGINT, signal.
 
 ALLOWED_SKIPS = (
     "a server is not available: ",  # PFLOW_REQUIRE_SERVERS makes it a failure
+    "a shell is not installed: ",  # PFLOW_REQUIRE_SHELLS does
     "no Chromium here",  # PFLOW_REQUIRE_BROWSER does
     "the fault matrix is not beside the project",
     # Run in a tox environment of their own.

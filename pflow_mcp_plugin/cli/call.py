@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import takewhile
 
 import click
@@ -22,15 +22,11 @@ class _CallCommand(click.Command):
         """Return the servers, tools and flags that may follow; see `CommandLike`."""
         source = ToolSource(catalog(obj), server_store(obj))
         if not words:
-            return _beginning(server_store(obj).names(), incomplete)
+            return [Suggestion(name) for name in server_store(obj).names() if name.startswith(incomplete)]
         if len(words) == 1:
-            return _beginning(source.tool_names(words[0]), incomplete)
+            return [*map(Suggestion, source.tool_names(words[0], incomplete))]
         entry = source.of_tool(words[0], words[1])
         return obj.complete_chain([entry.node, *words[2:]], incomplete) if entry else ()
-
-
-def _beginning(names: Iterable[str], incomplete: str) -> list[Suggestion]:
-    return [Suggestion(name) for name in names if name.startswith(incomplete)]
 
 
 @click.command(

@@ -12,7 +12,6 @@ import click
 from pflow_mcp_plugin.cli.dependencies import catalog, lookup, server_store
 from pflow_mcp_plugin.cli.known_names import servers
 from pflow_mcp_plugin.cli.terminal import is_interactive
-from pflow_mcp_plugin.client import Pool
 from pflow_mcp_plugin.config import server_schema
 from pflow_mcp_plugin.config.locations import stderr_folder
 from pflow_mcp_plugin.config.server_store import ServerStore
@@ -50,6 +49,8 @@ def sync_servers(host: Host, names: Sequence[str] | None = None) -> Report:
     Raises:
         McpError: A named server does not exist; nothing was started.
     """
+    from pflow_mcp_plugin.client import Pool  # not needed to complete a line
+
     store, known = server_store(host), catalog(host)
 
     def synced(wanted: Sequence[str]) -> dict[str, Synced]:

@@ -9,7 +9,6 @@ import click
 
 from pflow_mcp_plugin.cli.dependencies import catalog, lookup, server_store
 from pflow_mcp_plugin.cli.known_names import servers
-from pflow_mcp_plugin.client import Pool
 from pflow_mcp_plugin.config.locations import stderr_folder
 from pflow_mcp_plugin.contract import Host, Problem, Report
 from pflow_mcp_plugin.discovery import tool_changes
@@ -40,6 +39,8 @@ def test_server(host: Host, name: str) -> Report:
         McpError: The server is not configured.
         McpError: Its config does not allow it to be started.
     """
+    from pflow_mcp_plugin.client import Pool  # not needed to complete a line
+
     known = catalog(host)
     ready = launch(name, server_store(host), known, lookup(host))
     with Pool(lambda line: _warn(host, line), stderr_folder=stderr_folder(host.paths)) as pool:

@@ -96,13 +96,13 @@ class Catalog:
         """
         return self._of_stored(server, lambda stored: stored.whole)
 
-    def tool_names(self, server: str) -> tuple[str, ...]:
-        """Return the raw names of a server's tools in the catalog; empty if the catalog does not have it.
+    def tool_names(self, server: str, beginning: str = "") -> tuple[str, ...]:
+        """Return the raw names of a server's tools in the catalog that begin so; none if it was not synced.
 
         Raises:
             storage.StoreError: The file cannot be read, or a newer pflow wrote it.
         """
-        return self._of_stored(server, lambda stored: stored.names) or ()
+        return self._of_stored(server, lambda stored: stored.names(beginning)) or ()
 
     def set_aside(self, server: str) -> Path | None:
         """Return the newest corrupt file of a server that the catalog moved aside, None without one."""

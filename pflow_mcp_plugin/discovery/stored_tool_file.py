@@ -18,8 +18,6 @@ from pflow_mcp_plugin.discovery import tool_file
 from pflow_mcp_plugin.discovery.tool_file import Head, ToolFile
 from pflow_mcp_plugin.types import Tool
 
-_NAME = re.compile(rb'^\{"name": ("(?:[^"\\]|\\.)*")', re.MULTILINE)
-"""The name of a tool at the beginning of its line."""
 _MISSHAPEN = (KeyError, TypeError, ValueError, AttributeError, RecursionError)
 
 
@@ -60,13 +58,14 @@ class StoredFile:
             self._whole = decoded
         return self._whole
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The names of the stored tools, read from the beginning of each line if the index is valid."""
-        found = _NAME.findall(self._content, self._body)
-        if self._index is not None and len(found) == sum(map(len, self._index.values())):
-            return tuple(json.loads(name) for name in found)
-        return tuple(tool.name for tool in self.whole.tools)
+    def names(self, beginning: str) -> tuple[str, ...]:
+        """Return the names of the stored tools that begin so; raises the errors of `head`."""
+        if self._index is None:
+            return tuple(tool.name for tool in self.whole.tools if tool.name.startswith(beginning))
+        typed = re.escape(json.dumps(beginning)[1:-1].encode("ascii"))
+        # The name stands at the beginning of a tool's line; see `tool_file.encode`.
+        found = re.findall(rb'\n\{"name": ("%b(?:[^"\\]|\\.)*")' % typed, self._content)
+        return tuple(json.loads(name) for name in found)
 
     def claiming(self, part: str) -> tuple[Tool, ...]:
         """Decode only the stored tools whose part of a node type is `part`; raises the errors of `head`."""

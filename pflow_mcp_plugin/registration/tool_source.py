@@ -67,10 +67,10 @@ class ToolSource(NodeSource):
         for record, _ in self._live(server):
             yield record
 
-    def tool_names(self, server: str) -> list[str]:
-        """Return the raw names of the tools behind the source's entries of a server."""
+    def tool_names(self, server: str, beginning: str = "") -> list[str]:
+        """Return the raw names of a server's tools that begin so, of those that the source has entries of."""
         config = self._usable(server)
-        names = self._catalog.tool_names(server) if config else ()
+        names = self._catalog.tool_names(server, beginning) if config else ()
         return [name for name in names if config and allows(config.tools, name)]
 
     def missing(self, node_type: str) -> Problem | None:

@@ -1,7 +1,7 @@
 """Puts a completion script where its shell finds it by itself, and removes it.
 
 - bash: the user's folder of the package bash-completion
-- zsh: the first folder of `fpath` that the user may write to, best one in the home folder
+- zsh: the first folder of `fpath` in the home folder
 - fish: the user's folder of completions
 
 Where bash has no bash-completion, or zsh no completion at all or no such folder, the script is kept among
@@ -32,7 +32,7 @@ _SECONDS = 20
 """How long a shell may take to start."""
 _LOADS_BY_NAME = "declare -F _comp_load __load_completion _completion_loader | sed 's/^/pflow-asks:/'"
 _FPATH = f"(( $+functions[compdef] )) && print -rl -- {_ANSWER}$^fpath"
-_START_COMPLETION = "(( $+functions[compdef] )) || { autoload -Uz compinit && compinit; }"
+_START_COMPLETION = "(( $+functions[compdef] )) || { autoload -Uz compinit && compinit -i; }"
 
 
 @attrs.frozen(kw_only=True)
@@ -61,7 +61,7 @@ class Installation:
         Raises:
             PflowError: A file is there that pflow has not written, or one cannot be written.
         """
-        if self.files and self.finds():
+        if self.files and not self._is_read() and self.finds():
             return [path for path in self.files if _write_script(path, self.content)]
         changed = [self.own_file] if _write_script(self.own_file, self.content) else []
         startup = self.startup_file
@@ -81,6 +81,10 @@ class Installation:
                 raise StoreError(path, f"could not be removed: {error.strerror}") from error
         startup = self.startup_file
         return [*removed, startup] if startup and _change(startup, _without_block) else removed
+
+    def _is_read(self) -> bool:
+        """Return whether the startup file reads the script already, so that the shell completes by that."""
+        return self.startup_file is not None and bool(_BLOCK.search(read_bytes(self.startup_file) or b""))
 
     def _with_block(self, content: bytes) -> bytes:
         before = _without_block(content)
@@ -128,11 +132,10 @@ def _bash_folder() -> Path:
 
 
 def _zsh_files() -> list[Path]:
-    """Return the file in `fpath`, in the home folder if it has one there; none if zsh does not complete."""
+    """Return the user's file in `fpath`; none if there is no folder for it, or zsh does not complete."""
     folders = [Path(answer) for answer in _asked(["zsh", "-i", "-c", _FPATH])]
-    usable = [it for it in folders if it.is_absolute() and it.is_dir() and os.access(it, os.W_OK)]
-    usable.sort(key=lambda folder: not folder.is_relative_to(Path.home()))
-    return [usable[0] / "_pflow"] if usable else []
+    own = [it for it in folders if it.is_relative_to(Path.home()) and it.is_dir() and os.access(it, os.W_OK)]
+    return [own[0] / "_pflow"] if own else []
 
 
 def _folder(variable: str, default: str) -> Path:

@@ -67,9 +67,10 @@ class _Reader:
         elif piece in _OPERATORS:
             self._operator(piece)
         else:
+            before = len(self._word)
             self._add(piece)
-            if piece in self._breaks:
-                self._kept = len(self._word)
+            if piece in self._breaks:  # readline replaces an @ too, which may begin the name of a host
+                self._kept = before if piece == "@" else len(self._word)
 
     def _take_quoted(self, piece: str) -> None:
         if self._quote == "'" and len(piece) == 2:  # a backslash means nothing here

@@ -7,13 +7,13 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from pflow_mcp_plugin.contract import Entry, Field, Suggestion
 from pflow_mcp_plugin.host.direct.flag_names import FlagNames, flag_of, is_list, is_switch
-from pflow_mcp_plugin.host.direct.link_words import PARAM, SEPARATORS, read_chain
+from pflow_mcp_plugin.host.direct.link_words import OPTIONS, PARAM, SEPARATORS, read_chain
 from pflow_mcp_plugin.host.registry.node_registry import NodeRegistry
 from pflow_mcp_plugin.host.registry.node_type_completion import node_types
 
 _INPUT = "--input"
 _WITH_VALUE = (_INPUT, PARAM, "--save", "--description")
-_OPTIONS = {
+_ABOUT = {
     "--help": "Show the flags of the node and what comes out",
     "--json": "Print one JSON object",
     "--print": "Show the chain as a workflow; run nothing",
@@ -85,7 +85,7 @@ class _Node:
                 yield Suggestion("then", "Run another node on the result")
             yield from self._flags(underscores="_" in incomplete)
             if incomplete.startswith("-"):
-                yield from (Suggestion(*option) for option in _OPTIONS.items())
+                yield from (Suggestion(*option) for option in _ABOUT.items())
 
     def _of_option(self, option: str) -> Iterator[Suggestion]:
         for field in self._entry.interface.params:
@@ -108,9 +108,9 @@ class _Node:
         found = (self._names.find(name) or self._names.find(name.removeprefix("no-")) for name in named)
         given = {field.key for field in found if field is not None and not is_list(field)}
         for field in self._entry.interface.params:
-            if field.key in given:
-                continue
             flag = f"--{field.key}" if underscores else flag_of(field)
+            if field.key in given or flag in OPTIONS:  # which win over flags of the same name
+                continue
             about = f"Required. {field.description}" if field.required else field.description
             yield Suggestion(flag, about)
             if is_switch(field):

@@ -49,12 +49,12 @@ def is_list(field: Field) -> bool:
     return _only(field, _LIST)
 
 
+def folded(name: str) -> str:
+    """Return the name of a flag without case and separators."""
+    return name.replace("-", "").replace("_", "").replace(".", "").lower()
+
+
 def _only(field: Field, names: frozenset[str]) -> bool:
     """Return whether a type is one of these names, or None beside them."""
     kinds = {*field.types} - _NONE
     return bool(kinds) and kinds <= names
-
-
-def folded(name: str) -> str:
-    """Return the name of a flag without what may be left out of it: its case and its separators."""
-    return name.replace("-", "").replace("_", "").replace(".", "").lower()

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from pflow_mcp_plugin.contract import Suggestion
 from pflow_mcp_plugin.host.registry.node_registry import NodeRegistry
@@ -15,22 +14,37 @@ _MANY = 200
 def node_types(registry: NodeRegistry, beginning: str) -> list[Suggestion]:
     """Return the node types that begin as typed.
 
-    If there are too many, each stands for all with the same next word: `mcp-github-` for those of a server.
+    If there are too many, a stem stands for all that go on alike: `mcp-github-` for those of a server.
     """
-    return shortened([Suggestion(name, about) for name, about in registry.beginning(beginning)], beginning)
+    about = dict(registry.beginning(beginning))
+    if len(about) <= _MANY:
+        return [Suggestion(*row) for row in about.items()]
+    return [
+        Suggestion(stem, type="stem") if len(names) > 1 else Suggestion(names[0], about[names[0]])
+        for stem, names in by_stem(list(about), beginning).items()
+    ]
 
 
-def shortened(suggestions: Iterable[Suggestion], beginning: str, many: int = _MANY) -> list[Suggestion]:
-    """Return suggestions, or the stems up to their next hyphen if there are too many of them."""
-    found = list(suggestions)
-    while len(found) > many:
-        by_stem: dict[str, list[Suggestion]] = defaultdict(list)
-        for each in found:
-            end = each.value.find("-", len(beginning))
-            by_stem[each.value[: end + 1] if end >= 0 else each.value].append(each)
-        if len(by_stem) > 1 or beginning in by_stem:
-            return [
-                its[0] if len(its) == 1 else Suggestion(stem, type="stem") for stem, its in by_stem.items()
-            ]
-        (beginning,) = by_stem
-    return found
+def by_stem(names: Sequence[str], beginning: str, many: int = _MANY) -> dict[str, list[str]]:
+    """Return too many names by their stems: what goes up to the next hyphen, else is one letter longer.
+
+    Args:
+        names: Names that begin alike.
+        beginning: How they begin.
+        many: How many stems are enough.
+    """
+    while True:
+        length = len(beginning)
+        found = _grouped((name[: name.find("-", length) + 1 or len(name)], name) for name in names)
+        if len(found) > many:
+            found = _grouped((name[: length + 1], name) for name in names)
+        if len(found) != 1:
+            return found
+        (beginning,) = found
+
+
+def _grouped(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
+    groups: dict[str, list[str]] = {}
+    for stem, name in pairs:
+        groups.setdefault(stem, []).append(name)
+    return groups

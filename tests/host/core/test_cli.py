@@ -174,7 +174,7 @@ def test_groups_are_listed_apart_from_commands_each_with_the_line_that_its_comma
     code, out, _ = pflow("--help", plugins=[voice, announce(here(("silence", "keep"), "shout"))])
     commands, _, groups = out.partition("\nGroups:\n")
     assert code == 0
-    assert "  run       Run a workflow." in commands
+    assert "Run a workflow." in commands
     assert "workflow  Save" not in commands
     assert "  voice     Say things." in groups
     assert "  silence   keep" in groups  # nobody described it

@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+import click
+import pytest
+
+from pflow_mcp_plugin.cli import known_names
+from pflow_mcp_plugin.cli.call import call
+from pflow_mcp_plugin.cli.dependencies import catalog, server_store
+from pflow_mcp_plugin.exchange import Listing
+from pflow_mcp_plugin.types import ServerInfo, Tool
+
+
+@pytest.fixture
+def context(desk):
+    desk.write(
+        '[mcpServers.clock]\ncommand = "python"\n'
+        '[mcpServers.files]\ncommand = "python"\ntools = {deny = ["rm"]}\n'
+    )
+    info = ServerInfo(name="Files", version="1", protocol="2025-11-25")
+    tools = (Tool(name="read_all"), Tool(name='read\n"it"'), Tool(name="rm"), Tool(name="größe"))
+    listing = Listing(info=info, tools=tools)
+    catalog(desk).save("files", listing, server_store(desk).fingerprint("files"))
+    catalog(desk).save("gone", listing, "")
+    return click.Context(click.Command("x"), obj=desk)
+
+
+def values(found):
+    return [getattr(it, "value", it) for it in found]
+
+
+def test_servers_are_those_of_the_config_and_those_with_tools(context, desk):
+    assert known_names.servers(context, None, "") == ["clock", "files", "gone"]
+    desk.write("not [valid")
+    assert known_names.servers(context, None, "") == ["files", "gone"]
+
+
+def test_tools_are_those_that_can_be_called(desk, context):
+    assert values(call.complete_words([], "", obj=desk)) == ["clock", "files"]
+    assert values(call.complete_words(["files"], "", obj=desk)) == ["read_all", 'read\n"it"', "größe"]
+    assert values(call.complete_words(["files"], "gr", obj=desk)) == ["größe"]
+    assert values(call.complete_words(["files"], 'read\n"', obj=desk)) == ['read\n"it"']
+    for words in (["clock"], ["absent"], ["files", "rm"], ["files", "absent"]):
+        assert values(call.complete_words(words, "", obj=desk)) == []
+
+
+def test_the_tools_of_a_file_without_an_index_are_read_whole(desk, context):
+    path = desk.paths.data / "servers" / "files.json"
+    path.write_bytes(path.read_bytes().replace(b'"size": ', b'"size": 1'))
+    assert values(call.complete_words(["files"], "read_", obj=desk)) == ["read_all"]
+
+
+def test_presets_and_clients_are_completed_by_name(context):
+    assert "filesystem" in values(known_names.presets(context, None, ""))
+    assert "cursor" in values(known_names.clients(context, None, ""))
+    assert known_names.words_of_add(context, None, "x")[-1].type == "file"
+    context.params["words"] = ("show",)
+    assert "github" in values(known_names.words_of_presets(context, None, ""))
+    assert [it.type for it in known_names.words_of_add(context, None, "")] == ["file"]

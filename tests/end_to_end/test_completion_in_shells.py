@@ -1,0 +1,204 @@
+"""Completion as people use it: bash, zsh and fish themselves, with the scripts that pflow installs."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import pytest
+from typing_terminal import terminal
+
+pytest.importorskip("mcp")
+
+from pflow_mcp_plugin.cli.dependencies import catalog, server_store
+from pflow_mcp_plugin.exchange import Listing
+from pflow_mcp_plugin.host.embedded_host import open_host
+from pflow_mcp_plugin.types import ServerInfo, Tool
+
+HOSTILE = "$(touch pwned)`touch pwned`;x"
+FLAGS = {
+    "two words": {"type": "string"},
+    "file_path": {"type": "string"},
+    "mode": {"type": "string", "enum": ["very fast", "slow", HOSTILE, "it's", "bad\x1b[31m\nword\tx"]},
+    "dry_run": {"type": "boolean"},
+}
+
+
+@pytest.fixture
+def desk(pflow_home, tmp_path, monkeypatch):
+    """A folder with files, a home without anything, a synced server, and both programs on PATH."""
+    home, work, programs = (tmp_path / name for name in ("user", "work", "bin"))
+    for folder in (home, work / "sub dir", programs):
+        folder.mkdir(parents=True)
+    (work / "my notes.json").write_text("{}")
+    for name in ("pflow", "pflow-mcp"):
+        program = programs / name
+        program.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -P -m pflow_mcp_plugin "$@"\n')
+        program.chmod(0o755)
+    for variable in ("XDG_CONFIG_HOME", "XDG_DATA_HOME", "ZDOTDIR", "BASH_COMPLETION_USER_DIR", "EDITOR"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("TERM", "dumb")
+    monkeypatch.setenv("PATH", str(programs), prepend=os.pathsep)
+    with open_host() as host:
+        server_store(host).add({"box": {"command": "never-started"}})
+        box = Tool(name="make_it", input_schema={"type": "object", "properties": FLAGS})
+        info = ServerInfo(name="Box", version="1", protocol="2025-11-25")
+        listing = Listing(info=info, tools=(box, Tool(name="evil\x1b]0;name\x07")))
+        catalog(host).save("box", listing, server_store(host).fingerprint("box"))
+        host.registry.refresh()
+    return SimpleNamespace(home=home, work=work, programs=programs)
+
+
+def program(name):
+    """Return the path of a shell; skip, or fail where shells are required, if it is not installed."""
+    found = shutil.which(name)
+    if found is None and os.environ.get("PFLOW_REQUIRE_SHELLS"):
+        pytest.fail(f"a shell is required and not installed: {name}")
+    return found or pytest.skip(f"a shell is not installed: {name}")
+
+
+def install(shell):
+    done = subprocess.run(
+        ["pflow", "completion", shell, "--install"], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
+@pytest.fixture(params=["bash", "zsh"])
+def typed(desk, request):
+    """An interactive shell that has its completion from `pflow completion SHELL --install`."""
+    shell = program(request.param)
+    assert "Wrote" in install(request.param)
+    quiet = (
+        "bind 'set enable-bracketed-paste off'" if request.param == "bash" else "unset zle_bracketed_paste"
+    )
+    with terminal([shell, "-i"], dict(os.environ), str(desk.work), quiet) as opened:
+        yield opened
+
+
+@pytest.mark.parametrize(
+    ("line", "given"),
+    [
+        ("pflow reg\tdesc\tec\t", ["registry", "describe", "echo"]),
+        ("pflow mcp-box-m\t--mo\tve\t", ["mcp-box-make-it", "--mode", "very fast"]),
+        (
+            "pflow ec\t --message x th\tmcp-box-m\t--no\t",
+            ["echo", "--message", "x", "then", "mcp-box-make-it", "--no-dry-run"],
+        ),
+        ("pflow mcp call b\tm\t--mode=sl\t", ["mcp", "call", "box", "make_it", "--mode=slow"]),
+        ("pflow mcp box m\t--file\tmy\t", ["mcp", "box", "make_it", "--file-path", "my notes.json"]),
+        ("pflow mcp box make_it --mode '$(t\t", ["mcp", "box", "make_it", "--mode", HOSTILE]),
+        ("pflow mcp box make_it --mode \\$\\(t\t", ["mcp", "box", "make_it", "--mode", HOSTILE]),
+        ('pflow mcp box make_it --mode="it\t', ["mcp", "box", "make_it", "--mode=it's"]),
+        ("pflow mcp box make_it --mode it\t", ["mcp", "box", "make_it", "--mode", "it's"]),
+        ("pflow mcp box make_it --two\tx", ["mcp", "box", "make_it", "--two words", "x"]),
+        ("pflow mcp box make_it --mode=@my\t", ["mcp", "box", "make_it", "--mode=@my notes.json"]),
+        ("pflow mcp box make_it --mode @my\t", ["mcp", "box", "make_it", "--mode", "@my notes.json"]),
+        ("pflow mcp sy\tb\t", ["mcp", "sync", "box"]),
+        ("pflow mcp add file\t", ["mcp", "add", "filesystem"]),
+        ('pflow run "my\t', ["run", "my notes.json"]),
+        ("pflow run su\tx", ["run", "sub dir/x"]),
+        ("pflow validate my\\ n\t", ["validate", "my notes.json"]),
+        ("pflow completion fi\t--inst\t", ["completion", "fish", "--install"]),
+    ],
+)
+def test_a_line_is_completed_as_it_is_typed(desk, typed, line, given):
+    assert typed.given(line) == given
+    assert not (desk.work / "pwned").exists()
+
+
+def test_both_names_of_the_program_and_its_path_are_completed(desk, typed):
+    for name in ("pflow-mcp", str(desk.programs / "pflow"), "../bin/pflow"):
+        typed.type(f"alias shown=; {name} completion fi\t--js\t\n", '"shell": "fish"')
+
+
+def test_a_tab_shows_what_may_follow(typed):
+    shown = typed.type("pflow workflow s\t\t\t", "save.*show")
+    assert "\x1b]0;name" not in shown
+
+
+def test_bash_is_answered_by_the_function_alone(desk):
+    """Other programs call the function with the variables that bash sets."""
+    lines = [
+        "pflow tr",
+        "pflow mcp box make_it --mode ",
+        "pflow mcp call box ",
+        "pflow run > my",
+        "pflow x 'y",
+    ]
+    code = 'eval "$(pflow completion bash)"\n'
+    for line in lines:
+        code += f"COMP_LINE={shlex.quote(line)} COMP_POINT={len(line)}; "
+        code += f"COMP_WORDS=({' '.join(map(shlex.quote, line.split(' ')))})\n"
+        code += "_pflow_completion pflow; printf '%s|' \"${COMPREPLY[@]}\"; echo\n"
+    done = subprocess.run(
+        [program("bash"), "--norc", "-c", code],
+        capture_output=True,
+        text=True,
+        cwd=desk.work,
+        timeout=60,
+        check=False,
+    )
+    assert done.stderr == ""
+    assert done.stdout.splitlines() == [
+        "trace|",
+        "very\\ fast|slow|\\$\\(touch\\ pwned\\)\\`touch\\ pwned\\`\\;x|it\\'s|",
+        "make_it|",
+        "|",
+        "|",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("line", "completed"),
+    [
+        ("pflow reg", ["registry"]),
+        ("pflow-mcp reg", ["registry"]),
+        ("pflow mcp-box-m", ["mcp-box-make-it"]),
+        ("pflow mcp box make_it --mode=s", ["--mode=slow"]),
+        ("pflow mcp box make_it --mode ", ["very fast", "slow", HOSTILE, "it's"]),
+        ('pflow mcp box make_it --mode "v', ["very fast"]),
+        ("pflow mcp box make_it --file-path=my", ["--file-path=my notes.json"]),
+        ("pflow mcp box make_it --mode @my", ["@my notes.json"]),
+        ("pflow run su", ["sub dir/"]),
+        ("pflow mcp serve --root ", ["sub dir/"]),
+        ("pflow mcp call box ", ["make_it"]),
+    ],
+)
+def test_fish_completes_with_descriptions(desk, line, completed):
+    fish = program("fish")
+    install("fish")
+    code = f"complete -C {shlex.quote(line)}"
+    done = subprocess.run(
+        [fish, "-c", code], capture_output=True, text=True, cwd=desk.work, timeout=60, check=False
+    )
+    assert done.stderr == ""
+    assert sorted(row.partition("\t")[0] for row in done.stdout.splitlines()) == sorted(completed)
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_what_was_installed_is_removed_without_a_trace(desk, shell):
+    program(shell)
+    before = {path for path in desk.home.rglob("*") if path.is_file()}
+    install(shell)
+    assert "Nothing to change" in install(shell)
+    subprocess.run(
+        ["pflow", "completion", shell, "--uninstall"], check=True, timeout=60, stdout=subprocess.DEVNULL
+    )
+    left = {path for path in desk.home.rglob("*") if path.is_file() and path.read_bytes()} - before
+    assert not [path for path in left if b"pflow" in path.read_bytes()]
+
+
+def test_zsh_loads_the_script_from_a_folder_of_the_user_s(desk):
+    zsh = program("zsh")
+    (desk.home / ".zfunc").mkdir()
+    (desk.home / ".zshrc").write_text("fpath=(~/.zfunc $fpath)\nautoload -Uz compinit\ncompinit -u\n")
+    assert str(desk.home / ".zfunc" / "_pflow") in install("zsh")
+    with terminal([zsh, "-i"], dict(os.environ), str(desk.work)) as opened:
+        assert opened.given("pflow mcp sy\tb\t") == ["mcp", "sync", "box"]

@@ -1,0 +1,179 @@
+"""What the scripts of shells are answered, by the whole command line with the installed plugins."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+
+import click
+import pytest
+
+from pflow_mcp_plugin.contract import Command, Suggestion, hookimpl
+from pflow_mcp_plugin.host.cli.completion import complete
+from pflow_mcp_plugin.host.embedded_host import open_host
+from pflow_mcp_plugin.host.hook_matching import create_manager
+
+ECHO = {
+    "inputs": {"text": {"type": "str"}, "other": {"type": "str", "default": ""}},
+    "nodes": [{"id": "a", "type": "echo", "params": {"message": "${text} ${other}"}}],
+}
+
+
+@pytest.fixture
+def answered(pflow_home, capsys):
+    """Return the kinds and values of an answer, `word` left out; nothing may be on standard error."""
+
+    def answered(*words, plugins=None):
+        manager = create_manager() if plugins is not None else None
+        for plugin in plugins or ():
+            manager.register(plugin)
+        assert complete(["zsh", *words], manager) == 0
+        out, err = capsys.readouterr()
+        assert err == ""
+        rows = [line.split("\t") for line in out.splitlines()]
+        return [value if kind == "word" else (kind, value) for kind, value, _ in rows]
+
+    return answered
+
+
+@pytest.fixture
+def host(pflow_home):
+    with open_host() as host:
+        yield host
+
+
+@click.group()
+def tools():
+    """Stand for a plugin's group."""
+
+
+@tools.command()
+@click.option("--mode", type=click.Choice(["fast", "slow"]), help="How.")
+@click.argument("word", shell_complete=lambda context, parameter, typed: context.obj.words)
+def cut(mode, word):
+    """Stand for a command in it."""
+
+
+@click.command()
+@click.argument("word", shell_complete=lambda context, parameter, typed: 1 / 0)
+def crashes(word):
+    """Stand for a command whose completion fails."""
+
+
+class _Other:
+    def main(self, args, prog_name, **extra):
+        raise AssertionError("it must not run")
+
+    def complete_words(self, words, incomplete, *, obj):
+        print("beside the answer")
+        return [Suggestion(f"{len(words)}-{incomplete}", type="stem")]
+
+
+other = _Other()
+plain = SimpleNamespace(main=other.main)
+
+
+def announce(*names):
+    commands = [
+        Command(path=name.split(), help="Help.", load=f"{__name__}:{name.split()[-1]}") for name in names
+    ]
+    return SimpleNamespace(pflow_register_commands=hookimpl(lambda host: commands))
+
+
+def test_commands_groups_and_options_are_completed(answered):
+    assert {"run", "registry", "mcp", "completion"} <= set(answered(""))
+    assert answered("reg") == ["registry"]
+    assert "refresh" not in answered("registry", "re")  # hidden
+    assert answered("--v") == ["--version"]
+    assert answered("workflow", "show", "--ver") == ["--version"]
+    assert answered("completion", "") == ["bash", "zsh", "fish"]
+    assert answered("run", "--no-trace", "x", "--") == ["--json", "--help"]
+    assert answered("mcp", "add", "--type=ht") == ["--type=http"]
+    assert answered("mcp", "add", "--type", "s") == ["sse"]
+    assert answered("absent", "word", "") == []
+
+
+def test_node_types_stand_beside_commands_once_a_letter_is_typed(answered):
+    assert "echo" not in answered("")
+    assert answered("ec") == ["echo"]
+    assert answered("run-node", "ec") == ["echo"]
+    assert answered("echo", "--me") == ["--message"]
+    assert answered("registry", "describe", "echo", "read") == ["read-file"]
+    assert answered("registry", "validate", "--source", "p") == ["pflow"]
+
+
+def test_workflows_inputs_runs_and_settings_are_completed_by_name(answered, host):
+    host.library.save("daily", ECHO)
+    host.settings.set("API_TOKEN", "the-secret-value")
+    outcome = host.runner.run(ECHO, {"text": "x"}, name="daily")
+    assert answered("run", "da") == ["daily", ("file", "")]
+    assert answered("validate", "") == ["daily", ("file", "")]
+    assert answered("workflow", "export-python", "") == ["daily", ("file", "")]
+    assert answered("workflow", "graph", "daily", "--html", "") == [("file", "")]
+    assert answered("workflow", "delete", "") == ["daily"]
+    assert answered("run", "daily", "text=1", "") == [("stem", "other=")]
+    assert answered("trace", "show", "") == ["latest", outcome.run_id]
+    assert answered("trace", "view", outcome.run_id[:8]) == [outcome.run_id]
+    assert answered("trace", "show", "./") == [("file", "")]
+    for words in (("get", ""), ("unset", "API"), ("set", "")):
+        assert answered("settings", *words) == ["API_TOKEN"]
+    assert answered("settings", "set", "API_TOKEN", "") == []
+
+
+def test_what_plugins_complete_is_asked_of_their_commands(answered, monkeypatch):
+    monkeypatch.setattr(
+        "pflow_mcp_plugin.host.embedded_host.EmbeddedHost.words", ["one", "two"], raising=False
+    )
+    plugins = [announce("tools", "other", "plain", "crashes")]
+    assert answered("tools", "", plugins=plugins) == ["cut"]
+    assert answered("tools", "cut", "--mode", "f", plugins=plugins) == ["fast"]
+    assert answered("tools", "cut", "t", plugins=plugins) == ["two"]
+    assert answered("other", "a", "b", "c", plugins=plugins) == [("stem", "2-c")]
+    assert answered("plain", "", plugins=plugins) == []
+    assert answered("crashes", "", plugins=plugins) == []
+    assert answered("crashes", "--h", plugins=plugins) == ["--help"]
+
+
+@pytest.mark.parametrize("place", ["config/mcp-servers.toml", "config/settings.json", "data/registry.json"])
+def test_with_a_corrupt_file_the_rest_is_completed_and_nothing_is_said(answered, pflow_home, place):
+    assert answered("ec") == ["echo"]
+    path = pflow_home / place
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(b"\xff{ not = [valid")
+    assert answered("ec") == ["echo"]
+    assert answered("reg") == ["registry"]
+    assert answered("settings", "get", "--") == ["--show", "--json", "--help"]
+    assert answered("mcp", "sync", "--a") == ["--all"]
+    for words in (("settings", "get", ""), ("mcp", "sync", ""), ("mcp", "call", "x", ""), ("mcp", "x")):
+        answered(*words)
+
+
+def test_a_corrupt_index_is_built_again(answered, pflow_home):
+    assert answered("ec") == ["echo"]
+    (index,) = (pflow_home / "cache").glob("nodes-*.sqlite")
+    content = index.read_bytes()
+    for damaged in (b"", b"not a database", content[:2000] + b"\xff" * (len(content) - 2000)):
+        index.write_bytes(damaged)
+        assert answered("reg") == ["registry"]
+    index.unlink()
+    assert answered("ec") == ["echo"]
+
+
+@pytest.mark.parametrize("arguments", [[], ["bash"], ["bash", "x"], ["zsh"], ["tcsh"], ["fish", "'"]])
+def test_a_script_that_asks_wrongly_is_told_nothing(pflow_home, capsys, arguments):
+    assert complete(arguments) == 0
+    assert capsys.readouterr().err == ""
+
+
+def test_the_program_ends_quietly_whatever_is_typed(pflow):
+    done = pflow("__complete", "bash", " =", "pflow reg")
+    assert (done.exit_code, done.stdout, done.stderr) == (0, "word\tregistry\n", "")
+    done = pflow("__complete", "fish", "\udce9")
+    assert (done.exit_code, done.stderr) == (0, "")
+
+
+def test_the_script_of_each_shell_is_printed(pflow):
+    for shell, word in (("bash", "complete -F"), ("zsh", "#compdef"), ("fish", "complete -c")):
+        assert word in pflow("completion", shell).stdout
+        assert word in json.loads(pflow("completion", shell, "--json").stdout)["data"]["script"]
+    assert pflow("completion", "tcsh").exit_code == 2

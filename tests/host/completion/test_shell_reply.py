@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+import pytest
+
+from pflow_mcp_plugin.contract import Suggestion
+from pflow_mcp_plugin.host.completion.shell_reply import read_request, reply
+
+BREAKS = " \t\n\"'@><=;|&(:"
+
+
+def answered(shell, arguments, *suggestions):
+    return list(reply(read_request(shell, arguments), suggestions))
+
+
+@pytest.mark.parametrize(
+    ("typed", "value", "inserted"),
+    [
+        ("pflow reg", "registry", "registry"),
+        ("pflow x --type=ht", "--type=http", "http"),
+        ("pflow x a:b:", "a:b:c", "c"),
+        ("pflow x ", "two words", "two\\ words"),
+        ("pflow x ", "$(rm -rf ~)`x`;&|<>*?", "\\$\\(rm\\ -rf\\ \\~\\)\\`x\\`\\;\\&\\|\\<\\>\\*\\?"),
+        ("pflow x 'two", "two'words", "two'\\''words"),
+        ('pflow x "two', 'two"$w', 'two\\"\\$w'),
+        ("pflow x ", "größe", "größe"),
+    ],
+)
+def test_bash_is_given_what_it_inserts_as_it_is(typed, value, inserted):
+    assert answered("bash", [BREAKS, typed], Suggestion(value)) == [f"word\t{inserted}"]
+
+
+def test_in_double_quotes_bash_is_given_nothing_that_it_would_take_for_its_history():
+    assert answered("bash", [BREAKS, 'pflow x "a'], Suggestion("a!b"), Suggestion("ab")) == ["word\tab"]
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+@pytest.mark.parametrize("hostile", ["a\nword\tb", "a\x1b[31mb", "a\tb", "a\x9bb", "a\u202eb", "a\ud800"])
+def test_what_could_steer_a_terminal_never_reaches_a_shell(shell, hostile):
+    arguments = [BREAKS, "pflow "] if shell == "bash" else [""]
+    found = answered(shell, arguments, Suggestion(hostile, hostile), Suggestion("fine", f"about {hostile}"))
+    assert len(found) == 1
+    kind, value, *about = found[0].split("\t")
+    assert (kind, value) == ("word", "fine")
+    assert "".join(about).isprintable()
+
+
+def test_a_description_is_one_short_line():
+    (line,) = answered("fish", [""], Suggestion("x", "first\n\nsecond " + "long " * 100))
+    about = line.split("\t")[2]
+    assert about.startswith("first second long")
+    assert len(about) <= 72
+
+
+def test_fish_and_zsh_are_told_where_a_path_begins():
+    assert answered("zsh", ["--x", "--body=@no"], Suggestion("--body=@", type="file")) == [
+        "file\t--body=@\tno"
+    ]
+    assert answered("fish", ["'a b"], Suggestion("", type="dir")) == ["folder\t\ta b"]
+
+
+def test_bash_lists_files_itself_unless_there_are_words_too(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my file").touch()
+    (tmp_path / "sub").mkdir()
+    a_file = Suggestion("", type="file")
+    assert answered("bash", [BREAKS, "pflow run "], a_file) == ["file\t"]
+    assert answered("bash", [BREAKS, "pflow run --x="], Suggestion("--x=", type="file")) == ["file\t"]
+    at_sign = answered("bash", [BREAKS, "pflow run --x=@m"], Suggestion("--x=@", type="file"))
+    assert at_sign == ["word\t@my\\ file"]
+    both = answered("bash", [BREAKS, "pflow run "], Suggestion("saved"), a_file)
+    assert both == ["word\tsaved", "word\tmy\\ file", "stem\tsub/"]

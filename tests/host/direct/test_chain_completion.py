@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+import pytest
+
+from pflow_mcp_plugin.contract import Field
+
+
+@pytest.fixture
+def completed(bench):
+    colors = Field(key="color", type="str", schema={"enum": ["red", "dark red", None]}, description="Which")
+    tags = Field(key="tags", type="list", schema={"items": {"enum": ["a", "b"]}})
+    mixed = Field(key="size", type="any", schema={"anyOf": [{"const": "big"}, {"enum": [1, True]}]})
+    params = [
+        "title: str!",
+        "file_path: str",
+        "out_folder: str",
+        "dry_run: bool",
+        colors,
+        tags,
+        mixed,
+        "save: str",
+    ]
+    bench.declare("t-make", params)
+    bench.declare("t-mail")
+
+    def completed(*words):
+        found = bench.host.complete_chain(words[:-1], words[-1])
+        return [it.value if it.type == "plain" else (it.type, it.value) for it in found]
+
+    return completed
+
+
+def test_the_first_word_is_a_node_and_so_is_that_after_then(completed):
+    assert completed("t-") == ["t-mail", "t-make"]
+    assert completed("t-make", "--title", "x", "then", "t-ma") == ["t-mail", "t-make"]
+    assert completed("t-make", ">>", "t-mai") == ["t-mail"]
+    assert completed("--t") == []
+    assert completed("absent", "--") == []
+
+
+def test_flags_are_those_of_the_node_that_are_not_given(completed):
+    own = [
+        "--title",
+        "--file-path",
+        "--out-folder",
+        "--dry-run",
+        "--no-dry-run",
+        "--color",
+        "--tags",
+        "--size",
+    ]
+    assert completed("t-make", "--")[: len(own)] == own
+    assert completed("t-make", "--ti") == ["--title"]
+    given = completed("t-make", "--TITLE", "x", "--no-dry-run", "--tags", "a", "--file_path=y", "--")
+    assert given[:4] == ["--out-folder", "--color", "--tags", "--size"]
+    assert completed("t-make", "--title", "x", "then", "t-mail", "--ti") == []
+    assert completed("t-make", "--file_") == ["--file_path"]
+    assert completed("t-make", "--title", "x", "t") == ["then"]
+    assert completed("t-make", "")[:2] == ["then", "--title"]
+
+
+def test_an_option_of_pflow_wins_over_a_flag_of_its_name(completed):
+    assert completed("t-make", "--sa") == ["--save"]
+    assert completed("t-make", "--print", "--in") == ["--input"]
+    assert completed("t-make", "--input", "ti") == ["title"]
+    assert completed("t-make", "--param", "sa") == [("stem", "save=")]
+
+
+@pytest.mark.parametrize("words", [("t-make", "--color", ""), ("t-make", "--title", "x", "--color", "")])
+def test_the_values_of_an_enumeration_are_completed(completed, words):
+    assert completed(*words) == ["red", "dark red"]
+
+
+def test_values_follow_an_equals_sign_too(completed):
+    assert completed("t-make", "--color=d") == ["--color=dark red"]
+    assert completed("t-make", "--dry_run=") == ["--dry_run=true", "--dry_run=false"]
+    assert completed("t-make", "--size", "") == ["big", "1", "true"]
+    assert completed("t-make", "--tags", "") == ["a", "b"]
+
+
+def test_files_are_completed_where_a_path_or_an_at_sign_stands(completed):
+    assert completed("t-make", "--file-path", "no") == [("file", "")]
+    assert completed("t-make", "--out-folder=") == [("dir", "--out-folder=")]
+    assert completed("t-make", "--title", "@no") == [("file", "@")]
+    assert completed("t-make", "--title=@no") == [("file", "--title=@")]
+    assert completed("t-make", "--title", "@@no") == []
+    assert completed("t-make", "--title", "no") == []
