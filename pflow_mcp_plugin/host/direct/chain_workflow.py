@@ -17,6 +17,8 @@ from pflow_mcp_plugin.host.workflow.templates import literal, references
 from pflow_mcp_plugin.host.workflow.workflow_document import IR_VERSION
 
 _STDIN = "stdin"
+_NAME = re.compile(r"(?!__)\w[\w-]*")
+"""What an input of a workflow, and the first part of a template, may be called."""
 
 
 @attrs.frozen(kw_only=True)
@@ -92,7 +94,7 @@ def chain_workflow(
     workflow |= {"mappings": builder.mappings} if builder.mappings else {}
     result = links[-1].interface.result_key
     if is_kept and result:
-        workflow["outputs"] = {result: f"${{{result}}}"}
+        workflow["outputs"] = {result: builder.reference(len(links) - 1, result)}
     return ChainWorkflow(workflow=workflow, problems=tuple(builder.problems), piped=tuple(builder.piped))
 
 
@@ -136,6 +138,8 @@ class _Builder:
         link = self._links[place]
         if given.is_template or key not in link.interface.inputs or not is_type(given.field.type):
             return False
+        if not _NAME.fullmatch(key):  # a tool may call its parameters anything
+            return False
         if given.field.has_default:  # it overrides a value of the node
             return False
         if key in self.inputs and self.inputs[key].get("default") != given.value:
@@ -153,7 +157,12 @@ class _Builder:
                 message = f"--input {key}: its value refers to another, so it cannot be a default"
                 self._lacks(message, f"Leave out {flag_of(given.field)}, or --input")
                 continue
-            name = key if key not in self.inputs else f"{self._ids[place]}-{key}"
+            if _field(link.entry, key).shell_line:
+                message = f"--input {key}: a command line for the shell cannot be an input"
+                self._lacks(message, "Make inputs of the values in it: write it as a workflow")
+                continue
+            name = key if _NAME.fullmatch(key) else _as_name(key)
+            name = name if name not in self.inputs else f"{self._ids[place]}-{name}"
             self.inputs[name] = _declaration(_field(link.entry, key), None if is_stdin else given)
             is_piped = place == 0 and given is None and key == link.interface.piped_key(set(link.given))
             if is_stdin or is_piped:
@@ -185,7 +194,14 @@ class _Builder:
         before = self._links[place - 1]
         # An output of the same name fits better than the result.
         source = key if key in before.outputs else before.interface.result_key
-        return {key: f"${{{source}}}"} if source else {}
+        return {key: self.reference(place - 1, source)} if source else {}
+
+    def reference(self, place: int, key: str) -> str:
+        """Return the template of what a node has written under a key."""
+        if _NAME.fullmatch(key):
+            return f"${{{key}}}"
+        quoted = f"'{key}'" if '"' in key else f'"{key}"'
+        return f"${{{self._ids[place]}[{quoted}]}}"
 
     def _reads_stdin(self, link: NodeLink) -> bool:
         """Return whether a flag of the first node has taken what is piped in."""
@@ -257,7 +273,12 @@ def _ids(types: Sequence[str]) -> list[str]:
     """Return an id for each node: its type, with a number if it is repeated."""
     ids: list[str] = []
     for node_type in types:
-        base = re.sub(r"[^\w-]", "-", node_type).lstrip("-") or "node"
+        base = _as_name(node_type)
         numbered = (f"{base}-{number}" for number in range(2, len(types) + 2))
         ids.append(next(name for name in (base, *numbered) if name not in ids))
     return ids
+
+
+def _as_name(text: str) -> str:
+    """Return a text as a name that templates accept."""
+    return re.sub(r"[^\w-]", "-", text).lstrip("-_") or "node"

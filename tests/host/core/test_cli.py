@@ -287,6 +287,12 @@ def test_a_second_fallback_of_a_group_is_refused_naming_both_plugins_and_stays_a
     assert pflow("voice", "hum", "x", plugins=[singing, second])[1] == "X\n"
 
 
+def test_a_task_in_place_of_a_command_leads_to_the_planner(pflow, shouting):
+    code, _, err = pflow("find Zoë's bugs", plugins=[announce(here(("plan",), "shout"))])
+    assert code == 2
+    assert "To make a workflow from words: pflow plan 'find Zoë'\"'\"'s bugs'" in err
+
+
 def test_the_command_of_a_disabled_plugin_names_the_plugin(install, monkeypatch, capsys):
     install("voice", "")
     monkeypatch.setenv("PFLOW_DISABLE_PLUGINS", "voice")

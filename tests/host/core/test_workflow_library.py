@@ -497,19 +497,16 @@ def test_a_program_that_fails_says_where_its_trace_is(pflow, tmp_path):
     assert f"trace path: {pflow('trace', 'list', '--json').envelope['data'][0]['path']}" in failed.stderr
 
 
-class Interrupting(io.RawIOBase):
+class Interrupting(io.StringIO):
     """What is read when the user presses Ctrl-C instead of typing."""
 
-    def readable(self):
-        return True
-
-    def readinto(self, buffer):
+    def fileno(self):
         raise KeyboardInterrupt
 
 
 def test_ctrl_c_ends_a_program_that_waits_for_its_input(pflow_home, monkeypatch, capsys):
     script = Script("read", inputs={"text": {"type": "str", "stdin": True}})
     say = script.node("say", "echo", params={"message": "${text}"})
-    monkeypatch.setattr(sys, "stdin", SimpleNamespace(isatty=lambda: False, buffer=Interrupting()))
+    monkeypatch.setattr(sys, "stdin", Interrupting())
     assert script.main(say, []) == 130
     assert capsys.readouterr().err == "Error: interrupted\n"

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import attrs
 import pytest
 
 from pflow_mcp_plugin.contract import Entry, Field, Interface
@@ -193,3 +194,21 @@ def test_a_value_that_refers_to_another_cannot_be_a_default():
 def test_a_node_type_that_is_no_id_gets_one():
     built = chain((node("odd.type/x"), ""), (node("odd.type/x"), ""))
     assert [item["id"] for item in built.workflow["nodes"]] == ["odd-type-x", "odd-type-x-2"]
+
+
+def test_keys_that_no_template_can_name_are_passed_on_too():
+    odd = node("odd", "$filter text!", "@value")
+    built = chain((odd, "--$filter x --text y"), (odd, "--$filter z"), asked="odd.$filter", kept=True)
+    assert built.workflow["inputs"]["filter"] == {**TEXT, "default": "x"}
+    assert params_of(built, 0) == {"$filter": "${filter}"}
+    assert params_of(built, 1) == {"$filter": "${odd-2-filter}", "text": '${odd["@value"]}'}
+    assert built.workflow["outputs"] == {"@value": '${odd-2["@value"]}'}
+    assert params_of(chain((odd, "--$filter x --text y"))) == {"$filter": "x"}
+
+
+def test_a_shell_line_does_not_become_an_input():
+    line = Field(key="command", type="str", required=True, shell_line=True)
+    shell = attrs.evolve(SEARCH, interface=Interface(params=[line]))
+    assert [
+        problem.message for problem in chain((shell, "--command ls"), asked="search.command").problems
+    ] == ["--input command: a command line for the shell cannot be an input"]

@@ -185,6 +185,13 @@ def test_a_file_and_standard_input_stand_for_their_content(tmp_path):
     assert "no such file: nobody (For the text @nobody itself, write @@nobody)" in problem
 
 
+def test_a_shell_line_is_never_taken_from_a_pipe():
+    shell = entry(Field(key="command", type="str", shell_line=True))
+    (problem,) = read("--command", "-", of=shell)
+    assert "a command line for the shell is never taken from a pipe" in problem
+    assert read("--param=command=-", of=shell) == {"command": "-"}
+
+
 def test_templates_are_kept_for_the_nodes_after_the_first():
     reader = FlagReader(entry(), templates=True)
     values = reader.read(
