@@ -71,10 +71,13 @@ def plan(host: EmbeddedHost, /, task: tuple[str, ...], name: str | None, **given
 
 def _error(made: Plan) -> PflowError:
     """Return the error of a plan whose workflow cannot run."""
-    rounds = "1 round" if made.rounds == 1 else f"{made.rounds} rounds"
-    message = f"The plan has {counted(made.problems)} after {rounds} with {made.model or 'no model'}"
+    message = f"The plan has {counted(made.problems)} after {_rounds(made)} with {made.model or 'no model'}"
     steps = ("Say the task in other words", "Plan without a model: --offline")
     return PflowError(message, problems=tuple(made.problems), suggestions=steps, kind="validation")
+
+
+def _rounds(made: Plan) -> str:
+    return "1 round" if made.rounds == 1 else f"{made.rounds} rounds"
 
 
 def _data(made: Plan) -> JSONObject:
@@ -99,7 +102,7 @@ def _explanation(made: Plan) -> list[str]:
         f"Selection: {selection.selection_type.replace('_', ' ')}, confidence {selection.confidence:.2f}",
         f"Reason: {selection.reasoning}" if selection.reasoning else "",
         f"Steps: {selection.flow_structure}" if selection.flow_structure else "",
-        f"Model: {made.model}, {made.rounds} of its workflows were checked" if made.model else "",
+        f"Model: {made.model}, {_rounds(made)}" if made.model else "",
         *_input_lines(made.workflow),
     ]
     rows = [_row(match) for match in made.candidates[:_SHOWN]]
