@@ -25,7 +25,7 @@ _SURE = 0.5
 _CLAUSES = 50
 """The clauses of a task that are read."""
 _SEQUENCE = r"(?:afterwards|and|but|finally|first|firstly|last|lastly|later|next|plus|second|secondly|then)"
-_LEADING = re.compile(rf"(?:{_SEQUENCE}\s+)+", re.IGNORECASE)
+_LEADING = re.compile(rf"\A(?:{_SEQUENCE}\s+)+", re.IGNORECASE)
 _NO_STEP = re.compile(rf"(?:\W*{_SEQUENCE}\b)+\W*", re.IGNORECASE)
 """A clause that only says when something happens."""
 _BEFORE = re.compile(r"before\b", re.IGNORECASE)
@@ -180,8 +180,9 @@ def match_of(entry: Entry, confidence: float, reason: str = "") -> Match[FoundNo
 def _step(match: Match[FoundNode], clause: str, values: Iterable[Literal]) -> tuple[Step, list[Literal]]:
     """Return a step with the literals that are obviously meant for it, and the other literals."""
     step = Step(match=match, clause=clause)
-    # A language model is told the whole clause.
-    fields = () if step.is_own and step.entry.node == MODEL else step.entry.interface.params
+    # A language model is told the whole clause, and a key that begins with `__` is no param.
+    is_told = step.is_own and step.entry.node == MODEL
+    fields = [] if is_told else [it for it in step.entry.interface.params if not it.key.startswith("__")]
     given: dict[str, JSON] = {}
     others: list[Literal] = []
     for value in values:

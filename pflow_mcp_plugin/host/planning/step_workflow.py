@@ -11,6 +11,7 @@ import attrs
 
 from pflow_mcp_plugin.contract import Entry, Field
 from pflow_mcp_plugin.contract.json_types import JSON
+from pflow_mcp_plugin.host.matching.task_words import QUOTED
 from pflow_mcp_plugin.host.planning.clause_steps import Step
 from pflow_mcp_plugin.host.planning.joins import Output, join_by_name, join_by_type, outputs_of, result_of
 from pflow_mcp_plugin.host.planning.key_names import key_stems, name_words, names_main, names_place
@@ -48,20 +49,28 @@ class _Open:
 
     Attributes:
         field: Its declaration.
+        family: The family of its node.
         default: The value that the task states.
         is_stated: Whether it states one.
     """
 
     field: Field
+    family: str
     default: JSON = None
     is_stated: bool = False
 
     def is_same(self, other: _Open) -> bool:
         """Return whether one input can stand for two parameters."""
         one, two = self.field, other.field
-        described = one.description.strip() == two.description.strip() != ""
+        described = one.description.strip() == two.description.strip()
+        related = self.family == other.family or one.description.strip() != ""
         agree = not (self.is_stated and other.is_stated) or self.default == other.default
-        return described and agree and (one.key, one.type, one.required) == (two.key, two.type, two.required)
+        return (
+            described
+            and related
+            and agree
+            and (one.key, one.type, one.required) == (two.key, two.type, two.required)
+        )
 
     def declared(self, node: str) -> dict[str, JSON]:
         """Return the declaration of the input."""
@@ -168,13 +177,15 @@ def _filled(nodes: Sequence[_Node]) -> set[str]:
 
 def _ask_model(node: _Node, earlier: Sequence[_Node]) -> set[str]:
     """Ask the language model what the clause says, about the results that no other node uses."""
-    results = [result for it in earlier[-_RESULTS:] if (result := result_of(it.id, it.entry))]
+    has_own = QUOTED.search(node.step.clause) and not _REFERS_BACK.search(node.step.clause)
+    about = () if has_own else earlier[-_RESULTS:]
+    results = [result for it in about if (result := result_of(it.id, it.entry))]
     if results:
         texts = [literal(node.step.clause), *(result.template for result in results)]
         node.params[_PROMPT] = "\n\n".join(texts)
     else:
         field = next(field for field in node.entry.interface.params if field.key == _PROMPT)
-        node.open[_PROMPT] = _Open(field=field, default=node.step.clause, is_stated=True)
+        node.open[_PROMPT] = _Open(field=field, family=node.family, default=node.step.clause, is_stated=True)
     return {result.node_id for result in results}
 
 
@@ -226,10 +237,10 @@ def _leave_open(node: _Node) -> None:
         if value is not None and field.shell_line:
             node.params[field.key] = literal(value)
         elif value is not None:
-            node.open[field.key] = _Open(field=field, default=value, is_stated=True)
+            node.open[field.key] = _Open(field=field, family=node.family, default=value, is_stated=True)
     for field in (*_needed(node), *_main(node)):
         if field.key not in node.params:
-            node.open.setdefault(field.key, _Open(field=field))
+            node.open.setdefault(field.key, _Open(field=field, family=node.family))
 
 
 class _Inputs:

@@ -34,10 +34,10 @@ def test_what_happens_first_comes_first(steps, task):
 
 
 def test_words_that_only_say_when_are_no_step(office):
-    task = "First, get the weather forecast; next, roll dice. Finally, post a message to Slack"
+    task = "First, get the first weather forecast; next, roll dice. Finally, post a message to Slack"
     found = steps_of(task, office.registry)
     assert [step.clause for step in found.steps] == [
-        "get the weather forecast",
+        "get the first weather forecast",
         "roll dice",
         "post a message to Slack",
     ]
