@@ -356,6 +356,13 @@ def test_a_model_that_obeys_a_description_adds_nothing(model, plan, leak, words)
     assert "IGNORE" not in json.dumps(made)
 
 
+def test_an_input_is_not_described_by_what_a_description_orders(model, plan):
+    model.answer(chosen(SPY), {"nodes": [node("rain", SPY)], "edges": [], "description": f"Rain. {ORDER}"})
+    workflow = plan()["data"]["workflow"]
+    assert workflow["inputs"]["town"] == {"type": "str", "description": "town for rain"}
+    assert "IGNORE" not in json.dumps(workflow)
+
+
 def test_a_file_that_the_task_does_not_name_becomes_an_input(model, plan):
     write = node("keep", "write-file", file_path="/home/me/.bashrc", content="${sum.response}")
     edges = [*good()["edges"], {"from": "post", "to": "keep"}]

@@ -165,7 +165,7 @@ class PlanDialogue:
         excess = _excess(read)
         if excess:
             return _Draft(failure=excess)
-        repair = PlanRepair(origin.cleaned(read), self._registry)
+        repair = PlanRepair(origin.cleaned(read), self._registry, origin)
         repair.join()
         repair.map_lacking()
         notes: list[str] = []

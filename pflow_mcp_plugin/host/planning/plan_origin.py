@@ -16,10 +16,13 @@ from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.host.workflow.findings import at, cut
 from pflow_mcp_plugin.host.workflow.templates import parse
 
-_PLACES = re.compile(
-    r"[a-z][a-z0-9+.-]{1,20}://[^\s\"'<>`]{1,500}"  # an address
+_ADDRESS = (
+    r"[a-z][a-z0-9+.-]{1,20}://[^\s\"'<>`]{1,500}"
     r"|[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,8}"  # of a mailbox
-    r"|(?<![\w/.])(?:~|\.{1,2})?/[\w.-][\w./-]{1,300}"  # a path
+)
+_ADDRESSES = re.compile(_ADDRESS, re.IGNORECASE)
+_PLACES = re.compile(
+    _ADDRESS + r"|(?<![\w/.])(?:~|\.{1,2})?/[\w.-][\w./-]{1,300}"  # a path
     r"|\b[a-z]:\\[\w.\\-]{1,300}"  # on Windows
     r"|\b[\w-]{1,63}(?:\.[\w-]{1,63}){0,8}\.[a-z]{2,24}\b",  # a host or a file name
     re.IGNORECASE,
@@ -78,7 +81,18 @@ class Origin:
             rows = workflow.get(table)
             if isinstance(rows, dict):
                 clean[table] = {name: self._without(row, "default") for name, row in rows.items()}
+        for row in clean.get("inputs", {}).values():
+            if isinstance(row, dict) and not self.is_harmless(row.get("description", "")):
+                row["description"] = ""
         return clean
+
+    def is_harmless(self, text: str) -> bool:
+        """Return whether a description of a node may describe an input: it names no address but the task's.
+
+        Args:
+            text: The description.
+        """
+        return all(found in self._task for found in _ADDRESSES.findall(text[:_LONGEST].lower()))
 
     def _without(self, item: JSON, key: str) -> JSON:
         if not isinstance(item, dict) or not any(map(self.foreign, _strings(item.get(key)))):

@@ -7,17 +7,20 @@ parameter that needs it, a mapping joins them.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from copy import deepcopy
 from typing import Any
 
 from pflow_mcp_plugin.contract import Entry, Field
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
-from pflow_mcp_plugin.host.planning.plan_origin import Taken
+from pflow_mcp_plugin.host.planning.joins import Output, join_by_name, outputs_of, result_of
+from pflow_mcp_plugin.host.planning.key_names import names_place
+from pflow_mcp_plugin.host.planning.plan_origin import Origin, Taken
 from pflow_mcp_plugin.host.planning.plan_prompt import visible
+from pflow_mcp_plugin.host.planning.plan_schema import INPUT_TYPES
 from pflow_mcp_plugin.host.workflow.coercion import may_become
 from pflow_mcp_plugin.host.workflow.findings import did_you_mean
-from pflow_mcp_plugin.host.workflow.scope import effective_entry, output_field
+from pflow_mcp_plugin.host.workflow.scope import effective_entry
 from pflow_mcp_plugin.host.workflow.templates import TemplateReference, lone, parse_path, references
 from pflow_mcp_plugin.host.workflow.workflow_check import Checked, NodeTypes, check_workflow
 from pflow_mcp_plugin.host.workflow.workflow_document import NodeSpec
@@ -34,9 +37,11 @@ class PlanRepair:
     Args:
         workflow: The workflow, in the form of a file.
         types: Looks up node types.
+        origin: Tells which descriptions may describe an input.
     """
 
-    def __init__(self, workflow: JSONObject, types: NodeTypes) -> None:
+    def __init__(self, workflow: JSONObject, types: NodeTypes, origin: Origin) -> None:
+        self._origin = origin
         self.workflow: dict[str, Any] = deepcopy(dict(workflow))
         self._types = types
         self._checked: Checked = check_workflow(workflow, types)
@@ -54,7 +59,7 @@ class PlanRepair:
             for key, source in sources.items():
                 root = str((parse_path(source) or (source,))[0])
                 if root == source and not self._is_known(root) and node_id in self._nodes:
-                    self._declare(source, self._field(self._nodes[node_id], key))
+                    self._declare(source, self._nodes[node_id], key)
 
     def map_lacking(self) -> None:
         """Give required parameters of a planned workflow the output that fits, by a mapping."""
@@ -67,7 +72,7 @@ class PlanRepair:
     def ask_for_lacking(self) -> None:
         """Declare an input for each required parameter of a planned workflow that nothing fills."""
         for node, field in list(self._lacking()):
-            self._use_input(node.index, field.key, field)
+            self._use_input(node, field.key)
 
     def ask_for(self, taken: Sequence[Taken]) -> None:
         """Declare inputs for parameters of a planned workflow in place of what they took from elsewhere.
@@ -77,9 +82,8 @@ class PlanRepair:
         """
         for item in taken:
             spec = next((node for node in self._nodes.values() if node.index == item.node), None)
-            field = self._field(spec, item.key) if spec else None
-            if field and not field.shell_line:
-                self._use_input(item.node, item.key, field)
+            if spec and not self._field(spec, item.key).shell_line:
+                self._use_input(spec, item.key)
 
     def drop_dead_edges(self) -> list[str]:
         """Remove edges of a planned workflow for actions that their node never takes; say which."""
@@ -95,10 +99,10 @@ class PlanRepair:
         inputs = self.workflow.get("inputs", {})
         for node in self._nodes.values():
             for key, value in node.params.items():
-                reference, field = lone(value), self._field(node, key)
+                reference = lone(value)
                 declared = inputs.get(reference.root) if reference else None
-                if isinstance(declared, dict) and not declared.get("description") and field.description:
-                    declared["description"] = visible(field.description, _DESCRIPTION)
+                if isinstance(declared, dict) and not declared.get("description"):
+                    declared["description"] = self._description(node, key)
 
     def _settle(self, node: NodeSpec, part: TemplateReference) -> None:
         """Let a template that names nothing name the one output of that name, else a new input."""
@@ -109,7 +113,7 @@ class PlanRepair:
             self.workflow["nodes"][node.index]["params"] = _replaced(params, part.text, text)
         elif len(part.path) == 1 and not did_you_mean(part.root, self._names(), cutoff=_CLOSE):
             key = next((key for key, value in node.params.items() if value == part.text), "")
-            self._declare(part.root, self._field(node, key))
+            self._declare(part.root, node, key)
 
     def _is_known(self, root: str) -> bool:
         node = root in self._nodes or root in self.workflow.get("inputs", {})
@@ -127,20 +131,23 @@ class PlanRepair:
         found = (field for field in entry.interface.params if field.key == key) if entry else iter(())
         return next(found, Field(key=key))
 
-    def _declare(self, name: str, field: Field) -> None:
-        kind = field.type if field.type in ("str", "int", "float", "bool", "list", "dict") else "any"
-        declared: dict[str, JSON] = {"type": kind}
-        if field.description:
-            declared["description"] = visible(field.description, _DESCRIPTION)
+    def _description(self, node: NodeSpec, key: str) -> str:
+        """Return what an input is for that fills a parameter; an empty key stands for any of them."""
+        said = visible(self._field(node, key).description, _DESCRIPTION)
+        return said if said and self._origin.is_harmless(said) else f"{key or 'a value'} for {node.id}"
+
+    def _declare(self, name: str, node: NodeSpec, key: str) -> None:
+        field = self._field(node, key)
+        kind = field.type if field.type in INPUT_TYPES else "any"
+        declared: dict[str, JSON] = {"type": kind, "description": self._description(node, key)}
         self.workflow.setdefault("inputs", {}).setdefault(name, declared)
 
-    def _use_input(self, index: int, key: str, field: Field) -> None:
+    def _use_input(self, node: NodeSpec, key: str) -> None:
         """Set a parameter to an input of its own, named after it."""
-        node = self.workflow["nodes"][index]
         plain = _UNNAMED.sub("_", key).strip("_") or "value"
-        name = plain if not self._is_known(plain) else f"{node['id']}_{plain}"
-        self._declare(name, field)
-        node.setdefault("params", {})[key] = f"${{{name}}}"
+        name = plain if not self._is_known(plain) else f"{node.id}_{plain}"
+        self._declare(name, node, key)
+        self.workflow["nodes"][node.index].setdefault("params", {})[key] = f"${{{name}}}"
 
     def _lacking(self) -> Iterator[tuple[NodeSpec, Field]]:
         """Yield the required parameters that nothing fills."""
@@ -153,24 +160,38 @@ class PlanRepair:
                     yield node, field
 
     def _source(self, node: NodeSpec, field: Field) -> str:
-        """Return the output that fills a parameter: one of its name, else what is piped into the node."""
-        holders = self._holders(node, field.key)
-        if holders:
-            return f"{holders[-1]}.{field.key}"
+        """Return the output that fills a parameter: what is piped in, else one of a fitting name."""
         entry = self._checked.entries[node.type]
-        before = [
-            item for item, targets in self._checked.graph.successors.items() if node.id in targets.values()
-        ]
-        if entry is None or len(before) != 1 or entry.interface.piped_key(node.params) != field.key:
-            return ""
-        previous = self._entry(before[0])
-        result = previous.interface.result_key if previous else ""
-        given = output_field(previous, result) if previous and result else None
-        is_used = any(
-            isinstance(part, TemplateReference) and part.root == before[0]
-            for _, part in references(node.params)
-        )
-        return f"{before[0]}.{result}" if given and not is_used and may_become(given, field) else ""
+        if entry is None or (names_place(field.key) and entry.purity != "flow_safe"):
+            return ""  # a file that one node has read is not the one that another writes
+        used = {part.root for _, part in references(node.params) if isinstance(part, TemplateReference)}
+        before = self._outputs_before(node)
+        if entry.interface.piped_key(node.params) == field.key and len(before) == 1:
+            node_id = next(iter(before))
+            previous = self._entry(node_id)
+            result = result_of(node_id, previous) if previous and node_id not in used else None
+            if result and may_become(result.field, field):
+                return result.template[2:-1]
+        earlier = [*before.values(), *self._outputs_earlier(node, before)]
+        outputs = [output for outputs in earlier for output in outputs]
+        found = join_by_name(field, entry.family or entry.source, outputs)
+        return found.template[2:-1] if found else ""
+
+    def _outputs_before(self, node: NodeSpec) -> dict[str, list[Output]]:
+        """Return the outputs of the nodes that lead to a node on success, by id."""
+        successors = self._checked.graph.successors
+        return {
+            it: self._outputs(it) for it, targets in successors.items() if targets.get("default") == node.id
+        }
+
+    def _outputs_earlier(self, node: NodeSpec, but: Container[str]) -> list[list[Output]]:
+        """Return the outputs of the other nodes that run before a node, the latest in the workflow first."""
+        earlier = [node_id for node_id in self._checked.graph.before(node.id) if node_id != node.id]
+        return [self._outputs(node_id) for node_id in reversed(earlier) if node_id not in but]
+
+    def _outputs(self, node_id: str) -> list[Output]:
+        entry = self._entry(node_id)
+        return outputs_of(node_id, entry) if entry else []
 
     def _holders(self, node: NodeSpec, key: str) -> list[str]:
         """Return the earlier nodes that declare an output of that name."""

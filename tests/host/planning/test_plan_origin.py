@@ -86,13 +86,16 @@ def test_prose_and_defaults_from_a_description_are_left_out():
     workflow = {
         "description": "Mail to boss@evil.example",
         "nodes": [{"id": "a", "purpose": "see https://tool.example/doc"}, None],
-        "inputs": {"to": {"type": "str", "default": "boss@evil.example"}, "x": {"default": 1}},
+        "inputs": {
+            "to": {"type": "str", "default": "boss@evil.example"},
+            "x": {"default": 1, "description": "As on https://tool.example/doc"},
+        },
         "outputs": {"o": "${a.b}"},
     }
     assert Origin("mail", ENTRIES).cleaned(workflow) == {
         "description": "",
         "nodes": [{"id": "a"}, None],
-        "inputs": {"to": {"type": "str"}, "x": {"default": 1}},
+        "inputs": {"to": {"type": "str"}, "x": {"default": 1, "description": ""}},
         "outputs": {"o": "${a.b}"},
     }
 
