@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, count, pairwise
 from typing import Any
 
@@ -21,6 +21,8 @@ from pflow_mcp_plugin.host.workflow.coercion import is_type, type_name
 from pflow_mcp_plugin.host.workflow.templates import literal
 from pflow_mcp_plugin.host.workflow.unused_inputs import reads
 
+Description = Callable[[str], str]
+"""Returns what a workflow may repeat of a description."""
 # Not the "it" of "is it late" and "it is late", nor the "this" of "this page".
 _REFERS_BACK = re.compile(
     r"(?<!\bis )(?<!\bwas )(?<!\bbe )\bit\b(?!\s+(?:has|is|was|will)\b)|\bthis\b(?!\s+\w)"
@@ -72,9 +74,9 @@ class _Open:
             and (one.key, one.type, one.required) == (two.key, two.type, two.required)
         )
 
-    def declared(self, node: str) -> dict[str, JSON]:
+    def declared(self, node: str, about: Description) -> dict[str, JSON]:
         """Return the declaration of the input."""
-        described = self.field.description.strip() or f"{self.field.key} of {node}"
+        described = about(self.field.description).strip() or f"{self.field.key} of {node}"
         choices = self.field.schema.get("enum") if isinstance(self.field.schema, Mapping) else None
         if isinstance(choices, list) and choices:
             described += f"; one of {', '.join(map(str, choices[:_CHOICES]))}"
@@ -123,25 +125,26 @@ class _Node:
         return reads(self.entry) - {*self.params, *self.open}
 
 
-def step_workflow(steps: Sequence[Step]) -> dict[str, Any]:
+def step_workflow(steps: Sequence[Step], about: Description = str) -> dict[str, Any]:
     """Return the workflow of some steps, without its metadata.
 
     Args:
-        steps: At least one step.
+        steps: The steps.
+        about: Returns what the workflow may repeat of the description of a parameter or an output.
     """
     nodes: list[_Node] = []
     for step in steps:
         node_id = _unique(_slug(step.entry.node, "node"), {node.id for node in nodes}, "-")
         nodes.append(_Node(id=node_id, step=step))
     used = _filled(nodes)
-    inputs = _Inputs(nodes)
+    inputs = _Inputs(nodes, about)
     mappings = {node.id: {"input_mappings": found} for node in nodes if (found := inputs.mapped(node))}
     return {
         "inputs": inputs.declared,
         "nodes": [_raw(node, inputs) for node in nodes],
         "edges": [{"from": one.id, "to": other.id} for one, other in pairwise(nodes)],
         **({"mappings": mappings} if mappings else {}),
-        "outputs": dict(_outputs(nodes, used)),
+        "outputs": dict(_outputs(nodes, used, about)),
     }
 
 
@@ -151,16 +154,18 @@ def _raw(node: _Node, inputs: _Inputs) -> dict[str, JSON]:
     return {"id": node.id, "type": node.entry.node, "purpose": purpose, "params": params}
 
 
-def _outputs(nodes: Sequence[_Node], used: Container[str]) -> Iterator[tuple[str, dict[str, JSON]]]:
+def _outputs(
+    nodes: Sequence[_Node], used: Container[str], about: Description
+) -> Iterator[tuple[str, dict[str, JSON]]]:
     """Yield the outputs of the workflow: the last node's result, and those that no later node uses."""
     for node in reversed(nodes):
         is_last = node is nodes[-1]
         if is_last or (node.id not in used and node.id != _RESULT):
             result = result_of(node.id, node.entry)
-            description = visible(result.field.description, _DESCRIPTION) if result else ""
+            description = visible(about(result.field.description), _DESCRIPTION) if result else ""
             source = result.template if result else f"${{{node.id}}}"
-            about = {"description": description} if description else {}
-            yield _RESULT if is_last else node.id, {"source": source, **about}
+            known = {"description": description} if description else {}
+            yield _RESULT if is_last else node.id, {"source": source, **known}
 
 
 def _filled(nodes: Sequence[_Node]) -> set[str]:
@@ -248,12 +253,14 @@ class _Inputs:
 
     Args:
         nodes: Its nodes, with their open params.
+        about: As of `step_workflow`.
 
     Attributes:
         declared: The declaration of each input.
     """
 
-    def __init__(self, nodes: Sequence[_Node]) -> None:
+    def __init__(self, nodes: Sequence[_Node], about: Description) -> None:
+        self._about = about
         self.declared: dict[str, JSON] = {}
         self._known: list[tuple[str, _Open]] = []
         self._names: dict[tuple[str, str], str] = {}
@@ -277,14 +284,14 @@ class _Inputs:
             if known.is_same(wanted) and not (names_place(key) and _writes(node)):
                 if wanted.is_stated:
                     self._known[number] = (name, wanted)
-                    self.declared[name] = wanted.declared(node.entry.node)
+                    self.declared[name] = wanted.declared(node.entry.node, self._about)
                 return name
         name = _slug(key, "value")
         if name in self._taken:
             name = _unique(f"{node.id.replace('-', '_')}_{name}", self._taken, "_")
         self._taken.add(name)
         self._known.append((name, wanted))
-        self.declared[name] = wanted.declared(node.entry.node)
+        self.declared[name] = wanted.declared(node.entry.node, self._about)
         return name
 
 
