@@ -80,11 +80,14 @@ class Origin:
         for table in ("inputs", "outputs"):
             rows = workflow.get(table)
             if isinstance(rows, dict):
-                clean[table] = {name: self._without(row, "default") for name, row in rows.items()}
-        for row in clean.get("inputs", {}).values():
-            if isinstance(row, dict) and not self.is_harmless(row.get("description", "")):
-                row["description"] = ""
+                clean[table] = {name: self._declared(row) for name, row in rows.items()}
         return clean
+
+    def _declared(self, row: JSON) -> JSON:
+        described = row.get("description") if isinstance(row, dict) else None
+        if isinstance(row, dict) and isinstance(described, str) and not self.is_harmless(described):
+            row = {**row, "description": ""}
+        return self._without(row, "default")
 
     def is_harmless(self, text: str) -> bool:
         """Return whether a description of a node may describe an input: it names no address but the task's.
