@@ -80,12 +80,13 @@ def literals(clause: str) -> list[Literal]:
     tokens = list(_TOKEN.finditer(clause))
     plain = [stem(_bare(token[0]).lower()) for token in tokens]
     found = []
-    for place, token in enumerate(tokens):
+    for number, token in enumerate(tokens):
         quoted = next((text for text in token.groups() if text), "")
         value = quoted.strip() or _bare(token[0])
-        kind = _kind(value) or ("text" if quoted or _is_named(value, plain[:place]) else None)
+        before = plain[max(0, number - _NEAR) : number]
+        kind = _kind(value) or ("text" if quoted or _is_named(value, before) else None)
         if kind:
-            around = [*plain[max(0, place - _NEAR) : place], *plain[place + 1 : place + 2]]
+            around = [*before, *plain[number + 1 : number + 2]]
             near = frozenset(part for word in around for part in (word, _CALLED.get(word, word)))
             found.append(Literal(value=value, kind=kind, near=near))
     return found
