@@ -143,7 +143,13 @@ class PlanModel:
 def _complete(request: Callable[[], Any]) -> tuple[str, Any]:
     """Send a request; return the text of the answer, and what the provider says about it."""
     response = request()
-    return str(response.text()), getattr(response, "response_json", None)
+    try:
+        text = response.text()
+    except TypeError:  # early versions of the library join the text of a refusal, which is None
+        if not _refusal(getattr(response, "response_json", None)):
+            raise
+        text = ""
+    return str(text), getattr(response, "response_json", None)
 
 
 def _ending(about: Any) -> str:
