@@ -198,7 +198,7 @@ def _fill(node: _Node, earlier: Sequence[_Node]) -> set[str]:
     """Fill the params of a node; return the ids of the nodes whose outputs they take."""
     free = [output for it in reversed(earlier) for output in outputs_of(it.id, it.entry)]
     joined = dict(_joins_by_name(node, free))
-    lacking = [field for field in _needed(node) if field.key not in joined]
+    lacking = [it for it in _needed(node) if it.key not in joined and not it.key.startswith("__")]
     before = result_of(earlier[-1].id, earlier[-1].entry) if earlier else None
     if before and before not in joined.values():
         refers_back = _REFERS_BACK.search(node.step.clause) is not None

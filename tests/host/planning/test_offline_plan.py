@@ -106,7 +106,7 @@ TASKS = st.lists(CLAUSES, max_size=6).flatmap(
 def test_the_plan_of_any_task_with_any_nodes_validates(bench):
     number = count()
 
-    @settings(max_examples=100)
+    @settings(max_examples=60)
     @given(known=st.lists(ENTRIES, max_size=8), task=TASKS)
     def validates(known, task):
         bench.known = {entry.node: entry for entry in known}

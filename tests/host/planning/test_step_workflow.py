@@ -150,6 +150,12 @@ def test_a_key_that_no_param_may_have_is_mapped(bench, compose):
     assert params(workflow) == [{}]
 
 
+def test_a_key_that_no_param_may_have_is_not_joined(bench, compose):
+    bench.declare("t-one", outputs=["total: int"])
+    bench.declare("t-two", ["__token: str!"])
+    assert params(compose("t-one", "t-two")) == [{}, {}]
+
+
 def test_keys_and_types_of_any_kind_become_inputs_that_templates_can_name(bench, compose):
     bench.declare("t odd!", [Field(key="a b", type="Widget", required=True), Field(key="a.b", required=True)])
     bench.known["t odd!"] = attrs.evolve(bench.known["t odd!"], node="t-odd")
