@@ -22,10 +22,12 @@ _BOTH = 0.3
 """The least confidence of a node beside an own one that its clause asks for too, as in "post a summary"."""
 _SURE = 0.5
 """The confidence from which a node does what an own one would do too, and that of an own one asked for."""
+_FAR = 3
+"""The first node of a clause gives way to one that is this many times as sure."""
 _CLAUSES = 50
 """The clauses of a task that are read."""
 _SEQUENCE = r"(?:afterwards|and|but|finally|first|firstly|last|lastly|later|next|plus|second|secondly|then)"
-_LEADING = re.compile(rf"(?:{_SEQUENCE}\s+)+", re.IGNORECASE)
+_LEADING = re.compile(rf"\A(?:{_SEQUENCE}\s+)+", re.IGNORECASE)
 _NO_STEP = re.compile(rf"(?:\W*{_SEQUENCE}\b)+\W*", re.IGNORECASE)
 """A clause that only says when something happens."""
 _BEFORE = re.compile(r"before\b", re.IGNORECASE)
@@ -129,15 +131,26 @@ def _chosen(
 ) -> Iterator[Match[FoundNode]]:
     """Yield the nodes that do a clause, in the order in which they run."""
     asked = asked_nodes(clause.text, values)
-    best = next((it for it in clause.matches if it.item.entry.source != SOURCE), None)
-    if best is not None and best.confidence < _LEAST:
-        best = None
+    best = _best([it for it in clause.matches if it.item.entry.source != SOURCE])
     if best is not None:
         asked = {own: word for own, word in asked.items() if not _does(best, own, word)}
     own = [match for name, word in asked.items() if (match := _own(name, word, clause, registry))]
     yield from own
     if best is not None and (not own or ([*asked] == [MODEL] and _is_beside_model(best, clause.text))):
         yield best
+
+
+def _best(matches: Sequence[Match[FoundNode]]) -> Match[FoundNode] | None:
+    """Return the node that fits a clause best, None if none does.
+
+    The first is preferred for the other nodes of its family, unless its own words say far too little.
+    """
+    surest = max(matches, key=lambda match: match.confidence, default=None)
+    if surest is None or surest.confidence < _LEAST:
+        return None
+    is_far = surest.confidence >= _BOTH and matches[0].confidence < surest.confidence / _FAR
+    best = surest if is_far else matches[0]
+    return best if best.confidence >= _LEAST else None
 
 
 def _is_beside_model(best: Match[FoundNode], clause: str) -> bool:
@@ -180,8 +193,9 @@ def match_of(entry: Entry, confidence: float, reason: str = "") -> Match[FoundNo
 def _step(match: Match[FoundNode], clause: str, values: Iterable[Literal]) -> tuple[Step, list[Literal]]:
     """Return a step with the literals that are obviously meant for it, and the other literals."""
     step = Step(match=match, clause=clause)
-    # A language model is told the whole clause.
-    fields = () if step.is_own and step.entry.node == MODEL else step.entry.interface.params
+    # A language model is told the whole clause, and a key that begins with `__` is no param.
+    is_told = step.is_own and step.entry.node == MODEL
+    fields = [] if is_told else [it for it in step.entry.interface.params if not it.key.startswith("__")]
     given: dict[str, JSON] = {}
     others: list[Literal] = []
     for value in values:

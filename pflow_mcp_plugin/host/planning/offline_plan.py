@@ -9,6 +9,7 @@ from pflow_mcp_plugin.contract import Problem, Runner
 from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.host.planning.clause_steps import Step, Steps, match_of, steps_of
 from pflow_mcp_plugin.host.planning.plan import Plan, Selection, effect_notes, plan_metadata
+from pflow_mcp_plugin.host.planning.plan_origin import Origin
 from pflow_mcp_plugin.host.planning.plan_prompt import visible
 from pflow_mcp_plugin.host.planning.step_workflow import step_workflow
 from pflow_mcp_plugin.host.registry.node_registry import NodeRegistry
@@ -68,9 +69,10 @@ def _valid(
 
 
 def _checked(task: str, steps: Sequence[Step], runner: Runner) -> tuple[JSONObject, Sequence[Problem]]:
+    origin = Origin(task, ())
     workflow = {
         "description": " ".join(task.split())[:_LONGEST],
-        **step_workflow(steps),
+        **step_workflow(steps, lambda text: text if origin.is_harmless(text) else ""),
         "metadata": plan_metadata(task),
     }
     return workflow, runner.validate(workflow)

@@ -29,11 +29,12 @@ _ECHO = re.compile(r"\becho\b", re.IGNORECASE)
 _FILE = re.compile(
     r"(?<!word )(?<!excel )(?<!pdf )(?<!audio )(?<!image )(?<!video )\b(?:files?|disk)\b", re.IGNORECASE
 )
-_TEXT_FILE = re.compile(
-    r".*\.(?:bib|c|cfg|conf|cpp|css|csv|env|go|h|html?|ics|ini|ipynb|java|js|jsonl?|log|md|ps1|py|rb|rs|rst|sh"
-    r"|sql|tex|toml|ts|tsv|txt|xml|ya?ml)",
-    re.IGNORECASE | re.DOTALL,
+_TEXT_NAME = (
+    r"\.(?:bib|c|cfg|conf|cpp|css|csv|env|go|h|html?|ics|ini|ipynb|java|js|jsonl?|log|md|ps1|py|rb|rs|rst|sh"
+    r"|sql|tex|toml|ts|tsv|txt|xml|ya?ml)"
 )
+_TEXT_FILE = re.compile(rf".*{_TEXT_NAME}", re.IGNORECASE | re.DOTALL)
+_INTO = re.compile(rf"\b(?:into|to)\s+[\"'`]?\S+{_TEXT_NAME}\b", re.IGNORECASE)
 
 
 def asked_nodes(clause: str, values: Sequence[Literal]) -> dict[str, str]:
@@ -50,14 +51,15 @@ def _asked(clause: str, values: Sequence[Literal]) -> Iterator[tuple[str, str]]:
     names_text_file = any(_TEXT_FILE.fullmatch(it.value) for it in values if it.kind == "path")
     names_file = names_text_file or _FILE.search(clause) is not None
     model, read, write = _MODEL.search(clause), _READ.search(clause), _WRITE.search(clause)
-    if names_file and not write and (read or (model and names_text_file)):
+    into = _INTO.search(clause)
+    if names_file and not write and not into and (read or (model and names_text_file)):
         yield READ, read[0] if read else "file"
     if command := _COMMAND.search(clause):
         yield COMMAND, command[0].split()[0]
     if model:
         yield MODEL, model[0]
-    if write and names_file:
-        yield WRITE, write[0]
+    if names_file and (write or (model and into)):
+        yield WRITE, write[0] if write else "into"
     if echo := _ECHO.search(clause):
         yield ECHO, echo[0]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, count, pairwise
 from typing import Any
 
@@ -11,6 +11,7 @@ import attrs
 
 from pflow_mcp_plugin.contract import Entry, Field
 from pflow_mcp_plugin.contract.json_types import JSON
+from pflow_mcp_plugin.host.matching.task_words import QUOTED
 from pflow_mcp_plugin.host.planning.clause_steps import Step
 from pflow_mcp_plugin.host.planning.joins import Output, join_by_name, join_by_type, outputs_of, result_of
 from pflow_mcp_plugin.host.planning.key_names import key_stems, name_words, names_main, names_place
@@ -20,6 +21,8 @@ from pflow_mcp_plugin.host.workflow.coercion import is_type, type_name
 from pflow_mcp_plugin.host.workflow.templates import literal
 from pflow_mcp_plugin.host.workflow.unused_inputs import reads
 
+Description = Callable[[str], str]
+"""Returns what a workflow may repeat of a description."""
 # Not the "it" of "is it late" and "it is late", nor the "this" of "this page".
 _REFERS_BACK = re.compile(
     r"(?<!\bis )(?<!\bwas )(?<!\bbe )\bit\b(?!\s+(?:has|is|was|will)\b)|\bthis\b(?!\s+\w)"
@@ -48,24 +51,32 @@ class _Open:
 
     Attributes:
         field: Its declaration.
+        family: The family of its node.
         default: The value that the task states.
         is_stated: Whether it states one.
     """
 
     field: Field
+    family: str
     default: JSON = None
     is_stated: bool = False
 
     def is_same(self, other: _Open) -> bool:
         """Return whether one input can stand for two parameters."""
         one, two = self.field, other.field
-        described = one.description.strip() == two.description.strip() != ""
+        described = one.description.strip() == two.description.strip()
+        related = self.family == other.family or one.description.strip() != ""
         agree = not (self.is_stated and other.is_stated) or self.default == other.default
-        return described and agree and (one.key, one.type, one.required) == (two.key, two.type, two.required)
+        return (
+            described
+            and related
+            and agree
+            and (one.key, one.type, one.required) == (two.key, two.type, two.required)
+        )
 
-    def declared(self, node: str) -> dict[str, JSON]:
+    def declared(self, node: str, about: Description) -> dict[str, JSON]:
         """Return the declaration of the input."""
-        described = self.field.description.strip() or f"{self.field.key} of {node}"
+        described = about(self.field.description).strip() or f"{self.field.key} of {node}"
         choices = self.field.schema.get("enum") if isinstance(self.field.schema, Mapping) else None
         if isinstance(choices, list) and choices:
             described += f"; one of {', '.join(map(str, choices[:_CHOICES]))}"
@@ -114,25 +125,26 @@ class _Node:
         return reads(self.entry) - {*self.params, *self.open}
 
 
-def step_workflow(steps: Sequence[Step]) -> dict[str, Any]:
+def step_workflow(steps: Sequence[Step], about: Description = str) -> dict[str, Any]:
     """Return the workflow of some steps, without its metadata.
 
     Args:
-        steps: At least one step.
+        steps: The steps.
+        about: Returns what the workflow may repeat of the description of a parameter or an output.
     """
     nodes: list[_Node] = []
     for step in steps:
         node_id = _unique(_slug(step.entry.node, "node"), {node.id for node in nodes}, "-")
         nodes.append(_Node(id=node_id, step=step))
     used = _filled(nodes)
-    inputs = _Inputs(nodes)
+    inputs = _Inputs(nodes, about)
     mappings = {node.id: {"input_mappings": found} for node in nodes if (found := inputs.mapped(node))}
     return {
         "inputs": inputs.declared,
         "nodes": [_raw(node, inputs) for node in nodes],
         "edges": [{"from": one.id, "to": other.id} for one, other in pairwise(nodes)],
         **({"mappings": mappings} if mappings else {}),
-        "outputs": dict(_outputs(nodes, used)),
+        "outputs": dict(_outputs(nodes, used, about)),
     }
 
 
@@ -142,16 +154,18 @@ def _raw(node: _Node, inputs: _Inputs) -> dict[str, JSON]:
     return {"id": node.id, "type": node.entry.node, "purpose": purpose, "params": params}
 
 
-def _outputs(nodes: Sequence[_Node], used: Container[str]) -> Iterator[tuple[str, dict[str, JSON]]]:
+def _outputs(
+    nodes: Sequence[_Node], used: Container[str], about: Description
+) -> Iterator[tuple[str, dict[str, JSON]]]:
     """Yield the outputs of the workflow: the last node's result, and those that no later node uses."""
     for node in reversed(nodes):
         is_last = node is nodes[-1]
         if is_last or (node.id not in used and node.id != _RESULT):
             result = result_of(node.id, node.entry)
-            description = visible(result.field.description, _DESCRIPTION) if result else ""
+            description = visible(about(result.field.description), _DESCRIPTION) if result else ""
             source = result.template if result else f"${{{node.id}}}"
-            about = {"description": description} if description else {}
-            yield _RESULT if is_last else node.id, {"source": source, **about}
+            known = {"description": description} if description else {}
+            yield _RESULT if is_last else node.id, {"source": source, **known}
 
 
 def _filled(nodes: Sequence[_Node]) -> set[str]:
@@ -168,13 +182,15 @@ def _filled(nodes: Sequence[_Node]) -> set[str]:
 
 def _ask_model(node: _Node, earlier: Sequence[_Node]) -> set[str]:
     """Ask the language model what the clause says, about the results that no other node uses."""
-    results = [result for it in earlier[-_RESULTS:] if (result := result_of(it.id, it.entry))]
+    has_own = QUOTED.search(node.step.clause) and not _REFERS_BACK.search(node.step.clause)
+    about = () if has_own else earlier[-_RESULTS:]
+    results = [result for it in about if (result := result_of(it.id, it.entry))]
     if results:
         texts = [literal(node.step.clause), *(result.template for result in results)]
         node.params[_PROMPT] = "\n\n".join(texts)
     else:
         field = next(field for field in node.entry.interface.params if field.key == _PROMPT)
-        node.open[_PROMPT] = _Open(field=field, default=node.step.clause, is_stated=True)
+        node.open[_PROMPT] = _Open(field=field, family=node.family, default=node.step.clause, is_stated=True)
     return {result.node_id for result in results}
 
 
@@ -182,7 +198,7 @@ def _fill(node: _Node, earlier: Sequence[_Node]) -> set[str]:
     """Fill the params of a node; return the ids of the nodes whose outputs they take."""
     free = [output for it in reversed(earlier) for output in outputs_of(it.id, it.entry)]
     joined = dict(_joins_by_name(node, free))
-    lacking = [field for field in _needed(node) if field.key not in joined]
+    lacking = [it for it in _needed(node) if it.key not in joined and not it.key.startswith("__")]
     before = result_of(earlier[-1].id, earlier[-1].entry) if earlier else None
     if before and before not in joined.values():
         refers_back = _REFERS_BACK.search(node.step.clause) is not None
@@ -226,10 +242,10 @@ def _leave_open(node: _Node) -> None:
         if value is not None and field.shell_line:
             node.params[field.key] = literal(value)
         elif value is not None:
-            node.open[field.key] = _Open(field=field, default=value, is_stated=True)
+            node.open[field.key] = _Open(field=field, family=node.family, default=value, is_stated=True)
     for field in (*_needed(node), *_main(node)):
         if field.key not in node.params:
-            node.open.setdefault(field.key, _Open(field=field))
+            node.open.setdefault(field.key, _Open(field=field, family=node.family))
 
 
 class _Inputs:
@@ -237,12 +253,14 @@ class _Inputs:
 
     Args:
         nodes: Its nodes, with their open params.
+        about: As of `step_workflow`.
 
     Attributes:
         declared: The declaration of each input.
     """
 
-    def __init__(self, nodes: Sequence[_Node]) -> None:
+    def __init__(self, nodes: Sequence[_Node], about: Description) -> None:
+        self._about = about
         self.declared: dict[str, JSON] = {}
         self._known: list[tuple[str, _Open]] = []
         self._names: dict[tuple[str, str], str] = {}
@@ -266,14 +284,14 @@ class _Inputs:
             if known.is_same(wanted) and not (names_place(key) and _writes(node)):
                 if wanted.is_stated:
                     self._known[number] = (name, wanted)
-                    self.declared[name] = wanted.declared(node.entry.node)
+                    self.declared[name] = wanted.declared(node.entry.node, self._about)
                 return name
         name = _slug(key, "value")
         if name in self._taken:
             name = _unique(f"{node.id.replace('-', '_')}_{name}", self._taken, "_")
         self._taken.add(name)
         self._known.append((name, wanted))
-        self.declared[name] = wanted.declared(node.entry.node)
+        self.declared[name] = wanted.declared(node.entry.node, self._about)
         return name
 
 

@@ -49,6 +49,7 @@ _MEANT: Mapping[Kind, str] = {
 _MEANT_STEMS = {kind: key_stems(names) for kind, names in _MEANT.items()}
 _TEXTS = key_stems("content keyword message name phrase prompt q query search subject term text title")
 """Words of keys that take quoted text, if no other is meant."""
+_FOLDERS = key_stems("dir directory folder")
 _CALLED = {"call": stem("name"), "entitl": stem("title"), "say": stem("text"), "for": stem("query")}
 """Words before quoted text, without endings, with the word of the key that they stand for."""
 _NEAR = 2
@@ -68,18 +69,24 @@ class Literal:
     kind: Kind
     near: frozenset[str]
 
+    @property
+    def is_file(self) -> bool:
+        """Whether the literal is the name of a file, with an ending."""
+        return self.kind == "path" and "." in re.split(r"[\\/]", self.value)[-1]
+
 
 def literals(clause: str) -> list[Literal]:
     """Return the literals of a clause, in the order of its words."""
     tokens = list(_TOKEN.finditer(clause))
     plain = [stem(_bare(token[0]).lower()) for token in tokens]
     found = []
-    for place, token in enumerate(tokens):
+    for number, token in enumerate(tokens):
         quoted = next((text for text in token.groups() if text), "")
         value = quoted.strip() or _bare(token[0])
-        kind = _kind(value) or ("text" if quoted or _is_named(value, plain[:place]) else None)
+        before = plain[max(0, number - _NEAR) : number]
+        kind = _kind(value) or ("text" if quoted or _is_named(value, before) else None)
         if kind:
-            around = [*plain[max(0, place - _NEAR) : place], *plain[place + 1 : place + 2]]
+            around = [*before, *plain[number + 1 : number + 2]]
             near = frozenset(part for word in around for part in (word, _CALLED.get(word, word)))
             found.append(Literal(value=value, kind=kind, near=near))
     return found
@@ -133,6 +140,7 @@ def _ranks(literal: Literal, taking: _Taking) -> Iterator[_Taking]:
         yield [(field, value) for field, value in taking if _TEXTS & set(name_words(field.key))]
         yield [(field, value) for field, value in taking if field.required and not _is_place(field)]
         return
+    taking = [(field, value) for field, value in taking if not (literal.is_file and _is_folder(field))]
     fitting = [(field, value) for field, value in taking if meant & set(name_words(field.key))]
     yield [(field, value) for field, value in fitting if (field, value) in named]
     yield fitting
@@ -155,6 +163,10 @@ def _values(literal: Literal, field: Field) -> Iterator[JSON]:
 
 def _choices(field: Field) -> bool:
     return isinstance(field.schema, Mapping) and isinstance(field.schema.get("enum"), list)
+
+
+def _is_folder(field: Field) -> bool:
+    return not _FOLDERS.isdisjoint(name_words(field.key))
 
 
 def _is_place(field: Field) -> bool:

@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
-from pflow_mcp_plugin.host.planning.clause_steps import steps_of
+from pflow_mcp_plugin.host.planning.clause_steps import match_of, steps_of
+from pflow_mcp_plugin.host.registry.discovery import ClauseNodes
 
 
 @pytest.fixture
@@ -34,10 +37,10 @@ def test_what_happens_first_comes_first(steps, task):
 
 
 def test_words_that_only_say_when_are_no_step(office):
-    task = "First, get the weather forecast; next, roll dice. Finally, post a message to Slack"
+    task = "First, get the first weather forecast; next, roll dice. Finally, post a message to Slack"
     found = steps_of(task, office.registry)
     assert [step.clause for step in found.steps] == [
-        "get the weather forecast",
+        "get the first weather forecast",
         "roll dice",
         "post a message to Slack",
     ]
@@ -66,6 +69,20 @@ def test_a_value_at_the_end_goes_to_the_last_step(steps):
 )
 def test_nodes_of_the_host_are_not_chosen_for_a_word_alone(steps, task):
     assert not {node for node, _ in steps(task)} & {"write-file", "read-file", "llm", "echo"}
+
+
+@pytest.mark.parametrize(
+    ("first", "other", "chosen"),
+    [(0.1, 0.31, "t-weather"), (0.11, 0.31, "t-fetch-page"), (0.05, 0.2, "t-fetch-page"), (0.01, 0.04, None)],
+)
+def test_the_first_node_gives_way_to_one_that_is_far_surer(office, first, other, chosen):
+    found = [
+        match_of(office.registry.get(node), sure)
+        for node, sure in (("t-fetch-page", first), ("t-weather", other))
+    ]
+    clauses = [ClauseNodes(text="look", matches=found)]
+    registry = SimpleNamespace(discovered_by_clause=lambda task, most: clauses, find=office.registry.find)
+    assert [step.entry.node for step in steps_of("look", registry).steps] == ([chosen] if chosen else [])
 
 
 def test_a_tool_that_surely_does_it_comes_before_a_node_of_the_host(bench, office):

@@ -13,6 +13,8 @@ from pflow_mcp_plugin.host.planning.task_literals import literals
         ("open the file", ["read-file"]),
         ("summarize notes.txt", ["read-file", "llm"]),
         ("summarise it", ["llm"]),
+        ("summarize it into notes.md", ["llm", "write-file"]),
+        ("copy a.txt to b.txt", []),
         ("post a summary to the channel", ["llm"]),
         ("translate it into French", ["llm"]),
         ("save it to a file", ["write-file"]),

@@ -56,6 +56,14 @@ def test_nodes_share_an_input_that_means_the_same_to_them(compose):
     assert params(workflow)[1] == {"repo": "${repo}", "number": "${t-create-issue.number}"}
 
 
+def test_nodes_of_a_family_share_an_input_that_nobody_describes(bench, compose):
+    bench.declare("t-list", ["folder: str!"])
+    bench.declare("t-count", ["folder: str!"])
+    assert {*compose("t-list", "t-count")["inputs"]} == {"folder"}
+    bench.known["t-count"] = attrs.evolve(bench.known["t-count"], family="other")
+    assert {*compose("t-list", "t-count")["inputs"]} == {"folder", "t_count_folder"}
+
+
 def test_a_value_for_one_of_them_counts_for_both(compose):
     workflow = compose("t-fetch-page", ("t-screenshot-page", "", {"url": "https://x.org"}))
     assert workflow["inputs"]["url"]["default"] == "https://x.org"
@@ -90,6 +98,12 @@ def test_the_model_is_told_the_clause_and_every_result_that_no_node_has_used(com
 def test_a_model_at_the_beginning_is_asked_what_the_clause_says(compose):
     workflow = compose(("llm", "translate hello", {}))
     assert workflow["inputs"]["prompt"]["default"] == "translate hello"
+
+
+def test_a_model_that_is_told_a_text_is_not_told_the_results_too(compose):
+    workflow = compose("t-weather", ("llm", 'translate "hello"', {}))
+    assert workflow["inputs"]["prompt"]["default"] == 'translate "hello"'
+    assert {*workflow["outputs"]} == {"result", "t-weather"}
 
 
 def test_a_command_line_is_a_constant_and_an_open_command_a_list(compose):
@@ -134,6 +148,12 @@ def test_a_key_that_no_param_may_have_is_mapped(bench, compose):
     workflow = compose("t-odd")
     assert workflow["mappings"] == {"t-odd": {"input_mappings": {"__token": "token"}}}
     assert params(workflow) == [{}]
+
+
+def test_a_key_that_no_param_may_have_is_not_joined(bench, compose):
+    bench.declare("t-one", outputs=["total: int"])
+    bench.declare("t-two", ["__token: str!"])
+    assert params(compose("t-one", "t-two")) == [{}, {}]
 
 
 def test_keys_and_types_of_any_kind_become_inputs_that_templates_can_name(bench, compose):

@@ -66,6 +66,8 @@ def test_values_are_found_in_the_words(clause, found):
         ('press "Enter"', ["key:str!"], {"key": "Enter"}),
         ("who has example.org", ["domain:str!"], {"domain": "example.org"}),
         ("read a.txt", ["count:int!"], {}),
+        ("put it in b/notes.md", ["folder:str!", "file:str!"], {"file": "b/notes.md"}),
+        ("list ~/notes", ["folder:str!"], {"folder": "~/notes"}),
         ("read a.txt", ["flag:bool", "more:dict"], {}),
     ],
 )
