@@ -336,6 +336,30 @@ def _extra(name: str, limit: int, bench: Bench, ours: Callable[[], float], their
     )
 
 
+def completion(bench: Bench) -> Iterator[Line]:
+    """Compare completions, with 10,000 tools, with a Python that does nothing."""
+    nothing = [sys.executable, "-c", "pass"]
+    bench.folder.joinpath("home").mkdir(exist_ok=True)
+    for number in range(20):
+        bench.add_large(f"large-{number}", 500)
+    asked = {
+        "a command": ["reg"],
+        "node types by server": ["mcp-"],
+        "a node type": ["mcp-large-0-tool-25"],
+        "a flag of a node": ["mcp-large-0-tool-250", "--"],
+        "a tool": ["mcp", "call", "large-0", "tool_25"],
+        "a flag of a tool": ["mcp", "call", "large-0", "tool_250", "--"],
+        "a server": ["mcp", "sync", "large-"],
+    }
+    run(bench.pflow("registry", "list"), bench.env, bench.folder)  # builds the index
+    for what, words in asked.items():
+        command = bench.pflow("__complete", "zsh", *words)
+        assert run(command, bench.env, bench.folder).stdout
+        yield bench.against(
+            f"completion of {what} among 10,000 tools / `python -c pass`", 12, command, nothing
+        )
+
+
 def installed(bench: Bench) -> Iterator[Line]:
     """Install the package into a new environment and measure its size."""
     python = bench.folder / "venv" / "bin" / "python"
@@ -362,6 +386,7 @@ LINES = {
     "long-line": long_line,
     "validation": validation,
     "large-registry": large_registry,
+    "completion": completion,
     "installed": installed,
 }
 """The values of `--only`."""

@@ -44,7 +44,7 @@ def test_what_a_build_machine_requires_reaches_the_tests(tox):
     script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
     (exported,) = re.findall(r"^export (.*)$", script, re.MULTILINE)
     required = {name.removesuffix("=1") for name in exported.split()}
-    assert required == {"CI", "PFLOW_REQUIRE_BROWSER", "PFLOW_REQUIRE_SERVERS"}
+    assert required == {"CI", "PFLOW_REQUIRE_BROWSER", "PFLOW_REQUIRE_SERVERS", "PFLOW_REQUIRE_SHELLS"}
     assert required <= set(tox["testenv"]["pass_env"].split())
     assert "--skip-missing-interpreters false" in script
 

@@ -56,6 +56,8 @@ ELSEWHERE = {
     "server/mounted_workflow": "server/test_workflow_as_tool.py",
     "host/embedded_host": "host/core/test_plugins.py",
     "host/builtin_nodes": "host/nodes/test_nodes.py",
+    "host/completion/scripts": "host/completion/test_completion.py",
+    "host/direct/flag_names": "host/direct/test_node_flags.py",
     "host/config_checks": "host/core/test_cli.py",
     "host/cli": "host/core/test_cli.py",
     "host/hook_matching": "host/core/test_plugins.py",

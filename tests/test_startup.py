@@ -24,6 +24,39 @@ sys.argv = ["pflow", *sys.argv[1:]]
 main()
 sys.stderr.write(" ".join(set({heavy}) & set(sys.modules)))
 """
+COMPLETE = """
+import sys
+from pflow_mcp_plugin.host.cli.completion import complete
+complete(["zsh", *sys.argv[1:]])
+sys.stderr.write(" ".join({{*{heavy}, "pflow_mcp_plugin.client.pool"}} & set(sys.modules)))
+"""
+
+
+@pytest.mark.parametrize(
+    ("words", "first"),
+    [
+        (["reg"], "registry"),
+        (["ec"], "echo"),
+        (["echo", "--m"], "--message"),
+        (["echo", "--message", "x", "then", "ec"], "echo"),
+        (["registry", "describe", "ec"], "echo"),
+        (["settings", "get", "--s"], "--show"),
+        (["trace", "show", ""], "latest"),
+        (["mcp", "add", "file"], "filesystem"),
+        (["mcp", "sync", "--"], "--all"),
+        (["mcp", "test", "--"], "--json"),
+        (["mcp", "call", ""], ""),
+        (["mcp", "serve", "--ro"], "--root"),
+    ],
+)
+def test_completion_imports_nothing_heavy(monkeypatch, tmp_path, words, first):
+    monkeypatch.setenv("PFLOW_HOME", str(tmp_path))
+    code = COMPLETE.format(heavy=HEAVY)
+    done = subprocess.run(
+        [sys.executable, "-c", code, *words], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert first in done.stdout.partition("\n")[0]
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from pflow_mcp_plugin.cli import known_names
 from pflow_mcp_plugin.cli.call import call
 from pflow_mcp_plugin.cli.dependencies import catalog, server_store
 from pflow_mcp_plugin.exchange import Listing
+from pflow_mcp_plugin.host.cli.completion import complete
 from pflow_mcp_plugin.types import ServerInfo, Tool
 
 
@@ -22,6 +23,13 @@ def context(desk):
     catalog(desk).save("files", listing, server_store(desk).fingerprint("files"))
     catalog(desk).save("gone", listing, "")
     return click.Context(click.Command("x"), obj=desk)
+
+
+def answered(capsys, *words):
+    assert complete(["zsh", *words]) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    return [line.split("\t")[1] for line in out.splitlines()]
 
 
 def values(found):
@@ -56,3 +64,14 @@ def test_presets_and_clients_are_completed_by_name(context):
     context.params["words"] = ("show",)
     assert "github" in values(known_names.words_of_presets(context, None, ""))
     assert [it.type for it in known_names.words_of_add(context, None, "")] == ["file"]
+
+
+def test_with_a_corrupt_config_the_rest_is_completed_and_nothing_is_said(pflow_home, capsys):
+    (pflow_home / "config").mkdir()
+    (pflow_home / "config" / "mcp-servers.toml").write_bytes(b"\xff not [valid")
+    assert answered(capsys, "mcp", "sync", "--a") == ["--all"]
+    assert answered(capsys, "mcp", "add", "--type=ht") == ["--type=http"]
+    assert answered(capsys, "ec") == ["echo"]
+    assert answered(capsys, "registry", "ref") == []  # hidden
+    for words in (["sync", ""], ["call", "x", ""], ["x"], ["info", ""], ["export", ""]):
+        answered(capsys, "mcp", *words)

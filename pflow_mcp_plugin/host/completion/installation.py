@@ -20,10 +20,9 @@ from pathlib import Path
 import attrs
 
 from pflow_mcp_plugin.contract import PflowError
-from pflow_mcp_plugin.host.completion.scripts import script
+from pflow_mcp_plugin.host.completion.scripts import programs, script
 from pflow_mcp_plugin.storage import StoreError, read_bytes, write_atomic
 
-_PROGRAMS = ("pflow", "pflow-mcp")
 _OURS = b"written by `pflow completion "
 _BEGIN, _END = "# >>> completion of pflow >>>", "# <<< completion of pflow <<<"
 _BLOCK = re.compile(rb"\n?# >>> completion of pflow >>>\n.*?# <<< completion of pflow <<<\n", re.DOTALL)
@@ -105,13 +104,13 @@ def installation(shell: str, data: Path) -> Installation:
     read = f". {shlex.quote(str(own_file))}"
     if shell == "fish":
         folder = _folder("XDG_CONFIG_HOME", ".config") / "fish" / "completions"
-        files = [folder / f"{program}.fish" for program in _PROGRAMS]
+        files = [folder / f"{program}.fish" for program in programs()]
         return Installation(content=content, files=files, own_file=own_file)
     if shell == "bash":
         folder = _bash_folder() / "completions"
         return Installation(
             content=content,
-            files=[folder / program for program in _PROGRAMS],
+            files=[folder / program for program in programs()],
             own_file=own_file,
             startup_file=Path.home() / ".bashrc",
             block=read,

@@ -13,4 +13,4 @@ _pflow_completion() {
     done < <(command "$program" __complete bash "$COMP_WORDBREAKS" "${COMP_LINE:0:COMP_POINT}" 2>/dev/null </dev/null)
 }
 
-complete -F _pflow_completion pflow pflow-mcp
+complete -F _pflow_completion @PROGRAMS@

@@ -22,5 +22,6 @@ function __pflow_completion
     end
 end
 
-complete -c pflow -f -a '(__pflow_completion)'
-complete -c pflow-mcp -f -a '(__pflow_completion)'
+for program in @PROGRAMS@
+    complete -c $program -f -a '(__pflow_completion)'
+end

@@ -1,4 +1,4 @@
-#compdef pflow pflow-mcp
+#compdef @PROGRAMS@
 # Completion of pflow for zsh, written by `pflow completion zsh`.
 
 _pflow() {
@@ -43,5 +43,5 @@ _pflow() {
 if [[ $zsh_eval_context[-1] == loadautofunc ]]; then
     _pflow "$@"
 else
-    compdef _pflow pflow pflow-mcp
+    compdef _pflow @PROGRAMS@
 fi

@@ -14,7 +14,7 @@ _MANY = 200
 def node_types(registry: NodeRegistry, beginning: str) -> list[Suggestion]:
     """Return the node types that begin as typed.
 
-    If there are too many, a stem stands for all that go on alike: `mcp-github-` for those of a server.
+    If there are too many, a stem stands for all that go on alike: `web-page-` for `web-page-read`, ....
     """
     about = dict(registry.beginning(beginning))
     if len(about) <= _MANY:

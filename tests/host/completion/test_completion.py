@@ -81,15 +81,12 @@ def announce(*names):
 
 
 def test_commands_groups_and_options_are_completed(answered):
-    assert {"run", "registry", "mcp", "completion"} <= set(answered(""))
+    assert {"run", "registry", "completion"} <= set(answered(""))
     assert answered("reg") == ["registry"]
-    assert "refresh" not in answered("registry", "re")  # hidden
     assert answered("--v") == ["--version"]
     assert answered("workflow", "show", "--ver") == ["--version"]
     assert answered("completion", "") == ["bash", "zsh", "fish"]
     assert answered("run", "--no-trace", "x", "--") == ["--json", "--help"]
-    assert answered("mcp", "add", "--type=ht") == ["--type=http"]
-    assert answered("mcp", "add", "--type", "s") == ["sse"]
     assert answered("absent", "word", "") == []
 
 
@@ -127,6 +124,7 @@ def test_what_plugins_complete_is_asked_of_their_commands(answered, monkeypatch)
     plugins = [announce("tools", "other", "plain", "crashes")]
     assert answered("tools", "", plugins=plugins) == ["cut"]
     assert answered("tools", "cut", "--mode", "f", plugins=plugins) == ["fast"]
+    assert answered("tools", "cut", "--mode=f", plugins=plugins) == ["--mode=fast"]
     assert answered("tools", "cut", "t", plugins=plugins) == ["two"]
     assert answered("other", "a", "b", "c", plugins=plugins) == [("stem", "2-c")]
     assert answered("plain", "", plugins=plugins) == []
@@ -134,7 +132,7 @@ def test_what_plugins_complete_is_asked_of_their_commands(answered, monkeypatch)
     assert answered("crashes", "--h", plugins=plugins) == ["--help"]
 
 
-@pytest.mark.parametrize("place", ["config/mcp-servers.toml", "config/settings.json", "data/registry.json"])
+@pytest.mark.parametrize("place", ["config/settings.json", "data/registry.json"])
 def test_with_a_corrupt_file_the_rest_is_completed_and_nothing_is_said(answered, pflow_home, place):
     assert answered("ec") == ["echo"]
     path = pflow_home / place
@@ -143,9 +141,7 @@ def test_with_a_corrupt_file_the_rest_is_completed_and_nothing_is_said(answered,
     assert answered("ec") == ["echo"]
     assert answered("reg") == ["registry"]
     assert answered("settings", "get", "--") == ["--show", "--json", "--help"]
-    assert answered("mcp", "sync", "--a") == ["--all"]
-    for words in (("settings", "get", ""), ("mcp", "sync", ""), ("mcp", "call", "x", ""), ("mcp", "x")):
-        answered(*words)
+    answered("settings", "get", "")
 
 
 def test_a_corrupt_index_is_built_again(answered, pflow_home):
