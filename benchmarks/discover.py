@@ -40,12 +40,13 @@ RANGES = ((0.5, 1.1), (0.25, 0.5), (0.0, 0.25))
 
 @attrs.frozen
 class Task:
-    """A task and the tools it needs, as `server/tool`."""
+    """A task and the tools it needs, as `server/tool`; `group` says what kind of task it is."""
 
     id: int
     split: str
     task: str
     relevant: tuple[str, ...] = attrs.field(converter=tuple)
+    group: str = ""
 
 
 def tasks(split: str) -> list[Task]:
