@@ -63,6 +63,11 @@ def clauses(task: str) -> list[list[str]]:
     return [part for part in parts if part]
 
 
+def clause_texts(task: str) -> list[str]:
+    """Return the text of each clause of a task that has words to look up."""
+    return [part.strip() for part in _BOUNDARY.split(task) if words(part)]
+
+
 def words(text: str) -> list[str]:
     """Return the words of a task's clause without stop words, in lower case, and those for shapes in it."""
     spelt = (_BASE.get(word, word) for word in _WORD.findall(text.lower().replace("_", " ")))

@@ -20,7 +20,8 @@ from pflow_mcp_plugin.host.shared_parts import shared_part
 if TYPE_CHECKING:
     from pflow_mcp_plugin.contract import Discovery, Match
     from pflow_mcp_plugin.host.matching.task_fit import TaskFit
-    from pflow_mcp_plugin.host.registry.discovery import FoundNode
+    from pflow_mcp_plugin.host.registry.discovery import Found, FoundNode
+    from pflow_mcp_plugin.host.registry.semantic_search import SemanticSearch
 
 _Drawn = TypeVar("_Drawn", Entry, Sketch)
 _FEW = 2_000
@@ -133,16 +134,18 @@ class NodeRegistry(Registry):
         from pflow_mcp_plugin.contract import Discovery
         from pflow_mcp_plugin.host.matching.model_ranking import ModelRanking
         from pflow_mcp_plugin.host.matching.task_fit import TaskFit
-        from pflow_mcp_plugin.host.registry.discovery import discover
 
         index = self._opened()
         ranking = ModelRanking("nodes", self._setting)
-        rows = {row.node: row for row in discover(index, task, ranking.candidates(limit))}
-        order = ranking.rank(task, {name: row.description for name, row in rows.items()}, limit)
+        first = self._by_words_and_meaning(index, task, ranking.candidates(limit))
+        rows = {row.node: row for row in first.rows}
+        described = {name: row.description for name, row in rows.items()}
+        order = ranking.rank(task, described, limit, first.ranked_by)
         fit = TaskFit(task, index.size(), index.frequency)
         found = ((rows[name], self.find(name)) for name in order.names)
-        matches = [_match(row, entry, fit) for row, entry in found if entry is not None]
-        return Discovery(matches=matches, ranked_by=order.ranked_by, note=order.note)
+        matches = [_match(row, entry, fit, first.wordless) for row, entry in found if entry is not None]
+        note = "; ".join(filter(None, (first.note, order.note)))
+        return Discovery(matches=matches, ranked_by=order.ranked_by, note=note)
 
     def nearest(self, node_type: str, n: int = 3) -> list[str]:
         """Return the registry's names closest to an unknown one, closest first."""
@@ -184,8 +187,17 @@ class NodeRegistry(Registry):
         return {"schema_version": 1, "nodes": {entry.node: _exported(entry) for entry in self.entries()}}
 
     def refresh(self) -> None:
-        """Bring the node registry's index up to date, so that no list or search has to wait for it."""
-        self._opened()
+        """Bring the node registry's index up to date, so that no list or search has to wait for it.
+
+        So are the embeddings, where the extra `[semantic]` is installed.
+        """
+        index = self._opened()
+        if self._semantic is None:
+            return
+        try:
+            self._semantic.refresh(index)
+        except PflowError as error:
+            self._report(_not_embedded(error))
 
     def close(self) -> None:
         """Close the registry's index."""
@@ -198,6 +210,30 @@ class NodeRegistry(Registry):
         """Return the plugin's source that the node registry asks for this name, None if no plugin has one."""
         fitting = (origin for origin in self.sources if origin.fits(node_type) and not origin.plugin.own)
         return next(fitting, None)
+
+    @shared_part
+    def _semantic(self) -> SemanticSearch | None:
+        """The search by meaning; None without the extra `[semantic]`, and nothing else is imported."""
+        from importlib.util import find_spec
+
+        if find_spec("onnxruntime") is None:
+            return None
+        from pflow_mcp_plugin.host.registry.semantic_search import SemanticSearch
+
+        return SemanticSearch(self._cache, self._setting, self._drawn)
+
+    def _by_words_and_meaning(self, index: Index, task: str, limit: int) -> Found:
+        from pflow_mcp_plugin.host.registry.discovery import Found, discover
+
+        if self._semantic is None:
+            return Found(rows=discover(index, task, limit))
+        return self._semantic.discover(index, task, limit)
+
+    def _drawn(self) -> tuple[list[Sketch], bool]:
+        """Return a sketch of every entry, and whether all sources could be read."""
+        lacking: list[Origin] = []
+        sketches = list(self._all(Origin.sketches, lacking))
+        return sketches, not lacking
 
     def _opened(self) -> Index:
         self._saved.check()  # an existing index does not report the entries that were left out of it
@@ -254,12 +290,13 @@ class NodeRegistry(Registry):
         return Problem(message=f"Unknown node type {node_type}", suggestion=fix, kind="not_found")
 
 
-def _match(row: NodeRow, entry: Entry, fit: TaskFit) -> Match[FoundNode]:
+def _match(row: NodeRow, entry: Entry, fit: TaskFit, wordless: str) -> Match[FoundNode]:
     from pflow_mcp_plugin.contract import Match
     from pflow_mcp_plugin.host.registry.discovery import FoundNode, described
 
     fits = fit.part(described(entry))
-    return Match(item=FoundNode(row=row, entry=entry), confidence=fits.confidence, reason=fits.reason)
+    reason = fits.reason or wordless
+    return Match(item=FoundNode(row=row, entry=entry), confidence=fits.confidence, reason=reason)
 
 
 def _left_out(origin: Origin, error: PflowError) -> Problem:
@@ -269,6 +306,15 @@ def _left_out(origin: Origin, error: PflowError) -> Problem:
         severity="warning",
         kind=error.kind,
         source=origin.name,
+    )
+
+
+def _not_embedded(error: PflowError) -> Problem:
+    return Problem(
+        message=f"Discovery goes by words only: {error.message}",
+        suggestion=next(iter(error.suggestions), ""),
+        severity="warning",
+        kind=error.kind,
     )
 
 
