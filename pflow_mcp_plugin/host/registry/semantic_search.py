@@ -48,7 +48,7 @@ class Fusion:
     similar: int = 30
     task: float = 0.3
     family: float = 0.25
-    least: float = 0.2
+    least: float = 0.1
 
 
 class SemanticSearch:
@@ -123,9 +123,7 @@ class SemanticSearch:
 
 def _announce(count: int) -> None:
     if is_terminal(sys.stderr):
-        write(
-            sys.stderr, f"Embedding {count} new or changed nodes for discovery ({SETTING}=off does without)"
-        )
+        write(sys.stderr, f"Embedding {count} new or changed nodes for discovery (not with {SETTING}=off)")
 
 
 def _similar(
