@@ -60,7 +60,7 @@ def _report(
         for match in found.matches
     ]
     rows = [cells(match.item, f"{match.confidence:.2f}") for match in found.matches]
-    note = f"\nRanked by matching words: {found.note}" if found.note else ""
+    note = f"\nRanked by matching {found.ranked_by}: {found.note}" if found.note else ""
     return Report(
         data=data,
         text=lambda: (table(headers, rows) if rows else f"Nothing matches {task!r}") + note,

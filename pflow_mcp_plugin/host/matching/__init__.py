@@ -5,5 +5,6 @@
 - `name_parts`: the words inside names such as `createIssue`
 - `task_fit`: how well something fits a task: a confidence, and the words behind it
 - `workflow_match`: the saved workflows that fit a task
+- `sentence_model`: what texts mean, as numbers, if the extra `[semantic]` is installed
 - `model_ranking`: asks a language model for the order, if the user has chosen one
 """

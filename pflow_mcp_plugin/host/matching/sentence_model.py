@@ -145,6 +145,7 @@ class SentenceModel:
     def _session(self) -> Any:
         import onnxruntime
 
+        onnxruntime.disable_telemetry_events()  # on Windows its builds report to the system
         options = onnxruntime.SessionOptions()
         options.log_severity_level = 3
         # One sentence is too little work to share; threads that spin while they wait slow others down.
@@ -160,7 +161,7 @@ class SentenceModel:
     @cached_property
     def _tokenizer(self) -> Any:
         from tokenizers import Tokenizer
-        from tokenizers.implementations import BertWordPieceTokenizer
+        from tokenizers.implementations.bert_wordpiece import BertWordPieceTokenizer
 
         path = str(self._files.tokenizer)
         in_json = self._files.tokenizer.suffix == ".json"
