@@ -163,9 +163,13 @@ class SentenceModel:
         from tokenizers import Tokenizer
         from tokenizers.implementations.bert_wordpiece import BertWordPieceTokenizer
 
-        path = str(self._files.tokenizer)
-        in_json = self._files.tokenizer.suffix == ".json"
-        tokenizer = Tokenizer.from_file(path) if in_json else BertWordPieceTokenizer(path)
+        path = self._files.tokenizer
+        tokenizer: Any
+        if path.suffix == ".json":
+            tokenizer = Tokenizer.from_file(str(path))
+        else:
+            tokens = path.read_text(encoding="utf-8").split("\n")
+            tokenizer = BertWordPieceTokenizer({token: place for place, token in enumerate(tokens) if token})
         tokenizer.enable_truncation(_TOKENS)
         tokenizer.no_padding()
         return tokenizer

@@ -136,10 +136,11 @@ def _similar(
     if not parts or not embeddings.texts:
         return []
     queries = model.embed([task, *parts] if len(parts) > 1 else [task])
-    close = queries @ embeddings.rows.T
-    needs = close[1:] + fusion.task * close[0] if len(parts) > 1 else close
     numbers, families = index.numbers(), index.families()
-    known = [numbers[node] for node in embeddings.texts]
+    places = [place for place, node in enumerate(embeddings.texts) if node in numbers]
+    known = [numbers[node] for node in embeddings.texts if node in numbers]
+    close = queries @ embeddings.rows[places].T
+    needs = close[1:] + fusion.task * close[0] if len(parts) > 1 else close
     company = _Company([families[number] for number in known])
     near = close.max(axis=0) >= fusion.least
     orders = []
