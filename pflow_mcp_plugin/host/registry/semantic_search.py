@@ -44,7 +44,7 @@ class Fusion:
 
     weight: float = 0.7
     flatness: int = 10
-    words: int = 20
+    words: int = 15
     similar: int = 30
     task: float = 0.3
     family: float = 0.25
