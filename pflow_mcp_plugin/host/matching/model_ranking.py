@@ -38,7 +38,7 @@ class Ranking:
 
     Attributes:
         names: The names, best first.
-        ranked_by: `words`, or the name of the model that ranked them.
+        ranked_by: `words`, with or without embeddings, or the name of the model that ranked them.
         note: Why the chosen model did not rank them; empty otherwise.
     """
 
@@ -64,23 +64,24 @@ class ModelRanking:
         """Return how many candidates to rank where `limit` results are requested."""
         return limit * _CHOICE if self._model else limit
 
-    def rank(self, task: str, candidates: Mapping[str, str], limit: int) -> Ranking:
+    def rank(self, task: str, candidates: Mapping[str, str], limit: int, ranked_by: str = "words") -> Ranking:
         """Rank candidates: those that the model names come first, in its order; the others follow.
 
-        Without a model, or when it cannot be asked, they stay in the order of their words.
+        Without a model, or when it cannot be asked, they stay in their order.
 
         Args:
             task: The task in words.
             candidates: The description of each candidate by name, best first.
             limit: How many to return at most.
+            ranked_by: What put the candidates in order.
         """
         by_words = list(candidates)[:limit]
         if not self._model or not candidates:
-            return Ranking(names=by_words)
+            return Ranking(names=by_words, ranked_by=ranked_by)
         try:
             named = self._named(task, candidates)
         except PflowError as error:
-            return Ranking(names=by_words, note=error.message)
+            return Ranking(names=by_words, ranked_by=ranked_by, note=error.message)
         return Ranking(names=list(dict.fromkeys([*named, *candidates]))[:limit], ranked_by=self._model)
 
     def _named(self, task: str, candidates: Mapping[str, str]) -> list[str]:

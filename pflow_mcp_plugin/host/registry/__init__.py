@@ -8,4 +8,6 @@
 - `entry_check`: the problems of entries
 - `node_index`: the derived SQLite index behind lists and searches
 - `discovery`: finds the nodes that a task in words needs; see also `host/matching`
+- `semantic_search`: finds them by meaning too, where the extra `[semantic]` is installed
+- `embeddings`: what that compares, kept beside the index
 """

@@ -60,6 +60,25 @@ class ClauseNodes:
 
 
 @attrs.frozen(kw_only=True)
+class Found:
+    """What was found for a task, before a language model reorders it.
+
+    Attributes:
+        rows: The rows of the index, best first, with their scores.
+        ranked_by: `words`, unless embeddings took part.
+        note: Why they did not although they should have; empty otherwise.
+        wordless: The reason to give for a node that shares no word with the task.
+        by_words: The best rows by words alone; None if these are `rows`.
+    """
+
+    rows: Sequence[NodeRow]
+    ranked_by: str = "words"
+    note: str = ""
+    wordless: str = ""
+    by_words: Sequence[NodeRow] | None = None
+
+
+@attrs.frozen(kw_only=True)
 class Weights:
     """The weights of discovery's scores; tuned with `benchmarks/discover.py`.
 

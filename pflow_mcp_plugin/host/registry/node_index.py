@@ -118,6 +118,11 @@ class Index:
     def __del__(self) -> None:
         self._connection.close()
 
+    @property
+    def fingerprint(self) -> str:
+        """What the index was built from: two with the same fingerprint have the same entries."""
+        return self._fingerprint
+
     def fits(self, fingerprint: str) -> bool:
         """Return whether the index was built from sources with this fingerprint."""
         return self._fingerprint == _whole(fingerprint)
@@ -171,6 +176,10 @@ class Index:
         """Return how many rows of the index contain one word."""
         query = " ".join(f'"{part}"' for part in _words(word))
         return int(self._connection.execute(_COUNT, (query,)).fetchone()[0]) if query else 0
+
+    def numbers(self) -> dict[str, int]:
+        """Return the number of every row of the index, by its node type."""
+        return dict(self._connection.execute("SELECT node, id FROM node"))
 
     def families(self) -> dict[int, str]:
         """Return the family of every row of the index, by its number."""

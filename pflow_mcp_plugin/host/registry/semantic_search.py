@@ -1,0 +1,185 @@
+"""Finds nodes by what they mean, beside their words, where the extra `[semantic]` is installed.
+
+Words rank the nodes (`discovery`), and a sentence model ranks them by how close each is to a clause of the
+task. The two orders are fused by rank (reciprocal rank fusion), because their scores cannot be compared.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from itertools import chain, islice, zip_longest
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from pflow_mcp_plugin.contract import PflowError, Sketch
+from pflow_mcp_plugin.host.matching.sentence_model import SETTING, SentenceModel, find_model
+from pflow_mcp_plugin.host.matching.task_words import clause_texts
+from pflow_mcp_plugin.host.registry.discovery import Found, discover
+from pflow_mcp_plugin.host.registry.embeddings import Embeddings, current
+from pflow_mcp_plugin.host.registry.node_index import Index, NodeRow
+from pflow_mcp_plugin.host.shared_parts import shared_part
+from pflow_mcp_plugin.host.standard_streams import is_terminal, write
+
+BY_BOTH = "words and embeddings"
+"""Who ranked the nodes, if both did."""
+
+
+@attrs.frozen(kw_only=True)
+class Fusion:
+    """The numbers that fuse the two orders; tuned with `benchmarks/discover.py`, on its dev tasks.
+
+    Attributes:
+        weight: Of the order by meaning, relative to that by words.
+        flatness: How little a place counts: the higher, the less the first differ from those that follow.
+        words: How many of the nodes that the words find take part.
+        similar: How many of those with a similar meaning do.
+        task: Of a node's closeness to the whole task, relative to that to the clause.
+        family: Of the closeness of the best nodes of a node's family, relative to its own.
+        least: The least closeness, from 0 to 1, to the task or to a clause.
+    """
+
+    weight: float = 0.7
+    flatness: int = 10
+    words: int = 15
+    similar: int = 30
+    task: float = 0.3
+    family: float = 0.25
+    least: float = 0.1
+
+
+class SemanticSearch:
+    """The search by meaning, which keeps the model and the embeddings for the next task.
+
+    Args:
+        folder: The cache folder.
+        setting: Returns one of the user's settings.
+        drawn: Returns a sketch of every node, and whether none is missing.
+        fusion: How it is fused with the search by words; the tuned way by default.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        setting: Callable[[str], str | None],
+        drawn: Callable[[], tuple[list[Sketch], bool]],
+        fusion: Fusion | None = None,
+    ) -> None:
+        self._path = folder / "embeddings.bin"
+        self._setting = setting
+        self._drawn = drawn
+        self._fusion = fusion or Fusion()
+        self._making = threading.Lock()
+        self._embeddings: Embeddings | None = None
+
+    @shared_part
+    def model(self) -> SentenceModel | None:
+        """The sentence model; None if there is none, or the user does not want it.
+
+        Raises:
+            PflowError: The one that the user has chosen cannot be used.
+        """
+        return find_model(self._setting)
+
+    def refresh(self, index: Index) -> None:
+        """Embed the nodes of an index that are new or changed.
+
+        Raises:
+            PflowError: The model cannot be used.
+        """
+        if self.model is not None:
+            self._current(self.model, index)
+
+    def discover(self, index: Index, task: str, limit: int) -> Found:
+        """Return the nodes that a task needs, by words and by meaning; by words if there is no model."""
+        try:
+            if self.model is not None:
+                named = discover(index, task, max(limit, self._fusion.words))
+                rows = self._fused(self.model, index, task, named)[:limit]
+                return Found(rows=rows, ranked_by=BY_BOTH, wordless="similar in meaning", by_words=named)
+        except PflowError as error:
+            return Found(rows=discover(index, task, limit), note=error.message)
+        return Found(rows=discover(index, task, limit))
+
+    def _fused(
+        self, model: SentenceModel, index: Index, task: str, named: Sequence[NodeRow]
+    ) -> list[NodeRow]:
+        embeddings = self._current(model, index)
+        numbers = index.numbers()
+        by_words = {numbers[row.node]: row for row in named}
+        alike = _similar(model, index, embeddings, task, self._fusion)
+        scores = _reciprocal([*by_words], alike, self._fusion)
+        rows = {**index.rows_of(alike), **by_words}
+        best = sorted(scores, key=lambda number: -scores[number])
+        return [rows[number]._replace(score=scores[number]) for number in best]
+
+    def _current(self, model: SentenceModel, index: Index) -> Embeddings:
+        with self._making:
+            if self._embeddings is None or self._embeddings.fingerprint != index.fingerprint:
+                self._embeddings = current(self._path, model, index.fingerprint, self._drawn, _announce)
+            return self._embeddings
+
+
+def _announce(count: int) -> None:
+    if is_terminal(sys.stderr):
+        write(sys.stderr, f"Embedding {count} new or changed nodes for discovery (not with {SETTING}=off)")
+
+
+def _similar(
+    model: SentenceModel, index: Index, embeddings: Embeddings, task: str, fusion: Fusion
+) -> list[int]:
+    """Return the numbers of the nodes that are closest to a clause of the task, each clause in turn."""
+    import numpy as np
+
+    parts = clause_texts(task)
+    if not parts or not embeddings.texts:
+        return []
+    queries = model.embed([task, *parts] if len(parts) > 1 else [task])
+    numbers, families = index.numbers(), index.families()
+    places = [place for place, node in enumerate(embeddings.texts) if node in numbers]
+    known = [numbers[node] for node in embeddings.texts if node in numbers]
+    close = queries @ embeddings.rows[places].T
+    needs = close[1:] + fusion.task * close[0] if len(parts) > 1 else close
+    company = _Company([families[number] for number in known])
+    near = close.max(axis=0) >= fusion.least
+    orders = []
+    for need in needs:
+        score = need + fusion.family * company.of(need)
+        best = np.argsort(-score, kind="stable")[: fusion.similar]
+        orders.append([known[place] for place in best if near[place]])
+    in_turn = (number for number in chain(*zip_longest(*orders)) if number is not None)
+    return list(islice(dict.fromkeys(in_turn), fusion.similar))
+
+
+class _Company:
+    """How close the best nodes of each family are, for every node of it.
+
+    Args:
+        families: The family of each node.
+    """
+
+    def __init__(self, families: Sequence[str]) -> None:
+        self._places: dict[str, list[int]] = {}
+        for place, family in enumerate(families):
+            self._places.setdefault(family, []).append(place)
+
+    def of(self, close: Any) -> Any:
+        """Return, for each node, the mean closeness of the best three of its family."""
+        import numpy as np
+
+        means = np.zeros(len(close), dtype=np.float32)
+        for places in self._places.values():
+            means[places] = np.sort(close[places])[-3:].mean()
+        return means
+
+
+def _reciprocal(by_words: Sequence[int], alike: Sequence[int], fusion: Fusion) -> Mapping[int, float]:
+    """Return the score of each node from its places in the two orders."""
+    scores: dict[int, float] = {}
+    for order, weight in ((by_words, 1.0), (alike, fusion.weight)):
+        for place, number in enumerate(order, start=1):
+            scores[number] = scores.get(number, 0.0) + weight / (fusion.flatness + place)
+    return scores
