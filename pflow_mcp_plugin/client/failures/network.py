@@ -14,7 +14,9 @@ from pflow_mcp_plugin.client.request_failures import (
     BadEndpoint,
     CertificatesUnreadable,
     ForeignEndpoint,
+    HostRefused,
     InvalidJson,
+    KeyNotPinned,
     MessageTooLarge,
     NotMessage,
     RequestFailed,
@@ -26,9 +28,9 @@ _SHOWN = 200
 _CERTIFICATE_FAULTS = {
     9: ("is not valid yet", "check this machine's clock, or have the server's certificate fixed"),
     10: ("has expired", "have the server's certificate renewed"),
-    18: ("is self-signed", "save it to a file and set SSL_CERT_FILE to that, if you trust it"),
-    19: ("is signed by an unknown CA", "set SSL_CERT_FILE to that CA's file, if you trust it"),
-    20: ("is signed by a CA that is not trusted here", "set SSL_CERT_FILE to that CA's file"),
+    18: ("is self-signed", "if you trust it, save it to a file and set ca_bundle or SSL_CERT_FILE to that"),
+    19: ("is signed by an unknown CA", "if you trust it, set ca_bundle or SSL_CERT_FILE to that CA's file"),
+    20: ("is signed by a CA that is not trusted here", "set ca_bundle or SSL_CERT_FILE to that CA's file"),
     62: ("is for another host name", "use the name that the certificate is for in its url"),
     64: ("is not for this address", "use the name that the certificate is for in its url"),
 }
@@ -69,8 +71,34 @@ def _from_ours(error: BaseException, evidence: Evidence) -> McpError | None:
     if isinstance(error, ForeignEndpoint | BadEndpoint):
         return _misled(error, evidence)
     if isinstance(error, CertificatesUnreadable):
-        step = "correct SSL_CERT_FILE, SSL_CERT_DIR or REQUESTS_CA_BUNDLE"
-        return failure(f"Certificates to trust cannot be read: {error}", evidence, next_step=step)
+        step = f"correct {error.setting}"
+        return failure(f"{error.what} cannot be read: {error.reason}", evidence, next_step=step)
+    return _from_checks(error, evidence)
+
+
+def _from_checks(error: BaseException, evidence: Evidence) -> McpError | None:
+    """Explain a network connection that we refused to make."""
+    if isinstance(error, HostRefused):
+        refusal = error.refusal
+        return failure(
+            refusal.message,
+            evidence,
+            ran="not ran",
+            next_step=refusal.next_step,
+            host=refusal.host,
+            address=refusal.address,
+        )
+    if isinstance(error, KeyNotPinned):
+        name = evidence.server.name
+        return failure(
+            f"Server {name}: the public key of {error.host} is none of its tls_pins, "
+            f"its pin is {error.pin}; nothing was sent",
+            evidence,
+            ran="not ran",
+            next_step=f"if the key was changed on purpose, add its pin to tls_pins of server {name}; "
+            "otherwise someone may be reading along",
+            pin=error.pin,
+        )
     return None
 
 
