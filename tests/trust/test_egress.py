@@ -41,7 +41,6 @@ def test_https_and_this_machine_are_fine(url):
         "http://127.0.0.1.example.com",
         "http://localhost@example.com",
         "http://[::2]/",
-        "http://[::1",
     ],
 )
 def test_plain_http_to_another_machine_is_a_warning_first_and_an_error_at_connect(url):

@@ -36,6 +36,15 @@ _CERTIFICATE_FAULTS = {
 }
 """OpenSSL's `X509_V_ERR_...` code of a certificate fault: its description, and the next step."""
 
+_CLIENT_CERTIFICATE_ALERTS = {
+    "TLSV13_ALERT_CERTIFICATE_REQUIRED",
+    "TLSV1_ALERT_UNKNOWN_CA",
+    "SSLV3_ALERT_BAD_CERTIFICATE",
+    "SSLV3_ALERT_CERTIFICATE_EXPIRED",
+    "SSLV3_ALERT_CERTIFICATE_UNKNOWN",
+}
+"""OpenSSL's reasons for the alerts of a server that wants another client certificate."""
+
 
 def from_network(evidence: Evidence, error: BaseException) -> McpError | None:
     """Explain an exchange that the network broke off, or that we broke off because of its content."""
@@ -181,7 +190,12 @@ def _from_tls(chain: list[BaseException], evidence: Evidence) -> McpError | None
                 next_step=step,
                 certificate=cause.verify_message,
             )
-    if any(isinstance(cause, ssl.SSLError) for cause in chain) and _connecting(chain[0]):
+    error = next((cause for cause in chain if isinstance(cause, ssl.SSLError)), None)
+    if error is None:
+        return None
+    if error.reason in _CLIENT_CERTIFICATE_ALERTS:
+        return _certificate_wanted(error.reason, host, evidence)
+    if _connecting(chain[0]):
         return failure(
             f"Server {evidence.server.name}: the TLS handshake with {host}, port {port} failed: {chain[0]}",
             evidence,
@@ -189,6 +203,17 @@ def _from_tls(chain: list[BaseException], evidence: Evidence) -> McpError | None
             next_step="check the port in its url, and whether the server uses https",
         )
     return None
+
+
+def _certificate_wanted(alert: str, host: str, evidence: Evidence) -> McpError:
+    name = evidence.server.name
+    wish = "does not accept the" if evidence.server.client_cert else "wants a"
+    return failure(
+        f"Server {name}: {host} {wish} client certificate ({alert})",
+        evidence,
+        ran="not ran",
+        next_step=f"set client_cert of server {name} to one that it accepts",
+    )
 
 
 def _broken_off(error: BaseException, evidence: Evidence) -> McpError:

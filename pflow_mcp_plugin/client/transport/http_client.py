@@ -55,7 +55,7 @@ def make_client(server: Server) -> httpx2.AsyncClient:
 def _context(server: Server) -> ssl.SSLContext:
     url = urlsplit(server.url)
     if url.scheme == "http" and is_loopback(url.hostname or ""):
-        return _trusting_nobody()
+        return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # loading certificates takes time and is not needed
     context = tls_context(os.environ, server)
     if server.client_cert:
         _present(context, server)
@@ -100,6 +100,5 @@ def tls_context(environ: Mapping[str, str], server: Server | None = None) -> ssl
     try:
         return ssl.create_default_context(cafile=file, capath=folder)
     except (OSError, ValueError) as error:
-        raise CertificatesUnreadable(
-            "Certificates to trust", f"{file or folder}: {error}", setting
-        ) from error
+        reason = f"{file or folder}: {error}"
+        raise CertificatesUnreadable("Certificates to trust", reason, setting) from error
