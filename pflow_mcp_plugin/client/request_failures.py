@@ -100,7 +100,7 @@ class CertificatesUnreadable(Exception):
     """Request failure: a file or folder with certificates, a key or pins cannot be read.
 
     Args:
-        what: What is in it: `Certificates to trust`, `The client certificate` or `Pins`.
+        what: What is in it, such as `certificates to trust`.
         reason: The file or folder, and why it cannot be read.
         setting: The field or variables that name it.
     """

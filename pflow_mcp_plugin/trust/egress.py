@@ -35,8 +35,6 @@ _SHOWN = 200
 _UNDENY = "remove that from deny in [network] if the host is needed"
 _TRANSLATED = "64:ff9b::/96"
 """Addresses of NAT64 (RFC 6052): the last 32 bits are an IPv4 address."""
-_TRANSLATED_LOCALLY = "64:ff9b:1::/48"
-"""Those for use inside a network (RFC 8215)."""
 
 
 @attrs.frozen(kw_only=True)
@@ -314,8 +312,6 @@ def _forms(address: Address) -> Iterator[Address]:
 
 def _kind(address: Address) -> str:
     """Return what an address is if it is not public, an empty string if it is."""
-    from ipaddress import ip_network
-
     if str(address) in _METADATA:
         return "cloud metadata"
     kinds = {
@@ -324,8 +320,6 @@ def _kind(address: Address) -> str:
         "link-local": address.is_link_local,
         "multicast": address.is_multicast,
         "reserved": address.is_reserved,
-        "private": not address.is_global
-        or getattr(address, "is_site_local", False)
-        or address in ip_network(_TRANSLATED_LOCALLY),
+        "private": not address.is_global or getattr(address, "is_site_local", False),
     }
     return next((kind for kind, fits in kinds.items() if fits), "")

@@ -81,7 +81,9 @@ def _from_ours(error: BaseException, evidence: Evidence) -> McpError | None:
         return _misled(error, evidence)
     if isinstance(error, CertificatesUnreadable):
         step = f"correct {error.setting}"
-        return failure(f"{error.what} cannot be read: {error.reason}", evidence, next_step=step)
+        return failure(
+            f"Server {name}: {error.what} cannot be read: {error.reason}", evidence, next_step=step
+        )
     return _from_checks(error, evidence)
 
 

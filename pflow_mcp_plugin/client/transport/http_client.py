@@ -71,7 +71,7 @@ def _present(context: ssl.SSLContext, server: Server) -> None:
     except (OSError, ValueError) as error:
         reason = f"{' and '.join(files)}: {error}"
         setting = f"client_cert of server {server.name}; its key must not be encrypted"
-        raise CertificatesUnreadable("The client certificate", reason, setting) from error
+        raise CertificatesUnreadable("the client certificate", reason, setting) from error
 
 
 def tls_context(environ: Mapping[str, str], server: Server | None = None) -> ssl.SSLContext:
@@ -101,4 +101,4 @@ def tls_context(environ: Mapping[str, str], server: Server | None = None) -> ssl
         return ssl.create_default_context(cafile=file, capath=folder)
     except (OSError, ValueError) as error:
         reason = f"{file or folder}: {error}"
-        raise CertificatesUnreadable("Certificates to trust", reason, setting) from error
+        raise CertificatesUnreadable("certificates to trust", reason, setting) from error

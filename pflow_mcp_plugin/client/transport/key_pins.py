@@ -56,7 +56,7 @@ def _bare(pin: str) -> str:
 
 
 def _unreadable(server: Server, reason: str) -> CertificatesUnreadable:
-    return CertificatesUnreadable("Pins", reason, f"tls_pins of server {server.name}")
+    return CertificatesUnreadable("pins", reason, f"tls_pins of server {server.name}")
 
 
 def _public_key(certificate: bytes) -> bytes:
