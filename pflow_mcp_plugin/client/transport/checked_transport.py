@@ -126,6 +126,8 @@ def _translated_errors() -> Iterator[None]:
         yield
     except _FAILURES as error:
         raise getattr(httpx2, type(error).__name__)(str(error)) from error  # their names are the same
+    except ssl.SSLError as error:  # an alert after the handshake, which httpcore2 passes on
+        raise httpx2.ReadError(str(error)) from error
 
 
 class _Body(httpx2.AsyncByteStream):
