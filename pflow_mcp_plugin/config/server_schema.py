@@ -244,7 +244,12 @@ def check_server(name: str, table: JSON, defaults: JSON = None) -> list[Problem]
     given = _without_nulls(table)
     for key, value in given.items():
         problems += _check_field(join(path, key), key, value)
-    return [*problems, *_check_transport(path, given), *_check_deadlines(path, given, defaults)]
+    return [
+        *problems,
+        *_check_transport(path, given),
+        *_check_insecure(path, given),
+        *_check_deadlines(path, given, defaults),
+    ]
 
 
 def network_rules(document: JSONObject) -> NetworkRules:
@@ -361,6 +366,17 @@ def _check_reach(path: str, transport: Transport, table: JSONObject) -> Iterator
             yield advice(
                 join(path, key), wrong, "Use startup_timeout or call_timeout" if "timeout" in key else ""
             )
+
+
+def _check_insecure(path: str, table: JSONObject) -> Iterator[Problem]:
+    url = table.get("url")
+    if table.get("insecure") is True and isinstance(url, str) and url.lower().startswith("https:"):
+        wrong = (
+            "insecure allows plain http, and has no effect on an https url: certificates are always checked"
+        )
+        yield advice(
+            join(path, "insecure"), wrong, "Remove it; to trust a certificate, set ca_bundle to its file"
+        )
 
 
 def _misplaced(path: str, key: str, transport: Transport) -> Problem:

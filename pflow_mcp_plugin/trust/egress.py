@@ -30,8 +30,6 @@ _METADATA = frozenset(
     }
 )
 """Where clouds hand out a machine's credentials; one of these addresses is a public one."""
-_SHOWN = 200
-"""Characters of an invalid URL that a refusal shows."""
 _UNDENY = "remove that from deny in [network] if the host is needed"
 _TRANSLATED = "64:ff9b::/96"
 """Addresses of NAT64 (RFC 6052): the last 32 bits are an IPv4 address."""
@@ -126,7 +124,8 @@ def refusal_of_url(server: Server, url: str) -> Refusal | None:
     except ValueError:
         host = ""
     if not host or parts.scheme not in ("http", "https"):
-        return _refused(server, f"{url[:_SHOWN]} is not an http or https address", "correct its url", host)
+        which = "its url" if url == server.url else "an address that it names"  # which may contain a secret
+        return _refused(server, f"{which} is not an http or https address", "correct its url", host)
     return _refusal_of_plain_http(server, url) or _refusal_of_host(server, canonical(host))
 
 

@@ -187,6 +187,37 @@ def test_plain_http_to_another_machine_is_a_warning_unless_allowed(desk):
     assert desk.problems == []
 
 
+def test_insecure_is_refused_for_https_and_commands(desk):
+    with pytest.raises(PflowError, match="--insecure allows plain http only") as caught:
+        desk.run(add, "web", "https://example.com", "--insecure")
+    assert "ca_bundle" in caught.value.suggestions[0]
+    with pytest.raises(PflowError, match="--insecure cannot be used with a command"):
+        desk.run(add, "clock", "--insecure", "--", "npx", "clock")
+    assert not (desk.paths.config / "mcp-servers.toml").exists()
+
+
+def test_a_host_that_the_rules_refuse_is_warned_about(desk):
+    desk.write('[network]\npolicy = "registered"\ndeny = ["*.example.com"]\n')
+    desk.run(add, "web", "https://mcp.example.com")
+    assert "pflow will not connect to it" in desk.warnings()
+    assert "remove that from deny in [network]" in desk.warnings()
+    desk.problems.clear()
+    desk.run(add, "new", "https://mcp.example.org")  # which registers its host
+    assert desk.problems == []
+
+
+def test_certificates_and_pins_are_stored_as_they_were_given(desk):
+    table = {
+        "type": "http",
+        "url": "https://mcp.example.com",
+        "tls_pins": ["47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU="],
+        "ca_bundle": "${CERTIFICATES}/ca.pem",
+        "client_cert": {"cert": "client.pem", "key": "client.key"},
+    }
+    desk.run(add, "web", json.dumps(table))
+    assert desk.raw()["mcpServers"]["web"] == table
+
+
 def test_an_unknown_field_is_kept_with_a_warning(desk):
     desk.run(add, '{"clock": {"command": "${RUNNER}", "autoApprove": ["x"], "arg": []}}')
     assert desk.raw()["mcpServers"]["clock"]["autoApprove"] == ["x"]
