@@ -6,6 +6,7 @@ Two addresses of loopback stand for two machines; the config names one of them.
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import hashlib
 import os
@@ -29,6 +30,8 @@ from cryptography.hazmat.primitives.serialization import (
 from http_server import FaultServer, Proxy, Reply, Request
 
 from pflow_mcp_plugin.client import Pool
+from pflow_mcp_plugin.client.request_failures import HostRefused
+from pflow_mcp_plugin.client.transport.http_client import make_client
 from pflow_mcp_plugin.errors import CallFailed, ConnectionFailed, McpError
 from pflow_mcp_plugin.exchange import Launch, ToolCall
 from pflow_mcp_plugin.types import NetworkRules, Server
@@ -148,6 +151,34 @@ def test_row_17_neither_a_redirect_nor_an_endpoint_leads_to_another_origin(pool,
     fails(pool, plain(server, **secret), "redirects to")
     fails(pool, plain(server, transport="sse", **secret), "names another host for its messages")
     assert server.requests
+    assert trap.connections == 0
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://auth.example.com:{port}/",
+        "https://127.0.0.1:{port}/",
+        "https://localhost:{port}/",
+        "https://denied.example.com:{port}/",
+    ],
+)
+@pytest.mark.parametrize("proxied", [False, True])
+def test_row_18_a_url_that_a_server_names_is_checked_before_it_is_connected_to(
+    run, names, monkeypatch, url, proxied
+):
+    trap = run(FaultServer(well))
+    if proxied:
+        monkeypatch.setenv("ALL_PROXY", f"http://127.0.0.1:{trap.port}")
+    names.answers |= {f"{name}.example.com": [["127.0.0.1"]] for name in ("auth", "denied")}
+    server = launch(f"https://{NAME}", network=NetworkRules(deny=("denied.*",))).server
+
+    async def ask() -> None:
+        async with make_client(server) as client:
+            await client.get(url.format(port=trap.port))
+
+    with pytest.raises(HostRefused, match="Server web"):
+        asyncio.run(ask())
     assert trap.connections == 0
 
 
@@ -407,10 +438,10 @@ def test_row_22_the_proxy_of_the_environment_may_be_anywhere_and_looks_the_host_
 ):
     server = run(FaultServer(well, host=HERE))
     proxy = run(Proxy(server.port, server.host))
-    names.answers[NAME] = [[ELSEWHERE]]
-    monkeypatch.setenv("HTTP_PROXY", f"http://127.0.0.1:{proxy.port}")
+    names.answers |= {NAME: [[ELSEWHERE]], "proxy.example.com": [["127.0.0.1"]]}
+    monkeypatch.setenv("HTTP_PROXY", f"http://proxy.example.com:{proxy.port}")
     assert called(pool, plain(server, network=NetworkRules()))
-    assert names.asked == []
+    assert set(names.asked) == {"proxy.example.com"}
     assert proxy.asked[0].startswith(f"POST http://{NAME}:{server.port}/mcp ")
 
 
