@@ -63,7 +63,7 @@ def plain_http_host(url: str) -> str:
         host = urlsplit(url).hostname or ""
     except ValueError:  # an invalid address, such as http://[::1
         return url
-    return "" if "${" in url.partition("://")[2].partition("/")[0] or is_loopback(host) else host
+    return "" if "${" in host or is_loopback(host) else host
 
 
 def advise(server: Server) -> Problem | None:
@@ -146,7 +146,8 @@ def refusal_of_address(server: Server, host: str, address: str) -> Refusal | Non
         return _refused(server, what, _UNDENY, host, str(found))
     if is_loopback(host):
         return None if "loopback" in map(_kind, _forms(found)) else _refusal_of_stray(server, host, found)
-    kind = _unnamed_kind(server, found)
+    is_written = host == str(found) and host in _written_hosts(server)
+    kind = "" if is_written else _unnamed_kind(server, found)
     if not kind:
         return None
     what = f"host {host} has the {kind} address {found}, which the config does not name"
@@ -214,10 +215,10 @@ def _refusal_of_host(server: Server, host: str) -> Refusal | None:
         what = f'host {host} is denied by deny = ["{denied}"] in [network]'
         return _refused(server, what, _UNDENY, host)
     allowed = _matching(rules.allow, host, address)
-    if rules.policy == "registered" and not allowed and host not in map(canonical, rules.hosts):
+    if rules.policy == "registered" and not allowed and host not in _written_hosts(server, own=False):
         what = f'host {host} is not registered, as policy = "registered" in [network] requires'
         return _refused(server, what, f'if you trust it, add "{host}" to allow in [network]', host)
-    if is_loopback(host) and not allowed and not is_loopback(_own_host(server)):
+    if is_loopback(host) and not (is_loopback(_own_host(server)) or _is_named(rules.allow, host, address)):
         what = f"host {host} is this machine, and its own host is another one"
         return _refused(server, what, f'if that is intended, add "{host}" to allow in [network]', host)
     return None if address is None else refusal_of_address(server, host, host)
@@ -241,13 +242,20 @@ def _own_host(server: Server) -> str:
         return ""
 
 
-def _unnamed_kind(server: Server, address: Address) -> str:
-    """Return what an address is if it is neither public nor named in the config, else an empty string.
+def _written_hosts(server: Server, *, own: bool = True) -> set[str]:
+    """Return the hosts that the config writes in URLs, and that of the server's own expanded URL."""
+    return {*map(canonical, server.network.hosts), *([_own_host(server)] if own else [])}
 
-    It is named in a server's URL, or in `allow` by itself or with its network.
-    """
-    if str(address) in {_own_host(server), *map(canonical, server.network.hosts)}:
-        return ""
+
+def _is_named(entries: Iterable[str], host: str, address: Address | None) -> bool:
+    """Whether `allow` names a host of loopback itself, not by a glob."""
+    return any(
+        entry.lower() == host or (address is not None and _contains(entry, address)) for entry in entries
+    )
+
+
+def _unnamed_kind(server: Server, address: Address) -> str:
+    """Return what an address is if it is neither public nor named by `allow`, else an empty string."""
     for form in _forms(address):
         kind = _kind(form)
         if kind and not any(_contains(entry, form) for entry in server.network.allow):

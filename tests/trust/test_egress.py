@@ -157,6 +157,7 @@ def test_an_address_is_named_where_it_is_written_as_the_host_of_a_server():
     assert "private address 10.1.2.4" in refused(own, "https://10.1.2.4/metadata")
     elsewhere = web("https://example.com", **rules(hosts=("example.com", "10.1.2.3")))
     assert refused(elsewhere, "https://10.1.2.3/metadata") == ""
+    assert egress.refusal_of_address(elsewhere, "example.com", "10.1.2.3") is not None
 
 
 def test_a_name_of_this_machine_leads_to_it_and_nowhere_else():
@@ -165,6 +166,9 @@ def test_a_name_of_this_machine_leads_to_it_and_nowhere_else():
     assert egress.refusal_of_address(local, "localhost", "::1") is None
     assert "not one of this machine" in egress.refusal_of_address(local, "localhost", "8.8.8.8").message
     assert refused(local, "http://127.0.0.1:9000/authorize") == ""
+    for allow, is_allowed in (("*", False), ("*.0.0.1", False), ("127.0.0.0/8", True), ("127.0.0.1", True)):
+        server = web("https://example.com", **rules(allow=(allow,)))
+        assert (refused(server, "http://127.0.0.1:9000/authorize") == "") is is_allowed
 
 
 def test_of_several_addresses_those_that_are_allowed_are_left():
@@ -200,6 +204,11 @@ def test_pins_cannot_be_checked_over_plain_http_so_that_it_is_refused():
     server = web("http://mcp.example.com", insecure=True, tls_pins=("x",))
     assert "cannot be checked against its tls_pins" in refused(server)
     assert refused(attrs.evolve(server, url="http://localhost")) == ""
+
+
+@pytest.mark.parametrize("url", ["http://user:$${A}@example.com", "http://user:${A@example.com"])
+def test_nothing_in_the_user_info_hides_that_http_is_plain(url):
+    assert "uses plain http to example.com" in refused(web(url))
 
 
 def test_insecure_is_for_the_servers_own_host():

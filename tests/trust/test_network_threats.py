@@ -249,6 +249,20 @@ def test_row_19_of_two_allowed_addresses_the_one_that_answers_serves(pool, run, 
     assert called(pool, plain(server, network=NetworkRules(allow=("127.0.0.0/8",))))
 
 
+def test_two_addresses_of_this_machine_that_refuse_are_reported_as_one_that_does(pool, run, names):
+    names.answers["localhost"] = [["::1", "127.0.0.1"]]
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # bound and not listening: nobody else gets the port
+        there = launch(f"http://localhost:{taken.getsockname()[1]}/mcp")
+        fails(pool, there, "connection refused by http://localhost")
+
+
+@pytest.mark.parametrize("proxy", ["socks5://127.0.0.1:1", "ftp://127.0.0.1:1"])
+def test_row_22_a_proxy_that_cannot_be_used_is_reported(pool, run, monkeypatch, proxy):
+    monkeypatch.setenv("ALL_PROXY", proxy)
+    fails(pool, launch(f"https://{NAME}/mcp"), "the proxy for .* refused")
+
+
 @pytest.mark.parametrize(
     ("rules", "match"),
     [

@@ -20,17 +20,8 @@ from pflow_mcp_plugin.client.transport.key_pins import pin_of
 from pflow_mcp_plugin.trust import egress
 from pflow_mcp_plugin.types import Server
 
-Resolver = Callable[[str, int], Awaitable[Sequence[str]]]
-"""Returns the addresses of a checked host, the best ones first; raises OSError if it has none."""
-
 _HEAD_START = 0.25
 """Seconds that an address has before the next one is tried beside it (RFC 8305, section 5)."""
-
-
-async def system_resolver(host: str, port: int) -> Sequence[str]:
-    """Return the addresses of a host to be checked, as the system's resolver finds them."""
-    found = await anyio.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return list(dict.fromkeys(str(place[0]) for *_, place in found))
 
 
 @attrs.frozen(kw_only=True)
@@ -42,14 +33,12 @@ class CheckedNetwork(httpcore2.AsyncNetworkBackend):
         pins: The keys that it may have; empty for any.
         context: The TLS context of connections to it. A proxy has another, and its key is not pinned.
         proxied: Whether connections lead to a proxy of the environment, which may be anywhere.
-        resolve: Looks hosts up.
     """
 
     server: Server
     pins: frozenset[str]
     context: ssl.SSLContext
     proxied: bool = False
-    resolve: Resolver = system_resolver
 
     async def connect_tcp(
         self,
@@ -82,7 +71,8 @@ class CheckedNetwork(httpcore2.AsyncNetworkBackend):
         return _PinnedStream(stream, self) if self.pins else stream
 
     async def _addresses(self, host: str, port: int) -> Sequence[str]:
-        found = await self.resolve(host, port)
+        places = await anyio.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        found = list(dict.fromkeys(str(place[0]) for *_, place in places))
         if self.proxied:
             return found
         allowed, refusal = egress.allowed_addresses(self.server, host, found)
@@ -94,17 +84,22 @@ class CheckedNetwork(httpcore2.AsyncNetworkBackend):
 async def _first(
     addresses: Sequence[str], connected: Callable[[str], Awaitable[httpcore2.AsyncNetworkStream]]
 ) -> httpcore2.AsyncNetworkStream:
-    """Return a stream to the first address that answers; each next one is tried a little later."""
+    """Return a stream to the first address that answers; each next one is tried a little later.
+
+    Raises:
+        OSError: None answers; it says what the last one did.
+    """
     if len(addresses) == 1:
         return await connected(addresses[0])
     streams: list[httpcore2.AsyncNetworkStream] = []
-    errors: list[Exception] = []
+    errors: list[OSError] = []
 
     async def attempt(address: str, over: anyio.Event) -> None:
         try:
             stream = await connected(address)
         except (httpcore2.ConnectError, httpcore2.ConnectTimeout) as error:
-            errors.append(error)
+            # httpcore2 drops the cause of its own exceptions, but not that of the exception behind them.
+            errors.append(error.__cause__ if isinstance(error.__cause__, OSError) else OSError(str(error)))
             over.set()
         else:
             streams.append(stream)
@@ -119,7 +114,7 @@ async def _first(
     for extra in streams[1:]:  # two may have answered in the same turn
         await extra.aclose()
     if not streams:
-        raise httpcore2.ConnectError("no address answers") from ExceptionGroup("connections", errors)
+        raise errors[-1] if errors else OSError("there is no address")
     return streams[0]
 
 

@@ -11,7 +11,7 @@ import httpcore2
 import httpx2
 
 from pflow_mcp_plugin.client.request_failures import HostRefused
-from pflow_mcp_plugin.client.transport.checked_network import CheckedNetwork, Resolver, system_resolver
+from pflow_mcp_plugin.client.transport.checked_network import CheckedNetwork
 from pflow_mcp_plugin.client.transport.environment_proxies import proxy_for
 from pflow_mcp_plugin.client.transport.key_pins import pins_of
 from pflow_mcp_plugin.trust import egress
@@ -36,16 +36,14 @@ class CheckedTransport(httpx2.AsyncBaseTransport):
     Args:
         server: The server, with its rules.
         context: The TLS context of connections to it.
-        resolve: Looks hosts up.
 
     Raises:
         CertificatesUnreadable: The file with its pins cannot be read.
     """
 
-    def __init__(self, server: Server, context: ssl.SSLContext, resolve: Resolver = system_resolver) -> None:
+    def __init__(self, server: Server, context: ssl.SSLContext) -> None:
         self._server = server
         self._context = context
-        self._resolve = resolve
         self._pins = pins_of(server)
         self._pools: dict[object, httpcore2.AsyncConnectionPool] = {}
 
@@ -89,11 +87,7 @@ class CheckedTransport(httpx2.AsyncBaseTransport):
         # A proxy would see requests to this machine in plain text, and send them to its own loopback.
         proxy = "" if egress.is_loopback(url.host) else proxy_for(url)
         network = CheckedNetwork(
-            server=self._server,
-            pins=self._pins,
-            context=self._context,
-            proxied=bool(proxy),
-            resolve=self._resolve,
+            server=self._server, pins=self._pins, context=self._context, proxied=bool(proxy)
         )
         # No limit of connections: a call must not spend its deadline waiting for one.
         common: dict[str, Any] = {
@@ -106,14 +100,12 @@ class CheckedTransport(httpx2.AsyncBaseTransport):
 
 
 def _proxy_pool(url: str, common: dict[str, Any]) -> httpcore2.AsyncConnectionPool:
-    proxy = httpx2.Proxy(url)
-    common = {**common, "proxy_url": _core_url(proxy.url), "proxy_auth": proxy.raw_auth}
-    if proxy.url.scheme.startswith("socks"):
-        try:
-            return httpcore2.AsyncSOCKSProxy(**common)
-        except RuntimeError as error:  # its package is not installed
-            raise httpx2.ProxyError(str(error)) from error
-    return httpcore2.AsyncHTTPProxy(**common)
+    try:
+        proxy = httpx2.Proxy(url)
+        kind = httpcore2.AsyncSOCKSProxy if proxy.url.scheme.startswith("socks") else httpcore2.AsyncHTTPProxy
+        return kind(proxy_url=_core_url(proxy.url), proxy_auth=proxy.raw_auth, **common)
+    except (RuntimeError, ValueError) as error:  # the package for SOCKS is not installed; an unknown scheme
+        raise httpx2.ProxyError(str(error)) from error
 
 
 def _core_url(url: httpx2.URL) -> httpcore2.URL:
