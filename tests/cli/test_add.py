@@ -13,6 +13,7 @@ from pflow_mcp_plugin.cli.add import add
 from pflow_mcp_plugin.cli.dependencies import catalog
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.errors import McpError
+from pflow_mcp_plugin.plugin import pflow_validate_config
 
 
 def test_a_command_after_two_hyphens_is_added_with_its_own_options(desk):
@@ -204,6 +205,19 @@ def test_a_host_that_the_rules_refuse_is_warned_about(desk):
     desk.problems.clear()
     desk.run(add, "new", "https://mcp.example.org")  # which registers its host
     assert desk.problems == []
+
+
+def test_the_check_of_the_config_warns_about_hosts_that_the_rules_refuse(desk):
+    path = desk.write(
+        '[network]\ndeny = ["denied.example.com"]\n'
+        '[mcpServers.denied]\ntype = "http"\nurl = "https://denied.example.com"\n'
+        '[mcpServers.plain]\ntype = "http"\nurl = "http://example.com"\n'
+        '[mcpServers.fine]\ntype = "http"\nurl = "https://example.com"\n'
+        '[mcpServers.later]\ntype = "http"\nurl = "${SCHEME}://${HOST}"\n'
+    )
+    path.chmod(0o600)
+    found = {problem.path: problem.severity for problem in pflow_validate_config(desk) if problem.path}
+    assert found == {"mcpServers.denied.url": "warning", "mcpServers.plain.url": "warning"}
 
 
 def test_certificates_and_pins_are_stored_as_they_were_given(desk):
