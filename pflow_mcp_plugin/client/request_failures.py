@@ -120,8 +120,11 @@ class HostRefused(Exception):
     """
 
     def __init__(self, refusal: Refusal) -> None:
-        super().__init__(refusal.message)
+        super().__init__(refusal)
         self.refusal = refusal
+
+    def __str__(self) -> str:
+        return self.refusal.message
 
 
 class KeyNotPinned(Exception):
