@@ -116,9 +116,13 @@ def pflow_validate_config(host: Host) -> Iterable[Problem]:
 
     from pflow_mcp_plugin.cli.dependencies import server_store
     from pflow_mcp_plugin.config.older_files import default_files, unmigrated
+    from pflow_mcp_plugin.trust.egress import advise
 
     store = server_store(host)
-    yield from store.check()
+    found = store.check()
+    yield from found
+    if not any(problem.severity == "error" for problem in found):
+        yield from filter(None, (advise(store.get(name)) for name in store.names()))
     yield from unmigrated(default_files(Path.home()), store.names())
 
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from pflow_mcp_plugin.server_preset import PresetInput, ServerPreset
 
 __all__ = [
+    "NetworkRules",
     "PresetInput",
     "Server",
     "ServerInfo",
@@ -40,6 +41,24 @@ class ToolFilter:
 
 
 @attrs.frozen(kw_only=True)
+class NetworkRules:
+    """The type of the rules for the hosts that servers are reached at: the `[network]` table of their config.
+
+    Attributes:
+        policy: With `registered`, only the hosts in `hosts` and those that `allow` matches are allowed.
+        allow: Globs over host names, addresses and networks. An address that is not public may be behind a
+            name only if an address or network here names it.
+        deny: Likewise; what it matches is refused in any case.
+        hosts: The hosts that the config writes in the URLs of its servers.
+    """
+
+    policy: Literal["open", "registered"] = "open"
+    allow: tuple[str, ...] = ()
+    deny: tuple[str, ...] = ()
+    hosts: tuple[str, ...] = ()
+
+
+@attrs.frozen(kw_only=True)
 class Server:
     """The type of a configured server: checked, with defaults filled in.
 
@@ -59,6 +78,11 @@ class Server:
         timeout: One HTTP exchange; for a call, a `call_timeout` above its default takes precedence.
         sse_timeout: Silence allowed on an event stream.
         insecure: Whether plain http to a host that is not loopback is allowed.
+        tls_pins: SHA-256 hashes of public keys in base64, of which the server must have one; or the path of a
+            file with one on each line.
+        ca_bundle: File or folder of the only CAs that are trusted, empty for those of the system.
+        client_cert: The file with the client's certificate and key, or a file for each.
+        network: Which hosts and addresses it may be reached at.
         startup_timeout: From start to the end of the handshake. None is 30, and 300 while a package runner
             such as npx installs the server.
         list_timeout: One tools/list with all its pages.
@@ -88,6 +112,10 @@ class Server:
     timeout: float = 30.0
     sse_timeout: float = 300.0
     insecure: bool = False
+    tls_pins: tuple[str, ...] | str = ()
+    ca_bundle: str = ""
+    client_cert: tuple[str, ...] = ()
+    network: NetworkRules = NetworkRules()
     startup_timeout: float | None = None
     list_timeout: float = 5.0
     call_timeout: float = 30.0

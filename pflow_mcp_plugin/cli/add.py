@@ -72,7 +72,7 @@ class _AddCommand(click.Command):
     "--bearer", default="", metavar="'${TOKEN}'", help="Bearer token for its URL; best a reference."
 )
 @click.option("--type", type=click.Choice(["http", "sse"]), help="Transport of its URL; by default http.")
-@click.option("--insecure", is_flag=True, help="Allow unencrypted http to another machine.")
+@click.option("--insecure", is_flag=True, help="Allow plain http to another machine.")
 @click.option("--trust-readonly", is_flag=True, help="Trust the server on which tools are read-only.")
 @click.option(
     "--input", "-i", "inputs", multiple=True, metavar="NAME=VALUE", help="A value that a preset needs."

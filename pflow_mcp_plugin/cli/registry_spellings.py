@@ -161,7 +161,7 @@ def _migrated(data: Mapping[str, JSON]) -> Iterator[str]:
 
 def _tested(host: Host, name: str) -> Report:
     try:
-        return test_server(host, name)
+        return test_server(host, name, insecure=False)
     except PflowError as error:
         return Report(error=error)
 

@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import attrs
 import click
 
 from pflow_mcp_plugin.cli.dependencies import catalog, lookup, server_store
 from pflow_mcp_plugin.cli.known_names import servers
 from pflow_mcp_plugin.config.locations import stderr_folder
-from pflow_mcp_plugin.contract import Host, Problem, Report
+from pflow_mcp_plugin.config.server_input import require_plain_http
+from pflow_mcp_plugin.contract import Host, PflowError, Problem, Report
 from pflow_mcp_plugin.discovery import tool_changes
 from pflow_mcp_plugin.discovery.server_launch import launch
 from pflow_mcp_plugin.errors import ConnectionFailed
-from pflow_mcp_plugin.exchange import Listing
+from pflow_mcp_plugin.exchange import Launch, Listing
 from pflow_mcp_plugin.registration.tool_entry import printable
 
 PHASES = ("start", "handshake", "list")
@@ -22,14 +24,20 @@ PHASES = ("start", "handshake", "list")
 
 @click.command()
 @click.argument("name", shell_complete=servers)
+@click.option("--insecure", is_flag=True, help="Allow plain http to another machine in this test.")
 @click.pass_obj
-def test(host: Host, name: str) -> Report:
+def test(host: Host, name: str, *, insecure: bool) -> Report:
     """Test a server: connect to it, list its tools and time each phase; nothing is saved."""
-    return test_server(host, name)
+    return test_server(host, name, insecure=insecure)
 
 
-def test_server(host: Host, name: str) -> Report:
+def test_server(host: Host, name: str, *, insecure: bool) -> Report:
     """Test a server as `pflow mcp test` does: connect to it and list its tools.
+
+    Args:
+        host: The host.
+        name: The server.
+        insecure: Whether to allow plain http to another machine.
 
     Returns:
         Milliseconds of each phase, the server's name, version and protocol, and whether a sync is due;
@@ -37,12 +45,15 @@ def test_server(host: Host, name: str) -> Report:
 
     Raises:
         McpError: The server is not configured.
-        McpError: Its config does not allow it to be started.
+        McpError: Its config does not allow it to be started, or its URL to be connected to.
+        PflowError: `insecure` is given for a server that does not use plain http.
     """
     from pflow_mcp_plugin.client import Pool  # not needed to complete a line
 
     known = catalog(host)
     ready = launch(name, server_store(host), known, lookup(host))
+    if insecure:
+        ready = _with_plain_http(ready)
     with Pool(lambda line: _warn(host, line), stderr_folder=stderr_folder(host.paths)) as pool:
         try:
             listing = pool.list_tools(ready)
@@ -52,6 +63,15 @@ def test_server(host: Host, name: str) -> Report:
     due = before is None or bool(tool_changes.compare(before.tools, listing.tools))
     data = _data(name, listing, sync_due=due)
     return Report(data=data, text=lambda: "\n".join(_lines(data)))
+
+
+def _with_plain_http(ready: Launch) -> Launch:
+    server = ready.server
+    if not server.url:
+        message = f"--insecure allows plain http, and server {server.name} is reached over {server.transport}"
+        raise PflowError(message, suggestions=(f"pflow mcp test {server.name}",), kind="usage")
+    require_plain_http(server.url)
+    return attrs.evolve(ready, server=attrs.evolve(server, insecure=True))
 
 
 def _data(name: str, listing: Listing, *, sync_due: bool) -> dict[str, Any]:

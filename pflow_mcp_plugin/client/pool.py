@@ -251,12 +251,12 @@ class Pool:
     def _supervisor(self, launch: Launch) -> Supervisor:
         if os.getpid() != self._pid:
             raise _forked(launch)
-        require_safe(launch.server)
-        _require_platform(launch.server)
         with self._lock:
             if self._closed or self._cancelled:
                 raise closed(launch)
             if launch.key not in self._supervisors:
+                require_safe(launch.server)
+                _require_platform(launch.server)
                 self._supervisors[launch.key] = Supervisor(
                     launch, self._spawn, self._tell, self._ask, self._files
                 )

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 
 import attrs
 
+from pflow_mcp_plugin.trust.egress import Refusal
+
 
 @attrs.frozen(kw_only=True)
 class Exchange:
@@ -95,4 +97,45 @@ class NotMessage(Exception):
 
 
 class CertificatesUnreadable(Exception):
-    """Request failure: the file or folder with trusted certificates cannot be read."""
+    """Request failure: a file or folder with certificates, a key or pins cannot be read.
+
+    Args:
+        what: What is in it, such as `certificates to trust`.
+        reason: The file or folder, and why it cannot be read.
+        setting: The field or variables that name it.
+    """
+
+    def __init__(self, what: str, reason: str, setting: str) -> None:
+        super().__init__(what, reason, setting)
+        self.what = what
+        self.reason = reason
+        self.setting = setting
+
+
+class HostRefused(Exception):
+    """Request failure: the host, or every address that was found for it, is not allowed; nothing was sent.
+
+    Args:
+        refusal: The rule that forbids it.
+    """
+
+    def __init__(self, refusal: Refusal) -> None:
+        super().__init__(refusal)
+        self.refusal = refusal
+
+    def __str__(self) -> str:
+        return self.refusal.message
+
+
+class KeyNotPinned(Exception):
+    """Request failure: the server's public key is not one of its `tls_pins`; nothing was sent.
+
+    Args:
+        host: The host that has the key.
+        pin: The hash of the key, as it would be pinned.
+    """
+
+    def __init__(self, host: str, pin: str) -> None:
+        super().__init__(host, pin)
+        self.host = host
+        self.pin = pin

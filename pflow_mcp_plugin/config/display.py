@@ -62,6 +62,11 @@ def shown(server: Server) -> dict[str, JSON]:
     if server.url:
         data["url"] = url(server.url)
     data |= {key: masked(getattr(server, key)) for key in ("env", "headers") if getattr(server, key)}
+    data |= {key: getattr(server, key) for key in ("insecure", "ca_bundle") if getattr(server, key)}
+    if server.tls_pins:
+        data["tls_pins"] = server.tls_pins if isinstance(server.tls_pins, str) else [*server.tls_pins]
+    if server.client_cert:
+        data["client_cert"] = [*server.client_cert]
     if server.auth:
         data["auth"] = {**server.auth, **masked(_secret_part(server.auth))}
     return data

@@ -38,6 +38,7 @@ _PUBLIC = frozenset(
 )
 """Variables of every session, not secret when expanded: redacting `$HOME` would hide every path."""
 _SENT_EMPTY_NEVER = ("headers", "auth")
+_FILES = ("ca_bundle", "client_cert", "tls_pins")
 
 
 @attrs.frozen
@@ -163,6 +164,7 @@ class _Expansion:
     def reach(self) -> dict[str, Any]:
         """Expand every field that describes how to connect to the server."""
         server = self.server
+        files = self._files() if server.transport in ("http", "sse") else {}
         return {
             "command": self.strict("command", server.command),
             "args": tuple(self.strict(f"args[{index}]", arg) for index, arg in enumerate(server.args)),
@@ -174,6 +176,15 @@ class _Expansion:
                 for name, value in server.headers.items()
             },
             "auth": self._auth(server.auth),
+            **files,
+        }
+
+    def _files(self) -> dict[str, Any]:
+        pins = self.server.tls_pins
+        return {
+            "ca_bundle": self.strict("ca_bundle", self.server.ca_bundle),
+            "client_cert": tuple(self.strict("client_cert", file) for file in self.server.client_cert),
+            "tls_pins": self.strict("tls_pins", pins) if isinstance(pins, str) else pins,
         }
 
     def _auth(self, table: JSONObject) -> dict[str, JSON]:
@@ -216,7 +227,7 @@ class _Expansion:
 
     def _unusable(self, field: str, value: str) -> Iterator[Problem]:
         place = self._place(field)
-        if field in ("command", "path", "url") and not value and getattr(self.server, field):
+        if field in ("command", "path", "url", *_FILES) and not value and getattr(self.server, field):
             yield field_checks.fault(place, "Is empty once expanded", "Give its variables a value")
         elif field == "url" and value and not field_checks.is_url(value):
             yield field_checks.fault(

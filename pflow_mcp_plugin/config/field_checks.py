@@ -23,6 +23,12 @@ _BLANK = re.compile(r"\s*")
 # Control characters other than the tab, which HTTP allows in a header's value.
 _CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_HOST = re.compile(
+    r"[A-Za-z0-9_.*?-]+"
+    r"|[0-9]{1,3}(?:\.[0-9]{1,3}){3}/[0-9]{1,2}"
+    r"|[0-9A-Fa-f]{0,4}(?::[0-9A-Fa-f.]*){2,8}(?:/[0-9]{1,3})?"
+)
+_PIN = re.compile(r"(?:sha256//?)?[A-Za-z0-9+/]{42}[AEIMQUYcgkosw048]=")
 _PROTOCOL = re.compile(r"auto|handshake|[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _URL = re.compile(r"(?:[Hh][Tt][Tt][Pp][Ss]?://(?=[^/?#])|\$\{)[^\x00-\x20\x7f\\]*")
 _VARIABLE_NAME = re.compile(r"[^=\x00]+")
@@ -218,6 +224,67 @@ def headers(path: str, value: JSON) -> Iterator[Problem]:
 def names(path: str, value: JSON) -> Iterator[Problem]:
     """Field check: a table whose values are strings that are not blank."""
     yield from _table_of(filled, path, value)
+
+
+def hosts(path: str, value: JSON) -> Iterator[Problem]:
+    """Field check: a list of globs over host names, of addresses and of networks."""
+    yield from _list_of(_host, path, value)
+
+
+def pins(path: str, value: JSON) -> Iterator[Problem]:
+    """Field check: a list of pinned keys, or the file with them."""
+    if isinstance(value, str):
+        yield from filled(path, value)
+        return
+    yield from _list_of(_pin, path, value)
+    if value == []:
+        yield fault(path, "Must not be empty", "Remove it, or add the pin of the server's key")
+
+
+def client_cert(path: str, value: JSON) -> Iterator[Problem]:
+    """Field check: a file with certificate and key, or a table of two files."""
+    if isinstance(value, str):
+        yield from filled(path, value)
+        return
+    if not isinstance(value, Mapping):
+        wrong = f"Must be a file, or a table of two files, not {kind_of(value)}"
+        yield fault(path, wrong, 'Write client_cert = { cert = "client.pem", key = "client.key" }')
+        return
+    for key in ("cert", "key"):
+        if key not in value:
+            yield fault(join(path, key), f"A client_cert table needs a {key}", f'Add {key} = "FILE"')
+    for key, item in value.items():
+        if key in ("cert", "key"):
+            yield from filled(join(path, key), item)
+        else:
+            yield unknown(join(path, key), key, {"cert": None, "key": None})
+
+
+def _host(path: str, value: JSON) -> Iterator[Problem]:
+    step = 'Write a name, address or network: "api.example.com", "*.example.com", "10.0.0.0/8"'
+    if not isinstance(value, str):
+        yield from _not_string(path, value)
+    elif not _HOST.fullmatch(value):
+        yield fault(path, "Must be a host in ASCII, without scheme, port and path", step)
+    elif ("/" in value or ":" in value) and not _is_network(value):
+        yield fault(path, "Not a valid address or network", step)
+
+
+def _is_network(value: str) -> bool:
+    from ipaddress import ip_network
+
+    try:
+        return bool(ip_network(value, strict=False))
+    except ValueError:
+        return False
+
+
+def _pin(path: str, value: JSON) -> Iterator[Problem]:
+    if not isinstance(value, str):
+        yield from _not_string(path, value)
+    elif not _PIN.fullmatch(value):
+        step = "Write 44 characters of base64; a refused connection shows the pin of the server's key"
+        yield fault(path, "Not a SHA-256 hash in base64", step)
 
 
 def tool_filter(path: str, value: JSON) -> Iterator[Problem]:

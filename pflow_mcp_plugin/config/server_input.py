@@ -341,8 +341,21 @@ def _remote(words: Sequence[str], flags: Flags) -> dict[str, JSON]:
     if flags.bearer:
         table["auth"] = {"type": "bearer", "token": flags.bearer}
     if flags.insecure:
+        require_plain_http(words[1])
         table["insecure"] = True
     return table | _shared(flags)
+
+
+def require_plain_http(url: str) -> None:
+    """Refuse the input `--insecure` for a URL that uses https: certificates are always checked.
+
+    Raises:
+        PflowError: The URL uses https.
+    """
+    if url.lower().startswith("https:"):
+        step = "For a certificate of your own, set ca_bundle of the server to its file, or to that of its CA"
+        message = "--insecure allows plain http only, and the URL uses https"
+        raise PflowError(message, suggestions=(step,), kind="usage")
 
 
 def _shared(flags: Flags) -> dict[str, JSON]:

@@ -12,22 +12,25 @@ from typing import Any
 
 import attrs
 
-from pflow_mcp_plugin import naming
+from pflow_mcp_plugin import naming, variable_references
 from pflow_mcp_plugin.config import auth
 from pflow_mcp_plugin.config.field_checks import (
     DAY,
     Check,
     advice,
+    client_cert,
     environment,
     fault,
     filled,
     flag,
     headers,
+    hosts,
     join,
     kind_of,
     names,
     nearest,
     number,
+    pins,
     protocol,
     strings,
     text,
@@ -37,7 +40,7 @@ from pflow_mcp_plugin.config.field_checks import (
 )
 from pflow_mcp_plugin.contract import Problem
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
-from pflow_mcp_plugin.types import Server, ToolFilter, Transport
+from pflow_mcp_plugin.types import NetworkRules, Server, ToolFilter, Transport
 
 SERVERS = "mcpServers"
 DEFAULTS = "defaults"
@@ -47,6 +50,8 @@ SERVE_FIELDS = {
     "show_secrets": "Whether the tool settings_get shows secrets; they are masked otherwise",
 }
 """The fields of that table, all of them booleans."""
+NETWORK = "network"
+"""The table of rules for the hosts that servers are reached at."""
 
 TRANSPORTS: tuple[Transport, ...] = ("stdio", "http", "sse", "uds", "pipe")
 SPELLINGS: Mapping[str, Transport] = {
@@ -74,7 +79,14 @@ COMMON: Mapping[str, Check] = {
 }
 """The schema of fields of every server; `[defaults]` may set them for all servers."""
 
-HTTP: Mapping[str, Check] = {"timeout": number(above=0, most=600), "sse_timeout": _seconds, "insecure": flag}
+HTTP: Mapping[str, Check] = {
+    "timeout": number(above=0, most=600),
+    "sse_timeout": _seconds,
+    "insecure": flag,
+    "tls_pins": pins,
+    "ca_bundle": filled,
+    "client_cert": client_cert,
+}
 """The schema of fields that only http and sse servers use; elsewhere they have no effect."""
 
 REACH: Mapping[str, Check] = {
@@ -89,7 +101,10 @@ REACH: Mapping[str, Check] = {
 """The schema of fields that describe how to connect to a server; each transport has its own."""
 
 FIELDS: Mapping[str, Check] = {"type": text, **REACH, "env": environment, **COMMON, **HTTP, "preset": filled}
-DEFAULTABLE: Mapping[str, Check] = {**COMMON, "timeout": HTTP["timeout"], "sse_timeout": HTTP["sse_timeout"]}
+DEFAULTABLE: Mapping[str, Check] = {
+    **COMMON,
+    **{key: check for key, check in HTTP.items() if key != "insecure"},
+}
 
 REACHED_BY: Mapping[Transport, tuple[str, ...]] = {
     "stdio": ("command", "args", "cwd"),
@@ -99,6 +114,17 @@ REACHED_BY: Mapping[Transport, tuple[str, ...]] = {
     "pipe": ("path", "command", "args", "cwd"),
 }
 """The fields of `REACH` in the schema of each transport; the first is required."""
+
+
+def _policy(path: str, value: JSON) -> Iterator[Problem]:
+    if value not in POLICIES:
+        wrong = f"Must be {' or '.join(POLICIES)}"
+        yield fault(path, wrong, 'Write policy = "registered" to allow the hosts of configured servers only')
+
+
+POLICIES = ("open", "registered")
+NETWORK_FIELDS: Mapping[str, Check] = {"policy": _policy, "allow": hosts, "deny": hosts}
+"""The schema of the `[network]` table."""
 
 _IDENTITY = ("type", *REACH, "env", "protocol")
 _EXAMPLES = {
@@ -135,10 +161,20 @@ def transport_of(table: JSONObject) -> Transport | None:
     return SPELLINGS.get(spelling) if isinstance(spelling, str) else None
 
 
+def is_remote(table: JSON) -> bool:
+    """Whether a server's table names a transport of HTTP, so that the fields of `HTTP` have an effect."""
+    return isinstance(table, Mapping) and transport_of(table) in ("http", "sse")
+
+
 def check_document(document: JSONObject) -> list[Problem]:
     """Check the whole server config against the schema; return every problem."""
     servers, defaults = document.get(SERVERS, {}), document.get(DEFAULTS, {})
-    problems = [*_check_root(document), *check_defaults(defaults), *check_serve(document.get(SERVE, {}))]
+    problems = [
+        *_check_root(document),
+        *check_defaults(defaults),
+        *check_serve(document.get(SERVE, {})),
+        *check_network(document.get(NETWORK, {})),
+    ]
     if not isinstance(servers, Mapping):
         wrong = f"Must be a table of servers, not {kind_of(servers)}"
         return [*problems, fault(SERVERS, wrong, f"Write one table for each server: [{SERVERS}.NAME]")]
@@ -178,6 +214,20 @@ def check_serve(table: JSON) -> list[Problem]:
     return problems
 
 
+def check_network(table: JSON) -> list[Problem]:
+    """Check the `[network]` table against the schema; return every problem."""
+    if not isinstance(table, Mapping):
+        return [fault(NETWORK, f"Must be a table, not {kind_of(table)}", f"Write [{NETWORK}]")]
+    problems: list[Problem] = []
+    for key, value in table.items():
+        place = join(NETWORK, key)
+        if key in NETWORK_FIELDS:
+            problems += NETWORK_FIELDS[key](place, value)
+        else:
+            problems.append(unknown(place, key, NETWORK_FIELDS))
+    return problems
+
+
 def check_server(name: str, table: JSON, defaults: JSON = None) -> list[Problem]:
     """Check one server's table against the schema; return every problem.
 
@@ -194,20 +244,44 @@ def check_server(name: str, table: JSON, defaults: JSON = None) -> list[Problem]
     given = _without_nulls(table)
     for key, value in given.items():
         problems += _check_field(join(path, key), key, value)
-    return [*problems, *_check_transport(path, given), *_check_deadlines(path, given, defaults)]
+    return [
+        *problems,
+        *_check_transport(path, given),
+        *_check_insecure(path, given),
+        *_check_deadlines(path, given, defaults),
+    ]
 
 
-def build(name: str, table: JSONObject, defaults: JSONObject) -> Server:
+def network_rules(document: JSONObject) -> NetworkRules:
+    """Return the rules for the network in a server config: its `[network]` table, checked, and its hosts."""
+    table: Mapping[str, Any] = _mapping(document.get(NETWORK))
+    urls = (_mapping(server).get("url") for server in _mapping(document.get(SERVERS)).values())
+    hosts = (_written_host(url) for url in urls if isinstance(url, str))
+    return NetworkRules(
+        policy=table.get("policy", "open"),
+        allow=tuple(table.get("allow", ())),
+        deny=tuple(table.get("deny", ())),
+        hosts=tuple(dict.fromkeys(filter(None, hosts))),
+    )
+
+
+def build(
+    name: str,
+    table: JSONObject,
+    defaults: JSONObject,
+    network: NetworkRules = NetworkRules(),  # noqa: B008 - frozen
+) -> Server:
     """Build the `Server` that a table without errors describes.
 
     Args:
         name: The server's name.
         table: Its table, checked.
         defaults: The `[defaults]` table, checked.
+        network: The rules for the network in its config.
     """
     given = {**defaults, **_without_nulls(table)}
     chosen = {key: _converted(key, value) for key, value in given.items() if key in FIELDS and key != "type"}
-    return Server(name=name, transport=transport_of(table) or "stdio", **chosen)
+    return Server(name=name, transport=transport_of(table) or "stdio", network=network, **chosen)
 
 
 def fingerprint(table: JSON, defaults: JSON = None) -> str:
@@ -226,13 +300,13 @@ def fingerprint(table: JSON, defaults: JSON = None) -> str:
 
 def _check_root(document: JSONObject) -> Iterator[Problem]:
     for key, value in document.items():
-        if key in (SERVERS, DEFAULTS, SERVE, "$schema"):
+        if key in (SERVERS, DEFAULTS, SERVE, NETWORK, "$schema"):
             continue
         if isinstance(value, Mapping) and set(REACH) & value.keys():
             step = f"Write [{server_path(key)}]"
             yield advice(join("", key), f"{key} looks like a server, but is not under {SERVERS}", step)
         else:
-            yield unknown(join("", key), key, {SERVERS: None, DEFAULTS: None, SERVE: None})
+            yield unknown(join("", key), key, dict.fromkeys((SERVERS, DEFAULTS, SERVE, NETWORK)))
 
 
 def _check_name(path: str, name: str) -> Iterator[Problem]:
@@ -287,11 +361,22 @@ def _check_reach(path: str, transport: Transport, table: JSONObject) -> Iterator
     for key in table:
         if key in REACH and key not in REACHED_BY[transport]:
             yield _misplaced(path, key, transport)
-        elif key in HTTP and transport not in ("http", "sse"):
+        elif key in HTTP and not is_remote(table):
             wrong = f"{key} has no effect on a {transport} server"
             yield advice(
                 join(path, key), wrong, "Use startup_timeout or call_timeout" if "timeout" in key else ""
             )
+
+
+def _check_insecure(path: str, table: JSONObject) -> Iterator[Problem]:
+    url = table.get("url")
+    if table.get("insecure") is True and isinstance(url, str) and url.lower().startswith("https:"):
+        wrong = (
+            "insecure allows plain http, and has no effect on an https url: certificates are always checked"
+        )
+        yield advice(
+            join(path, "insecure"), wrong, "Remove it; to trust a certificate, set ca_bundle to its file"
+        )
 
 
 def _misplaced(path: str, key: str, transport: Transport) -> Problem:
@@ -310,13 +395,26 @@ def _check_deadlines(path: str, table: JSONObject, defaults: JSON) -> Iterator[P
         yield advice(join(path, "call_timeout"), wrong, f"Set call_timeout_max to at least {idle}")
 
 
+def _written_host(url: str) -> str:
+    """Return the host of a URL in the config, an empty string if a variable decides it."""
+    from urllib.parse import urlsplit
+
+    try:
+        host = urlsplit(variable_references.substitute(url, lambda _: "$")).hostname or ""
+    except ValueError:
+        return ""
+    return "" if "$" in host else host
+
+
 def _default(key: str) -> object:
     return attrs.fields_dict(Server)[key].default
 
 
 def _converted(key: str, value: Any) -> Any:
-    if key == "args":
+    if key in ("args", "tls_pins") and not isinstance(value, str):
         return tuple(value)
+    if key == "client_cert":
+        return (value,) if isinstance(value, str) else (value["cert"], value["key"])
     if key == "tools":
         return ToolFilter(allow=tuple(value.get("allow", ())), deny=tuple(value.get("deny", ())))
     if isinstance(value, int) and not isinstance(value, bool):

@@ -6,6 +6,7 @@ import codecs
 import copy
 import os
 from collections.abc import Callable, Iterable, Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from pflow_mcp_plugin.config.problem_errors import refuse_errors
 from pflow_mcp_plugin.contract import Problem
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.errors import McpError, Where
-from pflow_mcp_plugin.types import Server
+from pflow_mcp_plugin.types import NetworkRules, Server
 
 
 @attrs.frozen(kw_only=True)
@@ -44,6 +45,10 @@ class _Seen:
     signature: object
     document: dict[str, JSON]
     servers: dict[str, Server] = attrs.field(factory=dict)
+
+    @cached_property
+    def network(self) -> NetworkRules:
+        return server_schema.network_rules(self.document)
 
 
 class ServerStore:
@@ -272,8 +277,12 @@ class ServerStore:
             *server_schema.check_defaults(defaults),
             *server_schema.check_server(name, table, defaults),
         ]
+        is_remote = server_schema.is_remote(table)
+        if is_remote:
+            problems += server_schema.check_network(self._document().get(server_schema.NETWORK, {}))
         refuse_errors(f"Server {name}", problems, server=name)
-        return server_schema.build(name, _mapping(table), _mapping(defaults))
+        rules = self._read().network if is_remote else NetworkRules()
+        return server_schema.build(name, _mapping(table), _mapping(defaults), rules)
 
     def _servers(self) -> JSONObject:
         servers = self._document().get(server_schema.SERVERS, {})

@@ -13,6 +13,7 @@ from pflow_mcp_plugin.cli.add import add
 from pflow_mcp_plugin.cli.dependencies import catalog
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.errors import McpError
+from pflow_mcp_plugin.plugin import pflow_validate_config
 
 
 def test_a_command_after_two_hyphens_is_added_with_its_own_options(desk):
@@ -185,6 +186,50 @@ def test_plain_http_to_another_machine_is_a_warning_unless_allowed(desk):
     desk.run(add, "web", "http://192.168.1.5/mcp", "--insecure")
     desk.run(add, "here", "http://localhost:8000/mcp")
     assert desk.problems == []
+
+
+def test_insecure_is_refused_for_https_and_commands(desk):
+    with pytest.raises(PflowError, match="--insecure allows plain http only") as caught:
+        desk.run(add, "web", "https://example.com", "--insecure")
+    assert "ca_bundle" in caught.value.suggestions[0]
+    with pytest.raises(PflowError, match="--insecure cannot be used with a command"):
+        desk.run(add, "clock", "--insecure", "--", "npx", "clock")
+    assert not (desk.paths.config / "mcp-servers.toml").exists()
+
+
+def test_a_host_that_the_rules_refuse_is_warned_about(desk):
+    desk.write('[network]\npolicy = "registered"\ndeny = ["*.example.com"]\n')
+    desk.run(add, "web", "https://mcp.example.com")
+    assert "pflow will not connect to it" in desk.warnings()
+    assert "remove that from deny in [network]" in desk.warnings()
+    desk.problems.clear()
+    desk.run(add, "new", "https://mcp.example.org")  # which registers its host
+    assert desk.problems == []
+
+
+def test_the_check_of_the_config_warns_about_hosts_that_the_rules_refuse(desk):
+    path = desk.write(
+        '[network]\ndeny = ["denied.example.com"]\n'
+        '[mcpServers.denied]\ntype = "http"\nurl = "https://denied.example.com"\n'
+        '[mcpServers.plain]\ntype = "http"\nurl = "http://example.com"\n'
+        '[mcpServers.fine]\ntype = "http"\nurl = "https://example.com"\n'
+        '[mcpServers.later]\ntype = "http"\nurl = "${SCHEME}://${HOST}"\n'
+    )
+    path.chmod(0o600)
+    found = {problem.path: problem.severity for problem in pflow_validate_config(desk) if problem.path}
+    assert found == {"mcpServers.denied.url": "warning", "mcpServers.plain.url": "warning"}
+
+
+def test_certificates_and_pins_are_stored_as_they_were_given(desk):
+    table = {
+        "type": "http",
+        "url": "https://mcp.example.com",
+        "tls_pins": ["47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU="],
+        "ca_bundle": "${CERTIFICATES}/ca.pem",
+        "client_cert": {"cert": "client.pem", "key": "client.key"},
+    }
+    desk.run(add, "web", json.dumps(table))
+    assert desk.raw()["mcpServers"]["web"] == table
 
 
 def test_an_unknown_field_is_kept_with_a_warning(desk):

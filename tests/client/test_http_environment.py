@@ -133,5 +133,5 @@ def test_a_file_that_cannot_be_read_is_named(pool, monkeypatch, tmp_path, conten
     if content is not None:
         file.write_text(content)
     monkeypatch.setenv("SSL_CERT_FILE", str(file))
-    with pytest.raises(ConnectionFailed, match=f"Certificates to trust cannot be read: {file}"):
+    with pytest.raises(ConnectionFailed, match=f"Server web: certificates to trust cannot be read: {file}"):
         called(pool, "https://localhost/mcp")

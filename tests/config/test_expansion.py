@@ -195,3 +195,16 @@ def test_no_reference_survives_expansion(texts, env, value):
         return
     launch = expand(server, values.get)
     assert "${" not in "".join([*launch.server.args, *launch.server.env.values()])
+
+
+def test_the_files_of_a_server_over_http_are_expanded_and_those_of_others_are_not():
+    pair = ("${DIR}/a.pem", "${DIR}/a.key")
+    files = {"ca_bundle": "${DIR}/ca.pem", "client_cert": pair, "tls_pins": "${DIR}/pins"}
+    web = Server(name="web", transport="http", url="https://example.com", **files)
+    expanded = expand(web, {"DIR": "/etc/tls"}.get).server
+    assert (expanded.ca_bundle, expanded.tls_pins) == ("/etc/tls/ca.pem", "/etc/tls/pins")
+    assert expanded.client_cert == ("/etc/tls/a.pem", "/etc/tls/a.key")
+    with pytest.raises(McpError) as caught:
+        expand(web, {}.get)
+    assert {problem.path.rpartition(".")[2] for problem in caught.value.problems} == set(files)
+    assert expand(Server(name="clock", command="npx", **files), {}.get).server.ca_bundle == files["ca_bundle"]

@@ -17,6 +17,8 @@ VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
 
 HTTP = {"type": "http", "url": "https://example.com"}
 
+PIN = "47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU="
+
 texts = st.one_of(
     st.sampled_from(["npx", "", " ", "${A}", "${A:-b c}", "$${A}", "${", "$", "a\nb", "\x00", "a b", "auto"]),
     st.sampled_from(["2025-11-25", "http://a", "https://", "https://${A}", "${A}/x", "https://a b", "X-Key"]),
@@ -27,6 +29,7 @@ kinds = st.sampled_from([*server_schema.SPELLINGS, "", "ws", "HTTP"])
 auth_values = st.one_of(
     texts, st.sampled_from(["bearer", "api_key", "basic", "oauth"]), st.lists(texts, max_size=2)
 )
+pins = st.sampled_from([PIN, f"sha256/{PIN}", f"sha256//{PIN}", f"{PIN}\n", "x", ""])
 auths = st.one_of(
     st.dictionaries(st.sampled_from([*auth.FIELDS, "scope"]), auth_values, max_size=4),
     st.fixed_dictionaries({"type": st.just("bearer"), "token": texts}),
@@ -44,6 +47,11 @@ fitting = {
     "rename": st.dictionaries(texts, texts, max_size=2),
     "tools": st.dictionaries(st.sampled_from(["allow", "deny", "alow"]), st.lists(texts, max_size=2)),
     "auth": auths,
+    "tls_pins": st.one_of(texts, st.lists(pins, max_size=2)),
+    "ca_bundle": texts,
+    "client_cert": st.one_of(
+        texts, st.dictionaries(st.sampled_from(["cert", "key", "password"]), texts, max_size=3)
+    ),
     **dict.fromkeys(("trust_readonly", "trust_idempotent", "disabled", "insecure"), st.booleans()),
 }
 fields = [*server_schema.FIELDS, "unknown"]
@@ -74,6 +82,21 @@ def test_on_generated_servers(table):
 @given(table=tables(keys=[*fields], base=({},)))
 def test_on_generated_defaults(table):
     accepts({"defaults": table})
+
+
+good_hosts = st.sampled_from(["a.example", "*.example", "10.0.0.0/8", "::1", "fe80::/10", "1.2.3.4"])
+bad_hosts = st.sampled_from(["a b", "https://a", "a:80", "a/b", "a\n", "", "${A}"])
+hosts = st.lists(st.one_of(good_hosts, bad_hosts), max_size=3)
+
+
+@given(
+    table=st.dictionaries(
+        st.sampled_from(["policy", "allow", "deny", "alow"]),
+        st.one_of(hosts, st.sampled_from(["open", "registered", "closed"]), numbers),
+    )
+)
+def test_on_generated_network_rules(table):
+    accepts({"network": table})
 
 
 @given(name=st.text(alphabet="a-0A \n.", max_size=4))
@@ -142,4 +165,5 @@ def test_the_schema_is_one_and_describes_every_field():
         name for name, rule in SCHEMA["$defs"]["defaults"]["properties"].items() if rule is not False
     }
     assert described == set(server_schema.DEFAULTABLE)
+    assert set(SCHEMA["properties"]["network"]["properties"]) == set(server_schema.NETWORK_FIELDS)
     assert set(SCHEMA["$defs"]["auth"]["properties"]) == set(auth.FIELDS)

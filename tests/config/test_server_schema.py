@@ -244,3 +244,88 @@ def test_the_fingerprint_changes_with_what_decides_the_tools_only():
     assert server_schema.fingerprint(table) == server_schema.fingerprint(same)
     assert server_schema.fingerprint(table) != server_schema.fingerprint({**table, "args": ["b"]})
     assert server_schema.fingerprint(table) != server_schema.fingerprint(table, {"protocol": "handshake"})
+
+
+PIN = "47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU="
+
+
+def test_mistakes_in_certificates_and_pins_are_named_with_their_path():
+    found = errors(
+        {
+            **HTTP,
+            "tls_pins": [PIN, "sha256/x", 3],
+            "ca_bundle": "",
+            "client_cert": {"cert": "client.pem"},
+        }
+    )
+    assert set(found) == {
+        "mcpServers.slack.tls_pins[1]",
+        "mcpServers.slack.tls_pins[2]",
+        "mcpServers.slack.ca_bundle",
+        "mcpServers.slack.client_cert.key",
+    }
+    assert set(errors({**HTTP, "tls_pins": [], "client_cert": ["a", "b"]})) == {
+        "mcpServers.slack.tls_pins",
+        "mcpServers.slack.client_cert",
+    }
+    assert all(problem.suggestion for problem in found.values())
+
+
+def test_certificates_and_pins_have_no_effect_on_a_server_that_is_started():
+    assert set(warnings({"command": "npx", "ca_bundle": "ca.pem", "tls_pins": [PIN]})) == {
+        "mcpServers.slack.ca_bundle",
+        "mcpServers.slack.tls_pins",
+    }
+
+
+def test_certificates_and_pins_of_a_server_may_come_from_the_defaults():
+    defaults = {"ca_bundle": "ca.pem", "client_cert": "client.pem", "tls_pins": "pins.txt"}
+    assert server_schema.check_defaults(defaults) == []
+    server = server_schema.build("web", {**HTTP, "tls_pins": [PIN]}, defaults)
+    assert (server.ca_bundle, server.client_cert, server.tls_pins) == ("ca.pem", ("client.pem",), (PIN,))
+    pair = {"cert": "a.pem", "key": "a.key"}
+    server = server_schema.build("web", {**HTTP, "client_cert": pair}, defaults)
+    assert server.client_cert == ("a.pem", "a.key")
+
+
+def test_mistakes_in_the_rules_for_the_network_are_named_with_their_path():
+    problems = server_schema.check_document(
+        {
+            "network": {
+                "policy": "closed",
+                "allow": ["https://example.com", "example.com:443", "10.0.0.0/33", "bücher.example", 3],
+                "deny": "*",
+                "alow": [],
+            }
+        }
+    )
+    assert {(problem.path, problem.severity) for problem in problems} == {
+        ("network.policy", "error"),
+        *((f"network.allow[{index}]", "error") for index in range(5)),
+        ("network.deny", "error"),
+        ("network.alow", "warning"),
+    }
+    assert all(problem.suggestion for problem in problems)
+
+
+def test_registered_hosts_are_those_that_the_config_writes():
+    urls = {
+        "a": "https://A.example.com:8443/mcp",
+        "b": "https://user:${PASSWORD}@b.example.com:${PORT:-80/81}/${PATH}",
+        "c": "https://${HOST}/mcp",
+        "d": "https://${SUB}.example.com",
+        "e": "${URL}",
+        "f": "https://[::1",
+        "g": "https://10.1.2.3/${TOKEN}",
+    }
+    servers = {name: {"type": "http", "url": url} for name, url in urls.items()}
+    document = {"mcpServers": {**servers, "h": {"command": "npx"}, "i": 3}, "network": {"deny": ["x"]}}
+    rules = server_schema.network_rules(document)
+    assert rules.hosts == ("a.example.com", "b.example.com", "10.1.2.3")
+    assert (rules.policy, rules.allow, rules.deny) == ("open", (), ("x",))
+
+
+def test_insecure_on_an_https_url_is_a_warning():
+    found = warnings({**HTTP, "insecure": True})
+    assert "certificates are always checked" in found["mcpServers.slack.insecure"].message
+    assert warnings({**HTTP, "url": "http://example.com", "insecure": True}) == {}

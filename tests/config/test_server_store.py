@@ -275,3 +275,28 @@ def test_a_server_is_checked_once_until_the_file_changes(store):
     assert store.get("a") is first
     store.add({"a": {"command": "y"}})
     assert store.get("a").command == "y"
+
+
+def test_a_server_over_http_gets_the_rules_for_the_network(store, path):
+    write(
+        path,
+        '[network]\npolicy = "registered"\nallow = ["10.0.0.0/8"]\n'
+        '[mcpServers.web]\ntype = "http"\nurl = "https://mcp.example.com"\n'
+        '[mcpServers.clock]\ncommand = "npx"\n',
+    )
+    rules = store.get("web").network
+    assert (rules.policy, rules.allow, rules.hosts) == ("registered", ("10.0.0.0/8",), ("mcp.example.com",))
+    assert store.get("clock").network.policy == "open"
+
+
+def test_mistakes_in_the_rules_for_the_network_keep_servers_over_http_from_being_used(store, path):
+    write(
+        path,
+        '[network]\ndeny = ["https://example.com"]\n'
+        '[mcpServers.web]\ntype = "http"\nurl = "https://mcp.example.com"\n'
+        '[mcpServers.clock]\ncommand = "npx"\n',
+    )
+    with pytest.raises(McpError) as caught:
+        store.get("web")
+    assert [problem.path for problem in caught.value.problems] == ["network.deny[0]"]
+    assert store.get("clock").command == "npx"

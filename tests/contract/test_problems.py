@@ -40,6 +40,7 @@ from pflow_mcp_plugin.contract.problems import described, is_interruption
 from pflow_mcp_plugin.discovery.catalog import Catalog
 from pflow_mcp_plugin.host.plugins import Plugin
 from pflow_mcp_plugin.host.workflow.templates import MissingValue
+from pflow_mcp_plugin.trust.egress import Refusal
 
 CROSSINGS = {
     "copied": copy.copy,
@@ -77,6 +78,9 @@ SAMPLES: Mapping[str, Any] = {
     "size": 11,
     "wanted": "2025-06-18",
     "offered": ["2024-11-05"],
+    "setting": "ca_bundle",
+    "refusal": Refusal(message="It is denied", next_step="Remove it", host="a.example"),
+    "pin": "AAAA",
     "doing": "could not be loaded",
     "plugin": Plugin("shout", module=sys),
     "error": ValueError("why"),

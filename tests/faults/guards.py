@@ -48,6 +48,11 @@ context = ssl.create_default_context(cafile=file, capath=folder)
 context.check_hostname = False
 return context
 """
+_BLIND_CONTEXT = f"""
+{_LOOSE_CONTEXT.strip().removesuffix("return context")}
+context.verify_mode = ssl.CERT_NONE
+return context
+"""
 _EMPTIED = "target.write_bytes(b''); temporary.replace(target)"
 _SERVERS_ONLY = "new = {server_schema.SERVERS: copy.deepcopy(old.get(server_schema.SERVERS, {}))}"
 
@@ -103,9 +108,9 @@ GUARDS = (
     Guard(34, "Catalog.era", never("same")),
     Guard(35, "_unreachable", never("ConnectionRefusedError")),
     Guard(36, "_unreachable", never("gaierror")),
-    Guard(37, "make_client", keyword("verify", False)),
+    Guard(37, "tls_context", instead("create_default_context", code=_BLIND_CONTEXT)),
     Guard(37, "_CERTIFICATE_FAULTS", without_key(18)),
-    Guard(38, "make_client", keyword("verify", False)),
+    Guard(38, "tls_context", instead("create_default_context", code=_BLIND_CONTEXT)),
     Guard(38, "_CERTIFICATE_FAULTS", without_key(10)),
     Guard(39, "tls_context", instead("create_default_context", code=_LOOSE_CONTEXT)),
     Guard(40, "_text", never("UNAUTHORIZED")),

@@ -107,11 +107,15 @@ class LoopbackServer:
     """Something that listens on loopback, in a thread of its own; a context manager.
 
     Attributes:
-        port: Where it listens.
+        host: The address where it listens.
+        port: The port.
+        connections: How many have come.
     """
 
-    def __init__(self, tls: ssl.SSLContext | None = None) -> None:
-        self.port = 0
+    def __init__(self, tls: ssl.SSLContext | None = None, *, host: str = "127.0.0.1", port: int = 0) -> None:
+        self.host = host
+        self.port = port
+        self.connections = 0
         self._tls = tls
         self._loop = asyncio.new_event_loop()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -139,7 +143,7 @@ class LoopbackServer:
     async def _until_stopped(self) -> None:
         self._stop = asyncio.Event()
         self._loop.set_exception_handler(lambda *_: None)  # a refused TLS handshake is what was wanted
-        server = await asyncio.start_server(self._accept, "127.0.0.1", 0, ssl=self._tls)
+        server = await asyncio.start_server(self._accept, self.host, self.port, ssl=self._tls)
         self.port = server.sockets[0].getsockname()[1]
         self._ready.set()
         await self._stop.wait()
@@ -154,6 +158,7 @@ class LoopbackServer:
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
+        self.connections += 1
         self._tasks.add(task)
         self._writers.append(writer)
         try:
@@ -176,8 +181,10 @@ class FaultServer(LoopbackServer):
         session: The id of its session, empty if it has none.
     """
 
-    def __init__(self, script: Script, tls: ssl.SSLContext | None = None, session: str = "") -> None:
-        super().__init__(tls)
+    def __init__(
+        self, script: Script, tls: ssl.SSLContext | None = None, session: str = "", **place: Any
+    ) -> None:
+        super().__init__(tls, **place)
         self.requests: list[Request] = []
         self.session = session
         self._script = script
@@ -224,10 +231,10 @@ class Proxy(LoopbackServer):
         asked: The first line of every request.
     """
 
-    def __init__(self, target: int) -> None:
+    def __init__(self, target: int, target_host: str = "127.0.0.1") -> None:
         super().__init__()
         self.asked: list[str] = []
-        self._target = target
+        self._target = (target_host, target)
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Open a tunnel, or pass a request on."""
@@ -235,7 +242,7 @@ class Proxy(LoopbackServer):
         line, _, rest = head.partition(b"\r\n")
         self.asked.append(line.decode())
         method, target, version = line.split(b" ")
-        there, back = await asyncio.open_connection("127.0.0.1", self._target)
+        there, back = await asyncio.open_connection(*self._target)
         if method == b"CONNECT":
             writer.write(b"HTTP/1.1 200 OK\r\n\r\n")
         else:

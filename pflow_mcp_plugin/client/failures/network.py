@@ -14,7 +14,9 @@ from pflow_mcp_plugin.client.request_failures import (
     BadEndpoint,
     CertificatesUnreadable,
     ForeignEndpoint,
+    HostRefused,
     InvalidJson,
+    KeyNotPinned,
     MessageTooLarge,
     NotMessage,
     RequestFailed,
@@ -26,13 +28,22 @@ _SHOWN = 200
 _CERTIFICATE_FAULTS = {
     9: ("is not valid yet", "check this machine's clock, or have the server's certificate fixed"),
     10: ("has expired", "have the server's certificate renewed"),
-    18: ("is self-signed", "save it to a file and set SSL_CERT_FILE to that, if you trust it"),
-    19: ("is signed by an unknown CA", "set SSL_CERT_FILE to that CA's file, if you trust it"),
-    20: ("is signed by a CA that is not trusted here", "set SSL_CERT_FILE to that CA's file"),
+    18: ("is self-signed", "if you trust it, save it to a file and set ca_bundle or SSL_CERT_FILE to that"),
+    19: ("is signed by an unknown CA", "if you trust it, set ca_bundle or SSL_CERT_FILE to that CA's file"),
+    20: ("is signed by a CA that is not trusted here", "set ca_bundle or SSL_CERT_FILE to that CA's file"),
     62: ("is for another host name", "use the name that the certificate is for in its url"),
     64: ("is not for this address", "use the name that the certificate is for in its url"),
 }
 """OpenSSL's `X509_V_ERR_...` code of a certificate fault: its description, and the next step."""
+
+_CLIENT_CERTIFICATE_ALERTS = {
+    "TLSV13_ALERT_CERTIFICATE_REQUIRED",
+    "TLSV1_ALERT_UNKNOWN_CA",
+    "SSLV3_ALERT_BAD_CERTIFICATE",
+    "SSLV3_ALERT_CERTIFICATE_EXPIRED",
+    "SSLV3_ALERT_CERTIFICATE_UNKNOWN",
+}
+"""OpenSSL's reasons for the alerts of a server that wants another client certificate."""
 
 
 def from_network(evidence: Evidence, error: BaseException) -> McpError | None:
@@ -69,8 +80,36 @@ def _from_ours(error: BaseException, evidence: Evidence) -> McpError | None:
     if isinstance(error, ForeignEndpoint | BadEndpoint):
         return _misled(error, evidence)
     if isinstance(error, CertificatesUnreadable):
-        step = "correct SSL_CERT_FILE, SSL_CERT_DIR or REQUESTS_CA_BUNDLE"
-        return failure(f"Certificates to trust cannot be read: {error}", evidence, next_step=step)
+        step = f"correct {error.setting}"
+        return failure(
+            f"Server {name}: {error.what} cannot be read: {error.reason}", evidence, next_step=step
+        )
+    return _from_checks(error, evidence)
+
+
+def _from_checks(error: BaseException, evidence: Evidence) -> McpError | None:
+    """Explain a network connection that we refused to make."""
+    if isinstance(error, HostRefused):
+        refusal = error.refusal
+        return failure(
+            refusal.message,
+            evidence,
+            ran="not ran",
+            next_step=refusal.next_step,
+            host=refusal.host,
+            address=refusal.address,
+        )
+    if isinstance(error, KeyNotPinned):
+        name = evidence.server.name
+        return failure(
+            f"Server {name}: the public key of {error.host} is none of its tls_pins, "
+            f"its pin is {error.pin}; nothing was sent",
+            evidence,
+            ran="not ran",
+            next_step=f"if the key was changed on purpose, add its pin to tls_pins of server {name}; "
+            "otherwise someone may be reading along",
+            pin=error.pin,
+        )
     return None
 
 
@@ -153,7 +192,12 @@ def _from_tls(chain: list[BaseException], evidence: Evidence) -> McpError | None
                 next_step=step,
                 certificate=cause.verify_message,
             )
-    if any(isinstance(cause, ssl.SSLError) for cause in chain) and _connecting(chain[0]):
+    error = next((cause for cause in chain if isinstance(cause, ssl.SSLError)), None)
+    if error is None:
+        return None
+    if error.reason in _CLIENT_CERTIFICATE_ALERTS:
+        return _certificate_wanted(error.reason, host, evidence)
+    if _connecting(chain[0]):
         return failure(
             f"Server {evidence.server.name}: the TLS handshake with {host}, port {port} failed: {chain[0]}",
             evidence,
@@ -161,6 +205,17 @@ def _from_tls(chain: list[BaseException], evidence: Evidence) -> McpError | None
             next_step="check the port in its url, and whether the server uses https",
         )
     return None
+
+
+def _certificate_wanted(alert: str, host: str, evidence: Evidence) -> McpError:
+    name = evidence.server.name
+    wish = "does not accept the" if evidence.server.client_cert else "wants a"
+    return failure(
+        f"Server {name}: {host} {wish} client certificate ({alert})",
+        evidence,
+        ran="not ran",
+        next_step=f"set client_cert of server {name} to one that it accepts",
+    )
 
 
 def _broken_off(error: BaseException, evidence: Evidence) -> McpError:

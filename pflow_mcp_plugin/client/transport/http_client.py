@@ -1,4 +1,4 @@
-"""The HTTP client of a server: its headers, trusted certificates and proxies."""
+"""The HTTP client of a server: its headers, the certificates that it trusts and its own."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 import httpx2
 
 from pflow_mcp_plugin.client.request_failures import CertificatesUnreadable
+from pflow_mcp_plugin.client.transport.checked_transport import CheckedTransport
 from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.trust.egress import is_loopback
 from pflow_mcp_plugin.types import Server
@@ -37,44 +38,67 @@ def _auth_header(auth: JSONObject) -> dict[str, str]:
 
 
 def make_client(server: Server) -> httpx2.AsyncClient:
-    """Return an HTTP client for a server; proxies and trusted certificates come from the environment.
+    """Return an HTTP client for a server, which connects to allowed hosts and addresses only.
+
+    Proxies come from the environment, and trusted certificates too if the server has no `ca_bundle`.
 
     Raises:
-        CertificatesUnreadable: The environment names certificates that cannot be read.
+        CertificatesUnreadable: Certificates, a key or pins cannot be read.
     """
-    url = urlsplit(server.url)
-    local = is_loopback(url.hostname or "")
     return httpx2.AsyncClient(
         headers=request_headers(server),
         timeout=httpx2.Timeout(server.timeout, read=server.sse_timeout),
-        limits=httpx2.Limits(),  # no limit: a call must not spend its deadline waiting for a connection
-        verify=_trusting_nobody() if local and url.scheme == "http" else tls_context(os.environ),
-        # A proxy would see requests to this machine in plain text, and send them to its own loopback.
-        trust_env=not local,
+        transport=CheckedTransport(server, _context(server)),
     )
 
 
-def _trusting_nobody() -> ssl.SSLContext:
-    """Return a context for connections without TLS, which saves the time to load certificates."""
-    return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+def _context(server: Server) -> ssl.SSLContext:
+    url = urlsplit(server.url)
+    if url.scheme == "http" and is_loopback(url.hostname or ""):
+        return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # loading certificates takes time and is not needed
+    context = tls_context(os.environ, server)
+    if server.client_cert:
+        _present(context, server)
+    return context
 
 
-def tls_context(environ: Mapping[str, str]) -> ssl.SSLContext:
-    """Return the HTTP client's TLS context, which trusts the environment's certificates or the system's.
+def _present(context: ssl.SSLContext, server: Server) -> None:
+    """Let the HTTP client present the server's `client_cert`."""
+    files = [str(Path(file).expanduser()) for file in server.client_cert]
+    try:
+        # Without a password, OpenSSL would ask for one on the terminal.
+        context.load_cert_chain(files[0], files[-1], lambda: b"")
+    except (OSError, ValueError) as error:
+        reason = f"{' and '.join(files)}: {error}"
+        setting = f"client_cert of server {server.name}; its key must not be encrypted"
+        raise CertificatesUnreadable("the client certificate", reason, setting) from error
 
+
+def tls_context(environ: Mapping[str, str], server: Server | None = None) -> ssl.SSLContext:
+    """Return the HTTP client's TLS context.
+
+    It trusts the certificates in the server's `ca_bundle`, else the environment's or the system's.
     `SSL_CERT_FILE` and `SSL_CERT_DIR` are variables of OpenSSL, `REQUESTS_CA_BUNDLE` and
     `CURL_CA_BUNDLE` of other common tools.
 
     Raises:
         CertificatesUnreadable: The certificates cannot be read.
     """
-    file = next((environ[name] for name in _CA_FILES if environ.get(name)), None)
-    folder = next((environ[name] for name in _CA_FOLDERS if environ.get(name)), None)
-    if file is not None and Path(file).is_dir():  # REQUESTS_CA_BUNDLE may name a folder
+    file: str | None
+    folder: str | None = None
+    setting = "SSL_CERT_FILE, SSL_CERT_DIR or REQUESTS_CA_BUNDLE"
+    if server is not None and server.ca_bundle:
+        file = str(Path(server.ca_bundle).expanduser())
+        setting = f"ca_bundle of server {server.name}"
+    else:
+        file = next((environ[name] for name in _CA_FILES if environ.get(name)), None)
+        folder = next((environ[name] for name in _CA_FOLDERS if environ.get(name)), None)
+    if file is not None and Path(file).is_dir():  # REQUESTS_CA_BUNDLE and ca_bundle may name a folder
         file, folder = None, file
     if file is None and folder is None:
         return httpx2.create_ssl_context(trust_env=False)
     try:
         return ssl.create_default_context(cafile=file, capath=folder)
     except (OSError, ValueError) as error:
-        raise CertificatesUnreadable(f"{file or folder}: {error}") from error
+        reason = f"{file or folder}: {error}"
+        raise CertificatesUnreadable("certificates to trust", reason, setting) from error

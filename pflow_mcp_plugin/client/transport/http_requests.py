@@ -15,7 +15,14 @@ from urllib.parse import urlsplit
 import attrs
 import httpx2
 
-from pflow_mcp_plugin.client.request_failures import Exchange, InvalidJson, MessageTooLarge, RequestFailed
+from pflow_mcp_plugin.client.request_failures import (
+    Exchange,
+    HostRefused,
+    InvalidJson,
+    KeyNotPinned,
+    MessageTooLarge,
+    RequestFailed,
+)
 from pflow_mcp_plugin.client.transport.http_client import make_client
 from pflow_mcp_plugin.client.transport.messages import read_json
 from pflow_mcp_plugin.contract.json_types import JSON
@@ -49,7 +56,7 @@ class HttpRequests:
         limit: The largest message, in bytes, after decompression.
 
     Raises:
-        CertificatesUnreadable: The environment names certificates that cannot be read.
+        CertificatesUnreadable: Certificates, a key or pins cannot be read.
     """
 
     def __init__(self, server: Server) -> None:
@@ -145,7 +152,7 @@ class HttpRequests:
 def _network_errors_told() -> Iterator[None]:
     try:
         yield
-    except (*NETWORK_ERRORS, MessageTooLarge) as error:
+    except (*NETWORK_ERRORS, MessageTooLarge, HostRefused, KeyNotPinned) as error:
         raise RequestFailed(Exchange(error=error)) from error
 
 

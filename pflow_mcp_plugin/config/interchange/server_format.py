@@ -27,7 +27,7 @@ _TRANSPORTS = {
 _GLOB = re.compile(r"[*?\[]")
 _LONGEST: float = 600
 """Seconds; the default of `call_timeout_max`."""
-_TEXTS = ("command", "args", "cwd", "path", "url", "env", "headers", "auth")
+_TEXTS = (*server_schema.REACH, "env", "ca_bundle", "client_cert", "tls_pins")
 
 
 class NoEquivalent(Exception):

@@ -147,3 +147,17 @@ def test_a_table_of_any_shape_is_read_or_refused_and_never_breaks_the_reader(tab
     reading = read(CLIENTS[name].format, table)
     if not reading.reason:
         server_schema.check_server("a", reading.table)
+
+
+def test_certificates_and_pins_survive_in_our_own_format_and_are_named_where_a_client_has_none():
+    table = {
+        "type": "http",
+        "url": "https://x.example/mcp",
+        "tls_pins": ["47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU="],
+        "ca_bundle": "${DIR}/ca.pem",
+        "client_cert": {"cert": "${DIR}/a.pem", "key": "a.key"},
+    }
+    written = write_server(table, formats.MCP_JSON)
+    assert written.lost == ()
+    assert read(formats.MCP_JSON, written.table).table == table
+    assert set(write_server(table, formats.CURSOR).lost) == {"tls_pins", "ca_bundle", "client_cert"}

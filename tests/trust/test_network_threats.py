@@ -1,0 +1,490 @@
+"""The threats of the network, each played under its number with real servers on loopback.
+
+Names are looked up by a resolver of the test's own, and what must not be reached counts its connections.
+Two addresses of loopback stand for two machines; the config names one of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import hashlib
+import os
+import socket
+import ssl
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+
+import pytest
+from certificates import Authority
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    PrivateFormat,
+    PublicFormat,
+    load_pem_private_key,
+)
+from http_server import FaultServer, Proxy, Reply, Request
+
+from pflow_mcp_plugin.client import Pool
+from pflow_mcp_plugin.client.request_failures import HostRefused
+from pflow_mcp_plugin.client.transport.http_client import make_client
+from pflow_mcp_plugin.errors import CallFailed, ConnectionFailed, McpError
+from pflow_mcp_plugin.exchange import Launch, ToolCall
+from pflow_mcp_plugin.types import NetworkRules, Server
+
+ACT = ToolCall(server="web", tool="act")
+NAME = "mcp.example.com"
+HERE, ELSEWHERE = "127.0.0.2", "127.0.0.3"
+"""The address that the config names, and one that it does not."""
+RULES = NetworkRules(allow=(HERE,))
+VARIABLES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
+BUNDLES = ("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
+
+pytestmark = pytest.mark.timeout(40)
+
+
+async def well(request: Request, reply: Reply) -> bool:
+    return False
+
+
+@pytest.fixture(autouse=True)
+def _bare_environment(monkeypatch):
+    for name in (*VARIABLES, *map(str.lower, VARIABLES), *BUNDLES):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def run(no_leftovers) -> Iterator[Callable]:
+    """Start servers and proxies."""
+    with ExitStack() as stack:
+        yield stack.enter_context
+
+
+@pytest.fixture
+def pool(run) -> Iterator[Pool]:
+    """A pool that is closed while the servers are still there."""
+    with Pool(lambda _: None) as pool:
+        yield pool
+
+
+class Names:
+    """A resolver: each look-up of a name takes the next of its answers, the last one again and again."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self.answers: dict[str, list[list[str]]] = {}
+        self._real = socket.getaddrinfo
+
+    def __call__(self, host, port, *given, **named):
+        name = host.decode() if isinstance(host, bytes) else host
+        if name not in self.answers:
+            return self._real(host, port, *given, **named)
+        self.asked.append(name)
+        answers = self.answers[name]
+        addresses = answers.pop(0) if len(answers) > 1 else answers[0]
+        return [
+            (socket.AF_INET6, socket.SOCK_STREAM, 6, "", (address, port, 0, 0))
+            if ":" in address
+            else (socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port))
+            for address in addresses
+        ]
+
+
+@pytest.fixture
+def names(monkeypatch) -> Names:
+    """The resolver of this test."""
+    made = Names()
+    monkeypatch.setattr(socket, "getaddrinfo", made)
+    return made
+
+
+def launch(url, **fields):
+    return Launch(server=Server(name="web", url=url, **{"transport": "http", "network": RULES, **fields}))
+
+
+def plain(server, host=NAME, **fields):
+    return launch(server.url(host), insecure=True, **fields)
+
+
+def called(pool, there):
+    return pool.call(there, ACT).content[0]["text"] == "done"
+
+
+def fails(pool, there, match, kind=ConnectionFailed):
+    with pytest.raises(kind, match=match) as caught:
+        pool.call(there, ACT)
+    assert caught.value.ran == "not ran"
+    assert caught.value.message.startswith("Server web")
+    assert caught.value.suggestions
+    return caught.value
+
+
+def test_row_16_plain_http_to_another_machine_gets_no_byte_and_no_look_up(pool, run, names):
+    server = run(FaultServer(well, host=HERE))
+    names.answers[NAME] = [[HERE]]
+    error = fails(pool, launch(server.url(NAME)), "uses plain http to mcp.example.com", McpError)
+    assert error.kind == "config"
+    assert (names.asked, server.connections) == ([], 0)
+
+
+@pytest.mark.parametrize(
+    "place", ["http://127.0.0.3:{port}/", "http://localhost:{port}/", "https://mcp.example.com:{port}/"]
+)
+def test_row_17_neither_a_redirect_nor_an_endpoint_leads_to_another_origin(pool, run, names, place):
+    trap = run(FaultServer(well, host=ELSEWHERE))
+    location = place.format(port=trap.port)
+
+    async def lead(request: Request, reply: Reply) -> bool:
+        if request.method == "GET":
+            await reply.events(f"event: endpoint\ndata: {location}")
+        else:
+            await reply.status(307, location=location)
+        return True
+
+    server = run(FaultServer(lead, host=HERE))
+    names.answers |= {NAME: [[HERE]], "localhost": [[ELSEWHERE]]}
+    secret = {"auth": {"type": "bearer", "token": "s3cret-token"}}
+    fails(pool, plain(server, **secret), "redirects to")
+    fails(pool, plain(server, transport="sse", **secret), "names another host for its messages")
+    assert server.requests
+    assert trap.connections == 0
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://auth.example.com:{port}/",
+        "https://127.0.0.1:{port}/",
+        "https://localhost:{port}/",
+        "https://denied.example.com:{port}/",
+    ],
+)
+@pytest.mark.parametrize("proxied", [False, True])
+def test_row_18_a_url_that_a_server_names_is_checked_before_it_is_connected_to(
+    run, names, monkeypatch, url, proxied
+):
+    trap = run(FaultServer(well))
+    if proxied:
+        monkeypatch.setenv("ALL_PROXY", f"http://127.0.0.1:{trap.port}")
+    names.answers |= {f"{name}.example.com": [["127.0.0.1"]] for name in ("auth", "denied")}
+    server = launch(f"https://{NAME}", network=NetworkRules(deny=("denied.*",))).server
+
+    async def ask() -> None:
+        async with make_client(server) as client:
+            await client.get(url.format(port=trap.port))
+
+    with pytest.raises(HostRefused, match="Server web"):
+        asyncio.run(ask())
+    assert trap.connections == 0
+
+
+def test_row_19_a_name_that_changes_after_the_look_up_leads_nowhere_else(pool, run, names):
+    async def hang_up(request: Request, reply: Reply) -> bool:
+        if request.rpc != "tools/call":
+            return False
+        await reply.result({"content": [{"type": "text", "text": "done"}]}, connection="close")
+        reply.close()
+        return True
+
+    server = run(FaultServer(hang_up, host=HERE))
+    trap = run(FaultServer(well, host=ELSEWHERE, port=server.port))
+    names.answers[NAME] = [[HERE], [ELSEWHERE]]
+    assert called(pool, plain(server))
+    assert (len(names.asked), server.connections) == (1, 1)
+    error = fails(pool, plain(server), f"has the loopback address {ELSEWHERE}", CallFailed)
+    assert ELSEWHERE in error.suggestions[0]
+    assert trap.connections == 0
+
+
+def test_row_19_the_server_of_a_rebound_name_still_has_to_prove_the_name(pool, run, names, tmp_path):
+    authority = Authority(tmp_path)
+    server = run(FaultServer(well, authority.server_context(NAME), host=HERE))
+    names.answers |= {NAME: [[HERE]], "other.example.com": [[HERE]]}
+    assert called(pool, launch(server.url(NAME), ca_bundle=str(authority.file)))
+    wrong = launch(server.url("other.example.com"), ca_bundle=str(authority.file))
+    fails(pool, wrong, "the certificate of other.example.com is for another host name")
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        *("127.0.0.1", "0.0.0.0", "10.0.0.1", "100.64.0.1", "169.254.169.254", "100.100.100.200"),
+        *("::1", "::", "fd00:ec2::254", "fe80::1", "::ffff:127.0.0.1", "64:ff9b::7f00:1", "2002:7f00:1::"),
+    ],
+)
+@pytest.mark.parametrize("insecure", [False, True])
+def test_row_19_an_address_that_is_not_public_gets_no_byte(pool, run, names, address, insecure):
+    trap = run(FaultServer(well))
+    names.answers[NAME] = [[address]]
+    url = trap.url(NAME) if insecure else trap.url(NAME).replace("http:", "https:")
+    there = launch(url, insecure=insecure, network=NetworkRules())
+    error = fails(pool, there, f"host {NAME} has the .* which the config does not name; nothing was sent")
+    assert error.facts["host"] == NAME
+    assert trap.connections == 0
+
+
+@pytest.mark.parametrize("host", ["2130706433", "0x7f000001", "0x7f.1", "0177.0.0.1", "127.1"])
+def test_row_19_no_other_spelling_of_an_address_gets_around_the_rules(pool, run, host):
+    trap = run(FaultServer(well))
+    there = launch(trap.url(host), insecure=True, network=NetworkRules())
+    fails(pool, there, "has the loopback address|was not found|Invalid IPv4 address")
+    assert trap.connections == 0
+
+
+def test_row_19_of_two_addresses_only_the_one_that_is_allowed_is_connected_to(pool, run, names):
+    server = run(FaultServer(well, host=HERE))
+    trap = run(FaultServer(well, host=ELSEWHERE, port=server.port))
+    names.answers[NAME] = [[ELSEWHERE, HERE]]
+    assert called(pool, plain(server))
+    assert trap.connections == 0
+
+
+def test_row_19_of_two_allowed_addresses_the_one_that_answers_serves(pool, run, names):
+    server = run(FaultServer(well, host=HERE))
+    names.answers[NAME] = [[ELSEWHERE, HERE]]
+    assert called(pool, plain(server, network=NetworkRules(allow=("127.0.0.0/8",))))
+
+
+def test_two_addresses_of_this_machine_that_refuse_are_reported_as_one_that_does(pool, run, names):
+    names.answers["localhost"] = [["::1", "127.0.0.1"]]
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # bound and not listening: nobody else gets the port
+        there = launch(f"http://localhost:{taken.getsockname()[1]}/mcp")
+        fails(pool, there, "connection refused by http://localhost")
+
+
+@pytest.mark.parametrize("proxy", ["socks5://127.0.0.1:1", "ftp://127.0.0.1:1"])
+def test_row_22_a_proxy_that_cannot_be_used_is_reported(pool, run, monkeypatch, proxy):
+    monkeypatch.setenv("ALL_PROXY", proxy)
+    fails(pool, launch(f"https://{NAME}/mcp"), "the proxy for .* refused")
+
+
+@pytest.mark.parametrize(
+    ("rules", "match"),
+    [
+        (NetworkRules(deny=("*.example.com",), allow=(NAME, HERE)), "is denied by deny"),
+        (NetworkRules(policy="registered", allow=(HERE,)), "is not registered"),
+    ],
+)
+def test_row_19_a_host_outside_the_rules_gets_no_byte_and_no_look_up(pool, run, names, rules, match):
+    server = run(FaultServer(well, host=HERE))
+    names.answers[NAME] = [[HERE]]
+    error = fails(pool, plain(server, network=rules), match, McpError)
+    assert error.kind == "config"
+    assert (names.asked, server.connections) == ([], 0)
+
+
+def test_row_19_an_address_that_is_denied_gets_no_byte_even_if_it_is_named(pool, run, names):
+    server = run(FaultServer(well, host=HERE))
+    names.answers[NAME] = [[HERE]]
+    there = plain(server, network=NetworkRules(allow=(HERE,), deny=("127.0.0.0/30",)))
+    fails(pool, there, f"has the address {HERE}, denied by deny")
+    assert server.connections == 0
+
+
+@pytest.fixture
+def authority(tmp_path: Path) -> Authority:
+    """A CA that only `ca_bundle` makes trusted."""
+    return Authority(tmp_path)
+
+
+def pin(folder: Path) -> str:
+    """Return the pin of the server's key, computed by another implementation than ours."""
+    certificate = x509.load_pem_x509_certificate((folder / "server.pem").read_bytes())
+    key = certificate.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+    return base64.b64encode(hashlib.sha256(key).digest()).decode()
+
+
+def test_row_20_faults_of_a_certificate_are_told_apart_and_nothing_is_sent(pool, run, authority):
+    found = set()
+    for names, options, match in (
+        (("other.example",), {}, "is for another host name"),
+        (("localhost",), {"days": -1}, "has expired"),
+        (("localhost",), {"self_signed": True}, "is self-signed"),
+    ):
+        server = run(FaultServer(well, authority.server_context(*names, **options)))
+        found.add(fails(pool, launch(server.url("localhost"), ca_bundle=str(authority.file)), match).message)
+        assert server.requests == []
+    assert len(found) == 3
+
+
+def test_row_20_a_key_that_is_not_pinned_gets_no_request(pool, run, authority, tmp_path):
+    server = run(FaultServer(well, authority.server_context("localhost")))
+    known, other = pin(tmp_path), base64.b64encode(bytes(32)).decode()
+
+    def there(*pins, **fields):
+        return launch(server.url("localhost"), ca_bundle=str(authority.file), tls_pins=pins, **fields)
+
+    error = fails(pool, there(other), "the public key of localhost is none of its tls_pins")
+    assert error.facts["pin"] == known
+    assert server.requests == []
+    assert called(pool, there(other, known))
+    assert called(pool, there(f"sha256//{known}"))
+
+
+def test_row_20_a_pin_does_not_make_up_for_a_certificate(pool, run, authority, tmp_path):
+    server = run(FaultServer(well, authority.server_context("localhost")))
+    fails(
+        pool, launch(server.url("localhost"), tls_pins=(pin(tmp_path),)), "signed by a CA that is not trusted"
+    )
+    assert server.requests == []
+
+
+def test_row_20_pins_may_be_in_a_file(pool, run, authority, tmp_path):
+    server = run(FaultServer(well, authority.server_context("localhost")))
+    file = tmp_path / "pins"
+
+    def there(text):
+        file.write_text(text)
+        return launch(
+            server.url("localhost"),
+            ca_bundle=str(authority.file),
+            tls_pins=str(file),
+            headers={"X-Key": str(len(text))},  # a server of its own for each text
+        )
+
+    fails(pool, there("no pin\n"), f"pins cannot be read: {file}: line 1 is not a SHA-256 hash in base64")
+    fails(pool, there("# none yet\n"), "it has no pin")
+    assert called(pool, there(f"# the key of 2026\n\n{pin(tmp_path)}  # in use\n"))
+    file.unlink()
+    fails(pool, launch(server.url("localhost"), tls_pins=str(file)), "pins cannot be read: .*No such file")
+
+
+@pytest.fixture
+def strict(authority: Authority) -> ssl.SSLContext:
+    """The TLS side of a server that requires a client certificate."""
+    context = authority.server_context("localhost")
+    context.verify_mode = ssl.CERT_REQUIRED
+    context.load_verify_locations(authority.file)
+    return context
+
+
+@pytest.fixture
+def certificate(tmp_path: Path, strict: ssl.SSLContext, authority: Authority) -> Path:
+    """A client certificate of the CA, with its key."""
+    authority.server_context("client")
+    return (tmp_path / "server.pem").rename(tmp_path / "client.pem")
+
+
+def test_row_20_a_client_certificate_is_presented(pool, run, authority, strict, certificate, tmp_path):
+    server = run(FaultServer(well, strict))
+
+    def there(*files):
+        files = tuple(map(str, files))
+        return launch(server.url("localhost"), ca_bundle=str(authority.file), client_cert=files)
+
+    assert called(pool, there(certificate))
+    assert called(pool, there(certificate, certificate))
+    known = len(server.requests)
+    fails(pool, there(tmp_path / "none.pem"), "the client certificate cannot be read: .*none.pem")
+    error = fails(pool, there(encrypted(certificate)), "the client certificate cannot be read")
+    assert "must not be encrypted" in error.suggestions[0]
+    with pytest.raises(ConnectionFailed):
+        pool.info(there())
+    assert len(server.requests) == known
+
+
+def test_row_20_the_alert_about_a_missing_or_foreign_client_certificate_is_explained(
+    pool, run, authority, strict, tmp_path
+):
+    strangers = tmp_path / "strangers"
+    strangers.mkdir()
+    Authority(strangers).server_context("client")
+    port = run(alerting(strict))
+
+    def there(*files):
+        files = tuple(map(str, files))
+        url = f"https://localhost:{port}/mcp"
+        return launch(url, ca_bundle=str(authority.file), client_cert=files)
+
+    fails(pool, there(), "localhost wants a client certificate .*CERTIFICATE_REQUIRED")
+    fails(pool, there(strangers / "server.pem"), "localhost does not accept the client certificate")
+
+
+@contextmanager
+def alerting(context: ssl.SSLContext) -> Iterator[int]:
+    """Shake hands with whoever connects, and let each read the alert before hanging up; yields the port."""
+    listening = socket.create_server(("127.0.0.1", 0))
+
+    def serve() -> None:
+        with suppress(OSError):
+            while True:
+                connection, _ = listening.accept()
+                copy = socket.socket(fileno=os.dup(connection.fileno()))  # which the failure leaves open
+                copy.settimeout(10)
+                with connection, copy, suppress(OSError):
+                    with suppress(ssl.SSLError):
+                        context.wrap_socket(connection, server_side=True)
+                    while copy.recv(1 << 16):
+                        pass
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    try:
+        yield listening.getsockname()[1]
+    finally:
+        listening.shutdown(socket.SHUT_RDWR)
+        listening.close()
+        thread.join(10)
+
+
+def encrypted(file: Path) -> Path:
+    """Return a copy of a key and certificate of which the key has a password."""
+    content = file.read_bytes()
+    key = load_pem_private_key(content, None)
+    locked = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(b"secret"))
+    copy = file.with_suffix(".locked")
+    copy.write_bytes(locked + content[content.index(b"-----BEGIN CERTIFICATE") :])
+    return copy
+
+
+def test_row_20_a_ca_bundle_that_cannot_be_read_is_named_with_its_field(pool, tmp_path):
+    error = fails(pool, launch("https://localhost", ca_bundle=str(tmp_path / "none.pem")), "cannot be read")
+    assert "ca_bundle of server web" in error.suggestions[0]
+
+
+def test_row_22_the_proxy_of_the_environment_may_be_anywhere_and_looks_the_host_up(
+    pool, run, names, monkeypatch
+):
+    server = run(FaultServer(well, host=HERE))
+    proxy = run(Proxy(server.port, server.host))
+    names.answers |= {NAME: [[ELSEWHERE]], "proxy.example.com": [["127.0.0.1"]]}
+    monkeypatch.setenv("HTTP_PROXY", f"http://proxy.example.com:{proxy.port}")
+    assert called(pool, plain(server, network=NetworkRules()))
+    assert set(names.asked) == {"proxy.example.com"}
+    assert proxy.asked[0].startswith(f"POST http://{NAME}:{server.port}/mcp ")
+
+
+def test_row_22_through_a_proxy_the_key_is_pinned_and_the_certificate_verified(
+    pool, run, authority, monkeypatch, tmp_path
+):
+    server = run(FaultServer(well, authority.server_context(NAME)))
+    proxy = run(Proxy(server.port))
+    monkeypatch.setenv("HTTPS_PROXY", f"http://127.0.0.1:{proxy.port}")
+    url, trusted = f"https://{NAME}/mcp", {"ca_bundle": str(authority.file)}
+    other = base64.b64encode(bytes(32)).decode()
+    fails(pool, launch(url), "signed by a CA that is not trusted")
+    fails(pool, launch(url, tls_pins=(other,), **trusted), "is none of its tls_pins")
+    assert server.requests == []
+    assert called(pool, launch(url, tls_pins=(pin(tmp_path),), **trusted))
+
+
+def test_row_22_a_host_outside_the_rules_is_not_asked_for_at_a_proxy_either(pool, run, monkeypatch):
+    proxy = run(Proxy(1))
+    monkeypatch.setenv("ALL_PROXY", f"http://127.0.0.1:{proxy.port}")
+    rules = NetworkRules(deny=("*.example.com",))
+    fails(pool, launch(f"https://{NAME}/mcp", network=rules), "is denied by deny", McpError)
+    assert proxy.connections == 0
+
+
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "mcp.localhost"])
+def test_row_22_no_proxy_is_asked_for_this_machine(pool, run, names, monkeypatch, host):
+    server = run(FaultServer(well))
+    names.answers["mcp.localhost"] = [["127.0.0.1"]]
+    for variable in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
+        monkeypatch.setenv(variable, "http://127.0.0.1:1")
+    assert called(pool, launch(server.url(host)))
