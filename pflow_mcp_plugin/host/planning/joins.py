@@ -116,6 +116,9 @@ def _fits(given: Field, wanted: Field) -> bool:
     """Return whether a value may be passed on: a command line and a choice are never taken from a node."""
     if wanted.shell_line or (isinstance(wanted.schema, dict) and "enum" in wanted.schema):
         return False
+    # A list or an object in place of a text would arrive as JSON, which is rarely what is meant.
+    if _names(given) <= {"list", "dict", "None"} and _names(wanted).isdisjoint({"list", "dict", "any"}):
+        return False
     return may_become(given, wanted) and not depends_on_text(given, wanted)
 
 
