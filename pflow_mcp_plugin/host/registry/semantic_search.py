@@ -42,8 +42,8 @@ class Fusion:
         least: The least closeness, from 0 to 1, to the task or to a clause.
     """
 
-    weight: float = 0.7
-    flatness: int = 10
+    weight: float = 0.8
+    flatness: int = 12
     words: int = 15
     similar: int = 30
     task: float = 0.3
