@@ -44,7 +44,7 @@ sys.stderr.write(" ".join({{*{heavy}, "pflow_mcp_plugin.client.pool"}} & set(sys
         (["trace", "show", ""], "latest"),
         (["mcp", "add", "file"], "filesystem"),
         (["mcp", "sync", "--"], "--all"),
-        (["mcp", "test", "--"], "--json"),
+        (["mcp", "test", "--"], "--insecure"),
         (["mcp", "call", ""], ""),
         (["mcp", "serve", "--ro"], "--root"),
     ],
