@@ -77,7 +77,7 @@ def suggestions(host: EmbeddedHost, request: Request) -> Iterable[Suggestion]:
             continue  # an option of the branch; none of them takes a value
         path = f"{path} {word}"
         if isinstance(command, Leaf):
-            return of_leaf(command, host, path, words, line.current)
+            return _of_leaf(command, host, path, words, line.current)
         if not isinstance(command, Branch):
             return _of_fallback(branch, host, path, [word, *words], line.current)
         branch = command
@@ -101,10 +101,12 @@ def _of_fallback(
     """Return what the fallback of a branch completes; its first word only once it is begun."""
     if branch.fallback is None or not (words or incomplete) or (not words and incomplete.startswith("-")):
         return []
-    return of_leaf(branch.fallback, host, path, words, incomplete)
+    return _of_leaf(branch.fallback, host, path, words, incomplete)
 
 
-def of_leaf(leaf: Leaf, host: EmbeddedHost, path: str, words: list[str], incomplete: str) -> list[Suggestion]:
+def _of_leaf(
+    leaf: Leaf, host: EmbeddedHost, path: str, words: list[str], incomplete: str
+) -> list[Suggestion]:
     """Return what a leaf of the command tree completes, by the options and arguments of its click command.
 
     Args:

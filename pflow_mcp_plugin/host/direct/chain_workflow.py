@@ -214,11 +214,7 @@ class _Builder:
     def _check_required(self, place: int, params: Mapping[str, object]) -> None:
         link = self._links[place]
         there = {*params, *link.valued, *self._known(place)}
-        lacking = [
-            field
-            for field in link.interface.params
-            if field.required and not field.has_default and field.key not in there
-        ]
+        lacking = [field for field in link.interface.params if field.needs_value and field.key not in there]
         if lacking and link.is_whole:
             flags = ", ".join(map(flag_of, lacking))
             can_be_piped = place == 0 and link.interface.piped_key(link.valued) == lacking[0].key
