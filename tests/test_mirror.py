@@ -36,6 +36,7 @@ ELSEWHERE = {
     "contract/runs": "contract/test_problems.py",
     "contract/settings": "contract/test_hosts.py",
     "contract/traces": "it holds signatures only",
+    "contract/suggestions": "contract/test_values.py",
     "contract/outcomes": "contract/test_problems.py",
     "contract/node_outcomes": "contract/test_problems.py",
     "contract/progress": "contract/test_run_requests.py",

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import takewhile
+from typing import TYPE_CHECKING
 
 import click
 
 from pflow_mcp_plugin.cli.dependencies import catalog, server_store
 from pflow_mcp_plugin.cli.tools import list_tools
 from pflow_mcp_plugin.config.server_store import ServerStore, not_configured
-from pflow_mcp_plugin.contract import Host, PflowError, Report, Suggestion
+from pflow_mcp_plugin.contract import Host, PflowError, Report
 from pflow_mcp_plugin.errors import McpError, Where
 from pflow_mcp_plugin.registration.tool_source import ToolSource
+
+if TYPE_CHECKING:
+    from pflow_mcp_plugin.contract import Suggestion
 
 
 class _CallCommand(click.Command):
@@ -20,13 +24,18 @@ class _CallCommand(click.Command):
 
     def complete_words(self, words: Sequence[str], incomplete: str, *, obj: Host) -> Sequence[Suggestion]:
         """Return the servers, tools and flags that may follow; see `CommandLike`."""
-        source = ToolSource(catalog(obj), server_store(obj))
-        if not words:
-            return [Suggestion(name) for name in server_store(obj).names() if name.startswith(incomplete)]
-        if len(words) == 1:
-            return [*map(Suggestion, source.tool_names(words[0], incomplete))]
-        entry = source.of_tool(words[0], words[1])
-        return obj.complete_chain([entry.node, *words[2:]], incomplete) if entry else ()
+        from pflow_mcp_plugin.contract import Suggestion
+
+        store = server_store(obj)
+        source = ToolSource(catalog(obj), store)
+        if len(words) > 1:
+            entry = source.of_tool(words[0], words[1])
+            return obj.complete_chain([entry.node, *words[2:]], incomplete) if entry else ()
+        if words:
+            names = source.tool_names(words[0], incomplete)
+        else:
+            names = [name for name in store.names() if name.startswith(incomplete)]
+        return [Suggestion(value=name) for name in names]
 
 
 @click.command(

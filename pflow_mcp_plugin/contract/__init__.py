@@ -5,7 +5,8 @@ A plugin author needs this package and nothing else from the host:
 - `hookspecs`: the hooks a host calls; mark an implementation with `hookimpl`.
 - `entries`: what a plugin contributes to the registry: `NodeSource`, `Entry`, `Interface`, `Field`,
   `Sketch`; and what a host runs: `Node`.
-- `commands`: what a plugin contributes to the command line: `Command`, `Report`, `Suggestion`.
+- `commands`: what a plugin contributes to the command line: `Command`, `Report`; and
+  `suggestions`, to the completion of it in shells: `Suggestion`.
 - `hosts`: the handle on the host that a plugin receives: `Host`, with its `Paths`. It leads to `registries`:
   `Registry`; `runners`: `Runner`; `settings`: `Settings`; `libraries`: `Library`, `SavedWorkflow`; and
   `traces`: `Traces`.
@@ -24,7 +25,7 @@ It imports pluggy, attrs and typing only, and knows nothing of any plugin.
 
 from typing import TYPE_CHECKING
 
-from pflow_mcp_plugin.contract.commands import Command, CommandLike, Report, Suggestion
+from pflow_mcp_plugin.contract.commands import Command, CommandLike, Report
 from pflow_mcp_plugin.contract.entries import (
     FAILURES,
     Entry,
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
     from pflow_mcp_plugin.contract.runners import Runner
     from pflow_mcp_plugin.contract.runs import NodeRef, Run, Workflow
     from pflow_mcp_plugin.contract.settings import Settings
+    from pflow_mcp_plugin.contract.suggestions import Suggestion
     from pflow_mcp_plugin.contract.traces import Traces
 else:
     _LATER = {
@@ -70,6 +72,7 @@ else:
         "Runner": "runners",
         "SavedWorkflow": "libraries",
         "Settings": "settings",
+        "Suggestion": "suggestions",
         "Traces": "traces",
         "ValuePath": "node_outcomes",
         "Workflow": "runs",

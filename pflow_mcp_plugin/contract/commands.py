@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import attrs
 
@@ -123,18 +123,3 @@ class CommandLike(Protocol):
             extra: `obj`, the `Host`. A later 1.x may pass more.
         """
         ...
-
-
-class Suggestion(NamedTuple):
-    """A word, or the beginning of one, that may stand at the cursor of a shell.
-
-    Attributes:
-        value: The whole word.
-        help: One line about it, for shells that show it.
-        type: `stem` for one after which more follows; for `file` and `dir` the shell lists files or
-            folders, and `value` is what stands before the path in the same word, as in `--body=@`.
-    """
-
-    value: str
-    help: str = ""
-    type: Literal["plain", "stem", "file", "dir"] = "plain"

@@ -66,6 +66,17 @@ class Field:
         """Whether the schema of an interface's field names a default."""
         return isinstance(self.schema, Mapping) and "default" in self.schema
 
+    @property
+    def needs_value(self) -> bool:
+        """Whether an interface's field must be given a value: it is required and has no default."""
+        return self.required and not self.has_default
+
+    @property
+    def choices(self) -> tuple[JSON, ...]:
+        """The values that the schema of an interface's field allows; empty if it does not list them."""
+        listed = self.schema.get("enum") if isinstance(self.schema, Mapping) else None
+        return tuple(listed) if isinstance(listed, list) else ()
+
     def to_dict(self) -> dict[str, JSON]:
         """Return the JSON form of an interface's field: `key`, `type`, and everything else that is set."""
         data: dict[str, JSON] = {"key": self.key, "type": self.type}

@@ -18,13 +18,14 @@ import pluggy
 from pflow_mcp_plugin.contract.problems import PflowError
 
 if TYPE_CHECKING:  # a program needs few of a host's parts, and each class takes time to create
-    from pflow_mcp_plugin.contract.commands import Report, Suggestion
+    from pflow_mcp_plugin.contract.commands import Report
     from pflow_mcp_plugin.contract.json_types import JSONObject
     from pflow_mcp_plugin.contract.libraries import Library, SavedWorkflow
     from pflow_mcp_plugin.contract.problems import Problem
     from pflow_mcp_plugin.contract.registries import Registry
     from pflow_mcp_plugin.contract.runners import Runner
     from pflow_mcp_plugin.contract.settings import Settings
+    from pflow_mcp_plugin.contract.suggestions import Suggestion
     from pflow_mcp_plugin.contract.traces import Traces
 
 
@@ -127,20 +128,31 @@ class Host(ABC):
     def run_chain(self, words: Sequence[str], prog_name: str) -> Report:
         """Any host: run nodes as typed on a command line, each with its flags, `then` between them.
 
+        The required text of a node that no flag sets is the result of the node before, or what is piped in.
+        The words may also ask for the help of a node, or to save or print the chain as a workflow: what they
+        mean is the host's.
+
         Args:
             words: The arguments, such as `["read-file", "--file-path", "a.txt", "then", "echo"]`.
             prog_name: The words before them, for messages.
 
+        Returns:
+            What a command returns: its `error` is set if a node failed.
+
         Raises:
-            PflowError: Kind `usage` or `not_found`, before anything has run. Always raised by default.
+            PflowError: Kind `usage`, `not_found` or `validation`, before anything has run. If the first word
+                is no node type, `details` hold it as `unknown`, as the fallback of a group must raise it. By
+                default always raised, with kind `usage`.
         """
         raise PflowError("This pflow does not run nodes from the command line", kind="usage")
 
     def complete_chain(self, words: Sequence[str], incomplete: str) -> Sequence[Suggestion]:
-        """Any host: return what may follow in a line for `run_chain`; none by default.
+        """Any host: return what may stand at the cursor of a line for `run_chain`; nothing by default.
+
+        It starts no server and asks nobody: it is called while somebody types.
 
         Args:
-            words: The arguments before the cursor's word.
+            words: The arguments before the cursor's word; none for the first node type.
             incomplete: What is typed of that word.
         """
         return ()

@@ -61,3 +61,11 @@ def test_the_result_and_the_piped_parameter_must_be_fields_and_survive_json():
         params=(Field(key="a"),), outputs=(Field(key="b"), Field(key="c")), result="b", piped="a"
     )
     assert Interface.from_dict(whole.to_dict()) == whole
+
+
+def test_a_field_names_its_choices_and_whether_it_needs_a_value():
+    listed = Field(key="a", required=True, schema={"enum": ["x", 2]})
+    assert (listed.choices, listed.needs_value) == (("x", 2), True)
+    defaulted = Field(key="a", required=True, schema={"default": 1, "enum": "x"})
+    assert (defaulted.choices, defaulted.needs_value) == ((), False)
+    assert (Field(key="a", schema=True).choices, Field(key="a").needs_value) == ((), False)

@@ -35,6 +35,7 @@ from pflow_mcp_plugin.contract import (
     problems,
     progress,
     run_requests,
+    suggestions,
 )
 from pflow_mcp_plugin.contract.problems import described, is_interruption
 from pflow_mcp_plugin.discovery.catalog import Catalog
@@ -132,6 +133,7 @@ PARTICULAR: Mapping[type, Mapping[str, Any]] = {
     problems.Problem: {"path": "$.a"},
     matches.Match: {"reason": "contains x"},
     progress.Progress: {"message": "node a"},
+    suggestions.Suggestion: {"value": "--flag", "type": "stem"},
     run_requests.RunOrigin: {"owner": "me", "above": ("a", "b")},
     node_outcomes.ValuePath: {"path": "result.items[0]", "type": "str", "sample": "x"},
     node_outcomes.NodeOutcome: {"structure": (node_outcomes.ValuePath(path="a", type="int", sample=1),)},

@@ -21,6 +21,7 @@ from pflow_mcp_plugin.contract import (
     Report,
     SavedWorkflow,
     Sketch,
+    Suggestion,
     Workflow,
 )
 
@@ -39,6 +40,8 @@ NODE = {"node": "n", "class_name": "N", "module": "m"}
         (lambda: Command(path=("a",), help="x", load="m:a b"), "Command.load"),
         (lambda: Command(path=("a",), help="x", load="m:a", hidden="no"), "Command.hidden"),
         (lambda: Report(text=3), "Report.text"),
+        (lambda: Suggestion(value=None), "Suggestion.value"),
+        (lambda: Suggestion(value="x", type="link"), "Suggestion.type must be one of plain, stem, file, dir"),
         (lambda: Report(error="no"), "Report.error"),
         (lambda: Report(exit_code=256), "Report.exit_code"),
         (lambda: Report(exit_code=True), "Report.exit_code"),

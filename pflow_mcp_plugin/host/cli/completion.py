@@ -13,6 +13,7 @@ from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
 
+import attrs
 import click
 import pluggy
 from click.shell_completion import ShellComplete
@@ -67,7 +68,7 @@ def suggestions(host: EmbeddedHost, request: Request) -> Iterable[Suggestion]:
     """Return what may stand at the cursor of a command line."""
     line = request.line
     if line.redirected:
-        return [Suggestion("", type="file")]
+        return [Suggestion(value="", type="file")]
     branch, path, words = build_cli(host), PROGRAM, list(line.words)
     while words:
         word = words.pop(0)
@@ -76,7 +77,7 @@ def suggestions(host: EmbeddedHost, request: Request) -> Iterable[Suggestion]:
             continue  # an option of the branch; none of them takes a value
         path = f"{path} {word}"
         if isinstance(command, Leaf):
-            return of_leaf(command, host, path, words, line.current)
+            return _of_leaf(command, host, path, words, line.current)
         if not isinstance(command, Branch):
             return _of_fallback(branch, host, path, [word, *words], line.current)
         branch = command
@@ -87,11 +88,11 @@ def _of_branch(branch: Branch, incomplete: str) -> Iterator[Suggestion]:
     """Yield the commands of a branch, and its options."""
     for name, command in sorted(branch.commands.items()):
         if name.startswith(incomplete) and not command.hidden:
-            yield Suggestion(name, command.get_short_help_str(limit=80))
+            yield Suggestion(value=name, help=command.get_short_help_str(limit=80))
     if incomplete.startswith("-"):
         context = click.Context(branch, resilient_parsing=True)
         for item in click.Command.shell_complete(branch, context, incomplete):
-            yield Suggestion(item.value, item.help or "")
+            yield Suggestion(value=item.value, help=item.help or "")
 
 
 def _of_fallback(
@@ -100,10 +101,12 @@ def _of_fallback(
     """Return what the fallback of a branch completes; its first word only once it is begun."""
     if branch.fallback is None or not (words or incomplete) or (not words and incomplete.startswith("-")):
         return []
-    return of_leaf(branch.fallback, host, path, words, incomplete)
+    return _of_leaf(branch.fallback, host, path, words, incomplete)
 
 
-def of_leaf(leaf: Leaf, host: EmbeddedHost, path: str, words: list[str], incomplete: str) -> list[Suggestion]:
+def _of_leaf(
+    leaf: Leaf, host: EmbeddedHost, path: str, words: list[str], incomplete: str
+) -> list[Suggestion]:
     """Return what a leaf of the command tree completes, by the options and arguments of its click command.
 
     Args:
@@ -120,7 +123,7 @@ def of_leaf(leaf: Leaf, host: EmbeddedHost, path: str, words: list[str], incompl
         command = leaf.load(path)
         with plugin_code(leaf.plugin, "could not complete"):
             if hasattr(command, "complete_words"):
-                return [Suggestion(*each) for each in command.complete_words(words, incomplete, obj=host)]
+                return list(map(_checked, command.complete_words(words, incomplete, obj=host)))
             if isinstance(command, click.Command):
                 shell = ShellComplete(command, {"obj": host}, path, "")
                 return list(_whole_words(shell.get_completions(list(words), incomplete), incomplete))
@@ -129,21 +132,27 @@ def of_leaf(leaf: Leaf, host: EmbeddedHost, path: str, words: list[str], incompl
     return []
 
 
+def _checked(item: object) -> Suggestion:
+    if not isinstance(item, Suggestion):
+        raise TypeError(f"complete_words returned a {type(item).__name__}, not a Suggestion")
+    return item
+
+
 def _whole_words(items: Iterable[object], incomplete: str) -> Iterator[Suggestion]:
     """Yield click's items as whole words: of `--option=value` it completes the value alone."""
     option, is_joined, value = incomplete.partition("=")
     joined = f"{option}=" if is_joined and option.startswith("-") else ""
-    for item in items:
-        it = item if isinstance(item, Suggestion) else _suggestion(item)
+    for it in map(_suggestion, items):
         if it.type in {"file", "dir"}:
-            yield it._replace(value=joined + it.value)
+            yield attrs.evolve(it, value=joined + it.value)
         elif it.value.startswith(incomplete):
             yield it
         elif joined and it.value.startswith(value):
-            yield it._replace(value=joined + it.value)
+            yield attrs.evolve(it, value=joined + it.value)
 
 
 def _suggestion(item: Any) -> Suggestion:
     """Return an item of click's as a suggestion; it gives files the value that is typed so far."""
     is_path = item.type in {"file", "dir"}
-    return Suggestion("" if is_path else str(item.value), item.help or "", item.type)
+    value = "" if is_path else str(item.value)
+    return Suggestion(value=value, help=item.help or "", type=item.type)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from pflow_mcp_plugin.contract import Report, Suggestion
+from pflow_mcp_plugin.contract import Report
 from pflow_mcp_plugin.host.embedded_host import EmbeddedHost
+
+if TYPE_CHECKING:
+    from pflow_mcp_plugin.contract import Suggestion
 
 
 class _RunNode:

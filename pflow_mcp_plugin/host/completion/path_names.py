@@ -26,6 +26,6 @@ def path_names(typed: str, *, folders_only: bool = False) -> Iterator[Suggestion
         if not entry.name.startswith(name) or (entry.name.startswith(".") and not name):
             continue
         if entry.is_dir():
-            yield Suggestion(f"{shown}{entry.name}/", type="stem")
+            yield Suggestion(value=f"{shown}{entry.name}/", type="stem")
         elif not folders_only:
-            yield Suggestion(f"{shown}{entry.name}")
+            yield Suggestion(value=f"{shown}{entry.name}")

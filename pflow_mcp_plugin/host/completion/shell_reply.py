@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+import attrs
+
 from pflow_mcp_plugin.contract import Suggestion
 from pflow_mcp_plugin.host.completion.path_names import path_names
 from pflow_mcp_plugin.host.completion.shell_line import TypedLine, bash_quoted, read_line
@@ -91,7 +93,7 @@ def _found_paths(wanted: Suggestion, current: str) -> Iterator[Suggestion]:
     typed = current.removeprefix(wanted.value)
     for path in path_names(typed, folders_only=wanted.type == "dir"):
         if path.value.isprintable():
-            yield path._replace(value=wanted.value + path.value)
+            yield attrs.evolve(path, value=wanted.value + path.value)
 
 
 def _quoted(text: str, line: TypedLine, *, is_path: bool) -> str:

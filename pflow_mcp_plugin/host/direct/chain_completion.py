@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 
+import attrs
+
 from pflow_mcp_plugin.contract import Entry, Field, Suggestion
 from pflow_mcp_plugin.host.direct.flag_names import FlagNames, flag_of, is_list, is_switch
 from pflow_mcp_plugin.host.direct.link_words import OPTIONS, PARAM, SEPARATORS, read_chain
@@ -79,20 +81,20 @@ class _Node:
             yield from _values(field, incomplete)
         elif named is not None:
             for each in _values(named, value):
-                yield each._replace(value=f"{flag}={each.value}")
+                yield attrs.evolve(each, value=f"{flag}={each.value}")
         else:
             if not incomplete.startswith("-"):
-                yield Suggestion("then", "Run another node on the result")
+                yield Suggestion(value="then", help="Run another node on the result")
             yield from self._flags(underscores="_" in incomplete)
             if incomplete.startswith("-"):
-                yield from (Suggestion(*option) for option in _ABOUT.items())
+                yield from (Suggestion(value=option, help=about) for option, about in _ABOUT.items())
 
     def _of_option(self, option: str) -> Iterator[Suggestion]:
         for field in self._entry.interface.params:
             if option == _INPUT:
-                yield Suggestion(field.key, field.description)
+                yield Suggestion(value=field.key, help=field.description)
             elif option == PARAM:
-                yield Suggestion(f"{field.key}=", field.description, "stem")
+                yield Suggestion(value=f"{field.key}=", help=field.description, type="stem")
 
     def _valueless(self) -> Field | None:
         """Return the parameter of the last flag, if its value is still to come."""
@@ -112,24 +114,24 @@ class _Node:
             if field.key in given or flag in OPTIONS:  # which win over flags of the same name
                 continue
             about = f"Required. {field.description}" if field.required else field.description
-            yield Suggestion(flag, about)
+            yield Suggestion(value=flag, help=about)
             if is_switch(field):
-                yield Suggestion(flag.replace("--", "--no-", 1), about)
+                yield Suggestion(value=flag.replace("--", "--no-", 1), help=about)
 
 
 def _values(field: Field, incomplete: str) -> Iterator[Suggestion]:
     """Yield the values that a parameter may have: those of an enumeration, true and false, files."""
     if incomplete.startswith("@"):
         if not incomplete.startswith("@@"):
-            yield Suggestion("@", type="file")
+            yield Suggestion(value="@", type="file")
         return
     allowed = list(_allowed(field.schema))
     if not allowed and "bool" in field.types:
         allowed = ["true", "false"]
-    yield from map(Suggestion, allowed)
+    yield from (Suggestion(value=value) for value in allowed)
     last = field.key.lower().replace("-", "_").split("_")[-1]
     if not allowed and "str" in field.types and last in _FILE_WORDS:
-        yield Suggestion("", type="dir" if last in _FOLDER_WORDS else "file")
+        yield Suggestion(value="", type="dir" if last in _FOLDER_WORDS else "file")
 
 
 def _allowed(schema: object) -> Iterator[str]:

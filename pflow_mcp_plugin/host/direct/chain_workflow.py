@@ -151,19 +151,15 @@ class _Builder:
         link = self._links[place]
         params: dict[str, Any] = {}
         for key in link.asked:
-            given = link.given.get(key)
+            field, given = _field(link.entry, key), link.given.get(key)
+            refusal = _refusal_as_input(field, given)
+            if refusal:
+                self._lacks(*refusal)
+                continue
             is_stdin = given is not None and given.value == STDIN
-            if given is not None and given.is_template and not is_stdin:
-                message = f"--input {key}: its value refers to another, so it cannot be a default"
-                self._lacks(message, f"Leave out {flag_of(given.field)}, or --input")
-                continue
-            if _field(link.entry, key).shell_line:
-                message = f"--input {key}: a command line for the shell cannot be an input"
-                self._lacks(message, "Make inputs of the values in it: write it as a workflow")
-                continue
             name = key if _NAME.fullmatch(key) else _as_name(key)
             name = name if name not in self.inputs else f"{self._ids[place]}-{name}"
-            self.inputs[name] = _declaration(_field(link.entry, key), None if is_stdin else given)
+            self.inputs[name] = _declaration(field, None if is_stdin else given)
             is_piped = place == 0 and given is None and key == link.interface.piped_key(set(link.given))
             if is_stdin or is_piped:
                 self.inputs[name]["stdin"] = True
@@ -214,11 +210,7 @@ class _Builder:
     def _check_required(self, place: int, params: Mapping[str, object]) -> None:
         link = self._links[place]
         there = {*params, *link.valued, *self._known(place)}
-        lacking = [
-            field
-            for field in link.interface.params
-            if field.required and not field.has_default and field.key not in there
-        ]
+        lacking = [field for field in link.interface.params if field.needs_value and field.key not in there]
         if lacking and link.is_whole:
             flags = ", ".join(map(flag_of, lacking))
             can_be_piped = place == 0 and link.interface.piped_key(link.valued) == lacking[0].key
@@ -254,6 +246,17 @@ class _Builder:
 def _may_write(interface: Interface, key: str) -> bool:
     """Return whether a node may write a key, so that data which a flag put there would be lost."""
     return interface.open_outputs is not False or any(field.key == key for field in interface.outputs)
+
+
+def _refusal_as_input(field: Field, given: Given | None) -> tuple[str, str] | None:
+    """Return why a parameter cannot become an input of the workflow, and the next step; None if it can."""
+    if given is not None and given.is_template and given.value != STDIN:
+        message = f"--input {field.key}: its value refers to another, so it cannot be a default"
+        return message, f"Leave out {flag_of(field)}, or --input"
+    if field.shell_line:
+        message = f"--input {field.key}: a command line for the shell cannot be an input"
+        return message, "Make inputs of the values in it: write it as a workflow"
+    return None
 
 
 def _declaration(field: Field, given: Given | None) -> dict[str, Any]:

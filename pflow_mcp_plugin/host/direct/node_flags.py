@@ -23,6 +23,8 @@ STDIN = "${stdin}"
 _DASHES = "-\u2013\u2014"
 _FEW = 3
 """The most flags that a mistake suggests for an abbreviation."""
+_LONGEST_CHOICES = 60
+"""Characters of a list of values that still stands for the value of a flag."""
 
 
 @attrs.frozen(kw_only=True)
@@ -67,7 +69,6 @@ class FlagReader:
         self._entry = entry
         self._templates = templates
         self.names = FlagNames(entry)
-        self.names.fields = self.names.fields
         self.problems: list[Problem] = []
 
     def read(self, words: Sequence[str]) -> dict[str, Given]:
@@ -266,9 +267,8 @@ class FlagReader:
 
 def metavar(field: Field) -> str:
     """Return what stands for the value of a flag of a node where it is described."""
-    allowed = field.schema.get("enum") if isinstance(field.schema, Mapping) else None
-    if isinstance(allowed, list) and allowed and len(str(allowed)) <= 60:
-        return "|".join(map(str, allowed))
+    if field.choices and len(str([*field.choices])) <= _LONGEST_CHOICES:
+        return "|".join(map(str, field.choices))
     kinds = [type_name(kind) for kind in field.types if type_name(kind) != "None"]
     return "|".join(_METAVARS.get(kind, "VALUE") for kind in kinds) or "VALUE"
 

@@ -43,7 +43,7 @@ def chain_help(prog_name: str) -> str:
 def node_help(entry: Entry, prog_name: str) -> str:
     """Return the help of a node: its flags with types and defaults, what is piped in, and what comes out."""
     interface = entry.interface
-    needed = [field for field in interface.params if field.required and not field.has_default]
+    needed = [field for field in interface.params if field.needs_value]
     call = f"{prog_name} {entry.node}"
     lines = [" ".join([f"Usage: {call}", *map(_form, needed), "[--FLAG VALUE]... [then NODE ...]"]), ""]
     lines += [f"  {line}" for text in entry.description.splitlines() for line in wrap(text, _WIDTH)]
@@ -81,7 +81,7 @@ def _form(field: Field) -> str:
 
 
 def _about(field: Field) -> str:
-    notes = ["required"] if field.required and not field.has_default else []
+    notes = ["required"] if field.needs_value else []
     notes += ["may be repeated"] if is_list(field) else []
     if isinstance(field.schema, Mapping) and field.has_default:
         notes.append(f"default {json.dumps(field.schema['default'], ensure_ascii=False)}")
@@ -106,7 +106,7 @@ def _output(entry: Entry, field: Field) -> str:
 
 
 def _sample(field: Field) -> str:
-    allowed = field.schema.get("enum") if isinstance(field.schema, Mapping) else None
-    if isinstance(allowed, list) and allowed and isinstance(allowed[0], str) and allowed[0].isalnum():
-        return allowed[0]
+    first = next(iter(field.choices), None)
+    if isinstance(first, str) and first.isalnum():
+        return first
     return next((_SAMPLES[kind] for kind in map(type_name, field.types) if kind in _SAMPLES), "'some text'")

@@ -160,11 +160,11 @@ def _is_beside_model(best: Match[FoundNode], clause: str) -> bool:
 
 def _does(best: Match[FoundNode], own: str, word: str) -> bool:
     """Return whether a node surely does what a clause asks one of the host's own nodes for."""
-    does_it = own != MODEL or stem(word.lower()) in stem_words(best.reason)
+    does_it = own != MODEL or stem(word.lower()) in _stem_words(best.reason)
     return does_it and best.confidence >= _SURE
 
 
-def stem_words(text: str) -> set[str]:
+def _stem_words(text: str) -> set[str]:
     """Return the words of a text without their endings."""
     return {stem(word) for word in re.findall(r"\w+", text.lower())}
 

@@ -34,6 +34,11 @@ class Output:
     field: Field
     template: str
 
+    @property
+    def source(self) -> str:
+        """The output as a mapping names it."""
+        return self.template.removeprefix("${").removesuffix("}")
+
 
 def outputs_of(node_id: str, entry: Entry) -> list[Output]:
     """Return the outputs of a node that templates can name, the one that stands for all first.
@@ -114,7 +119,10 @@ def join_by_type(wanted: Iterable[Field], result: Output, *, refers_back: bool) 
 
 def _fits(given: Field, wanted: Field) -> bool:
     """Return whether a value may be passed on: a command line and a choice are never taken from a node."""
-    if wanted.shell_line or (isinstance(wanted.schema, dict) and "enum" in wanted.schema):
+    if wanted.shell_line or wanted.choices:
+        return False
+    # A list or an object in place of a text would arrive as JSON, which is rarely what is meant.
+    if _names(given) <= {"list", "dict", "None"} and _names(wanted).isdisjoint({"list", "dict", "any"}):
         return False
     # A list or an object in place of a text would arrive as JSON, which is rarely what is meant.
     if _names(given) <= {"list", "dict", "None"} and _names(wanted).isdisjoint({"list", "dict", "any"}):

@@ -10,6 +10,9 @@ from pflow_mcp_plugin.host.matching.task_words import stem
 
 _WORD = re.compile(r"[^\W_]+")
 _LONGEST = 200
+_UNNAMED = re.compile(r"[^\w-]+")
+_LONGEST_NAME = 100
+"""The most characters of a name in a template."""
 
 
 def key_stems(names: str) -> frozenset[str]:
@@ -90,3 +93,13 @@ def names_main(key: str) -> bool:
 def names_place(key: str) -> bool:
     """Return whether the name of a key stands for a file or a folder."""
     return not _PLACES.isdisjoint(name_words(key))
+
+
+def template_name(key: str, otherwise: str) -> str:
+    """Return a key as a name that templates can contain.
+
+    Args:
+        key: The key, or the name of a node.
+        otherwise: The name if nothing of the key is left.
+    """
+    return _UNNAMED.sub("_", key).strip("_-")[:_LONGEST_NAME] or otherwise

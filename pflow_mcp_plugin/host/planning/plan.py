@@ -10,6 +10,7 @@ import attrs
 
 from pflow_mcp_plugin.contract import Problem
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
+from pflow_mcp_plugin.host.workflow.findings import errors_in
 
 if TYPE_CHECKING:
     from pflow_mcp_plugin.contract import Match
@@ -83,7 +84,7 @@ class Plan:
     @property
     def errors(self) -> list[Problem]:
         """The problems that keep the plan's workflow from running."""
-        return [problem for problem in self.problems if problem.severity == "error"]
+        return list(errors_in(self.problems))
 
 
 def effect_notes(types: Iterable[str]) -> tuple[str, ...]:

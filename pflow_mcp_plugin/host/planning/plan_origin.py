@@ -13,6 +13,7 @@ import attrs
 
 from pflow_mcp_plugin.contract import Entry, Problem
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
+from pflow_mcp_plugin.host.planning.own_nodes_asked import SOURCE
 from pflow_mcp_plugin.host.workflow.findings import at, cut
 from pflow_mcp_plugin.host.workflow.templates import parse
 
@@ -33,7 +34,6 @@ _RUN = 8
 _LONGEST = 100_000
 _FILES = ("file_path", "cwd")
 """The parameters of the host's own nodes that name files: those must be in the task."""
-_HOST = "pflow"
 
 
 @attrs.frozen
@@ -119,7 +119,7 @@ class Origin:
 
     def _names_file(self, node_type: JSON, key: str) -> bool:
         entry = self._entries.get(node_type) if isinstance(node_type, str) else None
-        return entry is not None and entry.source == _HOST and key in _FILES
+        return entry is not None and entry.source == SOURCE and key in _FILES
 
     def _is_in_task(self, text: str) -> bool:
         """Return whether the task has all that a string holds beside its templates."""

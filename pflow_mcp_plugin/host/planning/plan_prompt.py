@@ -162,14 +162,14 @@ def _first(fields: Iterable[Field]) -> list[Field]:
 
 def _quoted_field(field: Field, *, is_brief: bool) -> JSONObject:
     quoted: dict[str, JSON] = {"name": field.key, "type": field.type}
-    if field.required and not field.has_default:
+    if field.needs_value:
         quoted["required"] = True
     if field.description and not is_brief:
         quoted["description"] = visible(field.description, _DETAIL)
     schema = field.schema if isinstance(field.schema, Mapping) else {}
-    choices, members = schema.get("enum"), schema.get("properties")
-    if isinstance(choices, list):
-        quoted["one_of"] = list[JSON](_plain(choices))
+    members = schema.get("properties")
+    if field.choices:
+        quoted["one_of"] = list[JSON](_plain(field.choices))
     if isinstance(members, Mapping):
         quoted["members"] = list[JSON](_plain(members))
     return quoted

@@ -6,15 +6,14 @@ parameter that needs it, a mapping joins them.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Sequence
 from copy import deepcopy
 from typing import Any
 
 from pflow_mcp_plugin.contract import Entry, Field
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.host.planning.joins import Output, join_by_name, outputs_of, result_of
-from pflow_mcp_plugin.host.planning.key_names import names_place
+from pflow_mcp_plugin.host.planning.key_names import names_place, template_name
 from pflow_mcp_plugin.host.planning.plan_origin import Origin, Taken
 from pflow_mcp_plugin.host.planning.plan_prompt import visible
 from pflow_mcp_plugin.host.planning.plan_schema import INPUT_TYPES
@@ -26,7 +25,6 @@ from pflow_mcp_plugin.host.workflow.workflow_check import Checked, NodeTypes, ch
 from pflow_mcp_plugin.host.workflow.workflow_document import NodeSpec
 
 _DESCRIPTION = 160
-_UNNAMED = re.compile(r"[^\w-]+")
 _CLOSE = 0.8
 """The similarity to a known name from which an unknown one is a misspelling, not a new input."""
 
@@ -55,8 +53,8 @@ class PlanRepair:
             for _, part in references([node.params, node.batch.items if node.batch else None]):
                 if isinstance(part, TemplateReference) and not self._is_known(part.root):
                     self._settle(node, part)
-        for node_id, sources in self._sources():
-            for key, source in sources.items():
+        for node_id, mapping in self._checked.document.mappings.items():
+            for key, source in mapping.inputs.items():
                 root = str((parse_path(source) or (source,))[0])
                 if root == source and not self._is_known(root) and node_id in self._nodes:
                     self._declare(source, self._nodes[node_id], key)
@@ -122,10 +120,6 @@ class PlanRepair:
     def _names(self) -> list[str]:
         return [*self._nodes, *self.workflow.get("inputs", {})]
 
-    def _sources(self) -> Iterator[tuple[str, Mapping[str, str]]]:
-        for node_id, mapping in self._checked.document.mappings.items():
-            yield node_id, mapping.inputs
-
     def _field(self, node: NodeSpec, key: str) -> Field:
         entry = self._checked.entries.get(node.type)
         found = (field for field in entry.interface.params if field.key == key) if entry else iter(())
@@ -144,7 +138,7 @@ class PlanRepair:
 
     def _use_input(self, node: NodeSpec, key: str) -> None:
         """Set a parameter to an input of its own, named after it."""
-        plain = _UNNAMED.sub("_", key).strip("_") or "value"
+        plain = template_name(key, "value")
         name = plain if not self._is_known(plain) else f"{node.id}_{plain}"
         self._declare(name, node, key)
         self.workflow["nodes"][node.index].setdefault("params", {})[key] = f"${{{name}}}"
@@ -156,7 +150,7 @@ class PlanRepair:
             mapped = self.workflow.get("mappings", {}).get(node.id, {})
             there = {*node.params, *self.workflow.get("inputs", {}), *mapped.get("input_mappings", {})}
             for field in entry.interface.params if entry else ():
-                if field.required and not field.has_default and field.key not in there:
+                if field.needs_value and field.key not in there:
                     yield node, field
 
     def _source(self, node: NodeSpec, field: Field) -> str:
@@ -171,11 +165,11 @@ class PlanRepair:
             previous = self._entry(node_id)
             result = result_of(node_id, previous) if previous and node_id not in used else None
             if result and may_become(result.field, field):
-                return result.template[2:-1]
+                return result.source
         earlier = [*before.values(), *self._outputs_earlier(node, before)]
         outputs = [output for outputs in earlier for output in outputs]
         found = join_by_name(field, entry.family or entry.source, outputs)
-        return found.template[2:-1] if found else ""
+        return found.source if found else ""
 
     def _outputs_before(self, node: NodeSpec) -> dict[str, list[Output]]:
         """Return the outputs of the nodes that lead to a node on success, by id."""

@@ -10,6 +10,7 @@ import attrs
 
 from pflow_mcp_plugin.contract import Library, PflowError, Runner
 from pflow_mcp_plugin.host.planning.plan import Plan, Selection
+from pflow_mcp_plugin.host.workflow.findings import errors_in
 
 if TYPE_CHECKING:
     from pflow_mcp_plugin.contract import Match, SavedWorkflow
@@ -103,8 +104,7 @@ class Planner:
         return sorted(sound, key=lambda match: -match.confidence)
 
     def _has_errors(self, name: str) -> bool:
-        problems = self.runner.validate(self.library.get(name))
-        return any(problem.severity == "error" for problem in problems)
+        return bool(errors_in(self.runner.validate(self.library.get(name))))
 
     def _existing(self, task: str, match: Match[SavedWorkflow]) -> Plan:
         name = match.item.name

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from itertools import chain, count, pairwise
 from typing import Any
 
@@ -14,7 +14,13 @@ from pflow_mcp_plugin.contract.json_types import JSON
 from pflow_mcp_plugin.host.matching.task_words import QUOTED
 from pflow_mcp_plugin.host.planning.clause_steps import Step
 from pflow_mcp_plugin.host.planning.joins import Output, join_by_name, join_by_type, outputs_of, result_of
-from pflow_mcp_plugin.host.planning.key_names import key_stems, name_words, names_main, names_place
+from pflow_mcp_plugin.host.planning.key_names import (
+    key_stems,
+    name_words,
+    names_main,
+    names_place,
+    template_name,
+)
 from pflow_mcp_plugin.host.planning.own_nodes_asked import MODEL
 from pflow_mcp_plugin.host.planning.plan_prompt import visible
 from pflow_mcp_plugin.host.workflow.coercion import is_type, type_name
@@ -29,7 +35,6 @@ _REFERS_BACK = re.compile(
     r"|\b(?:its|these|those|them|their|both|results?|output|answers?|findings)\b",
     re.IGNORECASE,
 )
-_UNNAMED = re.compile(r"[^\w-]+")
 _MAKES = key_stems("append convert copy create download export move save write")
 """Words in the names of nodes that make a file or change one."""
 _RESULT = "result"
@@ -37,8 +42,6 @@ _PROMPT = "prompt"
 _RESULTS = 10
 """The most results that a language model is asked about."""
 _PURPOSE = 200
-_LONGEST = 100
-"""The most characters of a name."""
 _DESCRIPTION = 300
 """The most characters of a description."""
 _CHOICES = 20
@@ -77,9 +80,8 @@ class _Open:
     def declared(self, node: str, about: Description) -> dict[str, JSON]:
         """Return the declaration of the input."""
         described = about(self.field.description).strip() or f"{self.field.key} of {node}"
-        choices = self.field.schema.get("enum") if isinstance(self.field.schema, Mapping) else None
-        if isinstance(choices, list) and choices:
-            described += f"; one of {', '.join(map(str, choices[:_CHOICES]))}"
+        if self.field.choices:
+            described += f"; one of {', '.join(map(str, self.field.choices[:_CHOICES]))}"
         data: dict[str, JSON] = {
             "type": _input_type(self.field),
             "description": visible(described, _DESCRIPTION),
@@ -134,7 +136,7 @@ def step_workflow(steps: Sequence[Step], about: Description = str) -> dict[str, 
     """
     nodes: list[_Node] = []
     for step in steps:
-        node_id = _unique(_slug(step.entry.node, "node"), {node.id for node in nodes}, "-")
+        node_id = _unique(template_name(step.entry.node, "node"), {node.id for node in nodes}, "-")
         nodes.append(_Node(id=node_id, step=step))
     used = _filled(nodes)
     inputs = _Inputs(nodes, about)
@@ -214,7 +216,7 @@ def _fill(node: _Node, earlier: Sequence[_Node]) -> set[str]:
 def _needed(node: _Node) -> list[Field]:
     """Return the parameters that need a value and are not stated in the task."""
     fields = node.entry.interface.params
-    return [it for it in fields if it.required and not it.has_default and it.key not in node.step.given]
+    return [it for it in fields if it.needs_value and it.key not in node.step.given]
 
 
 def _joins_by_name(node: _Node, outputs: Iterable[Output]) -> Iterator[tuple[str, Output]]:
@@ -286,7 +288,7 @@ class _Inputs:
                     self._known[number] = (name, wanted)
                     self.declared[name] = wanted.declared(node.entry.node, self._about)
                 return name
-        name = _slug(key, "value")
+        name = template_name(key, "value")
         if name in self._taken:
             name = _unique(f"{node.id.replace('-', '_')}_{name}", self._taken, "_")
         self._taken.add(name)
@@ -298,11 +300,6 @@ class _Inputs:
 def _writes(node: _Node) -> bool:
     """Return whether a node makes a file, so that it must not be one that another node reads."""
     return not _MAKES.isdisjoint(name_words(node.entry.local_name or node.entry.node))
-
-
-def _slug(name: str, otherwise: str) -> str:
-    """Return a name that templates can contain."""
-    return _UNNAMED.sub("_", name).strip("_-")[:_LONGEST] or otherwise
 
 
 def _unique(name: str, taken: Container[str], separator: str) -> str:

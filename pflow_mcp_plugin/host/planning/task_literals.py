@@ -135,7 +135,7 @@ def _ranks(literal: Literal, taking: _Taking) -> Iterator[_Taking]:
         yield [(field, value) for field, value in named if not isinstance(value, str)]
         return
     if literal.kind == "text":
-        yield [(field, value) for field, value in taking if field.shell_line or _choices(field)]
+        yield [(field, value) for field, value in taking if field.shell_line or field.choices]
         yield named
         yield [(field, value) for field, value in taking if _TEXTS & set(name_words(field.key))]
         yield [(field, value) for field, value in taking if field.required and not _is_place(field)]
@@ -159,10 +159,6 @@ def _values(literal: Literal, field: Field) -> Iterator[JSON]:
         except TypeMismatch:
             continue
         return
-
-
-def _choices(field: Field) -> bool:
-    return isinstance(field.schema, Mapping) and isinstance(field.schema.get("enum"), list)
 
 
 def _is_folder(field: Field) -> bool:

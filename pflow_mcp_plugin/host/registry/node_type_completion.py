@@ -18,9 +18,11 @@ def node_types(registry: NodeRegistry, beginning: str) -> list[Suggestion]:
     """
     about = dict(registry.beginning(beginning))
     if len(about) <= _MANY:
-        return [Suggestion(*row) for row in about.items()]
+        return [Suggestion(value=name, help=text) for name, text in about.items()]
     return [
-        Suggestion(stem, type="stem") if len(names) > 1 else Suggestion(names[0], about[names[0]])
+        Suggestion(value=stem, type="stem")
+        if len(names) > 1
+        else Suggestion(value=names[0], help=about[names[0]])
         for stem, names in by_stem(list(about), beginning).items()
     ]
 

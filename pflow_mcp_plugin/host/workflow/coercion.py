@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from pflow_mcp_plugin.contract import Field
@@ -75,9 +75,8 @@ def coerce(value: object, field: Field) -> Any:
         TypeMismatch: It fits none of them.
     """
     alternatives = [type_name(name) for name in field.types]
-    choices = _choices(field)
-    if choices is not None:
-        return _choose(value, alternatives, choices)
+    if field.choices:
+        return _choose(value, alternatives, field.choices)
     if any(_fits(value, name) for name in alternatives):
         return value
     for name in alternatives:
@@ -100,7 +99,7 @@ def passed_on(value: object, field: Field) -> Any:
     try:
         return coerce(value, field)
     except TypeMismatch:
-        is_text = "str" in map(type_name, field.types) and _choices(field) is None
+        is_text = "str" in map(type_name, field.types) and not field.choices
         if not (is_text and isinstance(value, (list, tuple, dict))):
             raise
         try:
@@ -138,12 +137,7 @@ def typed(text: str, field: Field) -> object:
     return next((value for value in found if value is not _MISFIT), text)
 
 
-def _choices(field: Field) -> list[JSON] | None:
-    allowed = field.schema.get("enum") if isinstance(field.schema, Mapping) else None
-    return allowed if isinstance(allowed, list) and allowed else None
-
-
-def _choose(value: object, alternatives: list[str], choices: list[JSON]) -> object:
+def _choose(value: object, alternatives: list[str], choices: Sequence[JSON]) -> object:
     candidates = [value] + [_CONVERSIONS.get(name, _no_conversion)(value) for name in alternatives]
     for candidate in candidates:
         if any(_same(candidate, choice) for choice in choices):

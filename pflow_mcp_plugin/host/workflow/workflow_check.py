@@ -260,7 +260,7 @@ class _Check:
             return  # malformed, so its intended content is unknown
         there = (node.params, self.document.mapping(node.id).inputs, scope.roots)
         for field in entry.interface.params:
-            is_needed = field.required and not field.has_default and not scope.uncertain
+            is_needed = field.needs_value and not scope.uncertain
             if not is_needed or any(field.key in names for names in there):
                 continue
             self.findings.add(

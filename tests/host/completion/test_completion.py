@@ -66,10 +66,16 @@ class _Other:
 
     def complete_words(self, words, incomplete, *, obj):
         print("beside the answer")
-        return [Suggestion(f"{len(words)}-{incomplete}", type="stem")]
+        return [Suggestion(value=f"{len(words)}-{incomplete}", type="stem")]
+
+
+class _Wrong(_Other):
+    def complete_words(self, words, incomplete, *, obj):
+        return ["a string"]
 
 
 other = _Other()
+wrong = _Wrong()
 plain = SimpleNamespace(main=other.main)
 
 
@@ -121,7 +127,7 @@ def test_what_plugins_complete_is_asked_of_their_commands(answered, monkeypatch)
     monkeypatch.setattr(
         "pflow_mcp_plugin.host.embedded_host.EmbeddedHost.words", ["one", "two"], raising=False
     )
-    plugins = [announce("tools", "other", "plain", "crashes")]
+    plugins = [announce("tools", "other", "plain", "crashes", "wrong")]
     assert answered("tools", "", plugins=plugins) == ["cut"]
     assert answered("tools", "cut", "--mode", "f", plugins=plugins) == ["fast"]
     assert answered("tools", "cut", "--mode=f", plugins=plugins) == ["--mode=fast"]
@@ -129,6 +135,7 @@ def test_what_plugins_complete_is_asked_of_their_commands(answered, monkeypatch)
     assert answered("other", "a", "b", "c", plugins=plugins) == [("stem", "2-c")]
     assert answered("plain", "", plugins=plugins) == []
     assert answered("crashes", "", plugins=plugins) == []
+    assert answered("wrong", "", plugins=plugins) == []
     assert answered("crashes", "--h", plugins=plugins) == ["--help"]
 
 

@@ -26,18 +26,25 @@ def answered(shell, arguments, *suggestions):
     ],
 )
 def test_bash_is_given_what_it_inserts_as_it_is(typed, value, inserted):
-    assert answered("bash", [BREAKS, typed], Suggestion(value)) == [f"word\t{inserted}"]
+    assert answered("bash", [BREAKS, typed], Suggestion(value=value)) == [f"word\t{inserted}"]
 
 
 def test_in_double_quotes_bash_is_given_nothing_that_it_would_take_for_its_history():
-    assert answered("bash", [BREAKS, 'pflow x "a'], Suggestion("a!b"), Suggestion("ab")) == ["word\tab"]
+    assert answered("bash", [BREAKS, 'pflow x "a'], Suggestion(value="a!b"), Suggestion(value="ab")) == [
+        "word\tab"
+    ]
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 @pytest.mark.parametrize("hostile", ["a\nword\tb", "a\x1b[31mb", "a\tb", "a\x9bb", "a\u202eb", "a\ud800"])
 def test_what_could_steer_a_terminal_never_reaches_a_shell(shell, hostile):
     arguments = [BREAKS, "pflow "] if shell == "bash" else [""]
-    found = answered(shell, arguments, Suggestion(hostile, hostile), Suggestion("fine", f"about {hostile}"))
+    found = answered(
+        shell,
+        arguments,
+        Suggestion(value=hostile, help=hostile),
+        Suggestion(value="fine", help=f"about {hostile}"),
+    )
     assert len(found) == 1
     kind, value, *about = found[0].split("\t")
     assert (kind, value) == ("word", "fine")
@@ -45,27 +52,27 @@ def test_what_could_steer_a_terminal_never_reaches_a_shell(shell, hostile):
 
 
 def test_a_description_is_one_short_line():
-    (line,) = answered("fish", [""], Suggestion("x", "first\n\nsecond " + "long " * 100))
+    (line,) = answered("fish", [""], Suggestion(value="x", help="first\n\nsecond " + "long " * 100))
     about = line.split("\t")[2]
     assert about.startswith("first second long")
     assert len(about) <= 72
 
 
 def test_fish_and_zsh_are_told_where_a_path_begins():
-    assert answered("zsh", ["--x", "--body=@no"], Suggestion("--body=@", type="file")) == [
+    assert answered("zsh", ["--x", "--body=@no"], Suggestion(value="--body=@", type="file")) == [
         "file\t--body=@\tno"
     ]
-    assert answered("fish", ["'a b"], Suggestion("", type="dir")) == ["folder\t\ta b"]
+    assert answered("fish", ["'a b"], Suggestion(value="", type="dir")) == ["folder\t\ta b"]
 
 
 def test_bash_lists_files_itself_unless_there_are_words_too(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "my file").touch()
     (tmp_path / "sub").mkdir()
-    a_file = Suggestion("", type="file")
+    a_file = Suggestion(value="", type="file")
     assert answered("bash", [BREAKS, "pflow run "], a_file) == ["file\t"]
-    assert answered("bash", [BREAKS, "pflow run --x="], Suggestion("--x=", type="file")) == ["file\t"]
-    at_sign = answered("bash", [BREAKS, "pflow run --x=@m"], Suggestion("--x=@", type="file"))
+    assert answered("bash", [BREAKS, "pflow run --x="], Suggestion(value="--x=", type="file")) == ["file\t"]
+    at_sign = answered("bash", [BREAKS, "pflow run --x=@m"], Suggestion(value="--x=@", type="file"))
     assert at_sign == ["word\t@my\\ file"]
-    both = answered("bash", [BREAKS, "pflow run "], Suggestion("saved"), a_file)
+    both = answered("bash", [BREAKS, "pflow run "], Suggestion(value="saved"), a_file)
     assert both == ["word\tsaved", "word\tmy\\ file", "stem\tsub/"]

@@ -9,6 +9,7 @@ from pflow_mcp_plugin.host.planning.key_names import (
     name_words,
     names_main,
     names_place,
+    template_name,
 )
 
 
@@ -65,3 +66,11 @@ def test_a_name_may_say_what_a_key_stands_for():
     assert not names_main("limit")
     assert names_place("outputPath")
     assert not names_place("text")
+
+
+@pytest.mark.parametrize(
+    ("key", "name"), [("file_path", "file_path"), ("a b.c", "a_b_c"), ("-x_", "x"), ("??", "value")]
+)
+def test_a_name_for_templates_has_letters_digits_hyphens_and_underscores_only(key, name):
+    assert template_name(key, "value") == name
+    assert len(template_name("x" * 1000, "value")) == 100
