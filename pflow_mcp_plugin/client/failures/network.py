@@ -107,7 +107,7 @@ def _from_checks(error: BaseException, evidence: Evidence) -> McpError | None:
             evidence,
             ran="not ran",
             next_step=f"if the key was changed on purpose, add its pin to tls_pins of server {name}; "
-            "otherwise someone may be reading along",
+            "otherwise someone may be intercepting the connection",
             pin=error.pin,
         )
     return None

@@ -154,12 +154,12 @@ class _Builder:
             given = link.given.get(key)
             is_stdin = given is not None and given.value == STDIN
             if given is not None and given.is_template and not is_stdin:
-                message = f"--input {key}: its value refers to another, so it cannot be a default"
+                message = f"--input {key}: a value with a template cannot be a default"
                 self._lacks(message, f"Leave out {flag_of(given.field)}, or --input")
                 continue
             if _field(link.entry, key).shell_line:
-                message = f"--input {key}: a command line for the shell cannot be an input"
-                self._lacks(message, "Make inputs of the values in it: write it as a workflow")
+                message = f"--input {key}: a shell command cannot be an input"
+                self._lacks(message, "Write a workflow, with inputs for the values in the command")
                 continue
             name = key if _NAME.fullmatch(key) else _as_name(key)
             name = name if name not in self.inputs else f"{self._ids[place]}-{name}"

@@ -27,7 +27,7 @@ def test_the_help_of_a_node_lists_flags_with_types_defaults_and_what_comes_out()
         "  --draft, --no-draft",
         "  --state open|closed",
         "  result  (dict, the result) The answer",
-        "What is piped in, or comes from the node before, is --channel-id.",
+        "Piped input, or the result of the node before, becomes --channel-id.",
         "Example: pflow t-send --channel-id 'some text'",
     ):
         assert line in shown.splitlines(), shown
