@@ -102,7 +102,7 @@ def _from_checks(error: BaseException, evidence: Evidence) -> McpError | None:
     if isinstance(error, KeyNotPinned):
         name = evidence.server.name
         return failure(
-            f"Server {name}: the public key of {error.host} is none of its tls_pins, "
+            f"Server {name}: the public key of {error.host} is none of its tls_pins; "
             f"its pin is {error.pin}; nothing was sent",
             evidence,
             ran="not ran",

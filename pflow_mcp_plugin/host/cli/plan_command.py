@@ -50,7 +50,7 @@ _SHOWN = 10
 def plan(host: EmbeddedHost, /, task: tuple[str, ...], name: str | None, **given: Any) -> Report:
     """Make a workflow for TASK, a description in plain words, and print it; nothing is run.
 
-    If a saved workflow fits, prints that instead. Without a model, joins the nodes whose words match.
+    If a saved workflow fits, print that instead. Without a model, join the nodes whose words match.
     """
     explain, as_json = given.pop("explain"), given.pop("as_json")
     if name is not None:
