@@ -66,7 +66,7 @@ def _named(path: Path) -> ModelFiles:
     tokenizers = [weights.with_name(name) for name in ("tokenizer.json", "vocab.txt")]
     tokenizer = next((file for file in tokenizers if file.is_file()), None)
     if tokenizer is None or not weights.is_file():
-        message = f"{SETTING} is {path}, which is not a folder with model.onnx and tokenizer.json or vocab.txt"
+        message = f"{SETTING} is {path}, which is no folder with model.onnx and tokenizer.json or vocab.txt"
         raise PflowError(message, kind="config")
     return ModelFiles(weights=weights, tokenizer=tokenizer)
 
