@@ -49,8 +49,8 @@ class _CallCommand(click.Command):
 def call(ctx: click.Context, words: tuple[str, ...]) -> Report:
     """Run TOOL of SERVER with flags; `pflow mcp SERVER TOOL ...` is short for it.
 
-    TOOL is the tool's own name, or spelled as in the type of its node. `pflow mcp SERVER --help` lists the
-    tools, `pflow mcp SERVER TOOL --help` the flags. More nodes may follow, each after the word `then`.
+    TOOL is the tool's own name, or its spelling in the node type. `pflow mcp SERVER --help` lists the tools,
+    `pflow mcp SERVER TOOL --help` the flags. More nodes may follow, each after the word `then`.
     """
     return call_tool(ctx.obj, words, ctx.command_path.partition(" ")[0])
 
@@ -69,7 +69,7 @@ def call_tool(host: Host, words: Sequence[str], program: str) -> Report:
     """
     names = list(takewhile(lambda word: not word.startswith("-"), words[:2]))
     if not names:
-        message = "The names of a server and of one of its tools come first"
+        message = "Name a server and one of its tools first"
         raise PflowError(message, suggestions=("See: pflow mcp call --help",), kind="usage")
     store = server_store(host)
     source = ToolSource(catalog(host), store)

@@ -124,7 +124,7 @@ def refusal_of_url(server: Server, url: str) -> Refusal | None:
     except ValueError:
         host = ""
     if not host or parts.scheme not in ("http", "https"):
-        which = "its url" if url == server.url else "an address that it names"  # which may contain a secret
+        which = "its url" if url == server.url else "a URL that it names"  # which may contain a secret
         return _refused(server, f"{which} is not an http or https address", "correct its url", host)
     return _refusal_of_plain_http(server, url) or _refusal_of_host(server, canonical(host))
 
@@ -219,13 +219,13 @@ def _refusal_of_host(server: Server, host: str) -> Refusal | None:
         what = f'host {host} is not registered, as policy = "registered" in [network] requires'
         return _refused(server, what, f'if you trust it, add "{host}" to allow in [network]', host)
     if is_loopback(host) and not (is_loopback(_own_host(server)) or _is_named(rules.allow, host, address)):
-        what = f"host {host} is this machine, and its own host is another one"
+        what = f"host {host} is this machine, but the server's own host is not"
         return _refused(server, what, f'if that is intended, add "{host}" to allow in [network]', host)
     return None if address is None else refusal_of_address(server, host, host)
 
 
 def _refusal_of_stray(server: Server, host: str, address: Address) -> Refusal:
-    what = f"host {host} has the address {address}, which is not one of this machine"
+    what = f"host {host} has the address {address}, which does not belong to this machine"
     step = "correct the entry of this name in the hosts file or the DNS"
     return _refused(server, what, step, host, str(address))
 

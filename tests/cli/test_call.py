@@ -102,7 +102,7 @@ def test_a_server_that_cannot_be_used_says_what_to_do(hub):
 
 def test_names_that_are_missing_are_asked_for(hub):
     assert refused(hub).suggestions == ("See: pflow mcp call --help",)
-    assert "come first" in refused(hub, "--print", "git-hub", "search_code").message
+    assert "Name a server and one of its tools" in refused(hub, "--print", "git-hub", "search_code").message
     error = refused(hub, "git-hub", "--query", "x")
     assert error.message == "The name of a tool of server git-hub is missing"
     assert error.suggestions == ("See its tools: pflow mcp tools git-hub",)

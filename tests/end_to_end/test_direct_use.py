@@ -437,7 +437,10 @@ WRONG = [
     ("pflow show-card --title x -- y", ["-- is not needed"]),
     ("pflow show-card --title x --body @none.txt", ["no such file: none.txt", "write @@none.txt"]),
     ("pflow show-card --body -", ["needs --title"]),
-    ("pflow show-card --title -", ["--title of show-card is what is piped in, but nothing is"]),
+    (
+        "pflow show-card --title -",
+        ["--title of show-card is read from standard input, but nothing is piped in"],
+    ),
     ("pflow show-card --title x then", ["A node is missing after `then`"]),
     ("pflow then show-card", ["A node is missing before `then`"]),
     ("pflow show-card --title x then ehco", ["Unknown node type ehco", "Did you mean echo"]),

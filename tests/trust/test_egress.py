@@ -164,7 +164,9 @@ def test_a_name_of_this_machine_leads_to_it_and_nowhere_else():
     local = web("http://localhost:8000")
     assert egress.refusal_of_address(local, "localhost", "127.0.0.1") is None
     assert egress.refusal_of_address(local, "localhost", "::1") is None
-    assert "not one of this machine" in egress.refusal_of_address(local, "localhost", "8.8.8.8").message
+    assert (
+        "does not belong to this machine" in egress.refusal_of_address(local, "localhost", "8.8.8.8").message
+    )
     assert refused(local, "http://127.0.0.1:9000/authorize") == ""
     for allow, is_allowed in (("*", False), ("*.0.0.1", False), ("127.0.0.0/8", True), ("127.0.0.1", True)):
         server = web("https://example.com", **rules(allow=(allow,)))

@@ -102,12 +102,12 @@ def _from_checks(error: BaseException, evidence: Evidence) -> McpError | None:
     if isinstance(error, KeyNotPinned):
         name = evidence.server.name
         return failure(
-            f"Server {name}: the public key of {error.host} is none of its tls_pins, "
+            f"Server {name}: the public key of {error.host} is none of its tls_pins; "
             f"its pin is {error.pin}; nothing was sent",
             evidence,
             ran="not ran",
             next_step=f"if the key was changed on purpose, add its pin to tls_pins of server {name}; "
-            "otherwise someone may be reading along",
+            "otherwise someone may be intercepting the connection",
             pin=error.pin,
         )
     return None

@@ -11,13 +11,11 @@ from pflow_mcp_plugin.host.embedded_host import EmbeddedHost
 
 @click.command()
 @click.argument("shell", type=click.Choice(SHELLS))
-@click.option(
-    "--install", "action", flag_value="install", help="Write it where the shell finds it by itself."
-)
-@click.option("--uninstall", "action", flag_value="uninstall", help="Remove what --install has written.")
+@click.option("--install", "action", flag_value="install", help="Write the script where the shell finds it.")
+@click.option("--uninstall", "action", flag_value="uninstall", help="Remove what --install wrote.")
 @click.pass_obj
 def completion(host: EmbeddedHost, shell: str, action: str | None) -> Report:
-    """Print the script that completes command lines of pflow in SHELL, or install it."""
+    """Print the completion script of a shell, or install it."""
     if action is None:
         text = script(shell)
         return Report(data={"shell": shell, "script": text}, text=text)
@@ -27,5 +25,5 @@ def completion(host: EmbeddedHost, shell: str, action: str | None) -> Report:
     written, removed = (place.install(), []) if action == "install" else ([], place.uninstall())
     data = {"shell": shell, "written": [*map(str, written)], "removed": [*map(str, removed)]}
     lines = [f"Wrote {path}" for path in written] + [f"Removed it from {path}" for path in removed]
-    end = "A new shell completes `pflow`" if action == "install" else ""
+    end = "New shells complete `pflow`" if action == "install" else ""
     return Report(data=data, text="\n".join(lines or ["Nothing to change"]) + (f"\n{end}" if end else ""))

@@ -34,7 +34,7 @@ _SHOWN = 10
     type=click.IntRange(1, 10),
     default=3,
     show_default=True,
-    help="How often the model may be asked for the workflow.",
+    help="How many times the model may write or correct the workflow.",
 )
 @click.option(
     "--timeout",
@@ -50,7 +50,7 @@ _SHOWN = 10
 def plan(host: EmbeddedHost, /, task: tuple[str, ...], name: str | None, **given: Any) -> Report:
     """Make a workflow for TASK, a description in plain words, and print it; nothing is run.
 
-    A saved workflow that fits is printed instead. Without a model, nodes whose words match are joined.
+    If a saved workflow fits, print that instead. Without a model, join the nodes whose words match.
     """
     explain, as_json = given.pop("explain"), given.pop("as_json")
     if name is not None:
@@ -72,7 +72,7 @@ def plan(host: EmbeddedHost, /, task: tuple[str, ...], name: str | None, **given
 def _error(made: Plan) -> PflowError:
     """Return the error of a plan whose workflow cannot run."""
     message = f"The plan has {counted(made.problems)} after {_rounds(made)} with {made.model or 'no model'}"
-    steps = ("Say the task in other words", "Plan without a model: --offline")
+    steps = ("Reword the task", "Plan without a model: --offline")
     return PflowError(message, problems=tuple(made.problems), suggestions=steps, kind="validation")
 
 

@@ -176,7 +176,7 @@ def _write_script(path: Path, content: bytes) -> bool:
         return False
     if found is not None and _OURS not in found:
         step = f"Move it away, or print the script instead: pflow completion {path.suffix[1:] or 'bash'}"
-        raise PflowError(f"{path} is there, and pflow has not written it", suggestions=(step,), kind="config")
+        raise PflowError(f"{path} exists, and pflow did not write it", suggestions=(step,), kind="config")
     write_atomic(path, content, mode=None)
     return True
 

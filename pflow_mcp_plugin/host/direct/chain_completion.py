@@ -18,11 +18,11 @@ _WITH_VALUE = (_INPUT, PARAM, "--save", "--description")
 _ABOUT = {
     "--help": "Show the flags of the node and what comes out",
     "--json": "Print one JSON object",
-    "--print": "Show the chain as a workflow; run nothing",
-    "--save": "Keep the chain in the library under a name; run nothing",
-    "--description": "What the saved workflow is for",
+    "--print": "Print the nodes as a workflow; run nothing",
+    "--save": "Save the nodes as a workflow under a name; run nothing",
+    "--description": "What that workflow is for",
     _INPUT: "Turn a flag into an input of the workflow",
-    PARAM: "Set a parameter by its exact name, to text as it stands",
+    PARAM: "Set a parameter by its exact name",
 }
 _FOLDER_WORDS = frozenset({"folder", "directory", "dir"})
 _FILE_WORDS = _FOLDER_WORDS | {"path", "file", "filename"}

@@ -111,7 +111,7 @@ class _Asked:
                 asked[place][key] = None
             if not found:
                 step = "Name a flag of a node; to set a parameter that is called input: --param input=TEXT"
-                message = f"--input {name}: no node has such a flag"
+                message = f"--input {name}: no node has this flag"
                 self.problems.append(Problem(message=message, suggestion=step, kind="usage"))
         pairs = zip(self._links, asked, strict=True)
         return [attrs.evolve(link, asked=tuple(keys)) for link, keys in pairs]

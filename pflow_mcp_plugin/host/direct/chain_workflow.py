@@ -251,11 +251,11 @@ def _may_write(interface: Interface, key: str) -> bool:
 def _refusal_as_input(field: Field, given: Given | None) -> tuple[str, str] | None:
     """Return why a parameter cannot become an input of the workflow, and the next step; None if it can."""
     if given is not None and given.is_template and given.value != STDIN:
-        message = f"--input {field.key}: its value refers to another, so it cannot be a default"
+        message = f"--input {field.key}: a value with a template cannot be a default"
         return message, f"Leave out {flag_of(field)}, or --input"
     if field.shell_line:
-        message = f"--input {field.key}: a command line for the shell cannot be an input"
-        return message, "Make inputs of the values in it: write it as a workflow"
+        message = f"--input {field.key}: a shell command cannot be an input"
+        return message, "Write a workflow, with inputs for the values in the command"
     return None
 
 

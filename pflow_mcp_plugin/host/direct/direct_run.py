@@ -65,8 +65,8 @@ class DirectRun:
         if text:
             return plan, {"stdin": text}
         built = chain_workflow(links, has_stdin=False, is_kept=False)
-        step = "Pipe something in, or write the value"
-        nothing = (f"{user} is what is piped in, but nothing is" for user in built.piped)
+        step = "Pipe something in, or write a value in place of -"
+        nothing = (f"{user} is read from standard input, but nothing is piped in" for user in built.piped)
         refuse([Problem(message=message, suggestion=step, kind="usage") for message in nothing])
         return self._plan(chain, built), {}
 

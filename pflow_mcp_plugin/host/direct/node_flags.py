@@ -220,8 +220,10 @@ class FlagReader:
             return Given(field=item.field, value=not item.is_negated)
         if item.text == "-" and not item.is_plain:
             if item.field.shell_line:
-                message = "a command line for the shell is never taken from a pipe"
-                raise PflowError(message, suggestions=("Write it, or @FILE for the content of a file",))
+                message = "a shell command is never read from a pipe"
+                raise PflowError(
+                    message, suggestions=("Write the command, or @FILE for the content of a file",)
+                )
             return Given(field=item.field, value=STDIN, is_template=True)
         text = self._text(item)
         if self._templates and "${" in text:

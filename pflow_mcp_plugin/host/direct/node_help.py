@@ -17,18 +17,18 @@ _WIDTH = 100
 _COLUMN = 30
 """The widest form of a flag that its description stands beside."""
 _OPTIONS = (
-    ("--save NAME", "Save it as a workflow instead of running it; pflow run NAME runs that"),
-    ("--print", "Print it as a workflow instead of running it"),
+    ("--save NAME", "Save the nodes as a workflow and run nothing; pflow run NAME runs it"),
+    ("--print", "Print the nodes as a workflow and run nothing"),
     ("--input FLAG", "Make a flag an input of that workflow; may be repeated"),
     ("--description TEXT", "What that workflow is for"),
-    ("--param NAME=VALUE", "Set a parameter by its exact name, to exactly this value"),
+    ("--param NAME=VALUE", "Set a parameter by its exact name; @ and - mean nothing in VALUE"),
     ("--json", "Print one JSON object"),
     ("--help", "Show the flags of a node"),
 )
 _VALUES = """\
-A value of --FLAG is the word after it, or --FLAG=VALUE. Lists and objects are written as JSON, and
-@FILE stands for the content of a file, @@ for a leading @, - for what is piped in. From the second
-node on, ${key} in a value stands for what an earlier node has written."""
+The value of --FLAG is the next word; --FLAG=VALUE works too. Write lists and objects as JSON. @FILE
+is the content of a file, @@ a leading @, and - what is piped in. From the second node on, ${key} in
+a value is what an earlier node wrote."""
 _SAMPLES = {"str": "'some text'", "int": "10", "float": "0.5", "list": "'[...]'", "dict": "'{...}'"}
 
 
@@ -93,10 +93,10 @@ def _piped(entry: Entry) -> str:
     interface = entry.interface
     field = next((it for it in interface.params if it.key == interface.piped_key(())), None)
     if field is not None:
-        return f"What is piped in, or comes from the node before, is {flag_of(field)}."
+        return f"Piped input, or the result of the node before, becomes {flag_of(field)}."
     texts = [it for it in interface.params if it.required and not {"str", "any"}.isdisjoint(it.types)]
     if len(texts) > 1:
-        return "What is piped in, or comes from the node before, is the required text that no flag sets."
+        return "Piped input, or the result of the node before, becomes the required text that no flag sets."
     return ""
 
 

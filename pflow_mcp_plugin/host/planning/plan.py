@@ -95,7 +95,7 @@ def effect_notes(types: Iterable[str]) -> tuple[str, ...]:
     """
     used = set(types)
     return tuple(
-        f"The node {name} {does}: see what before you run it"
+        f"The node {name} {does}: check it before you run the workflow"
         for name, does in _EFFECTS.items()
         if name in used
     )

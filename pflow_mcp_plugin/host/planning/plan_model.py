@@ -134,7 +134,7 @@ class PlanModel:
         message = f"The model {self.name} did not answer within {self._seconds:g} seconds"
         return PflowError(
             message,
-            suggestions=("Allow it more: --timeout SECONDS", _OFFLINE),
+            suggestions=("Allow more time: --timeout SECONDS", _OFFLINE),
             problems=(Problem(message=message, kind="connection"),),
             kind="connection",
         )

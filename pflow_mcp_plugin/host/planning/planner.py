@@ -37,7 +37,7 @@ class PlanOptions:
         model: The language model; by default the one that `PFLOW_PLAN_MODEL` names.
         offline: Whether to ask none.
         new: Whether to make a new workflow even if a saved one fits.
-        max_rounds: How often the model may be asked for the workflow.
+        max_rounds: How many times the model may write or correct the workflow.
         seconds: How long the model may take for an answer.
     """
 

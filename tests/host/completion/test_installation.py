@@ -102,7 +102,7 @@ def test_the_file_of_another_is_not_replaced_or_removed(home, tmp_path):
     other.parent.mkdir(parents=True)
     other.write_text("complete -c pflow")
     place = installation("fish", tmp_path / "data")
-    with pytest.raises(PflowError, match="has not written it"):
+    with pytest.raises(PflowError, match="did not write it"):
         place.install()
     assert place.uninstall() == []
     assert other.read_text() == "complete -c pflow"

@@ -34,7 +34,7 @@ def test_everything_that_is_wrong_with_a_line_is_said_at_once(links):
     assert messages(links, "t-issue --draft=x then t-issue --title a --input nope then echo --save") == [
         "--save needs a value",
         '--draft of t-issue must be bool, got str "x"',
-        "--input nope: no node has such a flag",
+        "--input nope: no node has this flag",
         "--input is for a workflow that is saved or printed",
     ]
     assert messages(links, "t-issue then t-issue --nope 1") == [

@@ -187,7 +187,7 @@ def test_an_input_on_request_gets_a_name_of_its_own_if_its_own_is_taken():
 def test_a_value_that_refers_to_another_cannot_be_a_default():
     built = chain((SEARCH, "--query x"), (SEND, "--channel ${result}"), asked="send.channel")
     assert [problem.message for problem in built.problems] == [
-        "--input channel: its value refers to another, so it cannot be a default"
+        "--input channel: a value with a template cannot be a default"
     ]
 
 
@@ -211,4 +211,4 @@ def test_a_shell_line_does_not_become_an_input():
     shell = attrs.evolve(SEARCH, interface=Interface(params=[line]))
     assert [
         problem.message for problem in chain((shell, "--command ls"), asked="search.command").problems
-    ] == ["--input command: a command line for the shell cannot be an input"]
+    ] == ["--input command: a shell command cannot be an input"]

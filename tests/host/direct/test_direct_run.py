@@ -208,8 +208,8 @@ def test_a_saved_chain_takes_what_is_piped_in_as_the_typed_one_does(pflow):
     [
         (["--input", "message"], "--input is for a workflow that is saved or printed"),
         (["--description", "x"], "--description is for a workflow that is saved or printed"),
-        (["--input", "nope", "--print"], "--input nope: no node has such a flag"),
-        (["--input", "llm.message", "--print"], "--input llm.message: no node has such a flag"),
+        (["--input", "nope", "--print"], "--input nope: no node has this flag"),
+        (["--input", "llm.message", "--print"], "--input llm.message: no node has this flag"),
         (["--save", "Not a name"], "'Not a name' is not a valid workflow name"),
     ],
 )
@@ -274,7 +274,7 @@ def test_a_terminal_is_never_read(pflow_home):
 def test_a_value_that_is_piped_in_must_be_there(pflow, words):
     failed = pflow(*words)
     assert failed.exit_code == 2
-    assert "--message of echo is what is piped in, but nothing is" in failed.stderr
+    assert "--message of echo is read from standard input, but nothing is piped in" in failed.stderr
     assert pflow(*words, stdin="there").stdout == "there\n"
 
 

@@ -188,7 +188,7 @@ def test_a_file_and_standard_input_stand_for_their_content(tmp_path):
 def test_a_shell_line_is_never_taken_from_a_pipe():
     shell = entry(Field(key="command", type="str", shell_line=True))
     (problem,) = read("--command", "-", of=shell)
-    assert "a command line for the shell is never taken from a pipe" in problem
+    assert "a shell command is never read from a pipe" in problem
     assert read("--param=command=-", of=shell) == {"command": "-"}
 
 

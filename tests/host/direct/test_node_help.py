@@ -27,7 +27,7 @@ def test_the_help_of_a_node_lists_flags_with_types_defaults_and_what_comes_out()
         "  --draft, --no-draft",
         "  --state open|closed",
         "  result  (dict, the result) The answer",
-        "What is piped in, or comes from the node before, is --channel-id.",
+        "Piped input, or the result of the node before, becomes --channel-id.",
         "Example: pflow t-send --channel-id 'some text'",
     ):
         assert line in shown.splitlines(), shown
@@ -46,7 +46,7 @@ def test_a_node_without_parameters_has_help_too():
 
 def test_help_says_when_the_piped_text_depends_on_the_flags():
     shown = help_of(Field(key="a", type="str", required=True), Field(key="b", type="str", required=True))
-    assert "is the required text that no flag sets" in shown
+    assert "becomes the required text that no flag sets" in shown
 
 
 def test_the_general_help_names_every_option_of_pflow():

@@ -146,7 +146,7 @@ def test_json_in_a_parameter_may_not_be_nested_too_deep(bench, dialogue):
 def test_a_plan_that_runs_commands_or_writes_files_says_so(dialogue):
     write = ("keep", "write-file", {"file_path": "${file}", "content": "${find.articles}"})
     _, compose = dialogue(plan_of(FIND, write))
-    assert compose().notes == ("The node write-file writes a file: see what before you run it",)
+    assert compose().notes == ("The node write-file writes a file: check it before you run the workflow",)
 
 
 def test_an_entry_whose_name_hides_something_is_no_candidate(bench, dialogue):
