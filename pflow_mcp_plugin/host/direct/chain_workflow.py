@@ -10,7 +10,7 @@ import attrs
 
 from pflow_mcp_plugin.contract import Entry, Field, Interface, Problem
 from pflow_mcp_plugin.contract.json_types import JSON
-from pflow_mcp_plugin.host.direct.flag_names import flag_of
+from pflow_mcp_plugin.host.direct.flag_names import flag_with, shown_flag
 from pflow_mcp_plugin.host.direct.node_flags import STDIN, Given
 from pflow_mcp_plugin.host.workflow.coercion import is_type, type_name
 from pflow_mcp_plugin.host.workflow.templates import literal, references
@@ -155,7 +155,7 @@ class _Builder:
             is_stdin = given is not None and given.value == STDIN
             if given is not None and given.is_template and not is_stdin:
                 message = f"--input {key}: its value refers to another, so it cannot be a default"
-                self._lacks(message, f"Leave out {flag_of(given.field)}, or --input")
+                self._lacks(message, f"Leave out {shown_flag(given.field)}, or --input")
                 continue
             if _field(link.entry, key).shell_line:
                 message = f"--input {key}: a command line for the shell cannot be an input"
@@ -220,9 +220,9 @@ class _Builder:
             if field.required and not field.has_default and field.key not in there
         ]
         if lacking and link.is_whole:
-            flags = ", ".join(map(flag_of, lacking))
+            flags = ", ".join(map(shown_flag, lacking))
             can_be_piped = place == 0 and link.interface.piped_key(link.valued) == lacking[0].key
-            step = f"Write {flag_of(lacking[0])} ...{', or pipe it in' if can_be_piped else ''}"
+            step = f"Write {flag_with(lacking[0], '...')}{', or pipe it in' if can_be_piped else ''}"
             self._lacks(f"{link.entry.node} needs {flags}", step)
 
     def _note_stdin(self, place: int, params: Mapping[str, object]) -> None:
@@ -230,7 +230,7 @@ class _Builder:
         link = self._links[place]
         for key, value in params.items():
             if any(part.text == STDIN for _, part in references(value)):
-                self.piped.append(f"{flag_of(_field(link.entry, key))} of {link.entry.node}")
+                self.piped.append(f"{shown_flag(_field(link.entry, key))} of {link.entry.node}")
                 is_needed = key in link.given or _field(link.entry, key).required
                 self._declare_stdin(is_needed=is_needed, fields=[_field(link.entry, key)])
         if self._has_stdin and _STDIN in link.interface.inputs and _STDIN not in {*params, *link.valued}:
