@@ -181,7 +181,9 @@ class FlagReader:
     def _misspelt(self, flag: str) -> None:
         """Report a flag with one hyphen or a dash, with those that begin so, or are spelled like it."""
         name = folded(flag.lstrip(_DASHES))
-        begun = [shown_flag(field) for key, field in self.names.fields.items() if folded(key).startswith(name)]
+        begun = [
+            shown_flag(field) for key, field in self.names.fields.items() if folded(key).startswith(name)
+        ]
         step = f"Did you mean {' or '.join(begun)}?" if 1 <= len(begun) <= _FEW else ""
         self._wrong(
             f"{self._entry.node} has no flag {cut(flag)}; flags begin with two hyphens",

@@ -163,7 +163,9 @@ def test_an_exact_name_may_contain_an_equals_sign():
 
 def test_a_suggestion_does_not_name_the_flag_that_pflow_takes_for_its_own():
     odd = entry(Field(key="save", type="str"))
-    assert read("stray", of=odd) == ["Unexpected word 'stray' after t-issue (Did you mean --param save=stray?)"]
+    assert read("stray", of=odd) == [
+        "Unexpected word 'stray' after t-issue (Did you mean --param save=stray?)"
+    ]
 
 
 def test_a_parameter_that_begins_with_no_is_set_by_its_own_name():
