@@ -229,7 +229,11 @@ class _Expansion:
         place = self._place(field)
         if field in ("command", "path", "url", *_FILES) and not value and getattr(self.server, field):
             yield field_checks.fault(place, "Is empty once expanded", "Give its variables a value")
-        elif field == "url" and value and not field_checks.is_url(value):
+        elif (
+            field == "url"
+            and value
+            and not (field_checks.is_url(value) and field_checks.has_host_and_port(value))
+        ):
             yield field_checks.fault(
                 place, "Is not an http or https address once expanded", "Correct its variables"
             )

@@ -140,11 +140,26 @@ def url(path: str, value: JSON) -> Iterator[Problem]:
     yield from text(path, value)
     if isinstance(value, str) and not is_url(value):
         yield fault(path, "Must be an address that begins with http:// or https://", "Give the whole address")
+    elif isinstance(value, str) and not has_host_and_port(value):
+        yield fault(path, "The host or port is invalid", "Correct what follows ://; a port is at most 65535")
 
 
 def is_url(value: str) -> bool:
     """Whether a field's value is an http or https address, or begins with a reference."""
     return _URL.fullmatch(value) is not None
+
+
+def has_host_and_port(value: str) -> bool:
+    """Whether an address in a field names a host, and no impossible port; references may be either."""
+    from urllib.parse import urlsplit
+
+    if variable_references.references(value):
+        return True
+    try:
+        parts = urlsplit(value)
+        return bool(parts.hostname) and parts.port != 0
+    except ValueError:  # from `port` too
+        return False
 
 
 def has_control(value: str) -> bool:

@@ -194,6 +194,8 @@ def _closest(error: Any) -> Any:
 
 def _expected(error: Any, root: JSON) -> str:
     value = error.validator_value
+    if error.validator is None:
+        return "no value, as the schema is false"
     if error.validator == "type":
         return SchemaDocument(root).friendly({"type": value})
     if error.validator in ("enum", "const"):

@@ -22,7 +22,13 @@ from pflow_mcp_plugin.storage.atomic_files import (
 from pflow_mcp_plugin.storage.file_errors import CorruptFile, StoreError
 from pflow_mcp_plugin.storage.folders import default_paths
 from pflow_mcp_plugin.storage.json_files import JsonStore, decode_json, encode_json
-from pflow_mcp_plugin.storage.regular_files import LIMIT, NotRegular, open_regular, read_regular
+from pflow_mcp_plugin.storage.regular_files import (
+    LIMIT,
+    NotRegular,
+    open_regular,
+    read_regular,
+    require_regular,
+)
 from pflow_mcp_plugin.storage.special_files import read_special, write_special
 
 __all__ = [
@@ -42,6 +48,7 @@ __all__ = [
     "read_bytes",
     "read_regular",
     "read_special",
+    "require_regular",
     "set_aside",
     "sweep",
     "write_atomic",

@@ -75,6 +75,19 @@ def read_regular(path: Path, most: int = LIMIT) -> bytes:
         os.close(descriptor)
 
 
+def require_regular(path: str | Path) -> None:
+    """Check that a file is regular and can be read, before something opens it that would wait for a pipe.
+
+    Args:
+        path: The file.
+
+    Raises:
+        NotRegular: It is something else.
+        OSError: It is a folder, or cannot be opened.
+    """
+    os.close(open_regular(path, os.O_RDONLY))
+
+
 def too_large(path: Path, most: int) -> OSError:
     """Return the error of a regular file that is larger than `most` bytes."""
     size = f"{most / (1 << 20):g} MiB" if most >= 1 << 20 else f"{most:,} bytes"

@@ -83,6 +83,12 @@ def test_the_http_timeout_is_above_0_and_at_most_600(seconds):
     assert not errors({**HTTP, "timeout": 600})
 
 
+@pytest.mark.parametrize("url", ["https://localhost:99999/", "https://a:b/", "https://[::1/", "https://me@/"])
+def test_a_url_has_a_host_and_a_possible_port(url):
+    assert errors({**HTTP, "url": url})["mcpServers.slack.url"].message == "The host or port is invalid"
+    assert not errors({**HTTP, "url": "https://${HOST}:${PORT:-99999}/"})
+
+
 def test_a_url_without_a_type_is_refused_with_the_fix():
     found = errors({"url": "https://example.com"})
     assert list(found) == ["mcpServers.slack.type"]

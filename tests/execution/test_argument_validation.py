@@ -141,6 +141,11 @@ def test_every_violation_is_told_at_once_with_path_expected_and_given():
     ]
 
 
+def test_a_value_where_the_schema_is_false_is_told_as_such():
+    ((_, expected, given_),) = violations({"properties": {"a": False}}, {"a": 1})
+    assert (expected, given_) == ("no value, as the schema is false", "1 (int)")
+
+
 def test_long_values_are_cut_short_in_messages():
     ((_, _, given_),) = violations({"properties": {"a": {"type": "integer"}}}, {"a": "x" * 5000})
     assert len(given_) < 100

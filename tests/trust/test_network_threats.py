@@ -334,6 +334,14 @@ def test_row_20_a_pin_does_not_make_up_for_a_certificate(pool, run, authority, t
     assert server.requests == []
 
 
+@pytest.mark.parametrize("field", ["ca_bundle", "tls_pins", "client_cert"])
+def test_row_20_no_connection_waits_for_a_pipe_in_place_of_a_file(pool, tmp_path, field):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    value = (str(pipe),) if field == "client_cert" else str(pipe)
+    fails(pool, launch("https://localhost:1/", **{field: value}), "it is a named pipe, not a regular file")
+
+
 def test_row_20_pins_may_be_in_a_file(pool, run, authority, tmp_path):
     server = run(FaultServer(well, authority.server_context("localhost")))
     file = tmp_path / "pins"

@@ -14,6 +14,7 @@ import httpx2
 from pflow_mcp_plugin.client.request_failures import CertificatesUnreadable
 from pflow_mcp_plugin.client.transport.checked_transport import CheckedTransport
 from pflow_mcp_plugin.contract.json_types import JSONObject
+from pflow_mcp_plugin.storage import require_regular
 from pflow_mcp_plugin.trust.egress import is_loopback
 from pflow_mcp_plugin.types import Server
 
@@ -66,6 +67,8 @@ def _present(context: ssl.SSLContext, server: Server) -> None:
     """Let the HTTP client present the server's `client_cert`."""
     files = [str(Path(file).expanduser()) for file in server.client_cert]
     try:
+        for file in files:
+            require_regular(file)
         # Without a password, OpenSSL would ask for one on the terminal.
         context.load_cert_chain(files[0], files[-1], lambda: b"")
     except (OSError, ValueError) as error:
@@ -98,6 +101,8 @@ def tls_context(environ: Mapping[str, str], server: Server | None = None) -> ssl
     if file is None and folder is None:
         return httpx2.create_ssl_context(trust_env=False)
     try:
+        if file is not None:
+            require_regular(file)
         return ssl.create_default_context(cafile=file, capath=folder)
     except (OSError, ValueError) as error:
         reason = f"{file or folder}: {error}"

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from pflow_mcp_plugin.client.request_failures import CertificatesUnreadable
+from pflow_mcp_plugin.storage import read_regular
 from pflow_mcp_plugin.types import Server
 
 _PIN = re.compile(r"(?:sha256//?)?([A-Za-z0-9+/]{43}=)")
@@ -30,7 +31,8 @@ def pins_of(server: Server) -> frozenset[str]:
         return frozenset(map(_bare, server.tls_pins))
     file = Path(server.tls_pins).expanduser()
     try:
-        lines = [line.partition("#")[0].strip() for line in file.read_text(encoding="utf-8").splitlines()]
+        text = read_regular(file).decode()
+        lines = [line.partition("#")[0].strip() for line in text.splitlines()]
     except (OSError, ValueError) as error:
         raise _unreadable(server, f"{file}: {error}") from error
     pins = frozenset(_bare(line) for line in lines if line)

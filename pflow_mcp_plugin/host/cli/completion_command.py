@@ -11,19 +11,21 @@ from pflow_mcp_plugin.host.embedded_host import EmbeddedHost
 
 @click.command()
 @click.argument("shell", type=click.Choice(SHELLS))
-@click.option("--install", "action", flag_value="install", help="Write the script where the shell finds it.")
-@click.option("--uninstall", "action", flag_value="uninstall", help="Remove what --install wrote.")
+@click.option("--install", is_flag=True, help="Write the script where the shell finds it.")
+@click.option("--uninstall", is_flag=True, help="Remove what --install wrote.")
 @click.pass_obj
-def completion(host: EmbeddedHost, shell: str, action: str | None) -> Report:
+def completion(host: EmbeddedHost, shell: str, *, install: bool, uninstall: bool) -> Report:
     """Print the completion script of a shell, or install it."""
-    if action is None:
+    if install and uninstall:
+        raise click.UsageError("--install and --uninstall exclude each other.")
+    if not install and not uninstall:
         text = script(shell)
         return Report(data={"shell": shell, "script": text}, text=text)
     from pflow_mcp_plugin.host.completion.installation import installation
 
     place = installation(shell, host.paths.data)
-    written, removed = (place.install(), []) if action == "install" else ([], place.uninstall())
+    written, removed = (place.install(), []) if install else ([], place.uninstall())
     data = {"shell": shell, "written": [*map(str, written)], "removed": [*map(str, removed)]}
     lines = [f"Wrote {path}" for path in written] + [f"Removed it from {path}" for path in removed]
-    end = "New shells complete `pflow`" if action == "install" else ""
+    end = "New shells complete `pflow`" if install else ""
     return Report(data=data, text="\n".join(lines or ["Nothing to change"]) + (f"\n{end}" if end else ""))

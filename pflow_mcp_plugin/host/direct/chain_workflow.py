@@ -10,7 +10,7 @@ import attrs
 
 from pflow_mcp_plugin.contract import Entry, Field, Interface, Problem
 from pflow_mcp_plugin.contract.json_types import JSON
-from pflow_mcp_plugin.host.direct.flag_names import flag_of
+from pflow_mcp_plugin.host.direct.flag_names import flag_with, shown_flag
 from pflow_mcp_plugin.host.direct.node_flags import STDIN, Given
 from pflow_mcp_plugin.host.workflow.coercion import is_type, type_name
 from pflow_mcp_plugin.host.workflow.templates import literal, references
@@ -212,9 +212,9 @@ class _Builder:
         there = {*params, *link.valued, *self._known(place)}
         lacking = [field for field in link.interface.params if field.needs_value and field.key not in there]
         if lacking and link.is_whole:
-            flags = ", ".join(map(flag_of, lacking))
+            flags = ", ".join(map(shown_flag, lacking))
             can_be_piped = place == 0 and link.interface.piped_key(link.valued) == lacking[0].key
-            step = f"Write {flag_of(lacking[0])} ...{', or pipe it in' if can_be_piped else ''}"
+            step = f"Write {flag_with(lacking[0], '...')}{', or pipe it in' if can_be_piped else ''}"
             self._lacks(f"{link.entry.node} needs {flags}", step)
 
     def _note_stdin(self, place: int, params: Mapping[str, object]) -> None:
@@ -222,7 +222,7 @@ class _Builder:
         link = self._links[place]
         for key, value in params.items():
             if any(part.text == STDIN for _, part in references(value)):
-                self.piped.append(f"{flag_of(_field(link.entry, key))} of {link.entry.node}")
+                self.piped.append(f"{shown_flag(_field(link.entry, key))} of {link.entry.node}")
                 is_needed = key in link.given or _field(link.entry, key).required
                 self._declare_stdin(is_needed=is_needed, fields=[_field(link.entry, key)])
         if self._has_stdin and _STDIN in link.interface.inputs and _STDIN not in {*params, *link.valued}:
@@ -252,7 +252,7 @@ def _refusal_as_input(field: Field, given: Given | None) -> tuple[str, str] | No
     """Return why a parameter cannot become an input of the workflow, and the next step; None if it can."""
     if given is not None and given.is_template and given.value != STDIN:
         message = f"--input {field.key}: a value with a template cannot be a default"
-        return message, f"Leave out {flag_of(field)}, or --input"
+        return message, f"Leave out {shown_flag(field)}, or --input"
     if field.shell_line:
         message = f"--input {field.key}: a shell command cannot be an input"
         return message, "Write a workflow, with inputs for the values in the command"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pflow_mcp_plugin.contract import Entry, Field
+from pflow_mcp_plugin.host.direct.link_words import OPTIONS, PARAM
 
 _NONE = frozenset({"None", "null"})
 _BOOL = frozenset({"bool", "boolean"})
@@ -37,6 +38,18 @@ class FlagNames:
 def flag_of(field: Field) -> str:
     """Return the flag of a node that sets a parameter, as it is shown."""
     return f"--{field.key.replace('_', '-')}"
+
+
+def flag_with(field: Field, value: str) -> str:
+    """Return how a parameter is set to a value; if its flag is an option of pflow, by its exact name."""
+    flag = flag_of(field)
+    return f"{PARAM} {field.key}={value}" if flag in OPTIONS else f"{flag} {value}"
+
+
+def shown_flag(field: Field) -> str:
+    """Return what a message calls a parameter: its flag, unless that is an option of pflow."""
+    flag = flag_of(field)
+    return f"{PARAM} {field.key}" if flag in OPTIONS else flag
 
 
 def is_switch(field: Field) -> bool:

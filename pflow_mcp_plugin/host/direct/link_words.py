@@ -100,10 +100,12 @@ class _Reader:
             self._switch(name, word)
         elif name in _FORMS:
             place += not equals
-            if not equals and not self._is_value(place):
+            is_there = bool(equals) or self._is_value(place)
+            value = value if equals or not is_there else self._words[place]
+            if not value:  # an empty one too, as "$NAME" gives it: without its name the chain would run
                 self._wrong(f"{name} needs a value", f"Write {name} {_FORMS[name]}")
-                return place
-            self._note(name, value if equals else self._words[place])
+                return place + is_there
+            self._note(name, value)
         else:
             self._links[-1].append(word)
         return place + 1

@@ -11,7 +11,15 @@ import attrs
 
 from pflow_mcp_plugin.contract import Entry, Field, PflowError, Problem
 from pflow_mcp_plugin.host.direct.flag_files import file_text
-from pflow_mcp_plugin.host.direct.flag_names import FlagNames, flag_of, folded, is_list, is_switch
+from pflow_mcp_plugin.host.direct.flag_names import (
+    FlagNames,
+    flag_of,
+    flag_with,
+    folded,
+    is_list,
+    is_switch,
+    shown_flag,
+)
 from pflow_mcp_plugin.host.direct.link_words import PARAM
 from pflow_mcp_plugin.host.workflow.coercion import TypeMismatch, coerce, type_name, typed
 from pflow_mcp_plugin.host.workflow.findings import cut, did_you_mean, listing
@@ -123,7 +131,12 @@ class FlagReader:
         return None if field is None else _Typed(flag=flag, field=field, text=text if equals else None)
 
     def _param(self, pair: str) -> _Typed | None:
+        # A tool may call its parameters anything, also with an equals sign in it.
+        keys = [key for key in self.names.fields if pair.startswith(f"{key}=")]
         key, equals, text = pair.partition("=")
+        if keys:
+            key = max(keys, key=len)
+            text = pair.removeprefix(f"{key}=")
         if not equals:
             self._wrong(f"{PARAM} {pair}: a value is missing", f"Write {PARAM} NAME=VALUE")
             return None
@@ -143,7 +156,7 @@ class FlagReader:
         return None
 
     def _every_flag(self) -> str:
-        flags = [flag_of(field) for field in self.names.fields.values()]
+        flags = [shown_flag(field) for field in self.names.fields.values()]
         return f"Its flags are {listing(flags)}" if flags else "It takes no flags"
 
     def _close(self, name: str) -> str:
@@ -154,7 +167,7 @@ class FlagReader:
         cutoff = 0.8 if self._entry.interface.open else 0.6
         by_name: dict[str, list[str]] = {}
         for field in self.names.fields.values():
-            by_name.setdefault(folded(field.key), []).append(flag_of(field))
+            by_name.setdefault(folded(field.key), []).append(shown_flag(field))
         close = get_close_matches(folded(name), by_name, 1, cutoff)
         return f"Did you mean {' or '.join(flag for it in close for flag in by_name[it])}?" if close else ""
 
@@ -169,7 +182,9 @@ class FlagReader:
     def _misspelt(self, flag: str) -> None:
         """Report a flag with one hyphen or a dash, with those that begin so, or are spelled like it."""
         name = folded(flag.lstrip(_DASHES))
-        begun = [flag_of(field) for key, field in self.names.fields.items() if folded(key).startswith(name)]
+        begun = [
+            shown_flag(field) for key, field in self.names.fields.items() if folded(key).startswith(name)
+        ]
         step = f"Did you mean {' or '.join(begun)}?" if 1 <= len(begun) <= _FEW else ""
         self._wrong(
             f"{self._entry.node} has no flag {cut(flag)}; flags begin with two hyphens",
@@ -194,7 +209,7 @@ class FlagReader:
         else:
             key = self._entry.interface.piped_key(())
             field = self.names.fields.get(key) or next(iter(self.names.fields.values()), None)
-            step = f"Did you mean {flag_of(field)} {quote(shown)}?" if field else "It takes no flags"
+            step = f"Did you mean {flag_with(field, quote(shown))}?" if field else "It takes no flags"
         self._wrong(f"Unexpected word{'s' if len(words) > 1 else ''} {shown!r} after {node}", step)
 
     def _given(self, items: list[_Typed]) -> Given | None:

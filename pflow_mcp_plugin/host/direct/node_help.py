@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from textwrap import wrap
 
 from pflow_mcp_plugin.contract import Entry, Field
-from pflow_mcp_plugin.host.direct.flag_names import flag_of, is_list, is_switch
-from pflow_mcp_plugin.host.direct.link_words import OPTIONS, PARAM
+from pflow_mcp_plugin.host.direct.flag_names import flag_of, flag_with, is_list, is_switch, shown_flag
+from pflow_mcp_plugin.host.direct.link_words import OPTIONS
 from pflow_mcp_plugin.host.direct.node_flags import metavar
 from pflow_mcp_plugin.host.standard_streams import plain
 from pflow_mcp_plugin.host.workflow.coercion import type_name
@@ -54,7 +54,7 @@ def node_help(entry: Entry, prog_name: str) -> str:
     lines += ["", piped] if piped else []
     lines += ["", "Outputs:", *_table((it.key, _output(entry, it)) for it in interface.outputs)]
     lines += ["", "Options of pflow:", *_table(_OPTIONS)]
-    example = " ".join([call, *(f"{flag_of(field)} {_sample(field)}" for field in needed)])
+    example = " ".join([call, *(flag_with(field, _sample(field)) for field in needed)])
     # Descriptions may come from anywhere.
     return plain("\n".join([*lines, "", f"Example: {example}"]))
 
@@ -73,11 +73,9 @@ def _table(rows: Iterable[tuple[str, str]]) -> Iterator[str]:
 
 
 def _form(field: Field) -> str:
-    if flag_of(field) in OPTIONS:
-        return f"{PARAM} {field.key}={metavar(field)}"
-    if is_switch(field):
+    if is_switch(field) and flag_of(field) not in OPTIONS:
         return f"{flag_of(field)}, --no-{flag_of(field)[2:]}"
-    return f"{flag_of(field)} {metavar(field)}"
+    return flag_with(field, metavar(field))
 
 
 def _about(field: Field) -> str:
@@ -93,7 +91,7 @@ def _piped(entry: Entry) -> str:
     interface = entry.interface
     field = next((it for it in interface.params if it.key == interface.piped_key(())), None)
     if field is not None:
-        return f"Piped input, or the result of the node before, becomes {flag_of(field)}."
+        return f"Piped input, or the result of the node before, becomes {shown_flag(field)}."
     texts = [it for it in interface.params if it.required and not {"str", "any"}.isdisjoint(it.types)]
     if len(texts) > 1:
         return "Piped input, or the result of the node before, becomes the required text that no flag sets."

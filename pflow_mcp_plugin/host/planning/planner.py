@@ -121,7 +121,9 @@ class Planner:
             existing=name,
         )
         problems = self.runner.validate(workflow)
-        return Plan(task=task, workflow=workflow, selection=selection, problems=tuple(problems))
+        note = f"The saved workflow {name} fits the task; for a new one: --new"
+        found = Plan(task=task, workflow=workflow, selection=selection, problems=tuple(problems))
+        return attrs.evolve(found, notes=(note,))
 
     def _model(self, options: PlanOptions) -> tuple[PlanModel | None, tuple[str, ...]]:
         """Return the model to ask, None to do without; and why.

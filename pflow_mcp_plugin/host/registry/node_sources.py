@@ -74,14 +74,20 @@ class Origin:
             return str(self.source.fingerprint())
 
     def missing(self, node_type: str) -> Problem | None:
-        """Ask the origin's source why it does not have a node type.
+        """Ask the origin's source why it does not have a node type; that it cannot say is a reason too.
 
         Raises:
             PluginFailed: The source is broken.
         """
-        with self._asking("explain a missing node"):
-            problem = self.source.missing(node_type)
-            return _expected(problem, isinstance(problem, Problem))
+        try:
+            with self._asking("explain a missing node", passing=(PflowError,)):
+                problem = self.source.missing(node_type)
+                return _expected(problem, isinstance(problem, Problem))
+        except PluginFailed:
+            raise
+        except PflowError as error:
+            step = next(iter(error.suggestions), "")
+            return Problem(message=error.message, suggestion=step, kind=error.kind, source=self.name)
 
     def upgrade(self, node: JSONObject) -> JSONObject | None:
         """Ask the origin's source for a node rewritten from an older shape, or None.

@@ -180,3 +180,4 @@ def test_the_script_of_each_shell_is_printed(pflow):
         assert word in pflow("completion", shell).stdout
         assert word in json.loads(pflow("completion", shell, "--json").stdout)["data"]["script"]
     assert pflow("completion", "tcsh").exit_code == 2
+    assert pflow("completion", "bash", "--install", "--uninstall").exit_code == 2

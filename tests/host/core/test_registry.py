@@ -196,6 +196,18 @@ def test_the_source_itself_explains_what_is_missing(open_with):
         assert opened.host.registry.missing("shout-loud").message == "shout-loud is hoarse"
 
 
+def test_a_source_that_cannot_say_what_is_missing_is_no_broken_plugin(open_with):
+    def refuse(node_type):
+        raise PflowError("The config is not TOML", suggestions=("Correct it",), kind="config")
+
+    source = Source("shout")
+    source.missing = refuse
+    with open_with(plugin(source)) as opened:
+        problem = opened.host.registry.missing("shout-loud")
+        assert (problem.message, problem.suggestion) == ("The config is not TOML", "Correct it")
+        assert "shout" not in opened.messages
+
+
 NODES = """
 from pflow_mcp_plugin.contract import NodeSource, hookimpl
 class Source(NodeSource):

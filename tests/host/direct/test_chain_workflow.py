@@ -82,6 +82,8 @@ def test_what_no_flag_and_no_node_gives_is_reported_as_flags():
         "search needs --query (Write --query ..., or pipe it in)",
         "send needs --channel, --message (Write --channel ...)",
     ]
+    built = chain((node("keep", "save!"), ""), stdin=False)
+    assert str(built.problems[0]) == "keep needs --param save (Write --param save=..., or pipe it in)"
 
 
 def test_a_flag_of_a_later_node_is_out_of_reach_of_what_earlier_nodes_write():

@@ -156,6 +156,18 @@ def test_names_that_differ_in_case_only_must_be_written_exactly():
     ]
 
 
+def test_an_exact_name_may_contain_an_equals_sign():
+    fields = (Field(key="a", type="str"), Field(key="a=b", type="str"))
+    assert read("--param=a=b=c=d", "--param=a=x", of=entry(*fields)) == {"a=b": "c=d", "a": "x"}
+
+
+def test_a_suggestion_does_not_name_the_flag_that_pflow_takes_for_its_own():
+    odd = entry(Field(key="save", type="str"))
+    assert read("stray", of=odd) == [
+        "Unexpected word 'stray' after t-issue (Did you mean --param save=stray?)"
+    ]
+
+
 def test_a_parameter_that_begins_with_no_is_set_by_its_own_name():
     pair = entry(Field(key="no_cache", type="bool"), Field(key="cache", type="bool"))
     assert read("--no-cache", of=pair) == {"no_cache": True}

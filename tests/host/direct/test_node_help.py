@@ -33,6 +33,14 @@ def test_the_help_of_a_node_lists_flags_with_types_defaults_and_what_comes_out()
         assert line in shown.splitlines(), shown
 
 
+def test_a_parameter_that_is_called_like_an_option_of_pflow_is_shown_with_param():
+    shown = help_of(Field(key="save", type="str", required=True), Field(key="print", type="bool"))
+    assert "--param save=TEXT" in shown.splitlines()[0]
+    assert "comes from the node before, is --param save." in shown
+    assert "  --param print=true|false" in shown.splitlines()
+    assert shown.endswith("Example: pflow t-send --param save='some text'")
+
+
 def test_long_descriptions_are_wrapped_and_cannot_control_the_terminal():
     shown = help_of(Field(key="text", type="str", description="many words " * 40 + "\x1b[31mred\nnext"))
     assert max(map(len, shown.splitlines())) <= 100

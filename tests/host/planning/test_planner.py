@@ -39,6 +39,7 @@ def test_a_saved_workflow_that_fits_is_the_plan(bench, planner):
     assert plan.selection.confidence >= EXISTING
     assert plan.selection.chosen_nodes == ("read-file",)
     assert (plan.errors, plan.rounds, plan.model) == ([], 0, "")
+    assert plan.notes == ("The saved workflow mine fits the task; for a new one: --new",)
 
 
 @pytest.mark.parametrize(
