@@ -36,7 +36,7 @@ def test_the_help_of_a_node_lists_flags_with_types_defaults_and_what_comes_out()
 def test_a_parameter_that_is_called_like_an_option_of_pflow_is_shown_with_param():
     shown = help_of(Field(key="save", type="str", required=True), Field(key="print", type="bool"))
     assert "--param save=TEXT" in shown.splitlines()[0]
-    assert "comes from the node before, is --param save." in shown
+    assert "Piped input, or the result of the node before, becomes --param save." in shown
     assert "  --param print=true|false" in shown.splitlines()
     assert shown.endswith("Example: pflow t-send --param save='some text'")
 
