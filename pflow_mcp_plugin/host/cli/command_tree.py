@@ -7,7 +7,8 @@ none of its commands.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+import shlex
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from importlib import import_module
@@ -110,13 +111,12 @@ class Branch(click.Group):
             error: What the fallback of the branch says about it.
         """
         from difflib import get_close_matches
-        from shlex import quote
 
         suggestions = [f"Did you mean {path} {close}?" for close in get_close_matches(name, self.commands)]
         absent = (plugin for plugin in self._plugins.all if plugin.name == name and plugin.status != "loaded")
         suggestions += [f"The plugin {plugin.label} is {plugin.status}: {plugin.reason}" for plugin in absent]
         if " " in name and _PLANNER in self.commands:
-            suggestions.append(f"To make a workflow from words: {path} {_PLANNER} {quote(name)}")
+            suggestions.append(f"To make a workflow from words: {path} {_PLANNER} {shlex.quote(name)}")
         suggestions += error.suggestions if error else ()
         return PflowError(
             f"No such command: {path} {name}" + (f"; {error.message}" if error else ""),
@@ -125,6 +125,26 @@ class Branch(click.Group):
             problems=error.problems if error else (),
             kind="usage",
         )
+
+    def other_way(self, path: str, words: Sequence[str], host: EmbeddedHost) -> tuple[str, ...]:
+        """Return the line by which words reach the fallback of a branch, if it knows the first one too.
+
+        Args:
+            path: The words of the branch.
+            words: A command of the branch, and its arguments.
+            host: The host to ask in.
+        """
+        if self.fallback is None:
+            return ()
+        long = f"{path} {self.fallback.name}"
+        try:
+            complete = getattr(self.fallback.load(long), "complete_words", None)
+            with plugin_code(self.fallback.plugin, "could not complete"):
+                offered = complete([], words[0], obj=host) if complete else ()
+                known = any(it.value == words[0] for it in offered)
+        except PflowError:  # its code, or a file that it reads, is damaged
+            return ()
+        return (f"If the command {words[0]} is not meant: {long} {shlex.join(words)}",) if known else ()
 
 
 class Leaf(click.Command):
@@ -147,8 +167,19 @@ class Leaf(click.Command):
         return args
 
     def invoke(self, ctx: click.Context) -> Answer:
-        """Run a leaf of the command tree as its own words are typed; see `run`."""
-        return self.run(ctx.command_path, ctx.args, ctx.obj)
+        """Run a leaf of the command tree as its own words are typed; see `run`.
+
+        Raises:
+            PflowError: As for `run`. If its arguments are wrong, they may be meant for the group's fallback.
+        """
+        try:
+            return self.run(ctx.command_path, ctx.args, ctx.obj)
+        except PflowError as error:
+            above = ctx.parent
+            if error.kind == "usage" and ctx.args and above and isinstance(above.command, Branch):
+                words = [self.announced.path[-1], *ctx.args]
+                error.suggestions += above.command.other_way(above.command_path, words, ctx.obj)
+            raise
 
     def run(self, path: str, arguments: list[str], host: EmbeddedHost) -> Answer:
         """Import the code of a leaf of the command tree, and run it.

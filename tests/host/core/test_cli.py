@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import click
 import pytest
 
-from pflow_mcp_plugin.contract import Command, NodeSource, PflowError, Problem, Report, hookimpl
+from pflow_mcp_plugin.contract import Command, NodeSource, PflowError, Problem, Report, Suggestion, hookimpl
 from pflow_mcp_plugin.host.cli.main import main
 from pflow_mcp_plugin.host.hook_matching import create_manager
 from pflow_mcp_plugin.host.printable_json import to_json
@@ -40,6 +40,9 @@ def sing(ctx, words):
     if "off-key" in words:
         raise PflowError("No key", details={"unknown": "off-key"}, kind="not_found")
     return Report(data={"words": words, "path": ctx.command_path}, text=" ".join(words))
+
+
+sing.complete_words = lambda words, incomplete, obj: [Suggestion(value=song) for song in ("la", "shout")]
 
 
 @click.command()
@@ -251,6 +254,14 @@ def test_words_that_name_no_command_of_a_group_go_to_its_fallback(pflow, singing
 def test_a_command_wins_over_a_word_that_the_fallback_knows(pflow, singing):
     assert pflow("voice", "shout", "hey", plugins=[singing])[1] == "HEY\n"
     assert pflow("voice", "sing", "shout", "hey", plugins=[singing])[1] == "shout hey\n"
+
+
+def test_wrong_arguments_of_a_command_that_the_fallback_knows_by_name_too_lead_to_it(pflow, singing):
+    code, _, err = pflow("voice", "shout", "--loud", "x y", plugins=[singing])
+    assert code == 2
+    assert err.endswith("  -> If the command shout is not meant: pflow voice sing shout --loud 'x y'\n")
+    assert "is not meant" not in pflow("voice", "shout", "--fail", plugins=[singing])[2]
+    assert "is not meant" not in pflow("plugins", "--loud", plugins=[singing])[2]
 
 
 def test_the_help_of_a_group_says_what_its_fallback_is_and_imports_nothing(pflow):
