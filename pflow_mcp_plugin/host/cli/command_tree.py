@@ -167,40 +167,44 @@ class Leaf(click.Command):
         return args
 
     def invoke(self, ctx: click.Context) -> Answer:
-        """Run a leaf of the command tree as its own words are typed; see `run`.
-
-        Raises:
-            PflowError: As for `run`. If its arguments are wrong, they may be meant for the group's fallback.
-        """
-        try:
-            return self.run(ctx.command_path, ctx.args, ctx.obj)
-        except PflowError as error:
-            above = ctx.parent
-            if error.kind == "usage" and ctx.args and above and isinstance(above.command, Branch):
-                words = [self.announced.path[-1], *ctx.args]
-                error.suggestions += above.command.other_way(above.command_path, words, ctx.obj)
-            raise
-
-    def run(self, path: str, arguments: list[str], host: EmbeddedHost) -> Answer:
         """Import the code of a leaf of the command tree, and run it.
-
-        Args:
-            path: The words before its arguments, as typed.
-            arguments: The rest of the command line.
-            host: The host to run it in.
 
         Raises:
             PflowError: The command failed, crashed, or cannot be imported.
         """
-        command = self.load(path)
-        with self._guard(path), _click_errors_translated():
-            try:
-                result = command.main(arguments, prog_name=path, obj=host, standalone_mode=False)
-            except (click.exceptions.Exit, SystemExit) as end:
-                report = self._ended(path, _exit_code(end))
-            else:
-                report = self._returned(path, result)
+        path = self.path(ctx)
+        try:
+            command = self.load(path)
+            with self._guard(path), _click_errors_translated():
+                try:
+                    result = command.main(ctx.args, prog_name=path, obj=ctx.obj, standalone_mode=False)
+                except (click.exceptions.Exit, SystemExit) as end:
+                    report = self._ended(path, _exit_code(end))
+                else:
+                    report = self._returned(path, result)
+        except PflowError as error:
+            explained = self.explained(error, ctx)
+            if explained is error:
+                raise
+            raise explained from error
         return Answer(report, partial(self._guard, path), not self.plugin.own)
+
+    def path(self, ctx: click.Context) -> str:
+        """Return the words before the arguments of a leaf, as typed."""
+        return ctx.command_path
+
+    def explained(self, error: PflowError, ctx: click.Context) -> PflowError:
+        """Return the error of a leaf; wrong arguments may be meant for the fallback of its group.
+
+        Args:
+            error: What it raised.
+            ctx: Its context.
+        """
+        above = ctx.parent
+        if error.kind == "usage" and ctx.args and above and isinstance(above.command, Branch):
+            words = [self.announced.path[-1], *ctx.args]
+            error.suggestions += above.command.other_way(above.command_path, words, ctx.obj)
+        return error
 
     def load(self, path: str) -> CommandLike:
         """Import the code of a leaf of the command tree; a click command gets `--json`.
@@ -252,8 +256,8 @@ class Leaf(click.Command):
             raise crash from cause
 
 
-class Fallback(click.Command):
-    """The fallback of a branch, for words that name none of its commands.
+class Fallback(Leaf):
+    """A leaf as the fallback of its branch, for words that name none of the commands there.
 
     Args:
         branch: The branch.
@@ -261,28 +265,23 @@ class Fallback(click.Command):
     """
 
     def __init__(self, branch: Branch, leaf: Leaf) -> None:
-        super().__init__(leaf.name, add_help_option=False)
+        super().__init__(leaf.announced, leaf.plugin)
         self._branch = branch
-        self._leaf = leaf
 
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Leave the arguments to the fallback itself."""
-        ctx.args = args
-        return args
+    def path(self, ctx: click.Context) -> str:
+        """Return the words of the branch: its fallback receives all that follow."""
+        return ctx.parent.command_path if ctx.parent else ""
 
-    def invoke(self, ctx: click.Context) -> Answer:
-        """Run the fallback of a branch.
+    def explained(self, error: PflowError, ctx: click.Context) -> PflowError:
+        """Return the error of a fallback; if it does not know the first word either, the nearest of both.
 
-        Raises:
-            PflowError: The fallback failed, or does not know the first word either.
+        Args:
+            error: What it raised.
+            ctx: Its context.
         """
-        path = ctx.parent.command_path if ctx.parent else ""
-        try:
-            return self._leaf.run(path, ctx.args, ctx.obj)
-        except PflowError as error:
-            if error.kind != "not_found" or error.details.get("unknown") != ctx.args[0]:
-                raise
-            raise self._branch.unknown(path, ctx.args[0], error) from error
+        if error.kind != "not_found" or error.details.get("unknown") != ctx.args[0]:
+            return error
+        return self._branch.unknown(self.path(ctx), ctx.args[0], error)
 
 
 @contextmanager
