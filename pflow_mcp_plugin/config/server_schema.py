@@ -7,7 +7,7 @@ for editors.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import attrs
@@ -202,29 +202,31 @@ def check_defaults(defaults: JSON) -> list[Problem]:
 
 def check_serve(table: JSON) -> list[Problem]:
     """Check the `[serve]` table against the schema; return every problem."""
-    if not isinstance(table, Mapping):
-        return [fault(SERVE, f"Must be a table, not {kind_of(table)}", f"Write [{SERVE}]")]
-    problems: list[Problem] = []
-    for key, value in table.items():
-        place = join(SERVE, key)
-        if key not in SERVE_FIELDS:
-            problems.append(unknown(place, key, SERVE_FIELDS))
-        elif not isinstance(value, bool):
-            problems.append(fault(place, f"Must be true or false, not {kind_of(value)}", f"{key} = false"))
-    return problems
+    return _check_table(SERVE, table, dict.fromkeys(SERVE_FIELDS, _check_switch))
+
+
+def _check_switch(place: str, value: JSON) -> list[Problem]:
+    if isinstance(value, bool):
+        return []
+    key = place.rpartition(".")[2]
+    return [fault(place, f"Must be true or false, not {kind_of(value)}", f"{key} = false")]
 
 
 def check_network(table: JSON) -> list[Problem]:
     """Check the `[network]` table against the schema; return every problem."""
+    return _check_table(NETWORK, table, NETWORK_FIELDS)
+
+
+def _check_table(
+    name: str, table: JSON, fields: Mapping[str, Callable[[str, JSON], Iterable[Problem]]]
+) -> list[Problem]:
+    """Check a table of the config, each field by its function; return every problem."""
     if not isinstance(table, Mapping):
-        return [fault(NETWORK, f"Must be a table, not {kind_of(table)}", f"Write [{NETWORK}]")]
+        return [fault(name, f"Must be a table, not {kind_of(table)}", f"Write [{name}]")]
     problems: list[Problem] = []
     for key, value in table.items():
-        place = join(NETWORK, key)
-        if key in NETWORK_FIELDS:
-            problems += NETWORK_FIELDS[key](place, value)
-        else:
-            problems.append(unknown(place, key, NETWORK_FIELDS))
+        place = join(name, key)
+        problems += fields[key](place, value) if key in fields else [unknown(place, key, fields)]
     return problems
 
 
