@@ -93,6 +93,8 @@ class Server:
         rename: Raw tool name to the name for its node.
         trust_readonly: Whether `readOnlyHint` is believed.
         trust_idempotent: Whether `idempotentHint` is believed.
+        trust: With `pin`, a tool that changed may run only once the change is approved; `auto` approves all.
+        memory_limit_mb: What its processes may use together, in MiB; None for no limit.
         disabled: Kept in the config, not used.
         max_line_mb: Cap on one message, in MiB.
         inline_limit_kb: A larger result goes to a file, in KiB.
@@ -125,6 +127,8 @@ class Server:
     rename: Mapping[str, str] = attrs.field(factory=dict)
     trust_readonly: bool = False
     trust_idempotent: bool = False
+    trust: Literal["pin", "auto"] = "pin"
+    memory_limit_mb: float | None = None
     disabled: bool = False
     max_line_mb: float = 256
     inline_limit_kb: float = 256

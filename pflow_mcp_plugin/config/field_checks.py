@@ -211,6 +211,21 @@ def number(*, above: float | None = None, least: float | None = None, most: floa
     return check
 
 
+def one_of(*words: str, step: str) -> Check:
+    """Return a field check for one of a few words.
+
+    Args:
+        words: The words.
+        step: What to write, for problems.
+    """
+
+    def check(path: str, value: JSON) -> Iterator[Problem]:
+        if value not in words:
+            yield fault(path, f"Must be {' or '.join(words)}", step)
+
+    return check
+
+
 def strings(path: str, value: JSON) -> Iterator[Problem]:
     """Field check: a list of strings."""
     yield from _list_of(text, path, value)

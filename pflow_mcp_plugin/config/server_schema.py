@@ -30,6 +30,7 @@ from pflow_mcp_plugin.config.field_checks import (
     names,
     nearest,
     number,
+    one_of,
     pins,
     protocol,
     strings,
@@ -73,6 +74,8 @@ COMMON: Mapping[str, Check] = {
     "rename": names,
     "trust_readonly": flag,
     "trust_idempotent": flag,
+    "trust": one_of("pin", "auto", step='Write trust = "auto" to approve every change of its tools'),
+    "memory_limit_mb": number(above=0, most=1_048_576),
     "disabled": flag,
     "max_line_mb": number(above=0, most=4096),
     "inline_limit_kb": number(least=0, most=1_048_576),
@@ -116,14 +119,13 @@ REACHED_BY: Mapping[Transport, tuple[str, ...]] = {
 """The fields of `REACH` in the schema of each transport; the first is required."""
 
 
-def _policy(path: str, value: JSON) -> Iterator[Problem]:
-    if value not in POLICIES:
-        wrong = f"Must be {' or '.join(POLICIES)}"
-        yield fault(path, wrong, 'Write policy = "registered" to allow the hosts of configured servers only')
-
-
+_registered = 'Write policy = "registered" to allow the hosts of configured servers only'
 POLICIES = ("open", "registered")
-NETWORK_FIELDS: Mapping[str, Check] = {"policy": _policy, "allow": hosts, "deny": hosts}
+NETWORK_FIELDS: Mapping[str, Check] = {
+    "policy": one_of(*POLICIES, step=_registered),
+    "allow": hosts,
+    "deny": hosts,
+}
 """The schema of the `[network]` table."""
 
 _IDENTITY = ("type", *REACH, "env", "protocol")

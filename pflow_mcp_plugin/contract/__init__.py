@@ -10,7 +10,7 @@ A plugin author needs this package and nothing else from the host:
 - `hosts`: the handle on the host that a plugin receives: `Host`, with its `Paths`. It leads to `registries`:
   `Registry`; `runners`: `Runner`; `settings`: `Settings`; `libraries`: `Library`, `SavedWorkflow`; and
   `traces`: `Traces`.
-- `runs`: what a plugin receives in a run: `Run`, `Workflow`, `NodeRef`.
+- `runs`: what a plugin receives in a run: `Run`, `Workflow`, `NodeRef`; and before it: `LockCheck`.
 - `run_requests`, `progress`: what a program that starts a run gives it: `RunOrigin`, `RunControl`; and how
   far the run has come: `Progress`.
 - `outcomes`, `node_outcomes`: how it ended: `Outcome`; for a single node `NodeOutcome` with `ValuePath`.
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from pflow_mcp_plugin.contract.progress import Progress
     from pflow_mcp_plugin.contract.registries import Registry
     from pflow_mcp_plugin.contract.runners import Runner
-    from pflow_mcp_plugin.contract.runs import NodeRef, Run, Workflow
+    from pflow_mcp_plugin.contract.runs import LockCheck, NodeRef, Run, Workflow
     from pflow_mcp_plugin.contract.settings import Settings
     from pflow_mcp_plugin.contract.suggestions import Suggestion
     from pflow_mcp_plugin.contract.traces import Traces
@@ -63,6 +63,7 @@ else:
     _LATER = {
         "Discovery": "matches",
         "Library": "libraries",
+        "LockCheck": "runs",
         "Match": "matches",
         "NodeOutcome": "node_outcomes",
         "NodeRef": "runs",
@@ -106,6 +107,7 @@ __all__ = [
     "JSONObject",
     "Kind",
     "Library",
+    "LockCheck",
     "Match",
     "Node",
     "NodeOutcome",

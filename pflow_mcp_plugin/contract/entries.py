@@ -6,13 +6,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Container, Iterator, Mapping, MutableMapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, get_args
 
 import attrs
 
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.contract.problems import Problem
-from pflow_mcp_plugin.contract.validators import each, flag, is_a, items, one_of, text, valid_name
+from pflow_mcp_plugin.contract.validators import each, each_of, flag, is_a, items, one_of, text, valid_name
 
 _ALWAYS_SHOWN = (
     "class_name",
@@ -24,8 +24,11 @@ _ALWAYS_SHOWN = (
     "interface",
     "purity",
 )
-_SHOWN_WHEN_SET = ("labels", "family", "local_name")
-_OWN_KEYS = frozenset({"node", "retryable", *_ALWAYS_SHOWN, *_SHOWN_WHEN_SET})
+_SHOWN_WHEN_SET = ("labels", "family", "local_name", "effects", "fingerprint")
+_OWN_KEYS = frozenset({"node", "retryable", "withheld", *_ALWAYS_SHOWN, *_SHOWN_WHEN_SET})
+
+Effect = Literal["untrusted_output", "destructive", "sends_data"]
+"""What an entry's node does to data beyond its outputs; see `Entry.effects`."""
 
 FAILURES = frozenset({"error", "rate_limited", "auth_failed", "resource_missing", "timeout"})
 """The actions of an entry's failed nodes; a run fails if the workflow does not route the action."""
@@ -217,10 +220,18 @@ class Entry:
         family: The group it belongs to, for search: nodes of one family are often used together. Its
             source when left empty.
         local_name: Its name within the family, for search. Its node type when left empty.
+        effects: What is known of it for the check of data flows: its output contains what strangers wrote
+            (`untrusted_output`), it may delete or overwrite (`destructive`), or it passes what it is given
+            on to another machine (`sends_data`).
+        fingerprint: Changes whenever the node may do something else with the same values; kept results of
+            another fingerprint are not used. When left empty, a host derives it from the other fields.
+        withheld: Why the node may not run now, such as a change that nobody has approved yet, with the next
+            step. The entry is listed and described, but a workflow that uses it is refused.
         extra: Keys of the source's own, passed through untouched.
 
     Raises:
-        ValueError: A field is of the wrong type, or `extra` contains the name of a field.
+        ValueError: A field is of the wrong type, `withheld` is no error, or `extra` contains the name of a
+            field.
     """
 
     node: str = attrs.field(validator=valid_name)
@@ -238,7 +249,17 @@ class Entry:
     labels: Mapping[str, str] = attrs.field(factory=dict, validator=is_a(Mapping))
     family: str = attrs.field(default="", validator=text)
     local_name: str = attrs.field(default="", validator=text)
+    effects: tuple[Effect, ...] = attrs.field(
+        default=(), converter=items, validator=each_of(*get_args(Effect))
+    )
+    fingerprint: str = attrs.field(default="", validator=text)
+    withheld: Problem | None = attrs.field(default=None)
     extra: JSONObject = attrs.field(factory=dict)
+
+    @withheld.validator
+    def _check_withheld(self, attribute: attrs.Attribute[Any], value: Problem | None) -> None:
+        if value is not None and not (isinstance(value, Problem) and value.severity == "error"):
+            raise ValueError(f"Entry.withheld must be None or a problem that is an error, got {value!r}")
 
     @extra.validator
     def _check_extra(self, attribute: attrs.Attribute[Any], value: JSONObject) -> None:
@@ -253,6 +274,8 @@ class Entry:
         data.update({key: value for key in _SHOWN_WHEN_SET if (value := getattr(self, key))})
         if not self.retryable:
             data["retryable"] = False
+        if self.withheld:
+            data["withheld"] = {**self.withheld.to_dict()}
         data.update(self.extra)
         return data
 
@@ -261,6 +284,7 @@ class Entry:
         """Build an entry from its JSON form; other keys go to `extra`."""
         known = {key: value for key, value in data.items() if key in _OWN_KEYS}
         known["interface"] = Interface.from_dict(data.get("interface", {}))
+        known["withheld"] = Problem(**found) if (found := data.get("withheld")) else None
         extra = {key: value for key, value in data.items() if key not in _OWN_KEYS}
         return cls(extra=extra, **known)
 

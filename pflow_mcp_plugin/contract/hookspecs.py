@@ -25,7 +25,7 @@ from pflow_mcp_plugin.contract.hosts import Host
 from pflow_mcp_plugin.contract.problems import Problem
 
 if TYPE_CHECKING:
-    from pflow_mcp_plugin.contract.runs import NodeRef, Run
+    from pflow_mcp_plugin.contract.runs import LockCheck, NodeRef, Run
 
 PROJECT = "pflow"
 ENTRY_POINT_GROUP = "pflow"
@@ -168,6 +168,28 @@ def pflow_validate_config(host: Host) -> Iterable[Problem]:
         ... def pflow_validate_config(host):
         ...     if not (host.paths.config / "shout.toml").exists():
         ...         yield Problem(message="Missing file shout.toml", severity="warning", kind="config")
+    """
+    return ()
+
+
+@hookspec
+def pflow_check_lock(check: LockCheck) -> Iterable[Problem]:
+    """Hook for comparing the nodes of a workflow with a lock file of the plugin.
+
+    Called when the user asks for it, as with `pflow run --locked`: before anything runs, with all nodes of
+    the workflow. A plugin judges its own nodes only.
+
+    Returns:
+        A problem for each node that is not what the lock file says, with the difference; all of them errors.
+        That there is no lock file is one too, if the workflow has a node of the plugin.
+
+    Example:
+        >>> from pflow_mcp_plugin.contract import Problem, hookimpl
+        >>> @hookimpl
+        ... def pflow_check_lock(check):
+        ...     for node in check.nodes:
+        ...         if node.entry.source == "shouts" and node.entry.fingerprint != "1":
+        ...             yield Problem(message=f"{node.type} is not the version that shout.lock names")
     """
     return ()
 

@@ -42,12 +42,14 @@ class Paths:
         data: Fetched or saved files that are kept.
         state: Traces and other files that runs leave behind.
         cache: Derived files; may be deleted at any time.
+        project: The folder of a project whose own config the user asked for, None otherwise.
     """
 
     config: Path
     data: Path
     state: Path
     cache: Path
+    project: Path | None = None
 
 
 class Host(ABC):

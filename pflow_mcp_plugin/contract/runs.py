@@ -52,6 +52,22 @@ class Workflow:
     certain: frozenset[str] = frozenset()
 
 
+@attrs.frozen(kw_only=True, eq=False)
+class LockCheck:
+    """The nodes of a workflow that any host checks against the lock files of its plugins.
+
+    Attributes:
+        host: The host.
+        nodes: Every node of the workflow; what plugins inject is not yet in them.
+        folder: The folder of the workflow's file, where a lock file may stand beside it; None for a workflow
+            that has no file.
+    """
+
+    host: Host = attrs.field(repr=False)
+    nodes: tuple[NodeRef, ...] = attrs.field(converter=items, validator=each(NodeRef))
+    folder: Path | None = None
+
+
 class Run(ABC):
     """Base class of any host's run of a workflow; a node reaches it as `shared["__run__"]`.
 

@@ -31,6 +31,11 @@ def one_of(*allowed: str) -> Validator:
     return _accepting(f"one of {', '.join(allowed)}", lambda value: value in allowed)
 
 
+def each_of(*allowed: str) -> Validator:
+    """Return a validator that accepts lists of these strings only."""
+    return _accepting(f"a list of {', '.join(allowed)}", lambda value: set(value) <= set(allowed))
+
+
 def is_a(*kinds: Any) -> Validator:
     """Return a validator that accepts objects of these classes only."""
     named = " or ".join("None" if kind is type(None) else kind.__name__ for kind in kinds)

@@ -23,6 +23,7 @@ ARGUMENTS = {
     "pflow_inject_params": ["node"],
     "pflow_register_commands": ["host"],
     "pflow_validate_config": ["host"],
+    "pflow_check_lock": ["check"],
     "pflow_run_context": ["run"],
     "pflow_mcp_presets": ["host"],
     "pflow_mcp_prepare_call": ["call"],

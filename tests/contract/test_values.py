@@ -47,6 +47,11 @@ NODE = {"node": "n", "class_name": "N", "module": "m"}
         (lambda: Report(exit_code=True), "Report.exit_code"),
         (lambda: Entry(**NODE, purity="maybe"), "Entry.purity must be one of impure, flow_safe, got 'maybe'"),
         (lambda: Entry(**NODE, extra={"node": "other", "x": 1}), "Entry.extra may not hold node"),
+        (lambda: Entry(**NODE, effects=("explosive",)), "Entry.effects must be a list of untrusted_output"),
+        (
+            lambda: Entry(**NODE, withheld=Problem(message="changed", severity="warning")),
+            "Entry.withheld must be None or a problem that is an error",
+        ),
         (lambda: Entry(**NODE, extra={"labels": {}}), "Entry.extra may not hold labels"),
         (lambda: Entry(**{**NODE, "node": ""}), "Entry.node"),
         (lambda: Entry(**{**NODE, "module": None}), "Entry.module"),

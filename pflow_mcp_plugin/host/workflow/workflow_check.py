@@ -184,6 +184,8 @@ class _Check:
             missing = self.types.missing(node.type)
             self.findings.problems.append(attrs.evolve(missing, path=f"{node.path}.type"))
         if entry is not None:
+            if entry.withheld:
+                self.findings.problems.append(attrs.evolve(entry.withheld, path=f"{node.path}.type"))
             self.check_retries(node, entry)
             self.check_params(node, entry, scope)
             self.check_taken(node, entry, scope)
