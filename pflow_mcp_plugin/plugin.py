@@ -25,6 +25,8 @@ _COMMANDS = {
     "list": "List the configured servers.",
     "remove": "Remove a server and its tools.",
     "sync": "Fetch the tools of servers and register them as nodes.",
+    "diff": "Show what changed in tools since they were approved.",
+    "approve": "Approve what changed in a server or in its tools.",
     "tools": "List the tools that are available as nodes.",
     "info": "Show the parameters and outputs of a tool's node.",
     "stubs": "Write type stubs of all tools for editors.",
@@ -155,7 +157,9 @@ def _connections(run: Run) -> Iterator[None]:
         runtime = stack.enter_context(open_runtime(run.host, notices, run))
         run.on_cancel(runtime.cancel)
         for server in dict.fromkeys(
-            _server(node) for node in run.workflow.nodes if node.id in run.workflow.certain
+            _server(node)
+            for node in run.workflow.nodes
+            if node.id in run.workflow.certain and not node.entry.withheld
         ):
             if server:
                 runtime.prepare(server)

@@ -9,7 +9,7 @@ from typing import Any
 import attrs
 import click
 
-from pflow_mcp_plugin.cli.dependencies import server_store
+from pflow_mcp_plugin.cli.dependencies import approve_launches, server_store
 from pflow_mcp_plugin.cli.known_names import folders, words_of_add
 from pflow_mcp_plugin.config import display, server_input
 from pflow_mcp_plugin.config.dialects import Fitted
@@ -94,7 +94,8 @@ def add(
 
     PRESET is the name of a ready-made server; see: pflow mcp presets. What it needs is asked
     for on a terminal; secrets are kept as settings.
-    Adding starts no server. If some of several servers have mistakes, the others are added.
+    Adding starts no server; it shows in full what a sync will start, and approves it.
+    If some of several servers have mistakes, the others are added.
     Values may refer to variables: ${NAME} or ${NAME:-default}; put them in
     single quotes, or the shell expands them and the secret ends up in the file.
     """
@@ -175,6 +176,7 @@ def _store(host: Host, given: Fitted, *, starting: bool = False) -> Added:
     good = {name: table for name, table in given.tables.items() if name not in refused}
     change = store.add(good or given.tables)  # raises the errors if no server is valid
     servers = tuple(store.get(name) for name in good)
+    approve_launches(host, good)
     advice = (found for server in servers for found in _advice(server, starting=starting))
     warnings = (*given.notes, *change.warnings, *advice)
     for warning in warnings:
@@ -230,7 +232,7 @@ def _synced(host: Host, added: Added) -> Report:
     from pflow_mcp_plugin.cli.sync import sync_servers
 
     click.echo("\n".join(added.lines()), err=True)  # before anything starts
-    synced = sync_servers(host, [server.name for server in added.servers])
+    synced = sync_servers(host, [server.name for server in added.servers], shown=True)
     return Report(
         data={**added.to_dict(), "sync": synced.data},
         text=synced.render,

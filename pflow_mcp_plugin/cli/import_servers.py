@@ -11,7 +11,7 @@ from typing import Any
 import attrs
 import click
 
-from pflow_mcp_plugin.cli.dependencies import server_store
+from pflow_mcp_plugin.cli.dependencies import approve_launches, server_store
 from pflow_mcp_plugin.cli.known_names import clients, clients_and_files
 from pflow_mcp_plugin.config import display, server_schema
 from pflow_mcp_plugin.config.interchange import client_documents, client_files, import_plan
@@ -135,6 +135,7 @@ def _apply(host: Host, store: ServerStore, plan: ImportPlan, *, moved: bool) -> 
             host.settings.set(secret.variable, secret.value)
     for warning in store.add(tables).warnings:
         host.report(warning)
+    approve_launches(host, tables)
     for name in tables:
         insecure = egress.advise(store.get(name))
         if insecure:

@@ -21,6 +21,11 @@ def tool_folder(paths: Paths) -> Path:
     return paths.data / "servers"
 
 
+def pin_folder(paths: Paths) -> Path:
+    """Return the path of the folder with what was approved: one JSON file for each server."""
+    return paths.data / "pins"
+
+
 def stderr_folder(paths: Paths) -> Path:
     """Return the path of the folder with failed servers' stderr output: a folder for each server."""
     return paths.state / "stderr"

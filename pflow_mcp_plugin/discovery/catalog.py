@@ -48,6 +48,10 @@ class _Found(NamedTuple):
             tool=self.tool,
             info=self.head.info,
             manifest_hash=self.head.manifest_hash,
+            config_fingerprint=self.head.config_fingerprint,
+            launch=self.head.launch,
+            unapproved=self.head.unapproved or self.head.changed.get(self.tool.name, ""),
+            is_server_unapproved=bool(self.head.unapproved),
         )
 
 
@@ -150,13 +154,21 @@ class Catalog:
             claims[self._claimed(record.server, record.tool.name)].append(record)
         return {claimed: records for claimed, records in claims.items() if len(records) > 1}
 
-    def save(self, server: str, listing: Listing, config_fingerprint: str) -> Changes:
+    def save(
+        self,
+        server: str,
+        listing: Listing,
+        config_fingerprint: str,
+        approve: Callable[[ToolFile | None, ToolFile], ToolFile] = lambda _, found: found,
+    ) -> Changes:
         """Store the results of a sync in the catalog.
 
         Args:
             server: The server's name.
             listing: Its answer.
             config_fingerprint: Fingerprint of the config that was used.
+            approve: Called under the lock with the previous content, None without one, and the new one;
+                returns the new one, in which what is not approved is marked.
 
         Returns:
             The difference from the previous sync.
@@ -168,11 +180,25 @@ class Catalog:
         self.file(server)  # sets a corrupt file aside, which takes the lock itself
         with storage.locked(path):
             before = self.file(server)
-            content = tool_file.from_listing(server, listing, config_fingerprint, before)
+            content = approve(before, tool_file.from_listing(server, listing, config_fingerprint, before))
             storage.write_atomic(path, tool_file.encode(content))
         from pflow_mcp_plugin.discovery.tool_changes import compare
 
         return compare(before.tools if before else (), content.tools)
+
+    def mark(self, server: str, change: Callable[[ToolFile], ToolFile]) -> None:
+        """Change the marks on what is not approved in the catalog's file of a server, if there is one.
+
+        Raises:
+            storage.StoreError: The file could not be read or written; it is unchanged.
+        """
+        path = self._path(server)
+        if self.file(server) is None:
+            return
+        with storage.locked(path):
+            before = self.file(server)
+            if before is not None:
+                storage.write_atomic(path, tool_file.encode(change(before)))
 
     def forget(self, server: str) -> None:
         """Delete a server, with its tool file, from the catalog.

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from pflow_mcp_plugin.config.locations import server_file, stamp, tool_folder
+from pflow_mcp_plugin.config.locations import pin_folder, server_file, stamp, tool_folder
 from pflow_mcp_plugin.contract import Entry, NodeSource, Paths, Problem, Sketch
 from pflow_mcp_plugin.contract.json_types import JSONObject
 
@@ -33,7 +33,11 @@ class LazyToolSource(NodeSource):
     def __init__(self, paths: Paths) -> None:
         self._paths = paths
         self._config, self._folder = server_file(paths), tool_folder(paths)
-        self.files = {self._config: "servers", self._folder: "tools of synced servers"}
+        self.files = {
+            self._config: "servers",
+            self._folder: "tools of synced servers",
+            pin_folder(paths): "approved tools of servers",
+        }
 
     def fingerprint(self) -> str:
         """Return the source's fingerprint without loading it; calls stat only."""

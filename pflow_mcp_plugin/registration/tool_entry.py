@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import cast
 
 from pflow_mcp_plugin.contract import Entry, Sketch
+from pflow_mcp_plugin.discovery import tool_approval
 from pflow_mcp_plugin.registration.node_interface import described, interface
 from pflow_mcp_plugin.trust.purity import purity
 from pflow_mcp_plugin.types import Server, Tool, ToolRecord
@@ -37,6 +38,8 @@ def entry(record: ToolRecord, server: Server) -> Entry:
         labels=_labels(record),
         family=record.server,
         local_name=tool.name,
+        fingerprint=tool_approval.fingerprint(record, server),
+        withheld=tool_approval.withheld(record, server),
         extra={
             "mcp_config": {
                 "server_id": record.server,

@@ -81,6 +81,7 @@ def test_an_entry_has_the_shape_that_is_specified(world):
     data = world.source.get("mcp-github-create-issue").to_dict()
     data["interface"]["outputs"] = [(field["key"], field["type"]) for field in data["interface"]["outputs"]]
     assert data["mcp_config"].pop("manifest_hash").startswith("sha256:")
+    assert data.pop("fingerprint").startswith("sha256:")
     assert data == {
         "node": "mcp-github-create-issue",
         "class_name": "MCPNode",
