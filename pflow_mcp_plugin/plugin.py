@@ -11,7 +11,7 @@ import pluggy
 from pflow_mcp_plugin.contract import Command, Host, NodeSource, Paths, Problem, hookimpl
 
 if TYPE_CHECKING:  # few commands run anything
-    from pflow_mcp_plugin.contract import NodeRef, Run
+    from pflow_mcp_plugin.contract import LockCheck, NodeRef, Run
 
 SOURCE = "mcp"
 """The name of the plugin's node source, and the key of its `Runtime` in `run.resources`."""
@@ -27,6 +27,7 @@ _COMMANDS = {
     "sync": "Fetch the tools of servers and register them as nodes.",
     "diff": "Show what changed in tools since they were approved.",
     "approve": "Approve what changed in a server or in its tools.",
+    "lock": "Write the lock file of a team, or check it.",
     "tools": "List the tools that are available as nodes.",
     "info": "Show the parameters and outputs of a tool's node.",
     "stubs": "Write type stubs of all tools for editors.",
@@ -126,6 +127,17 @@ def pflow_validate_config(host: Host) -> Iterable[Problem]:
     if not any(problem.severity == "error" for problem in found):
         yield from filter(None, (advise(store.get(name)) for name in store.names()))
     yield from unmigrated(default_files(Path.home()), store.names())
+
+
+@hookimpl
+def pflow_check_lock(check: LockCheck) -> Iterable[Problem]:
+    """Compare the tools of the plugin's nodes with `mcp-lock.toml`."""
+    from pflow_mcp_plugin.discovery import lock_check
+    from pflow_mcp_plugin.discovery.servers import servers
+    from pflow_mcp_plugin.injection import used_tools
+
+    used = used_tools(check.nodes, _configured(check.host.paths))
+    return lock_check.compare_workflow(servers(check.host.paths), used, check.folder) if used else ()
 
 
 @hookimpl

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from shlex import quote
 
 import attrs
@@ -20,6 +21,8 @@ from pflow_mcp_plugin.config.server_store import ServerStore
 from pflow_mcp_plugin.contract import Host, PflowError, Problem, Report
 from pflow_mcp_plugin.discovery.launch_identity import difference, launch_identity
 from pflow_mcp_plugin.discovery.launch_identity import shown as shown_launch
+from pflow_mcp_plugin.discovery.lock_check import LockedLister, read_lock
+from pflow_mcp_plugin.discovery.lock_file import NAME, LockFile
 from pflow_mcp_plugin.discovery.pin_comparison import NOTHING
 from pflow_mcp_plugin.discovery.servers import servers as known_servers
 from pflow_mcp_plugin.discovery.tool_changes import Changes
@@ -34,8 +37,13 @@ _NOTHING = "No MCP server is configured. Add one: pflow mcp add NAME -- COMMAND 
 @click.command()
 @click.argument("name", required=False, shell_complete=servers)
 @click.option("--all", "all_servers", is_flag=True, help="Sync every server (the default without NAME).")
+@click.option(
+    "--locked",
+    is_flag=True,
+    help="Refuse servers that are not what mcp-lock.toml says; without NAME, sync those that are in it.",
+)
 @click.pass_obj
-def sync(host: Host, name: str | None, *, all_servers: bool) -> Report:
+def sync(host: Host, name: str | None, *, all_servers: bool, locked: bool) -> Report:
     """Sync servers: fetch their tools and register them as nodes.
 
     Shows what changed since the last sync. A server that fails keeps the tools it had. The first sync
@@ -45,16 +53,20 @@ def sync(host: Host, name: str | None, *, all_servers: bool) -> Report:
     if name and all_servers:
         message = "Give a NAME or --all, not both"
         raise click.UsageError(message)
-    return sync_servers(host, [name] if name else None)
+    return sync_servers(host, [name] if name else None, lock=read_lock(Path(NAME)) if locked else None)
 
 
-def sync_servers(host: Host, names: Sequence[str] | None = None, *, shown: bool = False) -> Report:
+def sync_servers(
+    host: Host, names: Sequence[str] | None = None, *, shown: bool = False, lock: LockFile | None = None
+) -> Report:
     """Do the work of `pflow mcp sync`: ask the named servers for their tools, by default every enabled one.
 
     Args:
         host: The host.
         names: The servers.
         shown: Whether what is started was shown before, and approved by that.
+        lock: The lock file that servers must fit; by default, those in it are asked. Nothing of a server that
+            differs is stored.
 
     Returns:
         A result for each; `error` is set when any failed.
@@ -65,13 +77,15 @@ def sync_servers(host: Host, names: Sequence[str] | None = None, *, shown: bool 
     from pflow_mcp_plugin.client import Pool  # not needed to complete a line
 
     store, known = server_store(host), catalog(host)
-    chosen = _checked(store, names) if names else enabled(store)
+    named = names or (tuple(lock.servers) if lock else ())
+    chosen = _checked(store, named) if named else enabled(store)
     declined = [] if shown else [*_declined(host, chosen)]
 
     def synced(wanted: Sequence[str]) -> dict[str, Synced]:
         pool = Pool(lambda line: host.report(_warning(line)), stderr_folder=stderr_folder(host.paths))
         with _progress(wanted) as on_done, pool:
-            found = sync_all(wanted, known_servers(host.paths), pool, lookup(host), on_done=on_done)
+            lister = LockedLister(pool, lock, store) if lock else pool
+            found = sync_all(wanted, known_servers(host.paths), lister, lookup(host), on_done=on_done)
         return {each.server: each for each in found}
 
     asked = synced([name for name in chosen if name not in declined])
@@ -192,8 +206,12 @@ def _failure(failed: Sequence[Synced], count: int) -> PflowError:
     return PflowError(
         f"{len(failed)} of {count} servers could not be synced: {names}",
         suggestions=tuple(f"Run: pflow mcp test {synced.server}" for synced in failed),
-        kind="connection",
+        kind="validation" if any(_is_refused(synced) for synced in failed) else "connection",
     )
+
+
+def _is_refused(synced: Synced) -> bool:
+    return synced.error is not None and synced.error.kind == "validation"
 
 
 def _lines(synced: Synced) -> Iterator[str]:

@@ -21,6 +21,7 @@ import pocketflow
 from pflow_mcp_plugin.contract import Entry, Interface, Outcome, PflowError, Problem
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.host.embedded_host import EmbeddedHost, open_host
+from pflow_mcp_plugin.host.plugins import Plugin
 from pflow_mcp_plugin.host.workflow import Compiled, PlannedNode, compile_workflow
 
 
@@ -157,3 +158,7 @@ class _Types:
     def upgrade(self, node: JSONObject) -> JSONObject | None:
         """Return None: a script has only one form."""
         return None
+
+    def plugin_of(self, node_type: str) -> Plugin | None:
+        """Return the plugin that a node type of the script comes from, None if none does."""
+        return self._registry.plugin_of(node_type)

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 from click.shell_completion import CompletionItem
@@ -20,6 +21,9 @@ from pflow_mcp_plugin.host.running.outcome_report import outcome_report
 from pflow_mcp_plugin.host.workflow import load_workflow
 from pflow_mcp_plugin.host.workflow_library import is_name
 from pflow_mcp_plugin.storage import NotRegular, read_regular, read_special
+
+if TYPE_CHECKING:  # loaded only when a lock is checked
+    from pflow_mcp_plugin.host.workflow.locked_workflow import LockPlace
 
 _DESCRIPTOR = re.compile(r"/dev/stdin|/(dev|proc/self)/fd/\d+")
 """What the user has opened for pflow: `pflow run /dev/stdin`, `pflow run <(command)`."""
@@ -41,22 +45,36 @@ def _input_names(
 @click.option(
     "--trace/--no-trace", default=True, help="Whether to write a trace; the default is to write one."
 )
+@click.option("--locked", is_flag=True, help="Refuse nodes that are not what the lock files of plugins say.")
 @click.pass_obj
-def run(host: EmbeddedHost, workflow: str, inputs: tuple[str, ...], *, trace: bool) -> Report:
+def run(host: EmbeddedHost, workflow: str, inputs: tuple[str, ...], *, trace: bool, locked: bool) -> Report:
     """Run WORKFLOW, a JSON file or the name of a saved workflow, with inputs given as NAME=VALUE."""
     values: dict[str, object] = dict(parse_inputs(inputs))
     document = find_workflow(host, workflow)
-    values |= piped_inputs(document, values, partial(host.runner.compile, document, workflow))
-    compiled = host.runner.compile(document, workflow, values)
+    lock = _lock_place(host, workflow) if locked else None
+    compiling = partial(host.runner.compile, document, workflow, lock=lock)
+    values |= piped_inputs(document, values, compiling)
+    compiled = compiling(values)
     return outcome_report(host.runner.run_compiled(compiled, values, trace=trace))
 
 
 @click.command()
 @click.argument("workflow", shell_complete=workflows)
+@click.option("--locked", is_flag=True, help="Compare the nodes with the lock files of plugins, too.")
 @click.pass_obj
-def validate(host: EmbeddedHost, workflow: str) -> Report:
+def validate(host: EmbeddedHost, workflow: str, *, locked: bool) -> Report:
     """Validate WORKFLOW, a JSON file or a saved name, before `pflow run`: list all problems, run nothing."""
-    return findings_report(workflow, host.runner.validate(find_workflow(host, workflow)))
+    document = find_workflow(host, workflow)
+    lock = _lock_place(host, workflow) if locked else None
+    return findings_report(workflow, host.runner.validate(document, lock))
+
+
+def _lock_place(host: EmbeddedHost, word: str) -> LockPlace:
+    """Return where the lock file of a workflow may be: beside its file, if it is one."""
+    from pflow_mcp_plugin.host.workflow.locked_workflow import LockPlace
+
+    is_saved = is_name(word) and word in host.library.names()
+    return LockPlace(folder=None if is_saved or _DESCRIPTOR.fullmatch(word) else Path(word).parent)
 
 
 def find_workflow(host: EmbeddedHost, word: str) -> dict[str, JSON]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
@@ -51,6 +51,9 @@ from pflow_mcp_plugin.host.workflow.templates import TemplateReference, parse
 from pflow_mcp_plugin.host.workflow.workflow_document import OutputSpec
 from pflow_mcp_plugin.storage import StoreError, decode_json
 
+if TYPE_CHECKING:  # loaded only when a lock is checked
+    from pflow_mcp_plugin.host.workflow.locked_workflow import LockPlace
+
 MOST_STEPS = 1_000
 STEPS_PER_NODE = 10
 
@@ -82,9 +85,19 @@ class WorkflowRunner(Runner):
         self._max_steps = max_steps
         self._engine = engine
 
-    def validate(self, workflow: JSONObject) -> Sequence[Problem]:
-        """Ask the runner for every problem of a workflow, which may be any JSON value; nothing is run."""
-        return check_workflow(workflow, self._types).problems
+    def validate(self, workflow: JSONObject, lock: LockPlace | None = None) -> Sequence[Problem]:
+        """Ask the runner for every problem of a workflow; nothing is run.
+
+        Args:
+            workflow: Any JSON value.
+            lock: Where lock files are, if the nodes must be what they say.
+        """
+        checked = check_workflow(workflow, self._types)
+        if lock is None:
+            return checked.problems
+        from pflow_mcp_plugin.host.workflow.locked_workflow import check_lock
+
+        return [*checked.problems, *check_lock(checked, lock, self._types, self._host, self._plugins)]
 
     def schema(self) -> dict[str, JSON]:
         """Return the JSON Schema of the workflows that the runner accepts."""
@@ -97,7 +110,12 @@ class WorkflowRunner(Runner):
         return workflow_interface(check_workflow(workflow, self._types), workflow)
 
     def compile(
-        self, workflow: JSONObject, name: str = "", inputs: Mapping[str, object] | None = None
+        self,
+        workflow: JSONObject,
+        name: str = "",
+        inputs: Mapping[str, object] | None = None,
+        *,
+        lock: LockPlace | None = None,
     ) -> Compiled:
         """Do what the runner does before a run: check and compile a workflow, with inputs if given.
 
@@ -105,12 +123,13 @@ class WorkflowRunner(Runner):
             workflow: The workflow as loaded; it is not changed.
             name: The workflow's name or file, for messages.
             inputs: Typed values by input name; None when there is no run yet.
+            lock: Where lock files are, if the nodes must be what they say.
 
         Raises:
             PflowError: Kind `validation` or `not_found`, with every problem; kind `config` when a
                 plugin fails to set up a node.
         """
-        return compile_workflow(workflow, name, self._types, self._host, self._plugins, inputs)
+        return compile_workflow(workflow, name, self._types, self._host, self._plugins, inputs, lock=lock)
 
     def run(
         self,

@@ -13,6 +13,7 @@
 - `node_class`: imports the class of a node.
 - `run_inputs`: the inputs of a run.
 - `workflow_interface`: the types of a workflow's inputs and outputs.
+- `locked_workflow`: what the lock files of plugins have against a workflow.
 - `compilation`: the plan of a run, as pure data. Start reading here.
 """
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
+from typing import TYPE_CHECKING
 
 import attrs
 
@@ -17,6 +18,9 @@ from pflow_mcp_plugin.host.workflow.repetition import Batch, Retry
 from pflow_mcp_plugin.host.workflow.run_inputs import bind_inputs
 from pflow_mcp_plugin.host.workflow.workflow_check import Checked, NodeTypes, check_workflow
 from pflow_mcp_plugin.host.workflow.workflow_document import NodeMapping, NodeSpec, WorkflowDocument
+
+if TYPE_CHECKING:  # loaded only when a lock is checked
+    from pflow_mcp_plugin.host.workflow.locked_workflow import LockPlace
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
@@ -63,13 +67,15 @@ class Compiled:
         return Workflow(name=self.name, nodes=refs, certain=self.graph.certain())
 
 
-def compile_workflow(
+def compile_workflow(  # noqa: PLR0913 - the parts of a host, and what the run is asked to be
     workflow: JSON,
     name: str,
     types: NodeTypes,
     host: Host,
     plugins: Plugins,
     inputs: Mapping[str, object] | None = None,
+    *,
+    lock: LockPlace | None = None,
 ) -> Compiled:
     """Check a workflow and, if it has no errors, compile it into a plan.
 
@@ -80,6 +86,7 @@ def compile_workflow(
         host: The host it will run in.
         plugins: The plugins to ask for special parameters.
         inputs: The inputs of a run; None when the workflow is compiled without a run.
+        lock: Where lock files are, if the nodes must be what they say.
 
     Raises:
         PflowError: Kind `validation` or `not_found`, with every problem; kind `config` when a
@@ -87,7 +94,8 @@ def compile_workflow(
     """
     checked = check_workflow(workflow, types, None if inputs is None else frozenset(inputs))
     unbound = [] if inputs is None else bind_inputs(checked.document, inputs)[1]
-    errors = errors_in([*checked.problems, *unbound])
+    problems = (*checked.problems, *_differences(checked, lock, types, host, plugins))
+    errors = errors_in([*problems, *unbound])
     if errors:
         raise refusal(name, errors)
     # Unknown node types were refused above; `if entry` is for the type checker.
@@ -98,8 +106,18 @@ def compile_workflow(
         document=checked.document,
         graph=checked.graph,
         nodes=nodes,
-        warnings=checked.problems,
+        warnings=problems,
     )
+
+
+def _differences(
+    checked: Checked, lock: LockPlace | None, types: NodeTypes, host: Host, plugins: Plugins
+) -> Iterable[Problem]:
+    if lock is None:
+        return ()
+    from pflow_mcp_plugin.host.workflow.locked_workflow import check_lock
+
+    return check_lock(checked, lock, types, host, plugins)
 
 
 def _plan(node: NodeSpec, entry: Entry, checked: Checked, host: Host, plugins: Plugins) -> PlannedNode:

@@ -9,6 +9,7 @@ import attrs
 
 from pflow_mcp_plugin.contract import Entry, Field, Problem
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
+from pflow_mcp_plugin.host.plugins import Plugin
 from pflow_mcp_plugin.host.workflow.coercion import TypeMismatch, coerce, depends_on_text, may_become
 from pflow_mcp_plugin.host.workflow.document_reader import read_document
 from pflow_mcp_plugin.host.workflow.findings import Findings, TooManyProblems, at, did_you_mean, listing
@@ -37,6 +38,10 @@ class NodeTypes(Protocol):
 
     def upgrade(self, node: JSONObject) -> JSONObject | None:
         """Return the node that the check uses in place of one of an older shape, None to keep the node."""
+        ...
+
+    def plugin_of(self, node_type: str) -> Plugin | None:
+        """Return the plugin whose node type the check has found, None if it is the host's own or saved."""
         ...
 
 
