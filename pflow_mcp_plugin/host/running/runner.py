@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
@@ -47,9 +47,13 @@ from pflow_mcp_plugin.host.workflow import (
 )
 from pflow_mcp_plugin.host.workflow.document_reader import SCHEMA_FILE
 from pflow_mcp_plugin.host.workflow.findings import said
+from pflow_mcp_plugin.host.workflow.flow_check import denied_flows, every_flow
 from pflow_mcp_plugin.host.workflow.templates import TemplateReference, parse
 from pflow_mcp_plugin.host.workflow.workflow_document import OutputSpec
 from pflow_mcp_plugin.storage import StoreError, decode_json
+
+if TYPE_CHECKING:  # few programs ask for data flows
+    from pflow_mcp_plugin.host.workflow.data_flows import FoundFlows
 
 MOST_STEPS = 1_000
 STEPS_PER_NODE = 10
@@ -84,7 +88,21 @@ class WorkflowRunner(Runner):
 
     def validate(self, workflow: JSONObject) -> Sequence[Problem]:
         """Ask the runner for every problem of a workflow, which may be any JSON value; nothing is run."""
-        return check_workflow(workflow, self._types).problems
+        checked = check_workflow(workflow, self._types)
+        return (*checked.problems, *denied_flows(checked, self._host.paths.config))
+
+    def validate_flows(self, workflow: JSONObject) -> tuple[Sequence[Problem], FoundFlows]:
+        """Ask the runner for every problem of a workflow, and for its data flows, which are problems too.
+
+        Args:
+            workflow: The workflow as loaded.
+
+        Returns:
+            The problems, a warning for each data flow that is not denied among them, and the flows.
+        """
+        checked = check_workflow(workflow, self._types)
+        found = every_flow(checked, self._host.paths.config)
+        return (*checked.problems, *found.problems), found
 
     def schema(self) -> dict[str, JSON]:
         """Return the JSON Schema of the workflows that the runner accepts."""
