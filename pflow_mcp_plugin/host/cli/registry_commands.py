@@ -182,6 +182,8 @@ def describe_entry(entry: Entry) -> str:
         f"Source: {entry.source}",
         f"Purity: {entry.purity}",
     ]
+    if entry.effects:
+        lines.append(f"Effects: {', '.join(entry.effects).replace('_', ' ')}")
     return "\n".join(lines)
 
 

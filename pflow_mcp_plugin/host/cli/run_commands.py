@@ -61,12 +61,20 @@ def run(host: EmbeddedHost, workflow: str, inputs: tuple[str, ...], *, trace: bo
 @click.command()
 @click.argument("workflow", shell_complete=workflows)
 @click.option("--locked", is_flag=True, help="Compare the nodes with the lock files of plugins, too.")
+@click.option(
+    "--flows",
+    is_flag=True,
+    help="Also list how data from untrusted sources reaches nodes that are destructive or send data.",
+)
 @click.pass_obj
-def validate(host: EmbeddedHost, workflow: str, *, locked: bool) -> Report:
+def validate(host: EmbeddedHost, workflow: str, *, locked: bool, flows: bool) -> Report:
     """Validate WORKFLOW, a JSON file or a saved name, before `pflow run`: list all problems, run nothing."""
     document = find_workflow(host, workflow)
     lock = _lock_place(host, workflow) if locked else None
-    return findings_report(workflow, host.runner.validate(document, lock))
+    if not flows:
+        return findings_report(workflow, host.runner.validate(document, lock))
+    problems, found = host.runner.validate_flows(document, lock)
+    return findings_report(workflow, problems, flows=[flow.to_dict() for flow in found.flows])
 
 
 def _lock_place(host: EmbeddedHost, word: str) -> LockPlace:
@@ -120,15 +128,21 @@ def read_workflow(path: Path) -> dict[str, JSON]:
     return load_workflow(text, str(path))
 
 
-def findings_report(name: str, problems: Sequence[Problem]) -> Report:
-    """Return the report of `pflow validate` on the problems found."""
+def findings_report(name: str, problems: Sequence[Problem], **listed: object) -> Report:
+    """Return the report of `pflow validate` on the problems found.
+
+    Args:
+        name: The workflow.
+        problems: What was found.
+        listed: What else is shown with `--json`, whether or not the workflow is valid.
+    """
     errors = tuple(problem for problem in problems if problem.severity == "error")
     warnings = tuple(problem for problem in problems if problem.severity == "warning")
     if not errors:
-        data = {"valid": True, "problems": [problem.to_dict() for problem in problems]}
+        data = {"valid": True, "problems": [problem.to_dict() for problem in problems], **listed}
         return Report(data=data, text="\n".join([f"{name} is valid", *problem_lines(warnings)]))
     message = f"{name} has {counted(problems)}"
-    return Report(error=PflowError(message, problems=(*errors, *warnings), kind="validation"))
+    return Report(error=PflowError(message, details=listed, problems=(*errors, *warnings), kind="validation"))
 
 
 def _similar_files(path: Path) -> tuple[str, ...]:

@@ -37,6 +37,7 @@ from pflow_mcp_plugin.host.running.signals import EndingSignals
 from pflow_mcp_plugin.host.running.steps import Steps
 from pflow_mcp_plugin.host.running.trace_recorder import Recorder, Step
 from pflow_mcp_plugin.host.workflow import (
+    Checked,
     Compiled,
     NodeTypes,
     bind_inputs,
@@ -47,11 +48,13 @@ from pflow_mcp_plugin.host.workflow import (
 )
 from pflow_mcp_plugin.host.workflow.document_reader import SCHEMA_FILE
 from pflow_mcp_plugin.host.workflow.findings import said
+from pflow_mcp_plugin.host.workflow.flow_check import denied_flows, every_flow
 from pflow_mcp_plugin.host.workflow.templates import TemplateReference, parse
 from pflow_mcp_plugin.host.workflow.workflow_document import OutputSpec
 from pflow_mcp_plugin.storage import StoreError, decode_json
 
-if TYPE_CHECKING:  # loaded only when a lock is checked
+if TYPE_CHECKING:  # few programs ask for data flows or locks
+    from pflow_mcp_plugin.host.workflow.data_flows import FoundFlows
     from pflow_mcp_plugin.host.workflow.locked_workflow import LockPlace
 
 MOST_STEPS = 1_000
@@ -93,6 +96,25 @@ class WorkflowRunner(Runner):
             lock: Where lock files are, if the nodes must be what they say.
         """
         checked = check_workflow(workflow, self._types)
+        return [*self._problems(checked, lock), *denied_flows(checked, self._host.paths.config)]
+
+    def validate_flows(
+        self, workflow: JSONObject, lock: LockPlace | None = None
+    ) -> tuple[Sequence[Problem], FoundFlows]:
+        """Ask the runner for every problem of a workflow, and for its data flows, which are problems too.
+
+        Args:
+            workflow: The workflow as loaded.
+            lock: As for `validate`.
+
+        Returns:
+            The problems, a warning for each data flow that is not denied among them, and the flows.
+        """
+        checked = check_workflow(workflow, self._types)
+        found = every_flow(checked, self._host.paths.config)
+        return [*self._problems(checked, lock), *found.problems], found
+
+    def _problems(self, checked: Checked, lock: LockPlace | None) -> Sequence[Problem]:
         if lock is None:
             return checked.problems
         from pflow_mcp_plugin.host.workflow.locked_workflow import check_lock

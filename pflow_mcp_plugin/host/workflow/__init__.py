@@ -7,6 +7,8 @@
   `nested_declarations`: what is declared of the values inside those values.
 - `workflow_check`, with `reference_check`, `route_check` and `unused_inputs`: all problems at once, as
   `findings`.
+- `flow_check`: whether data may flow as it does in a workflow: `data_movement` knows which node reads what of
+  which, `data_flows` finds paths.
 - `templates`, `coercion`: `${...}` and declared types, for checks and runs.
 - `json_text`: strings that hold JSON, and when they are parsed.
 - `shell_lines`: templates in shell lines.

@@ -13,6 +13,7 @@ from pflow_mcp_plugin.contract.json_types import JSON
 from pflow_mcp_plugin.host.foreign_code import foreign_code
 from pflow_mcp_plugin.host.plugins import Plugins
 from pflow_mcp_plugin.host.workflow.findings import errors_in, refusal, said
+from pflow_mcp_plugin.host.workflow.flow_check import denied_flows
 from pflow_mcp_plugin.host.workflow.graph import Graph
 from pflow_mcp_plugin.host.workflow.repetition import Batch, Retry
 from pflow_mcp_plugin.host.workflow.run_inputs import bind_inputs
@@ -90,12 +91,13 @@ def compile_workflow(  # noqa: PLR0913 - the parts of a host, and what the run i
 
     Raises:
         PflowError: Kind `validation` or `not_found`, with every problem; kind `config` when a
-            plugin fails to return its parameters.
+            plugin fails to return its parameters, or the policy on data flows has mistakes.
     """
     checked = check_workflow(workflow, types, None if inputs is None else frozenset(inputs))
     unbound = [] if inputs is None else bind_inputs(checked.document, inputs)[1]
     problems = (*checked.problems, *_differences(checked, lock, types, host, plugins))
-    errors = errors_in([*problems, *unbound])
+    denied = denied_flows(checked, host.paths.config, inputs or ())
+    errors = errors_in([*problems, *unbound, *denied])
     if errors:
         raise refusal(name, errors)
     # Unknown node types were refused above; `if entry` is for the type checker.
