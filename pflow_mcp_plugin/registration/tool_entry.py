@@ -8,7 +8,7 @@ from typing import cast
 
 from pflow_mcp_plugin.contract import Entry, Sketch
 from pflow_mcp_plugin.registration.node_interface import described, interface
-from pflow_mcp_plugin.trust.purity import purity
+from pflow_mcp_plugin.trust.purity import claims_to_read, purity
 from pflow_mcp_plugin.types import Server, Tool, ToolRecord
 
 SOURCE = "mcp"
@@ -34,6 +34,7 @@ def entry(record: ToolRecord, server: Server) -> Entry:
         description=_description(tool),
         interface=interface(tool),
         purity=purity(tool, server),
+        claimed_purity="flow_safe" if claims_to_read(tool) else "",
         labels=_labels(record),
         family=record.server,
         local_name=tool.name,

@@ -16,7 +16,7 @@ from pflow_mcp_plugin.host.workflow.graph import Graph, NodeSet
 from pflow_mcp_plugin.host.workflow.nested_declarations import item_among, item_of
 from pflow_mcp_plugin.host.workflow.normal_form import normalise
 from pflow_mcp_plugin.host.workflow.reference_check import ReferenceCheck
-from pflow_mcp_plugin.host.workflow.repetition import ITEMS, Batch
+from pflow_mcp_plugin.host.workflow.repetition import ITEMS, Batch, is_cacheable
 from pflow_mcp_plugin.host.workflow.route_check import RouteCheck
 from pflow_mcp_plugin.host.workflow.scope import Scope, Scopes, effective_entry, output_field
 from pflow_mcp_plugin.host.workflow.templates import TemplateReference, has_template, lone, parse_path
@@ -187,6 +187,7 @@ class _Check:
             if entry.withheld:
                 self.findings.problems.append(attrs.evolve(entry.withheld, path=f"{node.path}.type"))
             self.check_retries(node, entry)
+            self.check_caching(node, entry)
             self.check_params(node, entry, scope)
             self.check_taken(node, entry, scope)
             self.check_required(node, entry, scope)
@@ -202,6 +203,16 @@ class _Check:
         message = f"Node {node.id} ({node.type}) is never retried: that could do harm"
         step = "Remove it" if node.batch else "Remove it, or route its failure back to it with an edge"
         self.findings.warning(path, message, step)
+
+    def check_caching(self, node: NodeSpec, entry: Entry) -> None:
+        if node.caching is None or node.caching.never or is_cacheable(entry):
+            return
+        reason = "its results are not kept" if entry.purity == "flow_safe" else "it may change something"
+        step = "Remove it"
+        if entry.purity != "flow_safe" and entry.claimed_purity:
+            step = "It claims to only read: if you believe that, set trust_readonly, or run --trust-readonly"
+        message = f"Node {node.id} ({node.type}) is never cached: {reason}"
+        self.findings.warning(f"{node.path}.cache", message, step)
 
     def check_params(self, node: NodeSpec, entry: Entry, scope: Scope) -> None:
         fields = {field.key: field for field in entry.interface.params}
