@@ -40,6 +40,27 @@ class NodeTypes(Protocol):
         ...
 
 
+@attrs.frozen
+class TrustedClaims(NodeTypes):
+    """The node types for the check of a run whose user believes what nodes claim of themselves."""
+
+    types: NodeTypes
+
+    def find(self, node_type: str) -> Entry | None:
+        """Return the entry for the check; if it claims to be `flow_safe`, it is."""
+        entry = self.types.find(node_type)
+        claims = entry is not None and entry.claimed_purity
+        return attrs.evolve(entry, purity="flow_safe") if entry and claims else entry
+
+    def missing(self, node_type: str) -> Problem:
+        """Return the problem that the check reports for an unknown node type."""
+        return self.types.missing(node_type)
+
+    def upgrade(self, node: JSONObject) -> JSONObject | None:
+        """Return the node that the check uses in place of one of an older shape, None to keep the node."""
+        return self.types.upgrade(node)
+
+
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class Checked:
     """A checked workflow: its parts and every problem.
