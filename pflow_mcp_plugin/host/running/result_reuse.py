@@ -162,7 +162,7 @@ class NodeReuse:
             store.update(found.outputs)
             self._note(cached=1, age=max(0.0, time.time() - found.made))
             return found.action
-        watched = WatchedStore(store, self._reads - params.keys())
+        watched = WatchedStore(store, self._reads)
         action = prepare(params)(watched)
         taken = "default" if action is None or action == "" else action
         if isinstance(taken, str) and not is_failure(taken, store.written.get("error")):
@@ -188,7 +188,7 @@ class NodeReuse:
 
     def _given(self, params: Mapping[str, object], store: NodeAwareSharedStore) -> _Given:
         """Return the params, and what the node can read from the shared store."""
-        reads = sorted(name for name in self._reads - params.keys() if name in store)
+        reads = sorted(name for name in self._reads if name in store)
         own = {name: value for name, value in params.items() if name not in _OWN_PARAMS}
         return own, {name: store[name] for name in reads}
 
