@@ -24,8 +24,8 @@ class World:
         self.tools, self.log, self.file = (tmp_path / name for name in ("tools.json", "log", "ten.json"))
         self.offer("First it was this")
 
-    def offer(self, description, **annotations):
-        schema = {"type": "object", "properties": {"text": {"type": "string"}, "size": {"type": "integer"}}}
+    def offer(self, description, *, argument="size", **annotations):
+        schema = {"type": "object", "properties": {"text": {"type": "string"}, argument: {"type": "integer"}}}
         tools = [
             {
                 "name": name,
@@ -118,16 +118,18 @@ def test_one_changed_byte_of_an_input_is_a_miss(world):
     assert world.run("--cache", "subject=whales")[2] == []
 
 
-def test_a_changed_tool_is_a_miss(world):
-    world.add(trust_readonly=True)
+@pytest.mark.parametrize("change", ["text", "argument"])
+def test_a_changed_tool_is_a_miss(world, change):
+    world.add(trust_readonly=True, trust="auto")
     world.ten()
     world.run("--cache", "subject=whales")
-    world.offer("First it was this.")
+    if change == "text":
+        world.offer("First it was this.")
+    else:
+        world.offer("First it was this", argument="more")
     world.sync()
-    world.run("--cache", "subject=whales")
-    world.offer("First it was this", idempotentHint=True)
-    synced = world.pflow("mcp", "sync", "books")
-    assert synced.exit_code == 0
+    assert len(world.run("--cache", "subject=whales")[2]) == 11
+    assert world.run("--cache", "subject=whales")[2] == []
 
 
 def test_nodes_that_nobody_trusts_are_never_cached(world):
@@ -170,7 +172,7 @@ def test_a_server_is_started_early_only_for_nodes_that_certainly_need_it(world):
         {"id": "b", "type": "mcp-books-look", "params": {"text": "b"}, "cache": False},
     )
     assert world.run("--cache")[2] == ["start", "call look", "call look"]
-    outputs, steps, noted = world.run("--cache")
+    _, steps, noted = world.run("--cache")
     assert noted == ["start", "call look"]
     assert kept(steps) == [{"cached": 1}, {}]
     assert world.run("--no-cache")[2] == ["start", "call look", "call look"]
@@ -234,7 +236,7 @@ def test_row_37_no_secret_is_found_in_kept_results(world):
         {"id": "d", "type": "mcp-books-look", "params": {"text": "again"}, "cache": True},
     )
     for known in ({"kept": 1}, {"cached": 1}):
-        _, steps, noted = world.run(env={"TOKEN": SECRET})
+        _, steps, _ = world.run(env={"TOKEN": SECRET})
         lost = {"not_kept": 1, "why": "it contains a secret"}
         assert kept(steps) == [known, lost, lost, known]
     assert len(world.files()) == 2
@@ -248,12 +250,13 @@ def test_what_is_kept_is_shown_and_cleared(world):
     assert (empty["entries"], empty["size"], empty["oldest"]) == (0, 0, None)
     world.run("--cache", "subject=whales")
     shown = world.pflow("cache", "info", "--json").envelope["data"]
-    assert (shown["entries"], shown["size"], shown["folder"]) == (10, 10 * 4096, str(world.cache))
+    assert (shown["entries"], shown["folder"]) == (10, str(world.cache))
+    assert shown["size"] % 4096 == 0 < shown["size"] < 1 << 20
     assert shown["oldest"].endswith("Z")
     assert shown["limit"] == 256 << 20
     assert "Results  10" in world.pflow("cache", "info").stdout
     assert world.pflow("cache", "clear", "--older-than=1h", "--json").envelope["data"]["entries"] == 0
-    assert world.pflow("cache", "clear").stdout == "Removed 10 results, 0.0 MB\n"
+    assert world.pflow("cache", "clear").stdout == "Removed 10 results, 0.1 MB\n"
     assert world.files() == []
     assert len(world.run("--cache", "subject=whales")[2]) == 11
     assert world.pflow("settings", "set", "cache_limit_mb", "7").exit_code == 0

@@ -17,7 +17,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from planted_secrets import remains
 
-from pflow_mcp_plugin.contract import PflowError
+from pflow_mcp_plugin.contract import PflowError, RunControl, RunOrigin
+from pflow_mcp_plugin.host.plugins import Plugin
 from pflow_mcp_plugin.host.running.result_cache import ResultCache, open_cache
 from pflow_mcp_plugin.host.running.result_key import NotKept, code_of, exact_json, result_key
 
@@ -178,8 +179,6 @@ def test_the_text_of_a_nodes_module_counts(tmp_path, monkeypatch, bench):
 
 
 def test_results_are_not_shared_with_another_folder_plugin_or_owner(bench, reader, tmp_path, monkeypatch):
-    from pflow_mcp_plugin.contract import RunOrigin
-
     calls, _ = reader
     run(bench)
     bench.host.runner.run({"nodes": [node()]}, {}, origin=RunOrigin(owner="ann"))
@@ -187,6 +186,10 @@ def test_results_are_not_shared_with_another_folder_plugin_or_owner(bench, reade
     monkeypatch.chdir(tmp_path)
     run(bench)
     assert len(calls) == 3
+    bench.host.plugins.all.append(Plugin("veto", module=object()))
+    run(bench)
+    run(bench)
+    assert len(calls) == 4
 
 
 def test_two_nodes_with_the_same_values_share_a_result(bench, reader):
@@ -435,8 +438,6 @@ def test_what_contains_a_secret_is_not_kept(bench, reader, place):
 
 
 def test_a_result_whose_part_has_become_a_secret_is_not_used_and_is_removed(bench, reader):
-    from pflow_mcp_plugin.contract import RunControl
-
     calls, more = reader
     more["extra"] = SECRET
     run(bench)
@@ -597,7 +598,7 @@ def test_the_oldest_results_go_when_the_limit_is_reached(tmp_path):
     text = json.dumps({"text": "x" * 50_000}).encode()
     for number in range(40):
         cache.put(numbered(number), "default", text)
-        path = cache._path(numbered(number))  # noqa: SLF001
+        path = cache._path(numbered(number))
         os.utime(path, (time.time() - 100 + number,) * 2)
         assert cache.usage().size <= MB + MB // 8
     left = [number for number in range(40) if cache.get(numbered(number), 1e12)]
@@ -634,7 +635,7 @@ def test_the_limit_is_a_setting(tmp_path, given, megabytes, warned):
 def test_clearing_removes_what_is_old_enough(cache):
     for number in range(3):
         cache.put(numbered(number), "default", b"{}")
-    os.utime(cache._path(numbered(0)), (time.time() - 4000,) * 2)  # noqa: SLF001
+    os.utime(cache._path(numbered(0)), (time.time() - 4000,) * 2)
     (cache.folder / "notes.txt").write_text("theirs")
     (cache.folder / "00" / "notes.json").write_text("theirs")
     assert cache.usage().entries == 3
