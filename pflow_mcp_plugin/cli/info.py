@@ -86,7 +86,8 @@ def _lines(entry: Entry, head: Head) -> Iterator[str]:
     version = " ".join(part for part in (head.info.name, head.info.version) if part)
     yield f"Server    {printable(version) or 'sends no name'}, protocol {head.info.protocol}"
     yield f"Synced    {head.synced_at}"
-    yield f"Purity    {entry.purity}"
+    claims = entry.claimed_purity != "" and entry.purity == "impure"
+    yield f"Purity    {entry.purity}{' (it claims to only read)' if claims else ''}"
     if entry.effects:
         yield f"Effects   {', '.join(entry.effects).replace('_', ' ')}"
     yield from _fields("Params", entry.interface.params, "none")

@@ -44,7 +44,8 @@ class Workflow:
     Attributes:
         name: Its name or file, for messages.
         nodes: Every node.
-        certain: Ids of the nodes that run if every node takes its default action.
+        certain: Ids of the nodes that run if every node takes its default action, without those that the
+            result of an earlier run may stand in for.
     """
 
     name: str = attrs.field(validator=text)

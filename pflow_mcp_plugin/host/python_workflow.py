@@ -63,7 +63,7 @@ class Script:
             node_type: Its type in the registry; any other word for a class of the script's own.
             node_class: The class to instantiate, without arguments, instead of the registry's.
             params: Its params, which may hold templates.
-            settings: Its other keys: `batch`, `retry`.
+            settings: Its other keys: `batch`, `retry`, `cache`.
         """
         raw = {"id": node_id, "type": node_type, "params": dict(params or {}), **settings}
         node = self._nodes[node_id] = ScriptNode(raw, node_class)

@@ -9,7 +9,7 @@ from typing import cast
 from pflow_mcp_plugin.contract import Entry, Sketch
 from pflow_mcp_plugin.discovery import tool_approval
 from pflow_mcp_plugin.registration.node_interface import described, interface
-from pflow_mcp_plugin.trust.purity import purity
+from pflow_mcp_plugin.trust.purity import claims_to_read, purity
 from pflow_mcp_plugin.trust.tool_effects import effects
 from pflow_mcp_plugin.types import Server, Tool, ToolRecord
 
@@ -36,6 +36,7 @@ def entry(record: ToolRecord, server: Server) -> Entry:
         description=_description(tool),
         interface=interface(tool),
         purity=purity(tool, server),
+        claimed_purity="flow_safe" if claims_to_read(tool) else "",
         effects=effects(tool, server),
         labels=_labels(record),
         family=record.server,

@@ -61,6 +61,7 @@ def files(paths: Paths, of_sources: Mapping[Path, str]) -> Iterator[tuple[Path, 
         paths.state / "traces": "traces of runs",
         paths.state / "artifacts": "results of runs that are in files",
         paths.state / "sources.json": "node sources seen",
+        paths.cache / "results": "results kept for later runs",
         **of_sources,
     }
     yield from known.items()

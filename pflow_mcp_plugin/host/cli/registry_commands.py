@@ -172,6 +172,7 @@ def _descriptions(entries: Iterable[Entry]) -> str:
 def describe_entry(entry: Entry) -> str:
     """Return an entry as `registry describe` shows it to people."""
     interface = entry.interface
+    claims = entry.claimed_purity != "" and entry.purity == "impure"
     lines = [entry.node, *(f"  {line}" for line in entry.description.splitlines())]
     lines += _fields("Parameters", interface.params)
     lines += _fields("Outputs", interface.outputs)
@@ -180,7 +181,7 @@ def describe_entry(entry: Entry) -> str:
         "",
         f"Actions: {', '.join(interface.actions)}",
         f"Source: {entry.source}",
-        f"Purity: {entry.purity}",
+        f"Purity: {entry.purity}{' (it claims to only read)' if claims else ''}",
     ]
     if entry.effects:
         lines.append(f"Effects: {', '.join(entry.effects).replace('_', ' ')}")

@@ -6,8 +6,9 @@ import re
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import attrs
 import click
 from click.shell_completion import CompletionItem
 
@@ -15,10 +16,12 @@ from pflow_mcp_plugin.contract import PflowError, Problem, Report
 from pflow_mcp_plugin.contract.json_types import JSON
 from pflow_mcp_plugin.host.cli.command_line_inputs import parse_inputs, piped_inputs
 from pflow_mcp_plugin.host.cli.name_completion import workflows
+from pflow_mcp_plugin.host.cli.option_values import WithLoneOption, seconds
 from pflow_mcp_plugin.host.cli.output import counted, problem_lines
 from pflow_mcp_plugin.host.embedded_host import EmbeddedHost
 from pflow_mcp_plugin.host.running.outcome_report import outcome_report
-from pflow_mcp_plugin.host.workflow import load_workflow
+from pflow_mcp_plugin.host.workflow import Compiled, load_workflow
+from pflow_mcp_plugin.host.workflow.repetition import USUAL_TTL
 from pflow_mcp_plugin.host.workflow_library import is_name
 from pflow_mcp_plugin.storage import NotRegular, read_regular, read_special
 
@@ -39,23 +42,78 @@ def _input_names(
     return [CompletionItem(f"{name}=", type="stem") for name in names if name not in given]
 
 
-@click.command()
+@click.command(cls=WithLoneOption, lone={"--cache": f"{USUAL_TTL:g}"})
 @click.argument("workflow", shell_complete=workflows)
 @click.argument("inputs", nargs=-1, metavar="[NAME=VALUE]...", shell_complete=_input_names)
 @click.option(
     "--trace/--no-trace", default=True, help="Whether to write a trace; the default is to write one."
 )
 @click.option("--locked", is_flag=True, help="Refuse nodes that are not what the lock files of plugins say.")
+@click.option(
+    "--cache",
+    callback=seconds,
+    metavar="[=TTL]",
+    help="Use results of earlier runs, of nodes that only read, that are younger than TTL, such as 90s, 15m "
+    "or 2d; by default an hour.",
+)
+@click.option("--no-cache", is_flag=True, help="Use and keep no results, whatever the workflow says.")
+@click.option(
+    "--trust-readonly", is_flag=True, help="Believe the nodes that claim to only read, in this run."
+)
 @click.pass_obj
-def run(host: EmbeddedHost, workflow: str, inputs: tuple[str, ...], *, trace: bool, locked: bool) -> Report:
+def run(
+    host: EmbeddedHost,
+    /,
+    workflow: str,
+    inputs: tuple[str, ...],
+    *,
+    trace: bool,
+    locked: bool,
+    **options: Any,
+) -> Report:
     """Run WORKFLOW, a JSON file or the name of a saved workflow, with inputs given as NAME=VALUE."""
+    results = ResultOptions(**options)
+    runner = host.runner.trusting() if results.trust_readonly else host.runner
     values: dict[str, object] = dict(parse_inputs(inputs))
     document = find_workflow(host, workflow)
     lock = _lock_place(host, workflow) if locked else None
-    compiling = partial(host.runner.compile, document, workflow, lock=lock)
+    compiling = partial(runner.compile, document, workflow, lock=lock)
     values |= piped_inputs(document, values, compiling)
-    compiled = compiling(values)
-    return outcome_report(host.runner.run_compiled(compiled, values, trace=trace))
+    compiled = results.applied(host, compiling(values))
+    return outcome_report(runner.run_compiled(compiled, values, trace=trace))
+
+
+@attrs.frozen(kw_only=True)
+class ResultOptions:
+    """The options of `pflow run` about the results of earlier runs.
+
+    Attributes:
+        cache: Seconds for which results are used; None if only nodes that say so use any.
+        no_cache: Whether none are used nor kept.
+        trust_readonly: Whether nodes that claim to only read are believed.
+    """
+
+    cache: float | None
+    no_cache: bool
+    trust_readonly: bool
+
+    def applied(self, host: EmbeddedHost, compiled: Compiled) -> Compiled:
+        """Return the plan of the run with these options.
+
+        Raises:
+            PflowError: Two of them exclude each other.
+        """
+        if self.cache is None:
+            return compiled.uncached() if self.no_cache else compiled
+        if self.no_cache:
+            raise PflowError("--cache and --no-cache exclude each other", kind="usage")
+        cached = compiled.cached(self.cache)
+        if all(node.ttl is None for node in cached.nodes):
+            claims = any(node.ref.entry.claimed_purity for node in cached.nodes)
+            step = "If you believe the nodes that claim to only read: --trust-readonly" if claims else ""
+            message = "No node of this workflow can be cached: none is known to only read"
+            host.report(Problem(message=message, suggestion=step, severity="warning", kind="usage"))
+        return cached
 
 
 @click.command()

@@ -39,6 +39,7 @@ _ENTRIES = (
         source="pflow",
         description="Read a text file",
         purity="flow_safe",
+        cacheable=False,
         interface=Interface(
             inputs=("file_path", "encoding"),
             params=(

@@ -9,6 +9,7 @@ from typing import Any
 
 from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.host.rendering.html_page import page
+from pflow_mcp_plugin.host.trace_files import cached_words
 
 _TICKS = 4
 _STYLE = """
@@ -82,7 +83,7 @@ def _row(step: JSONObject, length: float, *, opened: bool) -> str:
     return (
         f'<details class="step {"failed" if failed else "fine"}"{" open" if opened else ""}>\n'
         f'<summary><span class="name opener">{"✗ " if failed else ""}{_text(step.get("id"))} '
-        f'<span class="type">{_text(step.get("type"))}</span>{_failed_items(step)}</span>'
+        f'<span class="type">{_text(step.get("type"))}</span>{_failed_items(step)}{_cached(step)}</span>'
         f'<span class="track">{_bar(step, length)}</span>'
         f'<span class="time">{_duration(_number(step.get("milliseconds")))}</span></summary>\n'
         f'<div class="inside">{"".join(_inside(step))}</div></details>'
@@ -100,6 +101,11 @@ def _failed_items(step: JSONObject) -> str:
     if not isinstance(batch, Mapping) or not batch.get("failed"):
         return ""
     return f' <span class="bad">{_text(batch["failed"])} of {_text(batch.get("count"))} failed</span>'
+
+
+def _cached(step: JSONObject) -> str:
+    words = cached_words(step)
+    return f' <span class="type">{_text(words)}</span>' if words else ""
 
 
 def _bar(step: JSONObject, length: float) -> str:

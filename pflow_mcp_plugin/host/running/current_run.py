@@ -34,6 +34,8 @@ class CurrentRun(Run):
         workflow: The workflow that runs.
         origin: Who asked for it, and through what.
         control: Receives its progress, and can cancel it.
+        expected: The number of nodes that run if each takes its default action; by default, those that are
+            certain to run.
 
     Attributes:
         progress: Counts what has run, and reports it to the control.
@@ -45,6 +47,7 @@ class CurrentRun(Run):
         workflow: Workflow,
         origin: RunOrigin = THE_USER,
         control: RunControl | None = None,
+        expected: int | None = None,
     ) -> None:
         self.run_id = new_run_id()
         self.workflow = workflow
@@ -55,7 +58,8 @@ class CurrentRun(Run):
         self._control = control = control or RunControl()
         self.redactor = Redactor(control.secrets)
         self.recorder = Recorder(self.run_id, workflow.name, self.redactor, owner=origin.owner)
-        self.progress = RunProgress(control.report, self.redactor.text, len(workflow.certain), self._warn)
+        expected = len(workflow.certain) if expected is None else expected
+        self.progress = RunProgress(control.report, self.redactor.text, expected, self._warn)
         self._lock = threading.Lock()
         self._cancelled = threading.Event()
         self._over = False

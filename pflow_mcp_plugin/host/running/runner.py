@@ -40,6 +40,7 @@ from pflow_mcp_plugin.host.workflow import (
     Checked,
     Compiled,
     NodeTypes,
+    TrustedClaims,
     bind_inputs,
     check_workflow,
     compile_workflow,
@@ -53,7 +54,8 @@ from pflow_mcp_plugin.host.workflow.templates import TemplateReference, parse
 from pflow_mcp_plugin.host.workflow.workflow_document import OutputSpec
 from pflow_mcp_plugin.storage import StoreError, decode_json
 
-if TYPE_CHECKING:  # few programs ask for data flows or locks
+if TYPE_CHECKING:  # few programs ask for data flows or locks, or reuse results
+    from pflow_mcp_plugin.host.running.result_reuse import ResultReuse
     from pflow_mcp_plugin.host.workflow.data_flows import FoundFlows
     from pflow_mcp_plugin.host.workflow.locked_workflow import LockPlace
 
@@ -177,7 +179,9 @@ class WorkflowRunner(Runner):
             PflowError: As from `compile`; nothing has run.
         """
         compiled = self.compile(workflow, name or "workflow", inputs)
-        run = CurrentRun(self._host, compiled.workflow, origin, control)
+        run = CurrentRun(
+            self._host, compiled.workflow, origin, control, expected=len(compiled.graph.certain())
+        )
         return self.run_compiled(compiled, inputs, trace=trace, run=run)
 
     def run_compiled(
@@ -201,10 +205,13 @@ class WorkflowRunner(Runner):
             self._host.report(warning)
         values, _ = bind_inputs(compiled.document, inputs)
         run.recorder.given(values)
-        steps = Steps(run, Values(compiled.document, {**values, "__run__": run}), self._engine)
+        reuse = self._reuse(compiled, run)
+        steps = Steps(run, Values(compiled.document, {**values, "__run__": run}), self._engine, reuse)
         with EndingSignals() as signals:
             outputs, error = self._attempt(compiled, steps)
             signals.no_more()
+            if reuse is not None:
+                reuse.close()
             # Still inside: a second signal must not end the program before the trace is written.
             outcome = self._outcome(run, outputs, error, trace=trace)
         return attrs.evolve(outcome, exit_code=signals.exit_code or outcome.exit_code)
@@ -251,10 +258,24 @@ class WorkflowRunner(Runner):
         """
         return load_workflow(content, name)
 
+    def trusting(self) -> WorkflowRunner:
+        """Return a runner that believes the nodes that claim to only read: they are `flow_safe`."""
+        types = TrustedClaims(self._types)
+        return WorkflowRunner(
+            self._host, types, self._plugins, max_steps=self._max_steps, engine=self._engine
+        )
+
     def normalise(self, workflow: JSONObject) -> JSONObject:
         """Return a workflow in the normal form that the runner checks and runs; it is not changed."""
         normal: JSONObject = normalise(workflow, self._types.upgrade)
         return normal
+
+    def _reuse(self, compiled: Compiled, run: CurrentRun) -> ResultReuse | None:
+        if all(node.ttl is None for node in compiled.nodes):
+            return None
+        from pflow_mcp_plugin.host.running.result_reuse import open_reuse
+
+        return open_reuse(run, self._plugins)
 
     def _attempt(self, compiled: Compiled, steps: Steps) -> tuple[Mapping[str, object], PflowError | None]:
         """Return the outputs, or the error; plugins learn of it before they clean up."""

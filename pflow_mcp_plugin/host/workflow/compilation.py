@@ -15,7 +15,7 @@ from pflow_mcp_plugin.host.plugins import Plugins
 from pflow_mcp_plugin.host.workflow.findings import errors_in, refusal, said
 from pflow_mcp_plugin.host.workflow.flow_check import denied_flows
 from pflow_mcp_plugin.host.workflow.graph import Graph
-from pflow_mcp_plugin.host.workflow.repetition import Batch, Retry
+from pflow_mcp_plugin.host.workflow.repetition import Batch, Caching, Retry, is_cacheable
 from pflow_mcp_plugin.host.workflow.run_inputs import bind_inputs
 from pflow_mcp_plugin.host.workflow.workflow_check import Checked, NodeTypes, check_workflow
 from pflow_mcp_plugin.host.workflow.workflow_document import NodeMapping, NodeSpec, WorkflowDocument
@@ -34,6 +34,9 @@ class PlannedNode:
         successors: The next node's id by action.
         batch: The items it runs for, if it has a batch.
         retry: How its failures are retried.
+        caching: What the workflow says about keeping its results, if it does.
+        ttl: Seconds for which the result of an earlier run stands in for it; None if it always runs and its
+            results are not kept.
     """
 
     ref: NodeRef
@@ -41,6 +44,14 @@ class PlannedNode:
     successors: Mapping[str, str]
     batch: Batch | None = None
     retry: Retry = attrs.field(factory=Retry)
+    caching: Caching | None = None
+    ttl: float | None = None
+
+    def cached(self, ttl: float) -> PlannedNode:
+        """Return the node of a run whose plan caches whatever may be, for so many seconds at most."""
+        if not is_cacheable(self.ref.entry) or (self.caching and self.caching.never):
+            return self
+        return attrs.evolve(self, ttl=min(ttl, self.caching.ttl) if self.caching else ttl)
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
@@ -65,7 +76,20 @@ class Compiled:
     def workflow(self) -> Workflow:
         """The compiled workflow in the form that a run passes to plugins."""
         refs = tuple(node.ref for node in self.nodes)
-        return Workflow(name=self.name, nodes=refs, certain=self.graph.certain())
+        kept = {node.ref.id for node in self.nodes if node.ttl is not None}
+        return Workflow(name=self.name, nodes=refs, certain=self.graph.certain() - kept)
+
+    def cached(self, ttl: float) -> Compiled:
+        """Return the plan of a run that uses and keeps the results of every node for which that may be done.
+
+        Args:
+            ttl: Seconds for which a result is used, unless the node says fewer.
+        """
+        return attrs.evolve(self, nodes=tuple(node.cached(ttl) for node in self.nodes))
+
+    def uncached(self) -> Compiled:
+        """Return the plan of a run that neither uses nor keeps results, whatever the nodes say."""
+        return attrs.evolve(self, nodes=tuple(attrs.evolve(node, ttl=None) for node in self.nodes))
 
 
 def compile_workflow(  # noqa: PLR0913 - the parts of a host, and what the run is asked to be
@@ -124,13 +148,15 @@ def _differences(
 
 def _plan(node: NodeSpec, entry: Entry, checked: Checked, host: Host, plugins: Plugins) -> PlannedNode:
     asked = NodeRef(id=node.id, type=node.type, entry=entry, params=node.params, host=host)
-    return PlannedNode(
+    planned = PlannedNode(
         ref=attrs.evolve(asked, injected=inject_params(asked, plugins)),
         mapping=checked.document.mapping(node.id),
         successors=checked.graph.successors[node.id],
         batch=node.batch,
         retry=node.retry or Retry(),
+        caching=node.caching,
     )
+    return planned.cached(node.caching.ttl) if node.caching else planned
 
 
 def inject_params(node: NodeRef, plugins: Plugins) -> dict[str, object]:
