@@ -26,6 +26,7 @@ _COMMANDS = {
     "remove": "Remove a server and its tools.",
     "sync": "Fetch the tools of servers and register them as nodes.",
     "tools": "List the tools that are available as nodes.",
+    "audit": "Check the tools of servers for what a person should look at.",
     "info": "Show the parameters and outputs of a tool's node.",
     "stubs": "Write type stubs of all tools for editors.",
     "test": "Connect to a server and time each phase.",

@@ -9,9 +9,10 @@ from contextlib import contextmanager
 import attrs
 import click
 
+from pflow_mcp_plugin.cli.audit import notes
 from pflow_mcp_plugin.cli.dependencies import catalog, lookup, server_store
 from pflow_mcp_plugin.cli.known_names import servers
-from pflow_mcp_plugin.cli.terminal import is_interactive
+from pflow_mcp_plugin.cli.terminal import is_interactive, tell
 from pflow_mcp_plugin.config import server_schema
 from pflow_mcp_plugin.config.locations import stderr_folder
 from pflow_mcp_plugin.config.server_store import ServerStore
@@ -63,9 +64,17 @@ def sync_servers(host: Host, names: Sequence[str] | None = None) -> Report:
     retyped = [each.server for each in asked.values() if _retyped(each, store)]
     results = [*(asked | synced(retyped)).values()]
     host.refresh("mcp")
+    results = [_checked_tools(host, synced) for synced in results]
     for problem in (*ToolSource(known, store).clashes(), *_preset_differences(host, results)):
         host.report(problem)
     return _report(results)
+
+
+def _checked_tools(host: Host, synced: Synced) -> Synced:
+    """Return a result with notes about what a person should look at in the tools."""
+    return (
+        synced if synced.error else attrs.evolve(synced, notes=(*synced.notes, *notes(host, synced.server)))
+    )
 
 
 def _report(results: Sequence[Synced]) -> Report:
@@ -122,7 +131,7 @@ def _retyped(synced: Synced, store: ServerStore) -> bool:
     kind = synced.error.details.get("speaks") if synced.error else None
     if not isinstance(kind, str) or not is_interactive():
         return False
-    click.echo(f"{synced.error.message}." if synced.error else "", err=True)
+    tell(f"{synced.error.message}." if synced.error else "")
     if not click.confirm(f'Set type = "{kind}" for {synced.server} in {store.path}?', default=True, err=True):
         return False
     store.add({synced.server: {**store.raw()[server_schema.SERVERS][synced.server], "type": kind}})
