@@ -29,6 +29,7 @@ _COMMANDS = {
     "approve": "Approve what changed in a server or in its tools.",
     "lock": "Write the lock file of a team, or check it.",
     "tools": "List the tools that are available as nodes.",
+    "audit": "Check the tools of servers for what a person should look at.",
     "info": "Show the parameters and outputs of a tool's node.",
     "stubs": "Write type stubs of all tools for editors.",
     "test": "Connect to a server and time each phase.",

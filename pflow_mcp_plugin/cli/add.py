@@ -11,6 +11,7 @@ import click
 
 from pflow_mcp_plugin.cli.dependencies import approve_launches, server_store
 from pflow_mcp_plugin.cli.known_names import folders, words_of_add
+from pflow_mcp_plugin.cli.terminal import tell
 from pflow_mcp_plugin.config import display, server_input
 from pflow_mcp_plugin.config.dialects import Fitted
 from pflow_mcp_plugin.config.field_checks import join
@@ -231,7 +232,7 @@ def _reported(host: Host, added: Added, *, sync_too: bool) -> Report:
 def _synced(host: Host, added: Added) -> Report:
     from pflow_mcp_plugin.cli.sync import sync_servers
 
-    click.echo("\n".join(added.lines()), err=True)  # before anything starts
+    tell("\n".join(added.lines()))  # before anything starts
     synced = sync_servers(host, [server.name for server in added.servers], shown=True)
     return Report(
         data={**added.to_dict(), "sync": synced.data},

@@ -55,7 +55,7 @@ def export_servers(host: Host, /, names: tuple[str, ...], *, client_name: str, o
         host.report(problem)
     if output is None:
         text = document_text.dump(plan.document({}), chosen.form)
-        return Report(data={**_data(plan), "text": text}, text=text.rstrip("\n"))
+        return Report(data={**_data(plan), "text": text}, text=text.rstrip("\n"), is_data=True)
     return _written(host, plan, output)
 
 

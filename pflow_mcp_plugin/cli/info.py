@@ -11,9 +11,9 @@ from pflow_mcp_plugin.cli.dependencies import catalog, server_store
 from pflow_mcp_plugin.cli.known_names import tool_nodes
 from pflow_mcp_plugin.contract import Entry, Field, Host, Report
 from pflow_mcp_plugin.contract.json_types import JSON
+from pflow_mcp_plugin.contract.printable_text import printable
 from pflow_mcp_plugin.discovery.tool_file import Head
 from pflow_mcp_plugin.errors import McpError, Where
-from pflow_mcp_plugin.registration.tool_entry import printable
 from pflow_mcp_plugin.registration.tool_source import ToolSource
 from pflow_mcp_plugin.types import Tool
 

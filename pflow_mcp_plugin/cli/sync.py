@@ -12,9 +12,10 @@ import attrs
 import click
 
 from pflow_mcp_plugin.cli.approve import approve_server
+from pflow_mcp_plugin.cli.audit import notes
 from pflow_mcp_plugin.cli.dependencies import approve_launches, catalog, lookup, pins, server_store
 from pflow_mcp_plugin.cli.known_names import servers
-from pflow_mcp_plugin.cli.terminal import is_interactive
+from pflow_mcp_plugin.cli.terminal import is_interactive, tell
 from pflow_mcp_plugin.config import server_schema
 from pflow_mcp_plugin.config.locations import stderr_folder
 from pflow_mcp_plugin.config.server_store import ServerStore
@@ -93,9 +94,17 @@ def sync_servers(
     results = [_reviewed(host, each) for each in (asked | synced(retyped)).values()]
     results += map(_not_started, declined)
     host.refresh("mcp")
+    results = [_checked_tools(host, synced) for synced in results]
     for problem in (*ToolSource(known, store).clashes(), *_preset_differences(host, results)):
         host.report(problem)
     return _report(results)
+
+
+def _checked_tools(host: Host, synced: Synced) -> Synced:
+    """Return a result with notes about what a person should look at in the tools."""
+    return (
+        synced if synced.error else attrs.evolve(synced, notes=(*synced.notes, *notes(host, synced.server)))
+    )
 
 
 def _report(results: Sequence[Synced]) -> Report:
@@ -159,10 +168,10 @@ def _declined(host: Host, names: Iterable[str]) -> Iterator[str]:
             launch = launch_identity(server)
             pinned = pins(host).read(name)
             if pinned is None:
-                click.echo(f"First sync of server {name}: {shown_launch(launch)}", err=True)
+                tell(f"First sync of server {name}: {shown_launch(launch)}")
             elif pinned.launch != launch and server.trust != "auto":
                 old, new = difference(pinned.launch, launch)
-                click.echo(f"Server {name} was approved as: {old}\n  It is now started by: {new}", err=True)
+                tell(f"Server {name} was approved as: {old}\n  It is now started by: {new}")
                 if not is_interactive():
                     continue
                 if not click.confirm("Approve this and start it?", default=False, err=True):
@@ -181,7 +190,7 @@ def _reviewed(host: Host, synced: Synced) -> Synced:
     """Ask, on a terminal, whether to approve what a sync found to have changed; return what is left of it."""
     if not synced.comparison or not is_interactive():
         return synced
-    click.echo("\n".join((f"{synced.server}:", *synced.comparison.lines())), err=True)
+    tell("\n".join((f"{synced.server}:", *synced.comparison.lines())))
     if not click.confirm("Approve this change?", default=False, err=True):
         return synced
     approve_server(host, synced.server)
@@ -193,7 +202,7 @@ def _retyped(host: Host, synced: Synced, store: ServerStore) -> bool:
     kind = synced.error.details.get("speaks") if synced.error else None
     if not isinstance(kind, str) or not is_interactive():
         return False
-    click.echo(f"{synced.error.message}." if synced.error else "", err=True)
+    tell(f"{synced.error.message}." if synced.error else "")
     if not click.confirm(f'Set type = "{kind}" for {synced.server} in {store.path}?', default=True, err=True):
         return False
     store.add({synced.server: {**store.raw()[server_schema.SERVERS][synced.server], "type": kind}})

@@ -11,7 +11,7 @@ from pflow_mcp_plugin.cli.columns import columns
 from pflow_mcp_plugin.cli.dependencies import catalog, server_store
 from pflow_mcp_plugin.cli.known_names import servers
 from pflow_mcp_plugin.contract import Host, PflowError, Report
-from pflow_mcp_plugin.registration.tool_entry import printable
+from pflow_mcp_plugin.contract.printable_text import printable
 from pflow_mcp_plugin.registration.tool_source import ToolSource
 from pflow_mcp_plugin.types import ToolRecord
 

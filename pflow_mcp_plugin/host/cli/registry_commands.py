@@ -97,7 +97,7 @@ def run(host: EmbeddedHost, node: str, params: tuple[str, ...]) -> Report:
 def export(host: EmbeddedHost) -> Report:
     """Print every entry of the registry, from all sources, as JSON."""
     data = host.registry.export()
-    return Report(data=data, text=lambda: to_json(data))
+    return Report(data=data, text=lambda: to_json(data), is_data=True)
 
 
 class _ValidateCommand(click.Command):
@@ -162,6 +162,7 @@ def run_node(host: EmbeddedHost, node: str, params: Mapping[str, str]) -> Report
             "run_id": outcome.run_id,
         },
         text=lambda: _came_back(outcome.outputs, shape) if outcome.success else "",
+        is_data=False,
     )
 
 

@@ -65,6 +65,10 @@ class TrustedClaims(NodeTypes):
         """Return the node that the check uses in place of one of an older shape, None to keep the node."""
         return self.types.upgrade(node)
 
+    def plugin_of(self, node_type: str) -> Plugin | None:
+        """Return the plugin whose node type the check has found, None if it is the host's own or saved."""
+        return self.types.plugin_of(node_type)
+
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class Checked:
