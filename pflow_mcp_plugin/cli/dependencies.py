@@ -14,8 +14,14 @@ if TYPE_CHECKING:
 
 
 def server_store(host: Host) -> ServerStore:
-    """Return the store of the servers' config that a `pflow mcp` command works with."""
-    return servers(host.paths).store
+    """Return the store of the servers' config that a `pflow mcp` command works with.
+
+    Warnings about the config of a project are reported.
+    """
+    store = servers(host.paths).store
+    for problem in store.notices():
+        host.report(problem)
+    return store
 
 
 def catalog(host: Host) -> Catalog:
