@@ -20,7 +20,7 @@ from pflow_mcp_plugin.discovery.servers import servers
 
 @attrs.frozen(kw_only=True)
 class ProjectApproval:
-    """What an approval of a project is about: the servers that can be approved, and what is wrong with others.
+    """What an approval is about: a project's servers that can be approved, and what is wrong with others.
 
     Attributes:
         file: The project's file, by its real path.

@@ -111,7 +111,7 @@ class ProjectFile:
         """Read the project's file and check its form, whether it was approved or not.
 
         Raises:
-            PflowError: It does not exist, is not a regular file of its own, or is not a JSON object of servers.
+            PflowError: It does not exist, is not a regular file of its own, or is not a JSON object.
         """
         content = self._bytes()
         from hashlib import sha256  # OpenSSL is slow to load
@@ -255,10 +255,9 @@ def _changed(path: Path) -> Problem:
 def _check_root(document: JSONObject) -> Iterator[Problem]:
     servers = document.get(server_schema.SERVERS)
     if not isinstance(servers, Mapping):
-        wrong = "is missing" if servers is None else f"Must be an object of servers, not {kind_of(servers)}"
-        message = f"{server_schema.SERVERS} {wrong}" if servers is None else wrong
-        step = 'Write {"mcpServers": {"NAME": {"command": ...}}}; for files of other forms: pflow mcp import FILE'
-        yield fault(server_schema.SERVERS, message, step)
+        wrong = f"Must be an object of servers, not {kind_of(servers)}"
+        step = 'Write {"mcpServers": {"NAME": {"command": ...}}}; other forms: pflow mcp import FILE'
+        yield fault(server_schema.SERVERS, "It is missing" if servers is None else wrong, step)
     for key in document:
         if key not in (server_schema.SERVERS, "$schema"):
             yield advice(join("", key), f"{key!r} has no effect in the file of a project")
@@ -267,9 +266,8 @@ def _check_root(document: JSONObject) -> Iterator[Problem]:
 def _check_name(name: str) -> Iterator[Problem]:
     if not naming.is_server_name(name):
         wrong = f"The server {name!r} is left out: a server name may contain only a-z, 0-9 and hyphens"
-        yield fault(
-            server_schema.server_path(naming.server_name(name)), wrong, f"Name it {naming.server_name(name)}"
-        )
+        near = naming.server_name(name)
+        yield fault(server_schema.server_path(near), wrong, f"Name it {near}")
 
 
 def _without_trust(name: str, table: JSON, problems: list[Problem]) -> JSON:

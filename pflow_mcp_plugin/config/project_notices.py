@@ -1,4 +1,4 @@
-"""What people are told about the servers of a project: each in full before it is approved, and warnings later."""
+"""What people are told about a project's servers: each in full before it is approved, and warnings later."""
 
 from __future__ import annotations
 
@@ -32,12 +32,8 @@ def notices(reading: ProjectReading) -> Iterator[Problem]:
     """
     for problem in reading.problems:
         if reading.state != "approved" and (problem.severity == "error" or reading.state != "asked"):
-            message = (
-                problem.message
-                if str(reading.path) in problem.message
-                else f"{reading.path}: {problem.message}"
-            )
-            yield attrs.evolve(problem, message=message, severity="warning")
+            named = "" if str(reading.path) in problem.message else f"{reading.path}: "
+            yield attrs.evolve(problem, message=named + problem.message, severity="warning")
 
 
 def server_notices(reading: ProjectReading, own_file: Path, own: JSONObject) -> Iterator[Problem]:
@@ -84,7 +80,7 @@ def variables(value: JSON) -> list[str]:
 
 
 def visible(text: str) -> str:
-    """Return a text of a project's file as people may see it: every character that is not printable escaped."""
+    """Return a text of a project's file for people: every character that is not printable is escaped."""
     return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)
 
 
