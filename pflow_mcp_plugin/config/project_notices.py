@@ -32,7 +32,7 @@ def notices(reading: ProjectReading) -> Iterator[Problem]:
     """
     for problem in reading.problems:
         if reading.state != "approved" and (problem.severity == "error" or reading.state != "asked"):
-            named = "" if str(reading.path) in problem.message else f"{reading.path}: "
+            named = f"{reading.path}: " if problem.path else ""  # otherwise it names the file itself
             yield attrs.evolve(problem, message=named + problem.message, severity="warning")
 
 

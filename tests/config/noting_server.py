@@ -1,4 +1,4 @@
-"""A stdio server without the SDK, with one tool: it notes in a file that it was started, and what it was given.
+"""A stdio server without the SDK, with one tool: it notes in a file that it was started.
 
 The first argument is the file, the second the variable whose value it notes, the third what its tool answers.
 """
