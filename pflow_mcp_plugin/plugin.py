@@ -24,6 +24,7 @@ _COMMANDS = {
     "new-preset": "Write a package with a preset, to begin with.",
     "list": "List the configured servers.",
     "remove": "Remove a server and its tools.",
+    "approve": "Approve what starts, or what changed.",
     "sync": "Fetch the tools of servers and register them as nodes.",
     "diff": "Show what changed in tools since they were approved.",
     "approve": "Approve what changed in a server or in its tools.",
@@ -82,7 +83,7 @@ def pflow_register_nodes(host: Host) -> Iterable[NodeSource]:
     """Contribute the plugin's node source: the tools of all synced servers."""
     from pflow_mcp_plugin.registration.lazy_source import LazyToolSource
 
-    return [LazyToolSource(host.paths)]
+    return [LazyToolSource(host.paths, host.report)]
 
 
 @hookimpl
@@ -118,11 +119,11 @@ def pflow_validate_config(host: Host) -> Iterable[Problem]:
     """Check the server config."""
     from pathlib import Path
 
-    from pflow_mcp_plugin.cli.dependencies import server_store
     from pflow_mcp_plugin.config.older_files import default_files, unmigrated
+    from pflow_mcp_plugin.discovery.servers import servers
     from pflow_mcp_plugin.trust.egress import advise
 
-    store = server_store(host)
+    store = servers(host.paths).store
     found = store.check()
     yield from found
     if not any(problem.severity == "error" for problem in found):

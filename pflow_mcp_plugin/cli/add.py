@@ -179,7 +179,9 @@ def _store(host: Host, given: Fitted, *, starting: bool = False) -> Added:
     servers = tuple(store.get(name) for name in good)
     approve_launches(host, good)
     advice = (found for server in servers for found in _advice(server, starting=starting))
-    warnings = (*given.notes, *change.warnings, *advice)
+    places = set(map(server_path, good))
+    shadowing = (notice for notice in store.notices() if notice.path in places)
+    warnings = (*given.notes, *change.warnings, *advice, *shadowing)
     for warning in warnings:
         host.report(warning)
     return Added(file=store.path, change=change, servers=servers, warnings=warnings, error=_left_out(refused))

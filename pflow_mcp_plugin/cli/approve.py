@@ -1,4 +1,4 @@
-"""`pflow mcp approve`: approves what changed in a server or in its tools."""
+"""`pflow mcp approve`: approves what changed in a server or in its tools, or the servers of a project."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import click
 
 from pflow_mcp_plugin.cli.dependencies import catalog, pins, server_store
 from pflow_mcp_plugin.cli.known_names import servers
+from pflow_mcp_plugin.cli.project_approval import approve_project
 from pflow_mcp_plugin.config import display
 from pflow_mcp_plugin.contract import Host, PflowError, Report
 from pflow_mcp_plugin.contract.json_types import JSON
@@ -21,15 +22,20 @@ from pflow_mcp_plugin.discovery.tool_file import ToolFile
 
 
 @click.command()
-@click.argument("server", shell_complete=servers)
+@click.argument("server", required=False, shell_complete=servers)
 @click.argument("tools", nargs=-1, metavar="[TOOL]...")
+@click.option("--project", is_flag=True, help="Approve the servers of ./.mcp.json, which are shown in full.")
+@click.option("--yes", "-y", is_flag=True, help="With --project, do not ask.")
 @click.pass_obj
-def approve(host: Host, server: str, tools: tuple[str, ...]) -> Report:
+def approve(host: Host, server: str | None, tools: tuple[str, ...], *, project: bool, yes: bool) -> Report:
     """Approve SERVER as it is now: what starts it, its instructions and its tools; or only the TOOLs.
 
     Nothing is started: what is approved is what the last sync found. See it first: pflow mcp diff SERVER.
     """
-    return approve_server(host, server, tools)
+    if (server is None) is not project:
+        message = "Give a SERVER or --project, not both" if project else "Give a SERVER, or --project"
+        raise click.UsageError(message)
+    return approve_project(host, yes=yes) if server is None else approve_server(host, server, tools)
 
 
 def approve_server(host: Host, server: str, tools: Sequence[str] = ()) -> Report:

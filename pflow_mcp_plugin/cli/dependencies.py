@@ -16,8 +16,14 @@ if TYPE_CHECKING:
 
 
 def server_store(host: Host) -> ServerStore:
-    """Return the store of the servers' config that a `pflow mcp` command works with."""
-    return servers(host.paths).store
+    """Return the store of the servers' config that a `pflow mcp` command works with.
+
+    Warnings about the config of a project are reported.
+    """
+    store = servers(host.paths).store
+    for problem in store.notices():
+        host.report(problem)
+    return store
 
 
 def catalog(host: Host) -> Catalog:
@@ -27,9 +33,7 @@ def catalog(host: Host) -> Catalog:
 
 def pins(host: Host) -> Pins:
     """Return the pins that a `pflow mcp` command works with; imports `pins`."""
-    from pflow_mcp_plugin.discovery.pins import Pins
-
-    return Pins(servers(host.paths).pin_folder)
+    return servers(host.paths).pins
 
 
 def approve_launches(host: Host, names: Iterable[str]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Literal
 
 import attrs
 import click
@@ -31,6 +32,7 @@ class ServerRow:
         tools: Number of tools of its last sync that become nodes, None if it was never synced.
         synced_at: Time of the last sync, ISO 8601, empty if never.
         sync_due: Whether its config changed since the last sync.
+        source: `user` for a server of the user's own config, `project` for one of a project's.
     """
 
     name: str
@@ -39,10 +41,11 @@ class ServerRow:
     tools: int | None = None
     synced_at: str = ""
     sync_due: bool = False
+    source: Literal["user", "project"] = "user"
 
     def to_dict(self) -> dict[str, JSON]:
         """Return the listed server in JSON form."""
-        data: dict[str, JSON] = {"name": self.name}
+        data: dict[str, JSON] = {"name": self.name, "source": self.source}
         if self.server:
             data |= {**display.shown(self.server), "disabled": self.server.disabled}
         data |= {"tools": self.tools, "synced_at": self.synced_at or None, "sync_due": self.sync_due}
@@ -73,8 +76,10 @@ def _rows(host: Host) -> Iterator[ServerRow]:
     known = catalog(host)
     document = store.raw()
     defaults = _usable_defaults(host, document.get(server_schema.DEFAULTS, {}))
+    of_project = store.project_folders()
     for name in store.names():
-        yield _row(name, document[server_schema.SERVERS][name], defaults, known)
+        row = _row(name, store.table(name), defaults, known)
+        yield attrs.evolve(row, source="project") if name in of_project else row
 
 
 def _usable_defaults(host: Host, defaults: JSON) -> JSONObject:
@@ -134,4 +139,5 @@ def _note(row: ServerRow) -> str:
     if row.server is None:
         return ""
     due = f"  (run: pflow mcp sync {row.name})" if row.sync_due else ""
-    return display.target(row.server) + due
+    of_project = "(project) " if row.source == "project" else ""
+    return of_project + display.target(row.server) + due

@@ -24,13 +24,13 @@ def remove_server(host: Host, name: str) -> Report:
     This also removes a tool file whose server was deleted from the config by hand.
 
     Raises:
-        McpError: Neither exists.
+        McpError: Neither exists, or the server is that of a project.
     """
-    known = catalog(host)
+    known, store = catalog(host), server_store(host)
     try:
-        warnings = server_store(host).remove(name).warnings
+        warnings = store.remove(name).warnings
     except McpError:
-        if name not in known.servers():
+        if name not in known.servers() or name in store.project_folders():
             raise
         warnings = ()
     synced = name in known.servers()

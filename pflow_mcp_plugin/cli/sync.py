@@ -200,7 +200,7 @@ def _reviewed(host: Host, synced: Synced) -> Synced:
 def _retyped(host: Host, synced: Synced, store: ServerStore) -> bool:
     """Ask, on a terminal, whether to set the `type` that a server was found to use."""
     kind = synced.error.details.get("speaks") if synced.error else None
-    if not isinstance(kind, str) or not is_interactive():
+    if not isinstance(kind, str) or not is_interactive() or synced.server in store.project_folders():
         return False
     tell(f"{synced.error.message}." if synced.error else "")
     if not click.confirm(f'Set type = "{kind}" for {synced.server} in {store.path}?', default=True, err=True):

@@ -59,6 +59,10 @@ def _no_renames(_server: str) -> Mapping[str, str]:
     return {}
 
 
+def _none_apart() -> Mapping[str, Path]:
+    return {}
+
+
 @attrs.frozen
 class Catalog:
     """The catalog of the tools of every synced server, one file for each.
@@ -69,20 +73,25 @@ class Catalog:
     Attributes:
         folder: The folder of the files.
         renames: Returns the renamed tools of a server: raw name to the name for its node.
+        apart: Returns the servers whose files are in other folders, each with its folder; a file of the same
+            name in `folder` belongs to another server.
     """
 
     folder: Path
     renames: Callable[[str], Mapping[str, str]] = _no_renames
+    apart: Callable[[], Mapping[str, Path]] = _none_apart
     _read: dict[str, tuple[_Stamp, StoredFile]] = attrs.field(factory=dict, repr=False, eq=False)
 
     def servers(self) -> tuple[str, ...]:
         """Return the names of the synced servers in the catalog, sorted."""
-        try:
-            names = [path.name for path in self.folder.iterdir()]
-        except FileNotFoundError:
-            return ()
-        stems = (name.removesuffix(".json") for name in names if name.endswith(".json"))
-        return tuple(sorted(stem for stem in stems if naming.is_server_name(stem)))
+        apart = self.apart()
+        synced = {name for name in _stems(self.folder) if name not in apart}
+        synced |= {name for name, folder in apart.items() if (folder / f"{name}.json").exists()}
+        return tuple(sorted(filter(naming.is_server_name, synced)))
+
+    def folder_of(self, server: str) -> Path:
+        """Return the folder with the tool file of a server in the catalog, which may not exist yet."""
+        return self.apart().get(server, self.folder)
 
     def head(self, server: str) -> Head | None:
         """Look up the last sync of a server, without the tools; None if the catalog does not have it.
@@ -110,7 +119,7 @@ class Catalog:
 
     def set_aside(self, server: str) -> Path | None:
         """Return the newest corrupt file of a server that the catalog moved aside, None without one."""
-        found = self.folder.glob(f"{server}.json.corrupt-*")
+        found = self.folder_of(server).glob(f"{server}.json.corrupt-*")
         return max(found, key=lambda path: (len(path.name), path.name), default=None)
 
     def find(self, node_type: str) -> ToolRecord | None:
@@ -267,7 +276,7 @@ class Catalog:
         return naming.node_name(server, self.renames(server).get(raw, raw))
 
     def _path(self, server: str) -> Path:
-        return self.folder / f"{server}.json"
+        return self.folder_of(server) / f"{server}.json"
 
     def _of_stored(self, server: str, use: Callable[[StoredFile], _T]) -> _T | None:
         """Return the result of `use` on a server's file, None if the file is missing or corrupt."""
@@ -298,6 +307,13 @@ class Catalog:
                 return None
             known = self._read[server] = (stamp, StoredFile(path, content))
         return use(known[1])
+
+
+def _stems(folder: Path) -> list[str]:
+    try:
+        return [path.name.removesuffix(".json") for path in folder.iterdir() if path.name.endswith(".json")]
+    except FileNotFoundError:
+        return []
 
 
 def _fitting(node_type: str, servers: Iterable[str]) -> list[str]:

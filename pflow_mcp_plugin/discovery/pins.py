@@ -43,9 +43,11 @@ class Pins:
 
     Attributes:
         folder: The folder of their files.
+        apart: As of the catalog: the servers of a project have a folder `pins` in that of their tool files.
     """
 
     folder: Path
+    apart: Callable[[], Mapping[str, Path]] = dict
 
     def read(self, server: str) -> Pinned | None:
         """Return the pins of a server, None if nothing of it was approved.
@@ -104,7 +106,9 @@ class Pins:
                 raise storage.StoreError(path, f"could not be removed: {error.strerror}") from error
 
     def _path(self, server: str) -> Path:
-        return self.folder / f"{server}.json"
+        apart = self.apart().get(server)
+        folder = apart / "pins" if apart else self.folder
+        return folder / f"{server}.json"
 
 
 def _encode(server: str, pinned: Pinned) -> bytes:

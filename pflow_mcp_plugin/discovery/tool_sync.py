@@ -127,7 +127,7 @@ def _sync_one(name: str, known: Servers, pool: Lister, lookup: Lookup) -> Synced
     redactor = Redactor()
     try:
         ready = attrs.evolve(launch(name, known.store, known.catalog, lookup), era=None)  # negotiated again
-        approval = _Approval(known.store.get(name), Pins(known.pin_folder))
+        approval = _Approval(known.store.get(name), known.pins)
         redactor.add(ready.secrets)
         listing = pool.list_tools(ready)
         changes = known.catalog.save(name, listing, ready.fingerprint, approval.approve)

@@ -324,6 +324,8 @@ def open_runtime(host: Host, notices: Notices, run: Run | None = None) -> Iterat
     from pflow_mcp_plugin.client import Pool
 
     known = servers(host.paths)
+    for problem in known.store.notices():  # before anything starts
+        host.report(problem)
     chain = cache(partial(workflow_chain.below, run)) if run is not None else tuple
     with Pool(notices.warn, stderr_folder=stderr_folder(host.paths), chain=chain) as pool:
         yield Runtime(known.store, known.catalog, host_lookup(host), pool, host.hook, notices)

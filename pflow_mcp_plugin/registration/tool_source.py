@@ -40,7 +40,8 @@ class ToolSource(NodeSource):
 
     def fingerprint(self) -> str:
         """Return the source's fingerprint, which changes when a tool file or the config does."""
-        return stamp(self._store.path, self._catalog.folder)
+        project = self._store.project
+        return stamp(self._store.path, self._catalog.folder) + (project.stamp() if project else "")
 
     def get(self, node_type: str) -> Entry | None:
         """Return the source's entry of a node type, or of an alias `mcp-{server}-{raw tool}`."""
@@ -156,7 +157,8 @@ class ToolSource(NodeSource):
         name = synced or "-".join(words[:length])
         meant = "-".join((naming.PREFIX + near, *words[length:]))
         step = f"Did you mean {meant}?" if near else f"Run: pflow mcp add {name} ..."
-        return _problem(f"Server {name} not configured", step)
+        offer = self._store.project.offer(_beginnings(rest)) if self._store.project else None
+        return _problem(f"Server {offer[0] if offer else name} not configured", offer[1] if offer else step)
 
     def _unusable(self, server: str) -> Problem | None:
         try:
@@ -165,7 +167,7 @@ class ToolSource(NodeSource):
             return _problem(str(error), "; ".join(error.suggestions), kind=error.kind)
         if not config.disabled:
             return None
-        step = f"Remove `disabled` from [mcpServers.{server}] in {self._store.path}"
+        step = f"Remove `disabled` from [mcpServers.{server}] in {self._store.file_of(server)}"
         return _problem(f"Server {server} is disabled", step)
 
     def _record(self, server: str, tool: str) -> ToolRecord | None:
@@ -183,7 +185,8 @@ class ToolSource(NodeSource):
         if unsynced or record is None:
             return unsynced or self._no_tool(server, tool, nearest())
         message = f"Tool {record.tool.name} of server {record.server} is excluded by the config"
-        return _problem(message, f"Change `tools` of [mcpServers.{record.server}] in {self._store.path}")
+        file = self._store.file_of(record.server)
+        return _problem(message, f"Change `tools` of [mcpServers.{record.server}] in {file}")
 
     def _no_tool(self, server: str, tool: str, near: str) -> Problem:
         head = self._catalog.head(server)
@@ -229,6 +232,12 @@ def _unknown_server(metadata: JSONObject) -> str | None:
     if isinstance(server, str) and naming.is_server_name(server) and isinstance(tool, str):
         return naming.node_name(server, tool)
     return None
+
+
+def _beginnings(rest: str) -> Iterator[str]:
+    """Yield the names that the server of a node type may have, the longest first."""
+    words = rest.split("-")
+    return ("-".join(words[:length]) for length in range(len(words) - 1, 0, -1))
 
 
 def _nearest_server(rest: str, names: Iterable[str]) -> str:

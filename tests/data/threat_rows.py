@@ -10,6 +10,7 @@ _HTTP_APP = "server/http/test_http_app.py"
 _SERVING = "server/http/test_serving.py"
 _TOKENS = "server/http/test_access_tokens.py"
 _NETWORK = "trust/test_network_threats.py"
+_PROJECTS = "config/test_project_threats.py"
 _SECRETS = "end_to_end/test_planted_secrets.py"
 
 PLAYED: dict[int, tuple[tuple[str, str], ...]] = {
@@ -50,6 +51,8 @@ PLAYED: dict[int, tuple[tuple[str, str], ...]] = {
         (_SERVING, "test_clients_of_an_authorization_server_do_not_see_each_others_runs"),
     ),
     27: ((_SERVED, "test_row_27"), (_SERVING, "test_a_token_file_that_others_may_read_is_warned_about")),
+    28: ((_PROJECTS, "test_row_28"),),
+    29: ((_PROJECTS, "test_row_29"),),
     30: (
         (_SERVED, "test_row_30_no_string"),
         (_SERVED, "test_row_30_no_uri"),
@@ -78,7 +81,7 @@ PLAYED: dict[int, tuple[tuple[str, str], ...]] = {
 }
 """By number, the tests that play a threat: file, and how their names begin."""
 
-NOT_YET = {1, 2, 3, 4, 5, 6, 8, 18, 21, 28, 29, 31, 33}
+NOT_YET = {1, 2, 3, 4, 5, 6, 8, 18, 21, 31, 33}
 """Those that no test plays as a whole under their number."""
 
 OUT_OF_SCOPE = {38}

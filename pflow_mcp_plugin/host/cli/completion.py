@@ -73,6 +73,8 @@ def suggestions(host: EmbeddedHost, request: Request) -> Iterable[Suggestion]:
     while words:
         word = words.pop(0)
         command = branch.commands.get(word)
+        if word == "--project":
+            host.use_project()
         if word.startswith("-"):
             continue  # an option of the branch; none of them takes a value
         path = f"{path} {word}"
