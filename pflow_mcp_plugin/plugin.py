@@ -27,7 +27,6 @@ _COMMANDS = {
     "approve": "Approve what starts, or what changed.",
     "sync": "Fetch the tools of servers and register them as nodes.",
     "diff": "Show what changed in tools since they were approved.",
-    "approve": "Approve what changed in a server or in its tools.",
     "lock": "Write the lock file of a team, or check it.",
     "tools": "List the tools that are available as nodes.",
     "audit": "Check the tools of servers for what a person should look at.",

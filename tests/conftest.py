@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 
 import pytest
 import real_servers
+import threat_rows
 from hypothesis import HealthCheck, settings
 
 _Report = TypeVar("_Report", pytest.TestReport, pytest.CollectReport)
@@ -76,10 +77,37 @@ PROGRAMS = ("end_to_end", "faults", "foreign_host", "plugins")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what plays whole programs."""
+    """Mark what plays whole programs, and what plays a threat."""
     for item in items:
         if item.path.parent.name in PROGRAMS:
             item.add_marker(pytest.mark.programs)
+        if row := threat_rows.row_of(item.path, item.name):
+            item.add_marker(pytest.mark.threat)
+            item.user_properties.append(("threat", row))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say how many rows of the threat matrix were played, where nothing else is run."""
+    if terminalreporter.config.option.markexpr != "threat":
+        return
+    failed = {row for key in ("failed", "error") for row in _threats(terminalreporter, key)}
+    passed = _threats(terminalreporter, "passed") - failed
+    missing = set(threat_rows.PLAYED) - passed - failed | threat_rows.NOT_YET
+    terminalreporter.write_line(
+        f"threat matrix: {len(passed)} of {len(threat_rows.ALL)} rows played and passed"
+    )
+    for what, rows in (
+        ("failed", failed),
+        ("not played", missing),
+        ("out of scope", threat_rows.OUT_OF_SCOPE),
+    ):
+        if rows:
+            terminalreporter.write_line(f"  {what}: {', '.join(map(str, sorted(rows)))}")
+
+
+def _threats(terminalreporter: pytest.TerminalReporter, key: str) -> set[int]:
+    reports = terminalreporter.stats.get(key, ())
+    return {row for report in reports for name, row in report.user_properties if name == "threat"}
 
 
 @pytest.hookimpl(wrapper=True)

@@ -35,8 +35,7 @@ def unpacked(tmp_path_factory):
 def test_every_python_that_is_claimed_is_tested(tox):
     words = " ".join(PYPROJECT["project"]["classifiers"])
     claimed = {f"py3{minor}" for minor in re.findall(r"Python :: 3\.(\d+)", words)}
-    run = {name.strip() for name in tox["tox"]["env_list"].split(",")}
-    assert claimed == {name for name in run if re.fullmatch(r"py\d+", name)}
+    assert claimed == {name for name in run_by_default(tox) if re.fullmatch(r"py\d+", name)}
     assert min(claimed) == "py" + PYPROJECT["project"]["requires-python"].removeprefix(">=").replace(".", "")
 
 
@@ -73,11 +72,20 @@ def test_every_test_is_run_once_under_the_oldest_python(tox):
     names = re.findall(r"not (\w+)", unit)
     assert unit == f'-m "{" and ".join(f"not {name}" for name in names)}"'
     assert programs == f'-m "{" or ".join(names)}"'
+    for name, selection in (("lowest", "unit"), ("programs", "programs")):
+        assert f"{{[{selection}]selection}}" in tox[f"testenv:{name}"]["commands"]
+        assert tox[f"testenv:{name}"]["base_python"] == "py311"
+        assert name in run_by_default(tox)
+
+
+def test_every_unit_test_is_run_under_the_newest_python_too(tox):
+    newest = max(name for name in run_by_default(tox) if re.fullmatch(r"py\d+", name))
+    assert f"testenv:{newest}" not in tox
     assert "{[unit]selection}" in tox["testenv"]["commands"]
-    assert "{[programs]selection}" in tox["testenv:programs"]["commands"]
-    assert {"py311", "programs"} <= {name.strip() for name in tox["tox"]["env_list"].split(",")}
-    assert "testenv:py311" not in tox
-    assert tox["testenv:programs"]["base_python"] == "py311"
+
+
+def run_by_default(tox):
+    return {name.strip() for name in tox["tox"]["env_list"].split(",")}
 
 
 def test_the_lowest_requirements_can_be_told_from_a_source_distribution(unpacked, tmp_path):

@@ -1,4 +1,4 @@
-"""Every threat of the matrix is played by tests that exist, or named as one that is not yet."""
+"""Every threat of the matrix is played by tests of its number, or named as one that is not yet."""
 
 from __future__ import annotations
 
@@ -15,9 +15,17 @@ TESTS = [(row, file, name) for row, tests in threat_rows.PLAYED.items() for file
 
 
 @pytest.mark.parametrize(("row", "file", "name"), TESTS)
-def test_what_is_said_to_play_a_threat_exists(row, file, name):
+def test_what_is_said_to_play_a_threat_exists_and_has_its_number(row, file, name):
     text = (HERE / file).read_text(encoding="utf-8")
     assert re.search(rf"^(async )?def {name}", text, re.MULTILINE)
+    assert re.match(rf"test_row_{row:02}(_|$)", name)
+
+
+@pytest.mark.parametrize("file", sorted({file for _, file, _ in TESTS}))
+def test_what_has_a_number_is_in_the_list(file):
+    text = (HERE / file).read_text(encoding="utf-8")
+    numbered = re.findall(r"^def (test_row_\w+)", text, re.MULTILINE)
+    assert [name for name in numbered if not threat_rows.row_of(HERE / file, name)] == []
 
 
 def test_what_plays_a_threat_of_serving_is_numbered_for_it():

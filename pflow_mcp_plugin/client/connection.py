@@ -20,9 +20,10 @@ from pflow_mcp_plugin import workflow_chain
 from pflow_mcp_plugin.client.deadlines import Bounds, Deadline, DeadlinePassed, bounded
 from pflow_mcp_plugin.client.elicitation import Ask, Elicitation
 from pflow_mcp_plugin.client.failures.explainer import Explainer
+from pflow_mcp_plugin.client.failures.process_failures import excess
 from pflow_mcp_plugin.client.listing_redaction import redacted_info, redacted_listing, redactor_of
 from pflow_mcp_plugin.client.pagination import ToolPages
-from pflow_mcp_plugin.client.process import installation
+from pflow_mcp_plugin.client.process import installation, memory_limit
 from pflow_mcp_plugin.client.process.installation import start_deadline
 from pflow_mcp_plugin.client.process.memory import group_memory_mb
 from pflow_mcp_plugin.client.process.shutdown import see_through
@@ -306,6 +307,7 @@ class Connection:
 
         deadline = asyncio.timeout(whole.seconds)
         extending = asyncio.create_task(self._extend_to_install(deadline))
+        watching = self._watch_memory()
         try:
             async with deadline, self._connected(deadline):
                 extending.cancel()
@@ -329,11 +331,27 @@ class Connection:
             self._ready.set_exception(failure)
         finally:
             extending.cancel()
+            if watching is not None:
+                watching.cancel()
             self._session = None
             if (
                 self._process is not None and self._lines is None
             ):  # no transport was created that would end it
                 self._process.release()
+
+    def _watch_memory(self) -> asyncio.Task[None] | None:
+        """Start to watch the memory of the server's processes, if its config limits it."""
+        process, limit = self._process, self._server.memory_limit_mb
+        if process is None or limit is None:
+            return None
+
+        def note(used: float) -> None:
+            self._explainer.memory_mb = used
+            if self.alive and not self.busy:  # no call will tell
+                self._warn(f"was ended: {excess(used, limit)}")
+            self._retired = True
+
+        return asyncio.create_task(memory_limit.enforce(process, limit, note))
 
     async def _extend_to_install(self, deadline: asyncio.Timeout) -> bool:
         """Extend the start deadline while a package runner may still be installing the server.

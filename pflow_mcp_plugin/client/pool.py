@@ -16,6 +16,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from pflow_mcp_plugin.client.background_loop import awaited, background_loop
+from pflow_mcp_plugin.client.process import memory
 from pflow_mcp_plugin.client.process.reaper import Reaper, shared_reaper
 from pflow_mcp_plugin.client.process.reaper_process import end_marked
 from pflow_mcp_plugin.client.process.spawning import ServerProcess, spawn
@@ -257,10 +258,16 @@ class Pool:
             if launch.key not in self._supervisors:
                 require_safe(launch.server)
                 _require_platform(launch.server)
+                self._see_limits(launch)
                 self._supervisors[launch.key] = Supervisor(
                     launch, self._spawn, self._tell, self._ask, self._files
                 )
             return self._supervisors[launch.key]
+
+    def _see_limits(self, launch: Launch) -> None:
+        """Warn of a memory limit that has no effect: the platform does not tell what processes use."""
+        if launch.server.memory_limit_mb is not None and launch.server.command and not memory.is_known():
+            self._tell(f"server {launch.server.name}: memory_limit_mb has no effect on {sys.platform}")
 
     def _tell(self, text: str) -> None:
         """Warn, in the loop's thread, where an exception of the callback must not break a connection."""

@@ -365,6 +365,9 @@ def _check_reach(path: str, transport: Transport, table: JSONObject) -> Iterator
     for key in table:
         if key in REACH and key not in REACHED_BY[transport]:
             yield _misplaced(path, key, transport)
+        elif key == "memory_limit_mb" and "command" not in table:
+            wrong = f"{key} has no effect on a {transport} server that pflow does not start"
+            yield advice(join(path, key), wrong, "")
         elif key in HTTP and not is_remote(table):
             wrong = f"{key} has no effect on a {transport} server"
             yield advice(

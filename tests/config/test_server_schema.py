@@ -284,6 +284,13 @@ def test_certificates_and_pins_have_no_effect_on_a_server_that_is_started():
     }
 
 
+def test_a_limit_of_memory_has_no_effect_on_a_server_that_pflow_does_not_start():
+    assert set(warnings({**HTTP, "memory_limit_mb": 100})) == {"mcpServers.slack.memory_limit_mb"}
+    assert not warnings({"command": "npx", "memory_limit_mb": 100})
+    assert not warnings({"type": "uds", "path": "/run/a.sock", "command": "npx", "memory_limit_mb": 0.5})
+    assert set(errors({"command": "npx", "memory_limit_mb": 0})) == {"mcpServers.slack.memory_limit_mb"}
+
+
 def test_certificates_and_pins_of_a_server_may_come_from_the_defaults():
     defaults = {"ca_bundle": "ca.pem", "client_cert": "client.pem", "tls_pins": "pins.txt"}
     assert server_schema.check_defaults(defaults) == []

@@ -74,7 +74,7 @@ def _failing(pflow, workflow, secret, tool, **params):
 
 
 @both
-def test_no_secret_is_left_where_an_error_is_cut(echoing, played, pflow_home, secret, tmp_path):
+def test_row_37_no_secret_is_left_where_an_error_is_cut(echoing, played, pflow_home, secret, tmp_path):
     echoing(secret)
     numbers = [*range(4000 - len(secret) - 2, 4002, 3)]
     calls = [("fail", {"number": number}) for number in numbers]
@@ -85,7 +85,7 @@ def test_no_secret_is_left_where_an_error_is_cut(echoing, played, pflow_home, se
 
 
 @both
-def test_no_secret_is_left_that_is_split_over_content_blocks(echoing, played, pflow_home, secret):
+def test_row_37_no_secret_is_left_that_is_split_over_content_blocks(echoing, played, pflow_home, secret):
     echoing(secret)
     calls = [("blocks", {"number": number}) for number in range(2, len(secret), 3)]
     calls += [("blocks", {"number": number, "failed": True}) for number in range(2, len(secret), 3)]
@@ -95,7 +95,7 @@ def test_no_secret_is_left_that_is_split_over_content_blocks(echoing, played, pf
 
 
 @pytest.mark.parametrize(("secret", "number"), [(PLAIN, 15), (PLAIN, 30), (SPECIAL, 20)])
-def test_no_secret_is_left_at_the_seam_of_stderr(echoing, pflow, workflow, pflow_home, secret, number):
+def test_row_37_no_secret_is_left_at_the_seam_of_stderr(echoing, pflow, workflow, pflow_home, secret, number):
     echoing(secret)
     # of the 64 KiB that are kept, the first bytes are the last ones of the secret
     printed = _failing(pflow, workflow, secret, "stderr", number=number)
@@ -106,7 +106,9 @@ def test_no_secret_is_left_at_the_seam_of_stderr(echoing, pflow, workflow, pflow
 
 
 @both
-def test_no_form_of_a_secret_is_left_in_an_error(echoing, pflow, workflow, pflow_home, secret, tmp_path):
+def test_row_37_no_form_of_a_secret_is_left_in_an_error(
+    echoing, pflow, workflow, pflow_home, secret, tmp_path
+):
     echoing(secret)
     for tool, params in (("forms", {}), ("garbage", {"number": 25}), ("mime", {}), ("rpc", {"number": 3990})):
         printed = _failing(pflow, workflow, secret, tool, **params)
@@ -116,7 +118,7 @@ def test_no_form_of_a_secret_is_left_in_an_error(echoing, pflow, workflow, pflow
 
 
 @both
-def test_no_secret_is_left_in_what_a_server_asks_and_reports(echoing, played, pflow_home, secret):
+def test_row_37_no_secret_is_left_in_what_a_server_asks_and_reports(echoing, played, pflow_home, secret):
     echoing(secret)
     calls = [("progress", {"number": number}) for number in range(20, 60, 7)]
     printed = played(secret, ("ask", {}), *calls)
@@ -124,7 +126,7 @@ def test_no_secret_is_left_in_what_a_server_asks_and_reports(echoing, played, pf
     assert remains(secret, printed, pflow_home) == []
 
 
-def test_no_secret_is_shown_in_the_progress_on_a_terminal(echoing, pflow_home, workflow, hosts):
+def test_row_37_no_secret_is_shown_in_the_progress_on_a_terminal(echoing, pflow_home, workflow, hosts):
     echoing(PLAIN)
     nodes = [(f"n{number}", "mcp-echo-progress", {"number": number}) for number in (0, 20, 40)]
     path = workflow(*nodes)
@@ -156,7 +158,7 @@ def _read_all(terminal: int) -> str:
 
 
 @both
-def test_no_secret_is_left_of_what_a_server_says_of_itself_and_its_tools(
+def test_row_37_no_secret_is_left_of_what_a_server_says_of_itself_and_its_tools(
     echoing, pflow, pflow_home, secret, tmp_path
 ):
     printed = echoing(secret, ECHO="yes")
@@ -192,7 +194,7 @@ def test_ordinary_words_of_a_config_do_not_redact_what_a_server_says(pflow, echo
     assert "mcp-echo-rpc" in pflow("mcp", "tools").stdout
 
 
-def test_a_positional_secret_is_neither_printed_nor_left_in_a_run(pflow, workflow, pflow_home):
+def test_row_37_a_positional_secret_is_neither_printed_nor_left_in_a_run(pflow, workflow, pflow_home):
     token = f"ghp_{PLAIN[:36]}"
     script = "import os, sys; os.environ['TOKEN'] = sys.argv[2]; os.execv(sys.executable, sys.argv[:2])"
     arguments = ["-c", script.replace("sys.argv[:2]", "[sys.executable, sys.argv[1]]"), str(ECHOING), token]
@@ -209,7 +211,7 @@ def test_a_positional_secret_is_neither_printed_nor_left_in_a_run(pflow, workflo
     assert remains(token, printed, pflow_home) == []
 
 
-def test_an_artefact_holds_a_result_whole_and_only_its_owner_can_read_it(echoing, played, pflow_home):
+def test_row_37_an_artefact_holds_a_result_whole_and_only_its_owner_can_read_it(echoing, played, pflow_home):
     echoing(PLAIN)
     printed = played(PLAIN, ("large", {}), json_too=False)
     (artefact,) = (path for path in (pflow_home / "state" / "artifacts").rglob("*") if path.is_file())

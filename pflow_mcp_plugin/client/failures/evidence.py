@@ -36,6 +36,7 @@ class Evidence:
         seconds: The deadline that passed, None if none did.
         deadline: Which deadline that was.
         returncode: The exit code of the process; None while it runs, or if there is none.
+        memory_mb: What its processes used when they exceeded its memory limit, in MiB; None if they did not.
         stderr: The end of the server's stderr, redacted and without terminal codes.
         keep: Saves a server's stderr in a file and returns its path, None if it cannot.
         seen: What a transport of lines noticed.
@@ -51,6 +52,7 @@ class Evidence:
     seconds: float | None = None
     deadline: str = ""
     returncode: int | None = None
+    memory_mb: float | None = None
     stderr: str = ""
     keep: Callable[[str, str], Path | None] = lambda *_: None
     seen: Observations | None = None

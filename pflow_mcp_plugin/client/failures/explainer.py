@@ -39,11 +39,13 @@ class Explainer:
     Attributes:
         lines: The transport if it speaks in lines, once it exists.
         remote: The transport if it uses HTTP, once it exists.
+        memory_mb: What the server used when it was ended for exceeding its memory limit, in MiB.
     """
 
     def __init__(self, launch: Launch, process: ServerProcess | None, files: StderrFiles) -> None:
         self.lines: StdioTransport | SocketTransport | None = None
         self.remote: StreamableHttp | SseTransport | None = None
+        self.memory_mb: float | None = None
         self._launch = launch
         self._process = process
         self._files = files
@@ -76,6 +78,7 @@ class Explainer:
             seconds=passed.seconds if passed else None,
             deadline=passed.name if passed else "",
             returncode=await self._ended() if passed is None else None,
+            memory_mb=self.memory_mb,
             stderr=self._stderr(),
             keep=self._files.keep,
             seen=self.lines.seen if self.lines is not None else None,

@@ -31,6 +31,27 @@ def from_seen(evidence: Evidence) -> McpError | None:
     return stopped_reading(evidence) if seen.write_timed_out else None
 
 
+def from_memory(evidence: Evidence) -> McpError | None:
+    """Explain a failure by the memory limit, at which the server's processes were ended."""
+    name, used, limit = evidence.server.name, evidence.memory_mb, evidence.server.memory_limit_mb
+    if used is None or limit is None:
+        return None
+    return failure(
+        f"Server {name} was ended: {excess(used, limit)}",
+        evidence,
+        retryable=evidence.calling and evidence.exchange.unsent,
+        next_step=f"ask it for less, or raise memory_limit_mb of server {name} in mcp-servers.toml",
+        exit_code=None,  # it was not the server that exited
+        memory_mb=round(used, 1),
+        memory_limit_mb=limit,
+    )
+
+
+def excess(used: float, limit: float) -> str:
+    """Return by how much a server's processes exceed its memory limit, as part of a sentence."""
+    return f"its processes used {used:,.1f} MiB of memory, more than its memory_limit_mb of {limit:.10g}"
+
+
 def stopped_reading(evidence: Evidence) -> McpError:
     """Explain the failure of a process that did not read a message from its stdin in time."""
     name = evidence.server.name

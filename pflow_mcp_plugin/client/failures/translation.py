@@ -9,7 +9,12 @@ from pflow_mcp_plugin.client.failures.excerpt import plain
 from pflow_mcp_plugin.client.failures.http_status import from_status
 from pflow_mcp_plugin.client.failures.json_rpc import from_error
 from pflow_mcp_plugin.client.failures.network import from_network
-from pflow_mcp_plugin.client.failures.process_failures import from_exit, from_seen, stopped_reading
+from pflow_mcp_plugin.client.failures.process_failures import (
+    from_exit,
+    from_memory,
+    from_seen,
+    stopped_reading,
+)
 from pflow_mcp_plugin.client.failures.socket_errors import from_socket
 from pflow_mcp_plugin.errors import DeadlineExceeded, McpError
 from pflow_mcp_plugin.redaction import Redactor
@@ -22,7 +27,8 @@ def explain(error: BaseException, evidence: Evidence) -> McpError:
     # The order matters: a process that exits, for example, also breaks its pipes, and the SDK then reports
     # "Connection closed". The first witness is the closest to the cause.
     found = (
-        from_seen(evidence)
+        from_memory(evidence)
+        or from_seen(evidence)
         or _from_deadline(evidence)
         or from_exit(evidence)
         or from_socket(evidence, error)

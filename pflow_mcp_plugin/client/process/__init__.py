@@ -5,8 +5,9 @@
 - `installation`: package runners, which may have to download the server before it starts
 - `shutdown`: waits for the process to exit, then ends it
 - `reaper`, `reaper_process`: a helper process that ends servers if pflow dies
-- `memory`: the memory that the process group uses
+- `memory`: the memory that the processes use
+- `memory_limit`: ends a server that uses more memory than its config allows
 - `stderr_files`: files with the full stderr of failing servers
 
-Importing these loads neither the SDK nor, except for `shutdown` and `installation`, asyncio.
+Importing these loads neither the SDK nor, except for `shutdown`, `installation` and `memory_limit`, asyncio.
 """
