@@ -45,7 +45,6 @@ ELSEWHERE = {
     "discovery/schema_properties": "execution/test_call_arguments.py",
     "discovery/schema_document": "registration/test_node_interface.py",
     "discovery/server_launch": "discovery/test_tool_sync.py",
-    "discovery/schema_changes": "discovery/test_tool_changes.py",
     "discovery/tool_filter": "discovery/test_tool_sync.py",
     "discovery/servers": "discovery/test_catalog.py",
     "discovery/tool_file": "discovery/test_catalog.py",

@@ -9,7 +9,6 @@
 - `server_launch`: a configured server, ready to be started
 - `tool_hashes`: hashes of a tool and of all tools of a server
 - `tool_changes`: the difference between two lists of tools, breaking or compatible
-- `schema_changes`: the difference between two versions of one JSON Schema
 - `schema_document`: a JSON Schema: its local references, its friendly types
 - `schema_properties`: the keys that an object schema names and requires
 

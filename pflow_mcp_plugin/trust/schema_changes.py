@@ -13,7 +13,7 @@ from typing import Literal, TypeGuard
 import attrs
 
 from pflow_mcp_plugin.contract.json_types import JSON
-from pflow_mcp_plugin.discovery.tool_hashes import canonical
+from pflow_mcp_plugin.trust.json_equality import canonical
 
 Direction = Literal["same", "wider", "narrower", "unknown"]
 
