@@ -301,7 +301,9 @@ def _by_type(old: object, new: object) -> Direction:
     before, after = _accepted_types(old), _accepted_types(new)
     if before is None or after is None:
         return "unknown"
-    return _by_more(bool(after - before), bool(before - after))
+    if after == {"null"}:
+        return "unknown"  # nothing is left to send, and nothing to receive
+    return _by_more(more=bool(after - before), less=bool(before - after))
 
 
 def _by_values(old: object, new: object) -> Direction:
@@ -310,10 +312,10 @@ def _by_values(old: object, new: object) -> Direction:
         return "narrower" if old is ABSENT else "wider"
     if not (isinstance(old, list) and isinstance(new, list)):
         return "unknown"
-    return _by_more(bool(members_without(new, old)), bool(members_without(old, new)))
+    return _by_more(more=bool(members_without(new, old)), less=bool(members_without(old, new)))
 
 
-def _by_more(more: bool, less: bool) -> Direction:  # noqa: FBT001
+def _by_more(*, more: bool, less: bool) -> Direction:
     if more and less:
         return "unknown"
     return "wider" if more else "narrower" if less else "same"

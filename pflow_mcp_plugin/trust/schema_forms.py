@@ -232,8 +232,9 @@ def _is_union(key: str, one: object, other: object) -> bool:
     """Whether the members of a keyword of two schemas that hold together can be written as one."""
     if key == "required":
         return isinstance(one, list) and isinstance(other, list)
-    both = isinstance(one, Mapping) and isinstance(other, Mapping)
-    return key in {"properties", *DEFINITIONS} and both and not one.keys() & other.keys()  # type: ignore[union-attr]
+    if not (isinstance(one, Mapping) and isinstance(other, Mapping)):
+        return False
+    return key in {"properties", *DEFINITIONS} and not one.keys() & other.keys()
 
 
 def _merged(one: Schema, other: Schema) -> Schema:

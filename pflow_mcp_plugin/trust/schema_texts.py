@@ -17,6 +17,7 @@ _UNREAD = frozenset({"$ref", "$id", "$schema", "$anchor", "format", "pattern", "
 _MOST_WORDS_OF_A_VALUE = 12
 _MOST_WORDS_OF_A_NAME = 4
 _NAMES = frozenset({"properties", "$defs", "definitions", "patternProperties", "dependentSchemas"})
+_DIALECTS = ("http://json-schema.org/", "https://json-schema.org/")
 _LISTS = ("enum", "examples")
 
 
@@ -53,6 +54,8 @@ def objection_to_more(item: Difference, known: Known) -> str:
     if item.path.rpartition(".")[2] in _LISTS and isinstance(item.new, list):
         more = members_without(item.new, item.old) if isinstance(item.old, list) else item.new
         return objection({"enum": more}, known)
+    if item.path.endswith(".$schema") and str(item.new).startswith(_DIALECTS):
+        return ""
     if item.aspect == "default" or not isinstance(item.new, Mapping):
         return objection({"default": item.new}, known)
     name = item.path.rpartition(".")[2] if item.old is ABSENT else ""

@@ -18,22 +18,25 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from pflow_mcp_plugin.trust.word_forms import OPTIONAL, folded, is_same_word
+from pflow_mcp_plugin.trust.word_forms import OPTIONAL, folded, is_optional, is_same_word
 
 MOST_WORDS = 40
 """Words of a new text that is plain; 99 of 100 descriptions of arguments of real tools have fewer."""
 _LONGEST = 200_000
 _LONGEST_WORD = 60
 _BLANK = frozenset("\u115f\u1160\u2800\u3164\uffa0")
+_UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u9fff\U00020000-\U0003ffff"
+"""Letters of scripts that are written without spaces; each counts as a word."""
+_LETTER = rf"(?:(?![{_UNSPACED}])[^\W\d_])"
 _LINK = r"(?<![\w+.-])[a-zA-Z][\w+.-]{0,30}://[^\s<>\"'`\])]+"
 _TOKEN = re.compile(
     rf"""
       (?P<exact>{_LINK}
         | (?<![\w.+-])[\w.+-]{{1,64}}@[\w-]+(?:\.[\w-]+)+
         | (?<![\w/\\.~-])(?:~|\.\.?|[A-Za-z]:)?[/\\][\w.~/\\-]*\w
-        | (?<!\w)[A-Za-z]*_\w+)
+        | (?<![A-Za-z0-9_])[A-Za-z]*_[A-Za-z0-9_]+)
     | (?P<number>(?:(?<![\w)])-)?\d+(?:[.,:]\d+)*)
-    | (?P<word>[^\W\d_]+(?:['\u2019][^\W\d_]+)*\d*)
+    | (?P<word>[{_UNSPACED}] | {_LETTER}+(?:['\u2019]{_LETTER}+)*\d*)
     | (?P<sign>[<>!]=|[<>\u2264\u2265\u2260%&$\u20ac\u00a3\u00a5])
     """,
     re.VERBOSE,
@@ -146,7 +149,7 @@ def _is_symbol(letter: str) -> bool:
 
 def _words(text: str) -> Iterator[str]:
     """Yield the words of a text that matter, folded."""
-    text = _ARROW.sub(" ", unicodedata.normalize("NFKC", text))
+    text = _ARROW.sub(" ", " ".join(unicodedata.normalize("NFKC", text).split()))
     for pattern, instead in _PHRASES:
         text = pattern.sub(instead, text)
     for found in _TOKEN.finditer(text):
@@ -155,20 +158,10 @@ def _words(text: str) -> Iterator[str]:
             yield re.sub(r",(?=\d{3}\b)", "", token)
         elif found.lastgroup != "word":
             yield "and" if token == "&" else "percent" if token == "%" else token
-        elif token.isascii() or not _has_no_spaces(token):
+        else:
             word = folded(token)
             if word not in OPTIONAL:
                 yield word
-        else:
-            yield from token
-
-
-def _has_no_spaces(word: str) -> bool:
-    """Whether a word is in a script that writes words without spaces between them."""
-    return any(
-        "\u0e00" <= letter <= "\u0eff" or "\u2e80" <= letter <= "\u9fff" or letter > "\U00020000"
-        for letter in word
-    )
 
 
 def _is_alike(one: list[str], other: list[str]) -> bool:
@@ -181,9 +174,13 @@ def _is_alike(one: list[str], other: list[str]) -> bool:
             at, by = at + 2, by + 1
         elif "".join(other[by : by + 2]) == one[at]:
             at, by = at + 1, by + 2
+        elif is_optional(one[at]):
+            at += 1
+        elif is_optional(other[by]):
+            by += 1
         else:
             return False
-    return at == len(one) and by == len(other)
+    return all(map(is_optional, one[at:])) and all(map(is_optional, other[by:]))
 
 
 def _is_reordered(old: str, new: str) -> bool:

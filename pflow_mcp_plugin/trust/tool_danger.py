@@ -29,6 +29,8 @@ _ASSUMED: Mapping[str, bool] = {
 }
 """What is assumed of a tool without the hint (MCP specification 2025-11-25, `ToolAnnotations`)."""
 _MOST_WORDS_OF_A_TITLE = 8
+_OF_CLASSES = "Arguments Args Input Inputs Model Output Params Parameters Request Response Result Schema"
+"""Words in the titles of schemas that are generated from the names of classes."""
 
 
 @attrs.frozen(kw_only=True)
@@ -109,8 +111,8 @@ def _differences(old: Tool, new: Tool) -> Iterator[Difference]:
         )
     yield from _title("title", old.title, new.title, new.name)
     yield from _text("description", old.description, new.description)
-    yield from _input(old.input_schema, new.input_schema)
-    yield from _output(old.output_schema, new.output_schema)
+    yield from _input(old, new)
+    yield from _output(old, new)
     yield from _annotations(old, new)
 
 
@@ -137,45 +139,42 @@ def _title(field: str, old: object, new: object, name: str) -> Iterator[Differen
         yield from _text(field, "" if old is None else old, "" if new is None else new)
 
 
-def _input(old: object, new: object) -> Iterator[Difference]:
-    known = schema_texts.Known(old, new)
-    for item in schema_changes.differences(old, new, "inputSchema"):
-        yield from _of_schema(item, known, ("narrower", "unknown"), is_input=True)
+def _input(old: Tool, new: Tool) -> Iterator[Difference]:
+    known = schema_texts.Known(old.input_schema, new.input_schema)
+    for item in schema_changes.differences(old.input_schema, new.input_schema, "inputSchema"):
+        yield from _of_schema(item, known, ("narrower", "unknown"), new.name)
 
 
-def _output(old: object, new: object) -> Iterator[Difference]:
-    if new is None and old is not None:
-        yield _difference("outputSchema", "removed", old, ABSENT, dangerous=True, breaks=True)
-    elif old is None and new is not None:
-        objection = schema_texts.objection(new, schema_texts.Known(None, new))
-        yield _added("outputSchema", "added", ABSENT, new, objection)
-    elif old is not None:
-        known = schema_texts.Known(old, new)
-        for item in schema_changes.differences(old, new, "outputSchema"):
-            yield from _of_schema(item, known, ("wider", "unknown"), is_input=False)
+def _output(old: Tool, new: Tool) -> Iterator[Difference]:
+    before, after = old.output_schema, new.output_schema
+    known = schema_texts.Known(before, after)
+    if before is not None and after is None:
+        yield _difference("outputSchema", "removed", before, ABSENT, dangerous=True, breaks=True)
+    elif before is None and after is not None:
+        yield _added("outputSchema", "added", ABSENT, after, schema_texts.objection(after, known))
+    elif before is not None:
+        for item in schema_changes.differences(before, after, "outputSchema"):
+            yield from _of_schema(item, known, ("wider", "unknown"), new.name)
 
 
 def _of_schema(
-    item: schema_changes.Difference, known: schema_texts.Known, bad: tuple[str, ...], *, is_input: bool
+    item: schema_changes.Difference, known: schema_texts.Known, bad: tuple[str, ...], tool: str
 ) -> Iterator[Difference]:
     if item.aspect == "text":
-        yield from _schema_text(item, known)
+        yield from _schema_text(item, known, tool)
         return
     breaks = item.direction in bad
+    what = f"default {item.what}" if item.aspect == "default" else item.what
     objection = "" if breaks or item.new is ABSENT else schema_texts.objection_to_more(item, known)
-    if breaks or objection:
-        yield _difference(
-            item.path,
-            f"{item.what}, {objection}" if objection else item.what,
-            item.old,
-            item.new,
-            dangerous=True,
-            breaks=breaks,
-        )
-    else:
-        turned = is_input and item.aspect == "default" and _turns(item.old, item.new)
-        what = f"default {item.what}" if item.aspect == "default" else item.what
-        yield _difference(item.path, what, item.old, item.new, dangerous=turned)
+    turned = "narrower" in bad and item.aspect == "default" and _turns(item.old, item.new)
+    yield _difference(
+        item.path,
+        f"{what}, {objection}" if objection else what,
+        item.old,
+        item.new,
+        dangerous=breaks or turned or bool(objection),
+        breaks=breaks,
+    )
 
 
 def _turns(old: Any, new: Any) -> bool:
@@ -189,22 +188,33 @@ def _turns(old: Any, new: Any) -> bool:
     return not (new is ABSENT and (old is False or old in ("", 0) or old == [] or old == {}))
 
 
-def _schema_text(item: schema_changes.Difference, known: schema_texts.Known) -> Iterator[Difference]:
+def _schema_text(
+    item: schema_changes.Difference, known: schema_texts.Known, tool: str
+) -> Iterator[Difference]:
     """Judge a text inside a schema: corrected, moved, added where there was none, or changed."""
     keyword = item.path.rpartition(".")[2]
-    name = item.path.split(".")[-2] if item.path.count(".") > 1 else ""
     if item.new is ABSENT:
         lost = keyword == "description" and not known.remains(item.old)
         yield _difference(item.path, "text removed", item.old, ABSENT, dangerous=lost)
-    elif item.old is not ABSENT and isinstance(item.old, str) and item.old.strip():
-        yield from _text(item.path, item.old, item.new)
     elif not isinstance(item.new, str):
         yield _difference(item.path, "changed", item.old, item.new, dangerous=True)
+    elif known.was_there(item.new) or (keyword == "title" and _is_name(item, tool)):
+        yield _difference(
+            item.path, "text added" if item.old is ABSENT else "text changed", item.old, item.new
+        )
+    elif isinstance(item.old, str) and item.old.strip():
+        yield from _text(item.path, item.old, item.new)
     else:
         most = _MOST_WORDS_OF_A_TITLE if keyword == "title" else text_changes.MOST_WORDS
-        plain = known.was_there(item.new) or text_changes.is_worded_with(item.new, [name])
-        objection = "" if plain else text_changes.objection(item.new, most)
-        yield _added(item.path, "text added", item.old, item.new, objection)
+        yield _added(item.path, "text added", item.old, item.new, text_changes.objection(item.new, most))
+
+
+def _is_name(item: schema_changes.Difference, tool: str) -> bool:
+    """Whether a title is the name of what it belongs to, as it is generated from code."""
+    place = item.path.split(".")
+    name = place[-2] if len(place) > 2 else tool
+    old = item.old if isinstance(item.old, str) else ""
+    return text_changes.is_worded_with(item.new, [name, old, _OF_CLASSES])
 
 
 def _annotations(old: Tool, new: Tool) -> Iterator[Difference]:

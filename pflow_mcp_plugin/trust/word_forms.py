@@ -64,6 +64,7 @@ _SHORTEST = 5
 """Letters of the shortest word in which one letter may be corrected."""
 
 OPTIONAL = frozenset(_OPTIONAL.split())
+_LONG_OPTIONAL = frozenset(word for word in OPTIONAL if len(word) >= _SHORTEST)
 _GROUPS = {word: number for number, group in enumerate(_INSTEAD) for word in group.split()}
 
 
@@ -81,9 +82,16 @@ def is_same_word(one: str, other: str) -> bool:
         return True
     if _group(one) is not None and _group(one) == _group(other):
         return True
-    if one in _EXACT or other in _EXACT or not (one.isalpha() and other.isalpha()):
+    if not (one.isalpha() and other.isalpha()) or (one in _EXACT and other in _EXACT):
         return False
+    if one in _EXACT or other in _EXACT:
+        return min(len(one), len(other)) >= _SHORTEST and is_misspelled(one, other)
     return bool(_bases(one) & _bases(other)) or is_misspelled(one, other)
+
+
+def is_optional(word: str) -> bool:
+    """Whether a folded word may come and go, even if it is misspelled."""
+    return word in OPTIONAL or any(is_misspelled(word, each) for each in _LONG_OPTIONAL)
 
 
 def is_misspelled(one: str, other: str) -> bool:

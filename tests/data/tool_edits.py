@@ -570,7 +570,9 @@ def tool_title_added(tool: Tool, chance: random.Random) -> Tool:
 
 
 @_benign
-def annotation_title_added(tool: Tool, chance: random.Random) -> Tool:
+def annotation_title_added(tool: Tool, chance: random.Random) -> Tool | None:
+    if "title" in tool.annotations:
+        return None
     spaced = re.sub(r"(?<=[a-z])(?=[A-Z])|[_-]+", " ", tool.name).strip().capitalize()
     return attrs.evolve(tool, annotations={**tool.annotations, "title": spaced})
 
@@ -1521,9 +1523,13 @@ def output_may_be_missing(tool: Tool, chance: random.Random) -> Pair | None:
 
 @_dangerous
 def output_may_be_null(tool: Tool, chance: random.Random) -> Pair | None:
-    def nullable(schema: Schema) -> Schema:
-        known = {name: {"anyOf": [value, {"type": "null"}]} for name, value in schema["properties"].items()}
-        return {**schema, "properties": known}
+    def nullable(schema: Schema) -> Schema | None:
+        plain = [
+            it for it in schema["properties"].values() if isinstance(it.get("type"), str) and "enum" not in it
+        ]
+        for each in plain:
+            each["type"] = [each["type"], "null"]
+        return schema if plain else None
 
     return _output(tool, nullable)
 
