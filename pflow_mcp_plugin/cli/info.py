@@ -87,6 +87,8 @@ def _lines(entry: Entry, head: Head) -> Iterator[str]:
     yield f"Server    {printable(version) or 'sends no name'}, protocol {head.info.protocol}"
     yield f"Synced    {head.synced_at}"
     yield f"Purity    {entry.purity}"
+    if entry.withheld:
+        yield f"Withheld  {entry.withheld}"
     yield from _fields("Params", entry.interface.params, "none")
     if entry.interface.open:
         yield "  and others: the tool accepts arguments that its schema does not name"
