@@ -1,17 +1,36 @@
-"""Whether a new version of a tool, or of a server's instructions, must be approved before it is used."""
+"""Whether a new version of a tool, or of a server's instructions, must be approved before it is used.
+
+What a workflow relies on may become wider: an optional argument more, more accepted, more returned. Texts may
+be corrected. Everything else is dangerous: less accepted, an output lost, a text that says something else,
+another default of an argument that callers leave out, another claim in the annotations. `_meta` does not count.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Literal
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Literal
 
 import attrs
 
-from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
-from pflow_mcp_plugin.trust import schema_changes
+from pflow_mcp_plugin.contract.json_types import JSON
+from pflow_mcp_plugin.trust import renamed_tools, schema_changes, schema_texts, text_changes
+from pflow_mcp_plugin.trust.json_equality import is_same
+from pflow_mcp_plugin.trust.json_excerpt import excerpt
+from pflow_mcp_plugin.trust.schema_changes import ABSENT
 from pflow_mcp_plugin.types import Tool
 
 Kind = Literal["same", "compatible", "changed"]
+
+_ASSUMED: Mapping[str, bool] = {
+    "readOnlyHint": False,
+    "destructiveHint": True,
+    "idempotentHint": False,
+    "openWorldHint": True,
+}
+"""What is assumed of a tool without the hint (MCP specification 2025-11-25, `ToolAnnotations`)."""
+_MOST_WORDS_OF_A_TITLE = 8
+_OF_CLASSES = "Arguments Args Input Inputs Model Output Params Parameters Request Response Result Schema"
+"""Words in the titles of schemas that are generated from the names of classes."""
 
 
 @attrs.frozen(kw_only=True)
@@ -34,6 +53,17 @@ class Difference:
     dangerous: bool = False
     breaks: bool = False
 
+    def to_dict(self) -> dict[str, JSON]:
+        """Return the difference in JSON form; long values are cut."""
+        return {
+            "field": self.field[:500],
+            "what": self.what,
+            "old": excerpt(self.old),
+            "new": excerpt(self.new),
+            "dangerous": self.dangerous,
+            "breaks": self.breaks,
+        }
+
 
 @attrs.frozen(kw_only=True)
 class Verdict:
@@ -49,11 +79,11 @@ class Verdict:
 
     def to_dict(self) -> dict[str, JSON]:
         """Return the verdict in JSON form."""
-        return {"kind": self.kind, "differences": [attrs.asdict(each) for each in self.differences]}
+        return {"kind": self.kind, "differences": [each.to_dict() for each in self.differences]}
 
 
 def judge(old: Tool, new: Tool) -> Verdict:
-    """Return how a tool differs from the version that was approved."""
+    """Return how a tool differs from the version that was approved; never raises, whatever a server sent."""
     return _verdict(_differences(old, new))
 
 
@@ -63,22 +93,15 @@ def judge_instructions(old: str, new: str) -> Verdict:
 
 
 def renamed(removed: Iterable[Tool], added: Iterable[Tool]) -> Iterator[tuple[Tool, Tool]]:
-    """Yield the pairs of a removed and an added tool that are the same tool under another name."""
-    left = list(added)
-    for tool in removed:
-        for other in left:
-            if (tool.description, tool.input_schema) == (other.description, other.input_schema):
-                left.remove(other)
-                yield tool, other
-                break
+    """Yield the pairs of a removed and an added tool that seem to be the same tool under another name."""
+    yield from renamed_tools.pairs(removed, added)
 
 
 def _verdict(found: Iterable[Difference]) -> Verdict:
     differences = tuple(found)
     changed = any(each.dangerous for each in differences)
-    return Verdict(
-        kind="changed" if changed else "compatible" if differences else "same", differences=differences
-    )
+    kind: Kind = "changed" if changed else "compatible" if differences else "same"
+    return Verdict(kind=kind, differences=differences)
 
 
 def _differences(old: Tool, new: Tool) -> Iterator[Difference]:
@@ -86,42 +109,144 @@ def _differences(old: Tool, new: Tool) -> Iterator[Difference]:
         yield Difference(
             field="name", what="renamed", old=old.name, new=new.name, dangerous=True, breaks=True
         )
-    yield from _text("title", old.title, new.title)
+    yield from _title("title", old.title, new.title, new.name)
     yield from _text("description", old.description, new.description)
-    yield from _schemas("inputSchema", old.input_schema, new.input_schema, ("narrower", "unknown"))
-    if old.output_schema is None or new.output_schema is None:
-        if old.output_schema is not new.output_schema:
-            lost = new.output_schema is None
-            what = "removed" if lost else "added"
-            yield Difference(
-                field="outputSchema",
-                what=what,
-                old=old.output_schema,
-                new=new.output_schema,
-                dangerous=lost,
-                breaks=lost,
-            )
+    yield from _input(old, new)
+    yield from _output(old, new)
+    yield from _annotations(old, new)
+
+
+def _text(field: str, old: object, new: object) -> Iterator[Difference]:
+    if is_same(old, new):
+        return
+    if not (isinstance(old, str) and isinstance(new, str)):
+        yield _difference(field, "changed", old, new, dangerous=True)
+    elif text_changes.is_correction(old, new):
+        yield _difference(field, "text corrected", old, new)
     else:
-        yield from _schemas("outputSchema", old.output_schema, new.output_schema, ("wider", "unknown"))
-    yield from _annotations(old.annotations, new.annotations)
+        what = "text removed" if not new.strip() else "text changed" if old.strip() else "text added"
+        if text_changes.hidden(new) - text_changes.hidden(old):
+            what += ", hidden characters"
+        yield _difference(field, what, old, new, dangerous=True)
 
 
-def _text(field: str, old: str, new: str) -> Iterator[Difference]:
-    if old != new:
-        alike = "".join(old.split()).casefold() == "".join(new.split()).casefold()
-        what = "corrected" if alike else "text changed"
-        yield Difference(field=field, what=what, old=old, new=new, dangerous=not alike)
+def _title(field: str, old: object, new: object, name: str) -> Iterator[Difference]:
+    """Judge a title like a text; without one the name is shown, so that one may go, or spell the name out."""
+    spelled = isinstance(new, str) and text_changes.is_worded_with(new, [name])
+    if spelled and (not new or not old) and old != new:
+        yield _difference(field, "removed" if old else "added", old or ABSENT, new or ABSENT)
+    else:
+        yield from _text(field, "" if old is None else old, "" if new is None else new)
 
 
-def _schemas(field: str, old: JSONObject, new: JSONObject, bad: tuple[str, ...]) -> Iterator[Difference]:
-    for item in schema_changes.differences(old, new, field):
-        breaks = item.direction in bad
-        yield Difference(field=item.path, what=item.direction, dangerous=breaks, breaks=breaks)
+def _input(old: Tool, new: Tool) -> Iterator[Difference]:
+    known = schema_texts.Known(old.input_schema, new.input_schema)
+    for item in schema_changes.differences(old.input_schema, new.input_schema, "inputSchema"):
+        yield from _of_schema(item, known, ("narrower", "unknown"), new.name)
 
 
-def _annotations(old: JSONObject, new: JSONObject) -> Iterator[Difference]:
-    for key in dict.fromkeys((*old, *new)):
-        if old.get(key) != new.get(key):
-            yield Difference(
-                field=f"annotations.{key}", what="changed", old=old.get(key), new=new.get(key), dangerous=True
-            )
+def _output(old: Tool, new: Tool) -> Iterator[Difference]:
+    before, after = old.output_schema, new.output_schema
+    known = schema_texts.Known(before, after)
+    if before is not None and after is None:
+        yield _difference("outputSchema", "removed", before, ABSENT, dangerous=True, breaks=True)
+    elif before is None and after is not None:
+        yield _added("outputSchema", "added", ABSENT, after, schema_texts.objection(after, known))
+    elif before is not None:
+        for item in schema_changes.differences(before, after, "outputSchema"):
+            yield from _of_schema(item, known, ("wider", "unknown"), new.name)
+
+
+def _of_schema(
+    item: schema_changes.Difference, known: schema_texts.Known, bad: tuple[str, ...], tool: str
+) -> Iterator[Difference]:
+    if item.aspect == "text":
+        yield from _schema_text(item, known, tool)
+        return
+    breaks = item.direction in bad
+    what = f"default {item.what}" if item.aspect == "default" else item.what
+    objection = "" if breaks or item.new is ABSENT else schema_texts.objection_to_more(item, known)
+    turned = "narrower" in bad and item.aspect == "default" and _turns(item.old, item.new)
+    yield _difference(
+        item.path,
+        f"{what}, {objection}" if objection else what,
+        item.old,
+        item.new,
+        dangerous=breaks or turned or bool(objection),
+        breaks=breaks,
+    )
+
+
+def _turns(old: Any, new: Any) -> bool:
+    """Whether a default changes what happens in calls that leave the argument out.
+
+    One that was not written down before is believed to be what always happened, except for a switch that is
+    now on: without a default it was off.
+    """
+    if old is ABSENT:
+        return new is True
+    return not (new is ABSENT and (old is False or old in ("", 0) or old == [] or old == {}))
+
+
+def _schema_text(
+    item: schema_changes.Difference, known: schema_texts.Known, tool: str
+) -> Iterator[Difference]:
+    """Judge a text inside a schema: corrected, moved, added where there was none, or changed."""
+    keyword = item.path.rpartition(".")[2]
+    if item.new is ABSENT:
+        lost = keyword == "description" and not known.remains(item.old)
+        yield _difference(item.path, "text removed", item.old, ABSENT, dangerous=lost)
+    elif not isinstance(item.new, str):
+        yield _difference(item.path, "changed", item.old, item.new, dangerous=True)
+    elif known.was_there(item.new) or (keyword == "title" and _is_name(item, tool)):
+        yield _difference(
+            item.path, "text added" if item.old is ABSENT else "text changed", item.old, item.new
+        )
+    elif isinstance(item.old, str) and item.old.strip():
+        yield from _text(item.path, item.old, item.new)
+    else:
+        most = _MOST_WORDS_OF_A_TITLE if keyword == "title" else text_changes.MOST_WORDS
+        yield _added(item.path, "text added", item.old, item.new, text_changes.objection(item.new, most))
+
+
+def _is_name(item: schema_changes.Difference, tool: str) -> bool:
+    """Whether a title is the name of what it belongs to, as it is generated from code."""
+    place = item.path.split(".")
+    name = place[-2] if len(place) > 2 else tool
+    old = item.old if isinstance(item.old, str) else ""
+    return text_changes.is_worded_with(item.new, [name, old, _OF_CLASSES])
+
+
+def _annotations(old: Tool, new: Tool) -> Iterator[Difference]:
+    before, after = ({} if not isinstance(it, Mapping) else it for it in (old.annotations, new.annotations))
+    for key in dict.fromkeys((*before, *after)):
+        field, one, other = f"annotations.{key}", before.get(key, ABSENT), after.get(key, ABSENT)
+        if is_same(one, other):
+            continue
+        if key == "title":
+            yield from _title(field, before.get(key, ""), after.get(key, ""), new.name)
+            continue
+        assumed = _ASSUMED.get(key, ABSENT)
+        same = assumed is not ABSENT and is_same(
+            *(assumed if it in (ABSENT, None) else it for it in (one, other))
+        )
+        what = "added" if one is ABSENT else "removed" if other is ABSENT else "changed"
+        yield _difference(field, f"{what}, as assumed" if same else what, one, other, dangerous=not same)
+
+
+def _added(field: str, what: str, old: object, new: object, objection: str) -> Difference:
+    what = f"{what}, {objection}" if objection else what
+    return _difference(field, what, old, new, dangerous=bool(objection))
+
+
+def _difference(
+    field: str, what: str, old: Any, new: Any, *, dangerous: bool = False, breaks: bool = False
+) -> Difference:
+    return Difference(
+        field=field,
+        what=what,
+        old=None if old is ABSENT else old,
+        new=None if new is ABSENT else new,
+        dangerous=dangerous,
+        breaks=breaks,
+    )

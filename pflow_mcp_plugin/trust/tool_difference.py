@@ -1,18 +1,163 @@
-"""The differences between two versions of a tool, as lines for people."""
+"""The differences between two versions of a tool, as lines for people.
+
+What differs comes from a server that may try to hide it: every character that cannot be seen is shown as an
+escape, what is dangerous stands first where not everything fits, and all lengths are bounded.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from pflow_mcp_plugin.contract.json_types import JSON
+from pflow_mcp_plugin.trust import text_changes
+from pflow_mcp_plugin.trust.json_excerpt import excerpt
+
 if TYPE_CHECKING:
-    from pflow_mcp_plugin.trust.tool_danger import Verdict
+    from pflow_mcp_plugin.trust.tool_danger import Difference, Verdict
 
 _MOST = 40
+"""Differences of one tool that are shown."""
+_PLACES = 6
+"""Places of one text that are shown."""
+_AROUND = 6
+"""Words that are shown before and after such a place."""
+_LONGEST_FIELD = 160
+_LONGEST_TEXT = 2_000
+_LONGEST_VALUE = 300
+_MOST_STEPS = 5_000_000
+_MOST_WORDS = 50_000
+_MIXED = re.compile(r"(?=\S*[A-Za-z])(?=\S*[\u0370-\u058f])\S+")
+"""A word with letters of Latin and of a script with letters that look the same."""
 
 
 def lines(tool: str, verdict: Verdict) -> Iterator[str]:
-    """Yield how a tool differs, in lines for a terminal: printable and bounded."""
-    yield f"{tool}: {verdict.kind}"
-    for difference in verdict.differences[:_MOST]:
-        yield ascii(f"  {'!' if difference.dangerous else '~'} {difference.field}: {difference.what}")[1:-1]
+    """Yield how a tool differs, in lines for a terminal: printable and bounded.
+
+    Args:
+        tool: Its name.
+        verdict: How it differs. What is dangerous is marked with `!`, and with `~` what is not.
+    """
+    yield f"{_cut(visible(tool), _LONGEST_FIELD)}: {verdict.kind}"
+    chosen = verdict.differences
+    if len(chosen) > _MOST:
+        chosen = tuple(sorted(chosen, key=lambda each: not each.dangerous)[:_MOST])
+    for difference in chosen:
+        yield from _lines(difference)
+    if len(verdict.differences) > _MOST:
+        yield f"  and {len(verdict.differences) - _MOST:,} more"
+
+
+def visible(text: str) -> str:
+    """Return a text in one line, with an escape in place of each character that people cannot see or tell apart."""
+    line = " ".join(text.split(" ")) if text.isprintable() else "".join(map(_visible_letter, text))
+    return line if line.isascii() else _MIXED.sub(lambda found: ascii(found[0])[1:-1], line)
+
+
+def _visible_letter(letter: str) -> str:
+    if letter in "\n\r\t" or not text_changes.hidden(letter):
+        return ascii(letter)[1:-1] if letter in "\n\r\t" else letter if letter.isprintable() else " "
+    return ascii(letter)[1:-1]
+
+
+def _lines(difference: Difference) -> Iterator[str]:
+    mark, field = "!" if difference.dangerous else "~", _cut(visible(difference.field), _LONGEST_FIELD)
+    yield f"  {mark} {field}: {visible(difference.what)}"
+    if isinstance(difference.old, str) and isinstance(difference.new, str):
+        yield from _text_lines(difference.old, difference.new)
+        return
+    for sign, value in (("-", difference.old), ("+", difference.new)):
+        if value is not None:
+            yield f"      {sign} {_shown(value)}"
+
+
+def _shown(value: JSON) -> str:
+    if isinstance(value, str):
+        return _cut(visible(" ".join(value.split())), _LONGEST_TEXT)
+    return _cut(visible(json.dumps(excerpt(value), ensure_ascii=False)), _LONGEST_VALUE)
+
+
+def _text_lines(old: str, new: str) -> Iterator[str]:
+    """Yield the places at which two texts differ, each with the words around it."""
+    before, after = _words(old), _words(new)
+    places = list(_places(before, after))
+    if not places:
+        yield "      (whitespace only)"
+        return
+    chosen = sorted(sorted(places, key=_weight, reverse=True)[:_PLACES])
+    for start, end, first, last in chosen:
+        if end > start or not old.strip():
+            yield f"      - {_around(before, start, end)}"
+        if last > first or not new.strip():
+            yield f"      + {_around(after, first, last)}"
+    if len(places) > len(chosen):
+        yield f"      and {len(places) - len(chosen):,} more places"
+
+
+def _weight(place: tuple[int, int, int, int]) -> tuple[int, int]:
+    start, end, first, last = place
+    return last - first, end - start
+
+
+def _words(text: str) -> list[str]:
+    return text.split(None, _MOST_WORDS)
+
+
+def _around(words: Sequence[str], start: int, end: int) -> str:
+    head = "... " if start > _AROUND else ""
+    tail = " ..." if end + _AROUND < len(words) else ""
+    left, right = " ".join(words[max(0, start - _AROUND) : start]), " ".join(words[end : end + _AROUND])
+    middle = _cut(visible(" ".join(words[start:end])), _LONGEST_TEXT)
+    parts = (_cut(visible(left), _LONGEST_VALUE), middle, _cut(visible(right), _LONGEST_VALUE))
+    return head + " ".join(part for part in parts if part) + tail
+
+
+def _places(old: list[str], new: list[str]) -> Iterator[tuple[int, int, int, int]]:
+    """Yield where words differ: start and end in the old ones, start and end in the new ones."""
+    shorter = min(len(old), len(new))
+    first = next((at for at in range(shorter) if old[at] != new[at]), shorter)
+    most = shorter - first
+    last = next((at for at in range(most) if old[-1 - at] != new[-1 - at]), most)
+    before, after = old[first : len(old) - last], new[first : len(new) - last]
+    if not before and not after:
+        return
+    counts = Counter(after)
+    steps = sum(counts[word] for word in before) * (min(len(before), len(after)) + 1)
+    if steps > _MOST_STEPS:
+        yield first, first + len(before), first, first + len(after)
+        return
+    for start, end, start_of_new, end_of_new in _joined(_opcodes(before, after)):
+        yield start + first, end + first, start_of_new + first, end_of_new + first
+
+
+def _opcodes(before: list[str], after: list[str]) -> Iterator[tuple[int, int, int, int]]:
+    from difflib import SequenceMatcher  # needed by a sync that found changes only
+
+    for tag, *place in SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
+        if tag != "equal":
+            yield place[0], place[1], place[2], place[3]
+
+
+def _joined(places: Iterator[tuple[int, int, int, int]]) -> Iterator[tuple[int, int, int, int]]:
+    """Join places with only a few words between them."""
+    held: tuple[int, int, int, int] | None = None
+    for place in places:
+        if held and place[0] - held[1] <= _AROUND:
+            held = held[0], place[1], held[2], place[3]
+            continue
+        if held:
+            yield held
+        held = place
+    if held:
+        yield held
+
+
+def _cut(text: str, most: int) -> str:
+    """Return the start and the end of a long text, and how much was left out between them."""
+    if len(text) <= most:
+        return text
+    half = most // 2
+    return f"{text[:half]} ... ({len(text) - 2 * half:,} more characters) ... {text[-half:]}"

@@ -130,7 +130,7 @@ def test_row_01_a_description_or_schema_that_changes_after_its_approval_is_refus
     schema = {**CLOSE["inputSchema"], "required": ["value"]}
     desk.say({**CLOSE, "description": POISON, "inputSchema": schema}, LIST)
     desk.sync()
-    assert "inputSchema.required" in desk.refusal()
+    assert "inputSchema.properties.value now required" in desk.refusal()
 
 
 def test_row_01_by_the_real_program(desk, pflow, pflow_home, tmp_path):
