@@ -90,6 +90,8 @@ def _lines(entry: Entry, head: Head) -> Iterator[str]:
     yield f"Purity    {entry.purity}{' (it claims to only read)' if claims else ''}"
     if entry.effects:
         yield f"Effects   {', '.join(entry.effects).replace('_', ' ')}"
+    if entry.withheld:
+        yield f"Withheld  {entry.withheld}"
     yield from _fields("Params", entry.interface.params, "none")
     if entry.interface.open:
         yield "  and others: the tool accepts arguments that its schema does not name"

@@ -15,6 +15,8 @@ from pflow_mcp_plugin.config import display, server_schema
 from pflow_mcp_plugin.contract import Host, Problem, Report
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.discovery.catalog import Catalog
+from pflow_mcp_plugin.discovery.tool_approval import launch_changed
+from pflow_mcp_plugin.discovery.tool_file import ToolFile
 from pflow_mcp_plugin.discovery.tool_filter import allows
 from pflow_mcp_plugin.types import Server
 
@@ -33,6 +35,7 @@ class ServerRow:
         synced_at: Time of the last sync, ISO 8601, empty if never.
         sync_due: Whether its config changed since the last sync.
         source: `user` for a server of the user's own config, `project` for one of a project's.
+        changed: Number of its tools that are withheld because of a change that is not approved.
     """
 
     name: str
@@ -42,6 +45,7 @@ class ServerRow:
     synced_at: str = ""
     sync_due: bool = False
     source: Literal["user", "project"] = "user"
+    changed: int = 0
 
     def to_dict(self) -> dict[str, JSON]:
         """Return the listed server in JSON form."""
@@ -49,6 +53,7 @@ class ServerRow:
         if self.server:
             data |= {**display.shown(self.server), "disabled": self.server.disabled}
         data |= {"tools": self.tools, "synced_at": self.synced_at or None, "sync_due": self.sync_due}
+        data["changed"] = self.changed
         return data | {"problems": [problem.to_dict() for problem in self.problems]}
 
 
@@ -109,7 +114,16 @@ def _row(name: str, table: JSON, defaults: JSONObject, known: Catalog) -> Server
         tools=sum(allows(server.tools, tool.name) for tool in content.tools),
         synced_at=content.synced_at,
         sync_due=changed and not server.disabled,
+        changed=_changed(content, server),
     )
+
+
+def _changed(content: ToolFile, server: Server) -> int:
+    if server.trust == "auto":
+        return 0
+    whole = content.unapproved or launch_changed(content, server)
+    names = {tool.name for tool in content.tools} if whole else content.changed
+    return sum(allows(server.tools, name) for name in names)
 
 
 def _table(rows: Sequence[ServerRow]) -> str:
@@ -132,12 +146,15 @@ def _state(row: ServerRow) -> str:
     if row.tools is None:
         return "never synced"
     count = f"{row.tools} tool" + ("" if row.tools == 1 else "s")
-    return f"{count}, {row.synced_at[:16].replace('T', ' ')}"
+    changed = f", {row.changed} changed" if row.changed else ""
+    return f"{count}{changed}, {row.synced_at[:16].replace('T', ' ')}"
 
 
 def _note(row: ServerRow) -> str:
     if row.server is None:
         return ""
-    due = f"  (run: pflow mcp sync {row.name})" if row.sync_due else ""
+    commands = [f"pflow mcp sync {row.name}"] if row.sync_due else []
+    if row.changed and not row.sync_due:
+        commands = [f"pflow mcp diff {row.name}"]
     of_project = "(project) " if row.source == "project" else ""
-    return of_project + display.target(row.server) + due
+    return of_project + display.target(row.server) + "".join(f"  (run: {command})" for command in commands)

@@ -38,6 +38,7 @@ def test_a_server_that_was_never_synced_is_due(desk):
         "tools": None,
         "synced_at": None,
         "sync_due": True,
+        "changed": 0,
         "problems": [],
     }
     assert "never synced" in report.render()
