@@ -168,7 +168,7 @@ def _existing(file: Path) -> bytes | None:
     """Return the content of the file that is about to be written, None if there is none or it is a device.
 
     Raises:
-        storage.StoreError: It is not a lock file.
+        storage.StoreError: It is not a lock file, or that of a newer pflow.
     """
     if file.exists() and not file.is_file() and not file.is_dir():
         return None

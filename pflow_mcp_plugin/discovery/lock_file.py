@@ -102,11 +102,7 @@ def decode(path: Path, content: bytes) -> LockFile:
         storage.StoreError: A newer pflow wrote it.
         McpError: It has mistakes; `problems` lists them all.
     """
-    document = toml_codec.decode(path, content)
-    version = document.get("schema_version")
-    if _is_whole(version) and version > SCHEMA_VERSION:
-        reason = f"written by a newer pflow: its schema_version is greater than {SCHEMA_VERSION}"
-        raise storage.StoreError(path, reason, suggestion="Upgrade pflow")
+    document = _document(path, content)
     found = [attrs.evolve(problem, source=str(path)) for problem in _check(document)]
     refuse_errors(str(path), found)
     tables = cast("Mapping[str, Mapping[str, Any]]", document.get("servers", {}))  # checked above
@@ -122,8 +118,9 @@ def is_lock_file(path: Path, content: bytes) -> bool:
 
     Raises:
         storage.CorruptFile: It is not TOML.
+        storage.StoreError: A newer pflow wrote it.
     """
-    document = toml_codec.decode(path, content)
+    document = _document(path, content)
     tables = document.get("servers")
     if not (_is_whole(document.get("schema_version")) and isinstance(tables, Mapping)):
         return not document and not content.strip()
@@ -175,6 +172,15 @@ def _table(server: LockedServer) -> dict[str, JSON]:
 
 def _escaped(char: str) -> str:
     return char if char.isprintable() or char == "\n" else f"\\U{ord(char):08x}"
+
+
+def _document(path: Path, content: bytes) -> dict[str, JSON]:
+    document = toml_codec.decode(path, content)
+    version = document.get("schema_version")
+    if _is_whole(version) and version > SCHEMA_VERSION:
+        reason = f"written by a newer pflow: its schema_version is greater than {SCHEMA_VERSION}"
+        raise storage.StoreError(path, reason, suggestion="Upgrade pflow")
+    return document
 
 
 def _server(table: Mapping[str, Any]) -> LockedServer:

@@ -28,6 +28,7 @@ class Desk:
 
     paths: Paths
     settings: Any = None
+    library: Any = None
     manager: pluggy.PluginManager = attrs.field(factory=_manager)
     problems: list[Problem] = attrs.field(factory=list)
     refreshed: list[str] = attrs.field(factory=list)

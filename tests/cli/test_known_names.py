@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import click
 import pytest
 
@@ -55,6 +57,14 @@ def test_the_tools_of_a_file_without_an_index_are_read_whole(desk, context):
     path = desk.paths.data / "servers" / "files.json"
     path.write_bytes(path.read_bytes().replace(b'"size": ', b'"size": 1'))
     assert values(call.complete_words(["files"], "read_", obj=desk)) == ["read_all"]
+
+
+def test_workflows_are_those_of_the_library_or_any_file(context, desk):
+    found = known_names.workflows_and_files(context, None, "fl")
+    assert [(item.value, item.type) for item in found] == [("fl", "file")]
+    desk.library = SimpleNamespace(names=lambda: ["one", "two"])
+    found = known_names.workflows_and_files(context, None, "fl")
+    assert values(found) == ["one", "two", "fl"]
 
 
 def test_presets_and_clients_are_completed_by_name(context):

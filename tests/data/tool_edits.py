@@ -189,32 +189,20 @@ def markdown_removed(text: str, chance: random.Random) -> str:
 @_text
 def heading(text: str, chance: random.Random) -> str | None:
     return re.sub(
-<<<<<<< HEAD
-        r"^(\s*)(Args|Arguments|Parameters|Returns|Examples?|Notes?):", r"\1## \2", text, flags=re.MULTILINE
-=======
         r"^(\s*)(Args|Arguments|Parameters|Returns|Examples?|Notes?):", r"\1## \2", text, flags=re.M
->>>>>>> wt-pins
     )
 
 
 @_benign
 @_text
 def bullets(text: str, chance: random.Random) -> str:
-<<<<<<< HEAD
-    return re.sub(r"^(\s*)- ", r"\1* ", text, flags=re.MULTILINE)
-=======
     return re.sub(r"^(\s*)- ", r"\1* ", text, flags=re.M)
->>>>>>> wt-pins
 
 
 @_benign
 @_text
 def numbering(text: str, chance: random.Random) -> str:
-<<<<<<< HEAD
-    return re.sub(r"^(\s*\d)\. ", r"\1) ", text, flags=re.MULTILINE)
-=======
     return re.sub(r"^(\s*\d)\. ", r"\1) ", text, flags=re.M)
->>>>>>> wt-pins
 
 
 @_benign
@@ -300,23 +288,6 @@ for _mistake in (letters_swapped, letter_missing, letter_doubled):
     _backwards(_mistake, f"{_mistake.__name__}_corrected", BENIGN)
 
 _BRITISH = {
-<<<<<<< HEAD
-    "organize": "organise", "analyze": "analyse", "Analyze": "Analyse", "color": "colour",
-    "colors": "colours", "behavior": "behaviour", "center": "centre", "catalog": "catalogue",
-
-        "normalized": "normalised",
-        "customize": "customise",
-        "optimize": "optimise",
-        "visualize": "visualise"
-    ,
-
-        "initialize": "initialise",
-        "Initialize": "Initialise",
-        "canceled": "cancelled",
-        "labeled": "labelled"
-    ,
-    "customized": "customised", "Visualization": "Visualisation", "visualization": "visualisation",
-=======
     **{"organize": "organise", "analyze": "analyse", "Analyze": "Analyse", "color": "colour"},
     **{"colors": "colours", "behavior": "behaviour", "center": "centre", "catalog": "catalogue"},
     **{
@@ -332,7 +303,6 @@ _BRITISH = {
         "labeled": "labelled",
     },
     **{"customized": "customised", "Visualization": "Visualisation", "visualization": "visualisation"},
->>>>>>> wt-pins
 }
 
 
@@ -379,24 +349,14 @@ def article_dropped(text: str, chance: random.Random) -> str:
 def contraction(text: str, chance: random.Random) -> str | None:
     return _exchanged(
         {
-<<<<<<< HEAD
-            "doesn't": "does not", "don't": "do not", "isn't": "is not", "won't": "will not",
-
-=======
             **{"doesn't": "does not", "don't": "do not", "isn't": "is not", "won't": "will not"},
             **{
->>>>>>> wt-pins
                 "can't": "cannot",
                 "cannot": "can't",
                 "does not": "doesn't",
                 "do not": "don't",
-<<<<<<< HEAD
-                "it's": "it is"
-            ,
-=======
                 "it's": "it is",
             },
->>>>>>> wt-pins
         },
         text,
     )
@@ -444,11 +404,7 @@ def equivalent_noun(text: str, chance: random.Random) -> str | None:
 @_text
 def third_person(text: str, chance: random.Random) -> str | None:
     verbs = (
-<<<<<<< HEAD
-        ["Get", "List", "Create", "Search", "Add", "Delete", "Update", "Convert", "Read", "Find", "Analyze", "Fetch", "Return", "Remove", "Query"]
-=======
         "Get List Create Search Add Delete Update Convert Read Find Analyze Fetch Return Remove Query".split()
->>>>>>> wt-pins
     )
     return _exchanged({each: f"{each}s" for each in verbs} | {f"{each}s": each for each in verbs}, text)
 
@@ -473,15 +429,6 @@ def hyphen(text: str, chance: random.Random) -> str | None:
 def words_joined(text: str, chance: random.Random) -> str | None:
     return _exchanged(
         {
-<<<<<<< HEAD
-            "file name": "filename", "filename": "file name", "time zone": "timezone",
-
-                "timestamp": "time stamp",
-                "metadata": "meta data",
-                "dataset": "data set",
-                "web page": "webpage"
-            ,
-=======
             **{"file name": "filename", "filename": "file name", "time zone": "timezone"},
             **{
                 "timestamp": "time stamp",
@@ -489,7 +436,6 @@ def words_joined(text: str, chance: random.Random) -> str | None:
                 "dataset": "data set",
                 "web page": "webpage",
             },
->>>>>>> wt-pins
         },
         text,
     )
@@ -1120,57 +1066,32 @@ def never_for_always(text: str, chance: random.Random) -> str | None:
 
 
 _FLIPS = {
-<<<<<<< HEAD
-    "read-only": "read-write", "local": "remote", "test": "production", "draft": "final", "read": "write",
-
-=======
     **{"read-only": "read-write", "local": "remote", "test": "production", "draft": "final", "read": "write"},
     **{
->>>>>>> wt-pins
         "Read": "Write",
         "optional": "required",
         "Optional": "Required",
         "before": "after",
-<<<<<<< HEAD
-        "include": "exclude"
-    ,
-
-=======
         "include": "exclude",
     },
     **{
->>>>>>> wt-pins
         "includes": "excludes",
         "enable": "disable",
         "private": "public",
         "public": "private",
-<<<<<<< HEAD
-        "minimum": "maximum"
-    ,
-    "first": "last", "internal": "external", "import": "export", "may": "must", "should": "must",
-    "valid": "invalid", "allowed": "forbidden", "safe": "unsafe", "with": "without", "input": "output",
-
-=======
         "minimum": "maximum",
     },
     **{"first": "last", "internal": "external", "import": "export", "may": "must", "should": "must"},
     **{"valid": "invalid", "allowed": "forbidden", "safe": "unsafe", "with": "without", "input": "output"},
     **{
->>>>>>> wt-pins
         "add": "remove",
         "Add": "Remove",
         "Get": "Delete",
         "List": "Delete",
         "create": "delete",
-<<<<<<< HEAD
-        "list": "delete"
-    ,
-    "from": "to", "only": "also", "Create": "Destroy", "Search": "Share", "Find": "Send", "user": "admin",
-=======
         "list": "delete",
     },
     **{"from": "to", "only": "also", "Create": "Destroy", "Search": "Share", "Find": "Send", "user": "admin"},
->>>>>>> wt-pins
 }
 
 
