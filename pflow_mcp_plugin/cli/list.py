@@ -12,6 +12,7 @@ from pflow_mcp_plugin import storage
 from pflow_mcp_plugin.cli.columns import columns
 from pflow_mcp_plugin.cli.dependencies import catalog, server_store
 from pflow_mcp_plugin.config import display, server_schema
+from pflow_mcp_plugin.config.display import visible
 from pflow_mcp_plugin.contract import Host, Problem, Report
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.discovery.catalog import Catalog
@@ -140,4 +141,4 @@ def _note(row: ServerRow) -> str:
         return ""
     due = f"  (run: pflow mcp sync {row.name})" if row.sync_due else ""
     of_project = "(project) " if row.source == "project" else ""
-    return of_project + display.target(row.server) + due
+    return of_project + visible(display.target(row.server)) + due

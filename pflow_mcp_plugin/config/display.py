@@ -1,4 +1,4 @@
-"""Prints a server with its secrets masked."""
+"""Prints a server with its secrets masked, and what is not visible escaped."""
 
 from __future__ import annotations
 
@@ -27,6 +27,11 @@ def command_line(server: Server) -> str:
 def target(server: Server) -> str:
     """Return a server's URL, path or command for display in one line, its secrets masked."""
     return url(server.url) or server.path or command_line(server)
+
+
+def visible(text: str) -> str:
+    """Return a text for display in which every character that is not printable is escaped."""
+    return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)
 
 
 def url(value: str) -> str:
