@@ -10,9 +10,10 @@ import click
 
 from pflow_mcp_plugin.cli.terminal import is_interactive
 from pflow_mcp_plugin.config import server_schema
+from pflow_mcp_plugin.config.display import visible
 from pflow_mcp_plugin.config.problem_errors import refusal
 from pflow_mcp_plugin.config.project_file import APPROVE, ProjectContent, ProjectFile
-from pflow_mcp_plugin.config.project_notices import server_lines, variables, visible
+from pflow_mcp_plugin.config.project_notices import server_lines, variables
 from pflow_mcp_plugin.contract import Host, PflowError, Problem, Report
 from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.discovery.servers import servers

@@ -1,4 +1,4 @@
-"""Prints a server with its secrets masked."""
+"""Prints a server with its secrets masked, and what is not visible escaped."""
 
 from __future__ import annotations
 

@@ -25,6 +25,9 @@ APPROVE = "pflow mcp approve --project"
 LARGEST = 1 << 20
 """Bytes of the largest file that is read."""
 
+_DEEPEST = 16
+"""Levels of objects and lists that a file may have."""
+
 _FOR_THE_USER = ("trust", "trust_readonly", "trust_idempotent", "insecure")
 """Fields by which a config trusts a server; a project cannot decide this for its users."""
 
@@ -117,6 +120,7 @@ class ProjectFile:
         from hashlib import sha256  # OpenSSL is slow to load
 
         document = storage.decode_json(self.path, content, finite=True)
+        self._refuse_hidden(document)
         problems: list[Problem] = [*_check_root(document)]
         servers = document.get(server_schema.SERVERS)
         tables: dict[str, JSON] = {}
@@ -207,6 +211,19 @@ class ProjectFile:
             raise PflowError(message, kind="not_found") from error
         except OSError as error:
             raise storage.StoreError(self.path, f"could not be read: {error.strerror}") from error
+
+    def _refuse_hidden(self, document: JSONObject) -> None:
+        """Refuse keys that people cannot see, and a nesting that no server needs."""
+        level: list[JSON] = [document]
+        for _ in range(_DEEPEST):
+            tables = [value for value in level if isinstance(value, Mapping)]
+            for key in (key for table in tables for key in table if not key.isprintable()):
+                raise storage.CorruptFile(self.path, f"a key has characters that are not visible: {key!a}")
+            lists = (value for value in level if isinstance(value, list))
+            level = [child for table in tables for child in table.values()]
+            level += [child for value in lists for child in value]
+        if level:
+            raise storage.CorruptFile(self.path, "nested too deeply")
 
     def _approved(self) -> tuple[str, Collection[str]]:
         """Return the SHA-256 of the bytes that were approved, empty if none were, and the servers."""

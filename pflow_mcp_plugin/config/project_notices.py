@@ -12,6 +12,7 @@ import attrs
 
 from pflow_mcp_plugin import secret_detection, variable_references
 from pflow_mcp_plugin.config import display, server_schema
+from pflow_mcp_plugin.config.display import visible
 from pflow_mcp_plugin.config.field_checks import advice
 from pflow_mcp_plugin.config.project_file import APPROVE, ProjectReading
 from pflow_mcp_plugin.contract import Problem
@@ -77,11 +78,6 @@ def variables(value: JSON) -> list[str]:
     elif isinstance(value, list):
         parts = [*value]
     return [*dict.fromkeys(name for part in parts for name in variables(part))]
-
-
-def visible(text: str) -> str:
-    """Return a text of a project's file for people: every character that is not printable is escaped."""
-    return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)
 
 
 def _facts(server: Server, table: JSONObject) -> Iterator[tuple[str, str]]:

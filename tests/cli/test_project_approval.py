@@ -176,3 +176,12 @@ def test_the_config_check_reads_an_approved_file_and_says_if_it_changed(desk, fo
     write(folder, say=SAY)
     (problem,) = pflow_validate_config(desk)
     assert "changed since it was approved" in problem.message
+
+
+def test_nothing_in_a_projects_file_steers_the_terminal(desk, folder):
+    write(folder, say={**SAY, "args": ["\x1b[2J\u202e"]}, bad={"command": "${\x1b[2J"})
+    desk.paths = attrs.evolve(desk.paths, project=folder)
+    shown = desk.run(list_).render()
+    assert "\\x1b[2J\\u202e" in shown
+    assert "'${\\x1b[2J' is not a reference to a variable" in shown
+    assert all(line.isprintable() for line in [*shown.splitlines(), *desk.warnings().splitlines()])

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from pflow_mcp_plugin.config.display import visible
 from pflow_mcp_plugin.config.field_checks import advice, fault
 from pflow_mcp_plugin.config.project_file import ProjectReading
-from pflow_mcp_plugin.config.project_notices import notices, server_lines, server_notices, variables, visible
+from pflow_mcp_plugin.config.project_notices import notices, server_lines, server_notices, variables
 
 FILE, OWN = Path("/p/.mcp.json"), Path("/home/mcp-servers.toml")
 

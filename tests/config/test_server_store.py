@@ -382,7 +382,7 @@ def test_the_check_names_the_project_for_its_mistakes(shared, project):
     file.write_text(json.dumps({"mcpServers": {"say": {"command": 1}, "No Name": SAY}, "more": 1}))
     found = [(problem.path, problem.source) for problem in shared.check()]
     assert found == [(place, str(file)) for place in ("more", "mcpServers.no-name", "mcpServers.say.command")]
-    with pytest.raises(McpError, match=r"Server say of .*: Must be a string"):
+    with pytest.raises(McpError, match="Server say of "):
         shared.get("say")
 
 
