@@ -93,7 +93,7 @@ def test_a_misspelt_word_is_not_taken_for_a_node_type(tmp_path, word):
 )
 def test_a_file_that_is_not_toml_is_refused(tmp_path, content):
     (tmp_path / "pflow.toml").write_bytes(content)
-    with pytest.raises(PflowError, match="not TOML|not UTF-8") as caught:
+    with pytest.raises(PflowError, match=r"not TOML|not UTF-8") as caught:
         read_policy(tmp_path)
     assert caught.value.exit_code == 2
 

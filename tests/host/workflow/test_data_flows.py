@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from typing import ClassVar
 
 import pytest
 
@@ -14,7 +15,7 @@ from pflow_mcp_plugin.host.workflow.data_movement import DataMovement
 class Types:
     """A registry of nodes that read and write `text`, with the effects in their names."""
 
-    EFFECTS = {
+    EFFECTS: ClassVar = {
         "fetch": ("untrusted_output",),
         "post": ("sends_data",),
         "delete": ("destructive",),
@@ -288,25 +289,25 @@ def chain(count, kind, *, namespaced=True):
         lambda number: ("fetch", "post")[number % 2],
         lambda number: "both",
         lambda number: "fetch",
-        lambda number: "fetch" if number < 1999 else "post",
-        lambda number: "post" if number < 1999 else "fetch",
+        lambda number: "fetch" if number < 499 else "post",
+        lambda number: "post" if number < 499 else "fetch",
     ],
     ids=["in turns", "both", "no end", "one end", "ends first"],
 )
 def test_the_search_is_bounded_by_the_size_of_the_workflow(kind, namespaced):
-    checked = chain(2000, kind, namespaced=namespaced)
+    checked = chain(500, kind, namespaced=namespaced)
     search = FlowSearch(DataMovement(checked), FlowPolicy())
     found = search.run(search.unruled)
-    assert search.steps <= (len(found.flows) + 2) * 2000
+    assert search.steps <= (len(found.flows) + 2) * 500
     assert len(found.flows) <= MOST_FLOWS
     assert len(json.dumps([flow.to_dict() for flow in found.flows])) < 2_000_000
 
 
 def test_beginnings_that_lead_to_no_end_cost_one_look_at_each_node():
-    checked = chain(2000, lambda number: "fetch")
+    checked = chain(500, lambda number: "fetch")
     search = FlowSearch(DataMovement(checked), deny(("fetch", "post"), ("*", "nothing")))
     assert search.run(search.unruled) == search.run(search.denied)
-    assert search.steps <= 2 * 2000
+    assert search.steps <= 2 * 500
 
 
 def test_a_long_path_is_cut_for_people():
@@ -318,13 +319,13 @@ def test_a_long_path_is_cut_for_people():
 
 
 def test_what_is_cut_is_said():
-    found = find_flows(chain(1000, lambda number: "both"), FlowPolicy(), every=True)
+    found = find_flows(chain(400, lambda number: "both"), FlowPolicy(), every=True)
     assert found.more
     assert "further data flows" in found.problems[-1].message
 
 
 def test_denied_flows_stand_before_all_others():
-    checked = chain(1000, lambda number: "both" if number < 998 else ("fetch", "delete")[number - 998])
+    checked = chain(400, lambda number: "both" if number < 398 else ("fetch", "delete")[number - 398])
     found = find_flows(checked, deny(("fetch", "delete")), every=True)
     assert found.flows[0].rule
     assert not found.flows[1].rule
