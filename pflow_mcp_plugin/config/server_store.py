@@ -380,6 +380,7 @@ class ServerStore:
         problems = [
             *server_schema.check_defaults(defaults),
             *server_schema.check_server(name, table, defaults),
+            *server_schema.check_flows(self._document()),
         ]
         is_remote = server_schema.is_remote(table)
         if is_remote:

@@ -110,6 +110,7 @@ def test_an_entry_has_the_shape_that_is_specified(world):
             "actions": ["default", "error", "rate_limited", "auth_failed", "resource_missing", "timeout"],
         },
         "purity": "impure",
+        "effects": ("untrusted_output", "destructive", "sends_data"),
         "mcp_config": {
             "server_id": "github",
             "tool_name": "create_issue",

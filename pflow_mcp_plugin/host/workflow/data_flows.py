@@ -222,7 +222,8 @@ class FlowSearch:
                 yield _path(before, begin, end)
             layer = following
         if not reached:
-            self._dead[ends] = seen | 1 << begin
+            # It may itself be an end that others lead to.
+            self._dead[ends] = seen | 1 << begin & ~ends
 
     def _flow(self, places: list[int]) -> DataFlow:
         links = [self._movement.link(one, other) for one, other in pairwise(places)]

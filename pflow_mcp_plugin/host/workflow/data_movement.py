@@ -174,6 +174,8 @@ def _reads(
             yield Read(key, key, may_be_node=False)
             if spec.batch is None:
                 yield Read(key, spec.id, key)  # what it wrote itself when it last ran, in a loop
+    if careful and spec.batch is None:
+        yield Read(WHOLE, spec.id)  # the same
 
 
 def _in_templates(param: str, value: object) -> Iterator[Read]:
