@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import click
@@ -44,6 +44,10 @@ class WithLoneOption(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse; see `click.Command`."""
-        end = args.index("--") if "--" in args else len(args)
-        given = [f"{word}={self._lone[word]}" if word in self._lone else word for word in args[:end]]
-        return super().parse_args(ctx, [*given, *args[end:]])
+        return super().parse_args(ctx, self.spelled_out(args))
+
+    def spelled_out(self, words: Sequence[str]) -> list[str]:
+        """Return the arguments of the command with the usual value at each option that stands alone."""
+        end = words.index("--") if "--" in words else len(words)
+        given = [f"{word}={self._lone[word]}" if word in self._lone else word for word in words[:end]]
+        return [*given, *words[end:]]
