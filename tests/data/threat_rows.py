@@ -72,6 +72,7 @@ PLAYED: dict[int, tuple[tuple[str, str], ...]] = {
     ),
     37: (
         (_SERVED, "test_row_37"),
+        ("end_to_end/test_cached_runs.py", "test_row_37"),
         (_SECRETS, "test_no_secret_is_left_where_an_error_is_cut"),
         (_SECRETS, "test_an_artefact_holds_a_result_whole_and_only_its_owner_can_read_it"),
     ),

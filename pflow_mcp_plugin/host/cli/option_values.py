@@ -8,10 +8,9 @@ from typing import Any
 
 import click
 
-from pflow_mcp_plugin.host.workflow.repetition import LONGEST_TTL
-
 _DURATION = re.compile(r"(\d{1,12}(?:\.\d{1,6})?)([smhd])?", re.ASCII)
 _SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
+_MOST_DAYS = 365
 
 
 def seconds(_context: click.Context, _parameter: click.Parameter, value: str | None) -> float | None:
@@ -26,8 +25,8 @@ def seconds(_context: click.Context, _parameter: click.Parameter, value: str | N
     if match is None:
         raise click.BadParameter(f"{value!r} is not a time such as 90s, 15m, 1h or 2d")
     result = float(match[1]) * _SECONDS[match[2] or "s"]
-    if result > LONGEST_TTL:
-        raise click.BadParameter(f"{value} is longer than {LONGEST_TTL // _SECONDS['d']} days")
+    if result > _MOST_DAYS * _SECONDS["d"]:
+        raise click.BadParameter(f"{value} is longer than {_MOST_DAYS} days")
     return result
 
 
