@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
 import click
@@ -25,6 +25,9 @@ from pflow_mcp_plugin.errors import McpError
 from pflow_mcp_plugin.trust import egress
 from pflow_mcp_plugin.types import Server, ServerPreset
 from pflow_mcp_plugin.variable_references import references
+
+if TYPE_CHECKING:  # needed for presets only
+    from pflow_mcp_plugin.cli.preset_server import PresetServer
 
 _METAVAR = "PRESET | NAME -- COMMAND [ARGS]... | NAME URL | FILE | [NAME] JSON"
 _EXAMPLES = "\b\n" + "\n".join(("Examples:", *server_input.FORMS))  # \b: click leaves the lines as they are
@@ -105,8 +108,14 @@ def add(
     if not preset:
         _refuse_preset_options(inputs, name)
         return add_servers(host, server_input.read(words, flags), sync_too=sync_too)
-    server_input.refuse_flags(flags, "a preset")
-    return _reported(host, _store_preset(host, preset, inputs, name, starting=sync_too), sync_too=sync_too)
+    from pflow_mcp_plugin.cli.preset_server import preset_server
+
+    # Whom to trust is the user's decision, not part of what a preset describes.
+    server_input.refuse_flags(attrs.evolve(flags, trust_readonly=False), "a preset")
+    server = preset_server(host, preset, inputs, name)
+    if flags.trust_readonly:
+        server = server.trusted()
+    return _reported(host, _store_preset(host, server, starting=sync_too), sync_too=sync_too)
 
 
 def add_servers(host: Host, given: Fitted, *, sync_too: bool = False) -> Report:
@@ -199,12 +208,7 @@ def _preset(host: Host, words: Sequence[str]) -> ServerPreset | None:
     return collection.get(name).preset
 
 
-def _store_preset(
-    host: Host, preset: ServerPreset, inputs: Sequence[str], name: str, *, starting: bool
-) -> Added:
-    from pflow_mcp_plugin.cli.preset_server import preset_server
-
-    server = preset_server(host, preset, inputs, name)
+def _store_preset(host: Host, server: PresetServer, *, starting: bool) -> Added:
     server.keep_secrets(host)
     added = _store(host, server.given, starting=starting)
     return attrs.evolve(added, settings=tuple(server.secrets))

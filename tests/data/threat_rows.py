@@ -53,7 +53,12 @@ PLAYED: dict[int, tuple[tuple[str, str], ...]] = {
     34: (("cli/test_import_servers.py", "test_row_34"),),
     35: ((_PLUGINS, "test_row_35"),),
     36: ((_PLUGINS, "test_row_36"), (_SERVED, "test_row_36")),
-    37: ((_SERVED, "test_row_37"), (_SECRETS, "test_row_37"), (_FILES, "test_row_37")),
+    37: (
+        (_SERVED, "test_row_37"),
+        (_SECRETS, "test_row_37"),
+        (_FILES, "test_row_37"),
+        ("end_to_end/test_cached_runs.py", "test_row_37"),
+    ),
 }
 """By number, the tests that play a threat: file, and how their names begin, which is with that number."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import subprocess
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from planted_secrets import remains
+from served_pflow import serving
 
 pytestmark = pytest.mark.usefixtures("no_leftovers")
 READING = Path(__file__).with_name("reading_server.py")
@@ -299,6 +301,23 @@ def test_the_option_stands_before_the_workflow_too(world):
         ran = world.pflow("run", "--cache", world.file)
         assert (ran.exit_code, ran.stderr) == (0, "")
     assert len(world.files()) == 1
+
+
+@pytest.mark.parametrize("transport", ["stdio", "http"])
+def test_a_served_workflow_uses_what_its_nodes_ask_for(world, pflow_home, transport):
+    world.add(trust_readonly=True)
+    nodes = [{"id": "a", "type": "mcp-books-look", "params": {"text": "a"}, "cache": True}]
+
+    async def session():
+        with serving(transport, pflow_home, world.folder) as served:
+            async with served.client() as client:
+                arguments = {"workflow": {"nodes": nodes}, "parameters": {}}
+                return [await client.call_tool("workflow_execute", arguments) for _ in range(2)]
+
+    first, second = asyncio.run(session())
+    assert not first.is_error
+    assert first.structured_content["data"]["outputs"] == second.structured_content["data"]["outputs"]
+    assert world.log.read_text().splitlines() == ["start", "call look"]
 
 
 def test_an_exported_program_uses_what_is_kept(world, pflow_home):

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import click
 
-from pflow_mcp_plugin.host.workflow.repetition import LONGEST_TTL
-
 _DURATION = re.compile(r"(\d{1,12}(?:\.\d{1,6})?)([smhd])?", re.ASCII)
 _SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
+_MOST_DAYS = 365
 
 
 def seconds(_context: click.Context, _parameter: click.Parameter, value: str | None) -> float | None:
@@ -26,8 +25,8 @@ def seconds(_context: click.Context, _parameter: click.Parameter, value: str | N
     if match is None:
         raise click.BadParameter(f"{value!r} is not a time such as 90s, 15m, 1h or 2d")
     result = float(match[1]) * _SECONDS[match[2] or "s"]
-    if result > LONGEST_TTL:
-        raise click.BadParameter(f"{value} is longer than {LONGEST_TTL // _SECONDS['d']} days")
+    if result > _MOST_DAYS * _SECONDS["d"]:
+        raise click.BadParameter(f"{value} is longer than {_MOST_DAYS} days")
     return result
 
 
@@ -44,6 +43,10 @@ class WithLoneOption(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse; see `click.Command`."""
-        end = args.index("--") if "--" in args else len(args)
-        given = [f"{word}={self._lone[word]}" if word in self._lone else word for word in args[:end]]
-        return super().parse_args(ctx, [*given, *args[end:]])
+        return super().parse_args(ctx, self.spelled_out(args))
+
+    def spelled_out(self, words: Sequence[str]) -> list[str]:
+        """Return the arguments of the command with the usual value at each option that stands alone."""
+        end = words.index("--") if "--" in words else len(words)
+        given = [f"{word}={self._lone[word]}" if word in self._lone else word for word in words[:end]]
+        return [*given, *words[end:]]

@@ -236,6 +236,22 @@ def test_a_run_can_ask_for_all_nodes_and_the_shorter_time_counts(bench, reader):
     assert compiled.uncached().workflow.certain == {"r", "s", "t"}
 
 
+def test_a_runner_that_trusts_claims_caches_what_claims_to_only_read(bench, reader):
+    safe(bench, "t-read", purity="impure", claimed_purity="flow_safe")
+    bench.declare("t-impure")
+    workflow = {
+        "nodes": [
+            node(cache=None),
+            {"id": "i", "type": "t-impure"},
+            {"id": "e", "type": "echo", "params": {"message": 1}},
+        ]
+    }
+    for runner, expected in ((bench.host.runner, {"e"}), (bench.host.runner.trusting(), {"r", "e"})):
+        compiled = runner.compile(workflow, "wf", {}).cached(60)
+        assert {planned.ref.id for planned in compiled.nodes if planned.ttl} == expected
+    assert [it.message for it in bench.host.runner.trusting().validate({"nodes": [{"id": "x"}]})]
+
+
 def test_items_of_a_batch_are_cached_one_by_one(bench, reader):
     calls, _ = reader
     for items, expected in (([1, 2, 3], {"kept": 3}), ([3, 4, 1], {"cached": 2, "kept": 1})):
