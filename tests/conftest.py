@@ -93,7 +93,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     failed = {row for key in ("failed", "error") for row in _threats(terminalreporter, key)}
     passed = _threats(terminalreporter, "passed") - failed
     missing = set(threat_rows.PLAYED) - passed - failed | threat_rows.NOT_YET
-    terminalreporter.write_line(f"threat matrix: {len(passed)} of {len(threat_rows.ALL)} rows played and passed")
+    terminalreporter.write_line(
+        f"threat matrix: {len(passed)} of {len(threat_rows.ALL)} rows played and passed"
+    )
     for what, rows in (
         ("failed", failed),
         ("not played", missing),

@@ -9,6 +9,7 @@ In the order in which a server passes through them:
   a server and of the whole file, all problems at once, and the `types.Server` built from a table
   without errors; `problem_errors`: the exception that reports problems
 - `server_store`: the file itself, safe under concurrent writers
+- `nesting_depth`: how deep a document may be
 - `toml_codec`: TOML decoded and encoded, with the position of mistakes; `toml_edit`: replaces one
   table in the text of a file
 - `token_shapes`: tokens recognised by their shapes

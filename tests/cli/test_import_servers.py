@@ -261,7 +261,9 @@ def test_a_command_in_a_config_is_refused_with_the_way_to_keep_it(pflow):
     assert "pflow settings set KEY --from-command" in done.stderr
 
 
-def test_row_34_secrets_are_kept_with_a_warning_unless_they_are_moved(run, home, configured, pflow, pflow_home):
+def test_row_34_secrets_are_kept_with_a_warning_unless_they_are_moved(
+    run, home, configured, pflow, pflow_home
+):
     put(home, ".cursor/mcp.json", SECRET)
     kept = run()
     assert "hub keeps the secret env.HUB_TOKEN in the config in plain text" in kept.stderr
@@ -285,7 +287,9 @@ def test_row_34_a_setting_or_variable_with_another_value_is_not_written_over(run
 
 
 @pytest.mark.parametrize(("answer", "value"), [("y", "${HUB_TOKEN}"), ("n", "planted-4711")])
-def test_row_34_on_a_terminal_it_asks_whether_to_move_a_secret(home, environment, configured, pflow_home, answer, value):
+def test_row_34_on_a_terminal_it_asks_whether_to_move_a_secret(
+    home, environment, configured, pflow_home, answer, value
+):
     put(home, ".cursor/mcp.json", SECRET)
     ours, theirs = pty.openpty()
     os.write(ours, f"{answer}\n".encode())

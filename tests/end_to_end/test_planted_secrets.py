@@ -106,7 +106,9 @@ def test_row_37_no_secret_is_left_at_the_seam_of_stderr(echoing, pflow, workflow
 
 
 @both
-def test_row_37_no_form_of_a_secret_is_left_in_an_error(echoing, pflow, workflow, pflow_home, secret, tmp_path):
+def test_row_37_no_form_of_a_secret_is_left_in_an_error(
+    echoing, pflow, workflow, pflow_home, secret, tmp_path
+):
     echoing(secret)
     for tool, params in (("forms", {}), ("garbage", {"number": 25}), ("mime", {}), ("rpc", {"number": 3990})):
         printed = _failing(pflow, workflow, secret, tool, **params)
