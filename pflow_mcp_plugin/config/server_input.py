@@ -17,6 +17,7 @@ import attrs
 from pflow_mcp_plugin import naming, storage
 from pflow_mcp_plugin.config import dialects, display, server_schema, toml_codec
 from pflow_mcp_plugin.config.dialects import Fitted
+from pflow_mcp_plugin.config.nesting_depth import is_too_deep
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 
@@ -205,8 +206,14 @@ def _decoded(text: str, origin: str) -> JSON:
     except json.JSONDecodeError as error:
         raise _not_json(origin, error) from error
     except RecursionError as error:
-        raise PflowError(f"{origin} is nested too deeply", kind="usage") from error
+        raise _too_deep(origin) from error
+    if is_too_deep(decoded):
+        raise _too_deep(origin)
     return decoded
+
+
+def _too_deep(origin: str) -> PflowError:
+    return PflowError(f"{origin} is nested too deeply", kind="usage")
 
 
 def _named(name: str, text: str) -> Fitted:

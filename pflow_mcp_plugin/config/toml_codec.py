@@ -8,6 +8,7 @@ from collections import Counter
 from pathlib import Path
 
 from pflow_mcp_plugin import storage
+from pflow_mcp_plugin.config.nesting_depth import is_too_deep
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 
 _PLACE = re.compile(r"(?P<reason>.*) \(at (?:line (?P<line>\d+), column (?P<column>\d+)|end of document)\)")
@@ -36,13 +37,16 @@ def decode(path: Path, content: bytes) -> dict[str, JSON]:
         before = content[: error.start].decode()
         raise _corrupt(path, "not UTF-8", before) from error
     try:
-        return tomllib.loads(text)
+        document: dict[str, JSON] = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise _not_toml(path, text, error) from error
     except RecursionError as error:
-        raise storage.CorruptFile(path, "not TOML: nested too deeply") from error
+        raise storage.CorruptFile(path, "nested too deeply") from error
     except ValueError as error:  # a number with thousands of digits
         raise storage.CorruptFile(path, f"not TOML: {error}") from error
+    if is_too_deep(document):
+        raise storage.CorruptFile(path, "nested too deeply")
+    return document
 
 
 def encode(document: JSONObject) -> bytes:

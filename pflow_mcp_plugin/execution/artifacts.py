@@ -45,11 +45,11 @@ class Artifacts:
         """
         digest = sha256(content).hexdigest()
         path = self.folder / f"{digest[:24]}{_extension(mime_type)}"
-        if path.exists():
+        if path.is_file() and not path.is_symlink():
             with suppress(OSError):
                 path.touch()  # a host may remove files by their age
         else:
-            storage.write_atomic(path, content)
+            storage.write_atomic(path, content, follow=False)
         return {"path": str(path), "mimeType": mime_type, "size": len(content), "sha256": digest}
 
 

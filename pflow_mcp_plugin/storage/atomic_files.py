@@ -71,22 +71,24 @@ def make_folder(folder: Path) -> None:
         raise StoreError(folder, f"the folder could not be created: {_reason(error)}") from error
 
 
-def write_atomic(path: Path, data: bytes, *, mode: int | None = 0o600, durable: bool = True) -> None:
+def write_atomic(
+    path: Path, data: bytes, *, mode: int | None = 0o600, follow: bool = True, durable: bool = True
+) -> None:
     """Replace the content of a file atomically, or leave it unchanged.
 
-    Missing folders are created with mode 0700, temporary files of dead writers are removed. A symlink
-    stays a symlink: its target is written.
+    Missing folders are created with mode 0700, temporary files of dead writers are removed.
 
     Args:
         path: The file.
         data: All of its content.
         mode: Its permissions; None for those that the umask allows.
+        follow: Whether a symlink stays a symlink, and its target is written; else it is replaced.
         durable: Whether to wait until it is on the disk; a power failure may otherwise leave half of it.
 
     Raises:
         StoreError: Nothing was changed; the temporary file is gone.
     """
-    target = _target(path)
+    target = _target(path) if follow else path
     make_folder(target.parent)
     sweep(target.parent)
     temporary = target.parent / f".{target.name}.{os.getpid()}-{os.urandom(6).hex()}.tmp"

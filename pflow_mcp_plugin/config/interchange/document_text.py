@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pflow_mcp_plugin import storage
 from pflow_mcp_plugin.config import toml_codec
+from pflow_mcp_plugin.config.nesting_depth import is_too_deep
 
 if TYPE_CHECKING:
     import yaml
@@ -70,7 +71,10 @@ def parse(path: Path, content: bytes) -> Any:
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise storage.CorruptFile(path, "not UTF-8", line=line, column=1) from error
-    return _json(path, text) if form == "json" else _yaml(path, text)
+    document = _json(path, text) if form == "json" else _yaml(path, text)
+    if is_too_deep(document):
+        raise storage.CorruptFile(path, "nested too deeply")
+    return document
 
 
 def dump(document: Mapping[str, Any], form: Form) -> str:

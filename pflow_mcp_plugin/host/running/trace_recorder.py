@@ -133,7 +133,9 @@ class Recorder:
         # Redacted again as a whole: a secret may have become known after a step was recorded.
         data = {**self._head(), **self._redactor.value(self._to_dict(error))}
         # `replace`, as a value may hold lone surrogates, which UTF-8 cannot encode.
-        write_atomic(path, json.dumps(data, ensure_ascii=False, indent=1).encode("utf-8", "replace"))
+        write_atomic(
+            path, json.dumps(data, ensure_ascii=False, indent=1).encode("utf-8", "replace"), follow=False
+        )
         return path
 
     def _head(self) -> dict[str, object]:

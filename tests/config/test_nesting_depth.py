@@ -1,0 +1,46 @@
+"""What is nested too deeply is refused when it is read, in every format."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from pflow_mcp_plugin import storage
+from pflow_mcp_plugin.config import server_input, toml_codec
+from pflow_mcp_plugin.config.interchange import document_text
+from pflow_mcp_plugin.config.nesting_depth import DEEPEST, is_too_deep
+from pflow_mcp_plugin.contract import PflowError
+
+
+def nested(levels):
+    value = "x"
+    for _ in range(levels):
+        value = {"a": [value]}
+    return value
+
+
+def test_the_limit_counts_tables_and_lists():
+    assert not is_too_deep(nested(DEEPEST // 2))
+    assert is_too_deep({"b": 1, **nested(DEEPEST // 2 + 1)})
+    assert not is_too_deep([{"a": "x"}] * 1000)
+
+
+@pytest.mark.parametrize("levels", [DEEPEST, 400, 100_000])
+def test_a_config_of_many_levels_is_corrupt(levels):
+    with pytest.raises(storage.CorruptFile, match="nested too deeply"):
+        toml_codec.decode(Path("a.toml"), ("[" + ".".join("a" * levels) + ".a]").encode())
+
+
+def test_json_of_many_levels_is_refused(tmp_path):
+    text = json.dumps({"mcpServers": {"a": {"command": "x", "env": nested(300)}}})
+    with pytest.raises(PflowError, match="nested too deeply"):
+        server_input.from_json(text, "The JSON")
+    for form in ("json", "yaml", "toml"):
+        with pytest.raises(storage.CorruptFile, match="nested too deeply"):
+            document_text.parse(tmp_path / f"a.{form}", as_text(form, text).encode())
+
+
+def as_text(form, text):
+    return "[" + ".".join("a" * 300) + "]" if form == "toml" else text

@@ -1,0 +1,396 @@
+"""Attacks by files: those that people are given, those put where we write, and those others read.
+
+`tests/data/threat_rows.py` says which tests play which row.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import resource
+import stat
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from planted_secrets import remains
+
+from pflow_mcp_plugin.host.cli.main import main
+
+MARK = "MARK-of-a-file-outside"
+SECRET = "Zq7xK2mP9wL4vB8nT3cR6yH1jF5dG0sA7eU2iO9p"
+CLIENT_SERVER = Path(__file__).parents[1] / "client/scripted.py"
+LARGE = "x" * (300 << 10)
+"""A result above `inline_limit_kb`, which goes to a file."""
+TAKES_VALUE = {"type": "object", "properties": {"value": {"type": "string"}}}
+MEMORY = 3 << 29
+"""Bytes of address space that a program may have that was given a bomb."""
+
+
+@pytest.fixture
+def log(tmp_path):
+    """What the scripted server did, once it was started."""
+    return tmp_path / "log"
+
+
+@pytest.fixture
+def odd(scripted, log):
+    """The scripted server, added and synced; what the sync did is no longer in its log."""
+
+    def add(*names, **options):
+        scripted(*names, env={"LOG": str(log), **options.pop("env", {})}, **options)
+        log.unlink(missing_ok=True)
+
+    return add
+
+
+@pytest.fixture
+def replying(configured):
+    """Add a server whose tool `act` replies with this content, and sync it."""
+
+    def add(content, **env):
+        script = f"reply({{'content': {content}}})"
+        table = {"command": sys.executable, "args": [str(CLIENT_SERVER), script], "env": env}
+        configured("odd", {**table, "protocol": "handshake"})
+
+    return add
+
+
+@pytest.fixture
+def large(replying):
+    """Add one whose reply goes to a file."""
+
+    def add(**env):
+        replying(f"[{{'type': 'text', 'text': {LARGE[0]!r} * {len(LARGE)}}}]", **env)
+
+    return add
+
+
+def test_row_09_what_a_tool_returns_is_a_value_to_a_shell_and_to_a_batch(replying, pflow, workflow, tmp_path):
+    text = f"$(touch {tmp_path}/PWNED) ; touch {tmp_path}/PWNED `touch {tmp_path}/PWNED` ${{a.result}}"
+    replying([{"type": "text", "text": text.replace("${", "$${")}])
+    path = workflow(
+        ("a", "mcp-odd-act", {}),
+        ("b", "shell", {"command": "printf %s ${a.result}"}),
+        outputs={"shell": "${b.stdout}", "each": "${c.results}"},
+    )
+    document = json.loads(path.read_text())
+    batch = {"items": ["${a.result}"]}
+    document["nodes"].append({"id": "c", "type": "echo", "params": {"message": "${item}"}, "batch": batch})
+    path.write_text(json.dumps(document))
+    ran = pflow("run", path, "--json")
+    assert ran.exit_code == 0, ran.stderr
+    outputs = ran.envelope["data"]["outputs"]
+    assert outputs["shell"] == text
+    assert outputs["each"][0]["message"] == text
+    assert not (tmp_path / "PWNED").exists()
+
+
+@pytest.mark.parametrize("umask", [0o000, 0o777])
+def test_row_23_nothing_that_a_run_leaves_can_be_read_by_others(large, pflow, workflow, pflow_home, umask):
+    """Config, settings, tool files, traces, artefacts, indexes, locks: under any umask."""
+    before = os.umask(umask)
+    try:
+        assert pflow("settings", "set", "API_TOKEN", SECRET).exit_code == 0
+        large(TOKEN="${API_TOKEN}")
+        path = workflow(("a", "mcp-odd-act", {}), outputs={"kept": "${a.result}"})
+        path.chmod(0o600)
+        ran = pflow("run", path, "--json")
+        assert pflow("workflow", "save", path, "--name", "kept", "--description", "x").exit_code == 0
+        assert pflow("registry", "search", "act").exit_code == 0
+    finally:
+        os.umask(before)
+    assert Path(ran.envelope["data"]["outputs"]["kept"]["path"]).stat().st_size == len(LARGE)
+    found = {path: stat.S_IMODE(path.lstat().st_mode) for path in pflow_home.rglob("*")}
+    loose = {path: oct(mode) for path, mode in found.items() if mode & 0o077}
+    assert len(found) > 10
+    assert loose == {}
+
+
+def test_row_23_looser_files_are_warned_about(pflow, pflow_home):
+    assert pflow("settings", "set", "API_TOKEN", SECRET).exit_code == 0
+    (settings,) = (pflow_home / "config").glob("settings.json")
+    settings.chmod(0o644)
+    told = pflow("config", "check")
+    assert "can be read by others" in told.stdout + told.stderr
+    assert "chmod" in told.stdout + told.stderr
+
+
+@pytest.mark.parametrize("there", [True, False], ids=["to a file", "to nothing yet"])
+def test_row_24_a_link_in_the_place_of_an_artefact_is_not_followed(
+    large, pflow, workflow, pflow_home, tmp_path, there
+):
+    """Its name is the hash of what the server returns, who therefore knows it."""
+    large()
+    path = workflow(("a", "mcp-odd-act", {}), outputs={"kept": "${a.result}"})
+    first = Path(pflow("run", path, "--json").envelope["data"]["outputs"]["kept"]["path"])
+    outside = tmp_path / "outside"
+    if there:
+        outside.write_text(MARK)
+    first.unlink()
+    first.symlink_to(outside)
+    again = Path(pflow("run", path, "--json").envelope["data"]["outputs"]["kept"]["path"])
+    assert not again.is_symlink()
+    assert hashlib.sha256(again.read_bytes()).hexdigest() == hashlib.sha256(LARGE.encode()).hexdigest()
+    assert (outside.read_text() == MARK) if there else not outside.exists()
+
+
+def test_row_24_files_put_where_temporary_ones_will_be_are_neither_used_nor_followed(
+    pflow_home, tmp_path, monkeypatch
+):
+    """The random part of the name is known to the attacker here."""
+    outside = tmp_path / "outside"
+    assert main(["mcp", "add", "one", "--", "true"]) == 0
+    config = pflow_home / "config"
+    monkeypatch.setattr(os, "urandom", bytes)
+    temporary = config / f".mcp-servers.toml.{os.getpid()}-{'00' * 6}.tmp"
+    temporary.symlink_to(outside)
+    assert main(["mcp", "add", "two", "--", "true"]) != 0
+    assert not outside.exists()
+    assert main(["mcp", "add", "two", "--", "true"]) == 0  # the attempt removed what was in its way
+    assert not (config / "mcp-servers.toml").is_symlink()
+
+
+ABSENT = {
+    "a server that is not there": ("mcp-nowhere-act", {}, "Server nowhere not configured"),
+    "a tool that is not there": ("mcp-odd-nothing", {}, "nothing"),
+    "a node that is not there": ("nothing", {}, "nothing"),
+    "another server": ("mcp-odd-act", {"__mcp_server__": "evil"}, "__mcp_server__ of node b is reserved"),
+    "another tool": ("mcp-odd-act", {"__mcp_tool__": "evil"}, "__mcp_tool__ of node b is reserved"),
+    "anything reserved": ("echo", {"message": "x", "__node_id__": "a"}, "__node_id__ of node b is reserved"),
+}
+
+
+@pytest.mark.parametrize("case", ABSENT)
+@pytest.mark.parametrize("inside", ["alone", "in a batch"])
+def test_row_28_a_workflow_that_names_what_is_not_there_runs_nothing(
+    odd, pflow, workflow, log, tmp_path, case, inside
+):
+    """Nothing before it runs either: no file is written and no server is started."""
+    node_type, params, said = ABSENT[case]
+    odd("act", schema=TAKES_VALUE)
+    first = {"id": "w", "type": "write-file", "params": {"file_path": str(tmp_path / "ran"), "content": "x"}}
+    # It would be sent a secret, if anything ran.
+    asked = {"id": "a", "type": "mcp-odd-act", "params": {"value": SECRET}}
+    bad = {"id": "b", "type": node_type, "params": params}
+    if inside == "in a batch":
+        bad |= {"batch": {"items": [1, 2]}}
+    path = tmp_path / "given.json"
+    path.write_text(json.dumps({"nodes": [first, asked, bad]}))
+    others = [] if "batch" in bad else [("validate", path), ("workflow", "export-python", path)]
+    for command in [("run", path), *others]:
+        refused = pflow(*command, "--json")
+        assert refused.exit_code == 2, command
+        assert said in refused.stdout, command
+        assert '"suggestion' in refused.stdout
+    assert not (tmp_path / "ran").exists()
+    assert not log.exists()
+
+
+def test_row_28_a_reserved_parameter_is_refused_wherever_a_node_is_run(odd, pflow, log):
+    odd("act")
+    for command in (
+        ("registry", "run", "mcp-odd-act", "__mcp_server__=evil"),
+        ("run-node", "mcp-odd-act", "--__mcp_server__", "evil"),
+        ("mcp", "call", "odd", "act", "--__mcp_tool__", "evil"),
+    ):
+        refused = pflow(*command)
+        assert refused.exit_code == 2, command
+        assert "__mcp_" in refused.stderr
+    assert not log.exists()
+
+
+NAMES = [
+    *("../outside", "..", ".", "a/../../outside", "/etc/passwd", "..\\outside", "C:\\outside", "~/outside"),
+    *("CON", "nul", "aux.json", "com1", "a\0b", "a\nb", "\N{RIGHT-TO-LEFT OVERRIDE}x", "", " ", "x" * 5000),
+    *("%2e%2e/outside", "\N{FULLWIDTH FULL STOP}\N{FULLWIDTH FULL STOP}/outside", ".hidden/../../outside"),
+]
+
+
+@pytest.mark.parametrize("name", NAMES, ids=[ascii(name)[:30] for name in NAMES])
+def test_row_30_no_name_is_a_way_out_of_the_library_the_traces_or_the_servers(
+    name, pflow_home, tmp_path, monkeypatch, capfd
+):
+    monkeypatch.chdir(tmp_path)
+    document = json.dumps({"nodes": [{"id": "x", "type": "echo", "params": {"message": MARK}}]})
+    for place in (
+        "outside",
+        "outside.json",
+        "home/outside.json",
+        "home/config/outside.json",
+        "home/state/outside.json",
+    ):
+        path = tmp_path / place
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(document)
+    given = tmp_path / "given.json"
+    given.write_text('{"nodes": [{"id": "x", "type": "echo", "params": {"message": "mine"}}]}')
+    before = contents(tmp_path)
+    for command in (
+        ["workflow", "save", str(given), "--description", "x", "--name", name],
+        ["workflow", "show", name],
+        ["workflow", "delete", name],
+        ["trace", "show", name],
+        ["mcp", "add", "--", name],
+        ["mcp", "remove", name],
+        *([["mcp", "sync", name]] if name else []),  # without a name it syncs all
+        ["registry", "describe", name],
+    ):
+        assert main(command) != 0, command
+    assert MARK not in "".join(capfd.readouterr())
+    after = contents(tmp_path)
+    assert {path: after.get(path) for path in before} == before
+    assert not [path for path in after.keys() - before.keys() if pflow_home not in path.parents]
+
+
+def contents(folder):
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_row_30_a_server_does_not_choose_where_its_results_are_kept(
+    replying, pflow, workflow, pflow_home, tmp_path
+):
+    """Neither by the type nor by the name of what it returns."""
+    blob = {"type": "resource", "resource": {"uri": "file:///../../outside", "blob": "aGVsbG8="}}
+    kinds = [
+        "image/../../../outside",
+        "image/png\0",
+        "../../x",
+        "application/x-..",
+        "/etc/passwd",
+        "image/" + "x" * 999,
+    ]
+    content = [{"type": "image", "data": "aGVsbG8=", "mimeType": kind} for kind in kinds]
+    content += [{**blob, "resource": {**blob["resource"], "mimeType": kind}} for kind in kinds]
+    replying(content)
+    before = set(tmp_path.rglob("*"))
+    ran = pflow("run", workflow(("a", "mcp-odd-act", {}), outputs={"kept": "${a.result}"}), "--json")
+    assert ran.exit_code == 0, ran.stderr
+    new = {path for path in set(tmp_path.rglob("*")) - before if path.is_file() and path.name != "wf.json"}
+    assert [
+        path for path in new if pflow_home / "state" not in path.parents and "cache" not in str(path)
+    ] == []
+    kept = [path for path in new if path.read_bytes() == b"hello"]
+    assert kept
+    assert {path.parent for path in kept} == {kept[0].parent}
+
+
+def bombs():
+    """Return files that ask for endless work, with the command that reads each."""
+    echo = {"id": "a", "type": "echo", "params": {"message": "x"}}
+    deep: object = "x"
+    for _ in range(900):
+        deep = {"a": deep}
+    many = [{**echo, "id": f"n{at}"} for at in range(100_000)]
+    edges = [{"from": "n0", "to": f"n{at % 9}"} for at in range(60_000)]
+    workflows = {
+        "brackets": '{"nodes": ' + "[" * 1_000_000 + "]" * 1_000_000 + "}",
+        "unclosed": "[" * 5_000_000,
+        "nested params": json.dumps({"nodes": [{**echo, "params": {"message": deep}}]}),
+        "digits": '{"nodes": [{"id": "a", "type": "echo", "params": {"message": ' + "9" * 4_000_000 + "}}]}",
+        "exponent": '{"nodes": [{"id": "a", "type": "echo", "params": {"message": 1e999999999}}]}',
+        "many nodes": json.dumps({"nodes": many}),
+        "many edges": json.dumps({"nodes": many[:9], "edges": edges}),
+        "long text": json.dumps({"nodes": [{**echo, "params": {"message": "x" * (20 << 20)}}]}),
+        "templates": json.dumps({"nodes": [{**echo, "params": {"message": "${b." * 200_000}}]}),
+        "many keys": '{"nodes": [], ' + ", ".join(f'"k{at}": 1' for at in range(300_000)) + "}",
+    }
+    servers = {
+        "servers in brackets": '{"mcpServers": ' + "[" * 1_000_000 + "}",
+        "a deep server": json.dumps({"mcpServers": {"a": {"command": "x", "env": deep}}}),
+        "many servers": json.dumps({"mcpServers": {f"s{at} !": {"command": 1} for at in range(20_000)}}),
+    }
+    yield from ((name, "json", ("validate",), text) for name, text in workflows.items())
+    yield from ((name, "json", ("mcp", "add"), text) for name, text in servers.items())
+    yield "a config in brackets", "toml", (), "a = " + "[" * 1_000_000
+    yield "a deep config", "toml", (), "[" + ".".join(["a"] * 50_000) + "]"
+
+
+BOMBS = {name: case for name, *case in bombs()}
+
+
+@pytest.mark.parametrize("name", BOMBS)
+def test_row_32_a_bomb_is_an_error_in_bounded_time_and_memory(name, pflow_home, tmp_path):
+    suffix, command, text = BOMBS[name]
+    file = tmp_path / f"bomb.{suffix}"
+    if not command:
+        file, command = pflow_home / "config/mcp-servers.toml", ("mcp", "list")
+        file.parent.mkdir()
+    else:
+        command = (*command, str(file))
+    file.write_text(text)
+    file.chmod(0o600)
+    begun = time.monotonic()
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", "pflow_mcp_plugin", *command],
+        env={**os.environ, "PFLOW_HOME": str(pflow_home)},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY)),
+    )
+    assert time.monotonic() - begun < 30
+    assert done.returncode == 2, done.stderr[-2000:]
+    assert "Traceback" not in done.stderr
+    assert done.stderr.startswith(("Error: ", "Warning: "))
+    assert len(done.stderr) < 2 << 20
+
+
+def test_row_32_a_pattern_without_end_does_not_hang_a_call(odd, pflow, workflow):
+    """Of a tool's schema, on an argument that would take it for ever."""
+    pattern = {"type": "string", "pattern": "^(([a-z])+.)+[A-Z]([a-z])+$"}
+    odd("act", schema={"type": "object", "properties": {"value": pattern}})
+    begun = time.monotonic()
+    ran = pflow("run", workflow(("a", "mcp-odd-act", {"value": "a" * 5000})), "--json")
+    assert ran.exit_code == 0, ran.stderr
+    assert time.monotonic() - begun < 30
+
+
+def test_row_37_no_secret_is_left_in_what_is_made_of_a_workflow(odd, pflow, workflow, pflow_home, tmp_path):
+    """In the program that it is exported to, in pages, in exports of the config, and in the answers."""
+    odd("act", env={"TOKEN": "${API_TOKEN}"}, schema=TAKES_VALUE)
+    assert pflow("settings", "set", "API_TOKEN", SECRET).exit_code == 0
+    path = workflow(
+        ("a", "mcp-odd-act", {"value": "x"}),
+        ("b", "shell", {"command": f"echo {SECRET[:6]} >&2; exit 3"}),
+    )
+    printed = []
+    for command in (
+        ("run", path),
+        ("run", path, "--json"),
+        ("workflow", "export-python", path, "--output", "program.py"),
+        ("workflow", "graph", path, "--html", "graph.html"),
+        ("trace", "view", "--output", "page.html"),
+        ("mcp", "list", "--json"),
+        ("mcp", "export", "--to", "cursor"),
+        ("mcp", "info", "mcp-odd-act", "--json"),
+        ("mcp", "test", "odd", "--json"),
+        ("registry", "export"),
+        ("settings", "list"),
+        ("settings", "get", "API_TOKEN"),
+        ("mcp", "stubs", "--output", "stubs.pyi"),
+        ("config", "check"),
+        ("plugins", "--json"),
+    ):
+        done = pflow(*command)
+        assert done.exit_code == (1 if command[0] == "run" else 0), (command, done.stderr)
+        printed += [done.stdout, done.stderr]
+    made = [tmp_path / name for name in ("program.py", "graph.html", "page.html")]
+    printed += [path.read_text() for path in made]
+    kept = [pflow_home / name for name in ("state", "cache", "data") if (pflow_home / name).exists()]
+    assert remains(SECRET, printed, *kept) == []
+    program = subprocess.run(
+        [sys.executable, "-P", "program.py"],
+        cwd=tmp_path,
+        env={**os.environ, "PFLOW_HOME": str(pflow_home)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert program.returncode
+    assert remains(SECRET, [program.stderr], *kept) == []

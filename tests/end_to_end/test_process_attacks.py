@@ -1,0 +1,92 @@
+"""Attacks by a server's processes: what they leave behind, and what they find in their environment.
+
+`tests/data/threat_rows.py` says which tests play which row.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.usefixtures("no_leftovers")
+CLIENTS = Path(__file__).parents[1] / "client"
+SECRET = "Zq7xK2mP9wL4vB8nT3cR6yH1jF5dG0sA7eU2iO9p"
+SLEEPER = "import time; time.sleep(600)"
+SPAWNS = """
+child = subprocess.Popen([sys.executable, "-c", {sleeper!r}])
+stubborn = subprocess.Popen([sys.executable, "-c", "import signal; signal.signal(15, 1);" {sleeper!r}])
+apart = subprocess.Popen([sys.executable, "-c", {sleeper!r}], start_new_session=True)
+reader, writer = os.pipe()
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        os.write(writer, str(os.getpid()).encode())
+        os.closerange(0, 3)
+        time.sleep(600)
+    os._exit(0)
+daemon = int(os.read(reader, 20))
+open({log!r}, "w").write(json.dumps([child.pid, stubborn.pid, apart.pid, daemon]))
+reply({{"content": []}})
+"""
+
+
+@pytest.fixture
+def server(configured):
+    """Add the scripted server of the client's tests, which does what its script says, and sync it."""
+
+    def add(script, **table):
+        arguments = [str(CLIENTS / "scripted.py"), script]
+        configured("odd", {"command": sys.executable, "args": arguments, "protocol": "handshake", **table})
+
+    return add
+
+
+@pytest.mark.parametrize("end", ["well", "with a failure"])
+def test_row_14_what_a_server_starts_ends_with_the_run(server, pflow, workflow, end, tmp_path):
+    """A child, one that ignores SIGTERM, one in a session of its own, and a daemon."""
+    log = tmp_path / "pids"
+    server(SPAWNS.format(log=str(log), sleeper=SLEEPER))
+    nodes = [("a", "mcp-odd-act", {}), ("b", "echo", {"message": "x"})]
+    if end != "well":
+        nodes[1] = ("b", "shell", {"command": "exit 3"})
+    ran = pflow("run", workflow(*nodes))
+    assert ran.exit_code == (0 if end == "well" else 1), ran.stderr
+    pids = json.loads(log.read_text())
+    assert len(pids) == 4
+    deadline = time.monotonic() + 5
+    while (left := [pid for pid in pids if runs(pid)]) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert left == []
+
+
+def runs(pid):
+    try:
+        return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
+    except OSError:
+        return False
+
+
+def test_row_15_a_server_finds_only_what_its_config_names(server, pflow, workflow, tmp_path):
+    server(
+        "reply({'content': [], 'structuredContent': {'mine': dict(os.environ)}})",
+        env={"MINE": "${GIVEN}", "PLAIN": "yes"},
+    )
+    planted = {
+        **dict.fromkeys(
+            ("OTHER_TOKEN", "AWS_SECRET_ACCESS_KEY", "OPENAI_API_KEY", "ODD", "LESSOPEN"), SECRET
+        ),
+        "GIVEN": "given",
+        "PYTHONSTARTUP": str(tmp_path / "startup.py"),
+        "https_proxy": "http://127.0.0.1:1",
+    }
+    path = workflow(("a", "mcp-odd-act", {}), outputs={"seen": "${a.result.mine}"})
+    ran = pflow("run", path, "--json", env=planted)
+    assert ran.exit_code == 0, ran.stderr
+    seen = ran.envelope["data"]["outputs"]["seen"]
+    assert SECRET not in json.dumps(seen)
+    assert set(seen) & set(planted) == {"https_proxy"}
+    assert (seen["MINE"], seen["PLAIN"]) == ("given", "yes")
