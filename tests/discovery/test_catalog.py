@@ -159,3 +159,12 @@ def test_several_writers_of_one_file_lose_nothing(catalog):
     content = Catalog(catalog.folder).file("a")
     assert content.tools[0].name == f"t{content.config_fingerprint}"
     assert len(content.gone) == 39
+
+
+def test_a_name_that_tools_of_two_servers_claim_is_neither(catalog):
+    catalog.save("git", listing("hub-search"), "f")
+    assert catalog.find("mcp-git-hub-search").server == "git"
+    catalog.save("git-hub", listing("search"), "f")  # its name is the longer one
+    assert catalog.find("mcp-git-hub-search") is None
+    assert {record.server for record in catalog.claimants("mcp-git-hub-search")} == {"git", "git-hub"}
+    assert all(catalog.find(record.node) == record for record in catalog.claimants("mcp-git-hub-search"))
