@@ -35,7 +35,8 @@ def audit(host: Host, server: str | None) -> Report:
                 kind="config",
                 suggestions=(f"Run: pflow mcp sync {server}",),
             )
-    names = (server,) if server else known.servers()
+    configured = server_store(host).names()
+    names = [server] if server else [name for name in known.servers() if name in configured]
     found = findings(host, names)
     count = sum(len(known.tool_names(name)) for name in names)
     return Report(
@@ -48,10 +49,18 @@ def audit(host: Host, server: str | None) -> Report:
 def findings(host: Host, names: Iterable[str]) -> list[Finding]:
     """Return the findings about the last syncs of servers."""
     from pflow_mcp_plugin.discovery import tool_audit
+    from pflow_mcp_plugin.discovery.tool_filter import allows
 
-    known, wanted = catalog(host), list(names)
+    known, store, wanted = catalog(host), server_store(host), list(names)
+    filters = {server: store.get(server).tools for server in known.servers() if server in store.names()}
     imitated = _imitated(host, (tool for server in wanted for tool in known.tool_names(server)))
-    return list(tool_audit.audit(known, wanted, imitated))
+    found = tool_audit.audit(
+        known,
+        wanted,
+        nodes=imitated,
+        allowed=lambda server, tool: server in filters and allows(filters[server], tool),
+    )
+    return list(found)
 
 
 def notes(host: Host, server: str) -> tuple[str, ...]:

@@ -5,6 +5,7 @@
 - `servers`: the config and the catalog of a user, as one value
 - `tool_file`: the content of a server's file, and its JSON form
 - `stored_tool_file`: such a file on disk, of which only the requested part is decoded
+- `tool_audit`: the checks of `trust.tool_checks` on the stored tools
 - `tool_filter`: which tools become nodes according to the config
 - `server_launch`: a configured server, ready to be started
 - `launch_identity`: what identifies a server's launch

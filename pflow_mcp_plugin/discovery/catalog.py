@@ -123,15 +123,25 @@ class Catalog:
         return max(found, key=lambda path: (len(path.name), path.name), default=None)
 
     def find(self, node_type: str) -> ToolRecord | None:
-        """Look up a tool in the catalog by its node type or an alias, `mcp-{server}-{raw tool}`."""
-        for record in self._rivals(node_type):
+        """Look up a tool in the catalog by its node type or an alias, `mcp-{server}-{raw tool}`.
+
+        What the tools of several servers claim is none of them: no server takes another's place.
+        """
+        rivals = list(self._rivals(node_type))
+        for record in rivals:
             if record.node == node_type:
                 return record
+        if len({record.server for record in self._of_claim(node_type, rivals)}) > 1:
+            return None
         for server in self.fitting(node_type):
             raw = node_type.removeprefix(f"{naming.PREFIX}{server}-")
             if any(tool.name == raw for tool in self._claiming(server, raw)):
                 return self.tool(server, raw)
         return None
+
+    def claimants(self, node_type: str) -> list[ToolRecord]:
+        """Return the tools in the catalog that claim a node type, before collisions are resolved."""
+        return self._of_claim(node_type, self._rivals(node_type))
 
     def fitting(self, node_type: str) -> tuple[str, ...]:
         """Return the servers in the catalog that a node type may belong to, longest name first."""
@@ -271,6 +281,9 @@ class Catalog:
         renamed = {(server, raw): name for server in servers for raw, name in self.renames(server).items()}
         names = naming.node_names((it.pair for it in every), renamed)
         return (it.record(names[it.pair]) for it in every)
+
+    def _of_claim(self, node_type: str, records: Iterable[ToolRecord]) -> list[ToolRecord]:
+        return [it for it in records if self._claimed(it.server, it.tool.name) == node_type]
 
     def _claimed(self, server: str, raw: str) -> str:
         return naming.node_name(server, self.renames(server).get(raw, raw))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 
 from pflow_mcp_plugin.discovery.catalog import Catalog
 from pflow_mcp_plugin.trust.findings import Finding
@@ -13,22 +13,34 @@ _NOTED = 10
 """Findings that a sync shows of each server."""
 
 
-def audit(catalog: Catalog, servers: Iterable[str], nodes: Collection[str] = ()) -> Iterator[Finding]:
+def audit(
+    catalog: Catalog,
+    servers: Iterable[str],
+    *,
+    nodes: Collection[str] = (),
+    allowed: Callable[[str, str], bool] = lambda _server, _tool: True,
+) -> Iterator[Finding]:
     """Yield the findings about the last syncs of servers, in their order.
 
     Args:
         catalog: The tools of every synced server; each is compared with all others.
         servers: The servers to check.
         nodes: Node types of others that tools must not look like.
+        allowed: Whether a tool, by server and name, becomes a node; the others are left out.
 
     Raises:
         storage.StoreError: A tool file cannot be read.
     """
-    names = known_names({server: catalog.tool_names(server) for server in catalog.servers()}, nodes)
+    every = {
+        server: [tool for tool in catalog.tool_names(server) if allowed(server, tool)]
+        for server in catalog.servers()
+    }
+    names = known_names(every, nodes)
     for server in servers:
         content = catalog.file(server)
         if content:
-            yield from check_tools(server, content.tools, content.info.instructions, names)
+            tools = [tool for tool in content.tools if allowed(server, tool.name)]
+            yield from check_tools(server, tools, content.info.instructions, names)
 
 
 def notes(server: str, findings: Iterable[Finding]) -> Iterator[str]:

@@ -82,9 +82,22 @@ class ToolSource(NodeSource):
         if found is None:
             return self._not_configured(node_type)
         server, tool = found
-        return self._unusable(server) or self._lacking(
-            server, tool, self._catalog.find(node_type), partial(self._nearest_node, node_type, server)
+        return (
+            self._unusable(server)
+            or self._contested(node_type)
+            or self._lacking(
+                server, tool, self._catalog.find(node_type), partial(self._nearest_node, node_type, server)
+            )
         )
+
+    def _contested(self, node_type: str) -> Problem | None:
+        """Return the problem that tools of several servers claim a node type, which is then none of them."""
+        claimants = self._catalog.claimants(node_type)
+        if len({record.server for record in claimants}) < 2:
+            return None
+        message = f"Tools of several servers claim the name {node_type}, so each got a suffix"
+        named = " or ".join(f"{record.node} ({record.server})" for record in claimants)
+        return _problem(message, f"Name the one that you mean: {named}")
 
     def missing_tool(self, server: str, tool: str) -> Problem:
         """Explain why the source has no entry of a configured server's tool, with the next step."""

@@ -50,7 +50,7 @@ _KINDS = ("array", "boolean", "integer", "null", "number", "object", "string")
 """The types, each before one that contains it."""
 
 
-class TooLarge(Exception):  # noqa: N818 it never leaves the comparison
+class TooLarge(Exception):
     """A schema takes more steps to understand than any real one does."""
 
 

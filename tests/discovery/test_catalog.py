@@ -177,3 +177,12 @@ def test_files_that_are_kept_apart_are_those_of_their_server_alone(catalog, tmp_
     assert apart.servers() == ("a", "b")
     assert apart.file("a") is None
     assert apart.set_aside("a").parent == tmp_path / "apart"
+
+
+def test_a_name_that_tools_of_two_servers_claim_is_neither(catalog):
+    catalog.save("git", listing("hub-search"), "f")
+    assert catalog.find("mcp-git-hub-search").server == "git"
+    catalog.save("git-hub", listing("search"), "f")  # its name is the longer one
+    assert catalog.find("mcp-git-hub-search") is None
+    assert {record.server for record in catalog.claimants("mcp-git-hub-search")} == {"git", "git-hub"}
+    assert all(catalog.find(record.node) == record for record in catalog.claimants("mcp-git-hub-search"))

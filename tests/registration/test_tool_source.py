@@ -94,7 +94,7 @@ def test_an_entry_has_the_shape_that_is_specified(world):
         "file_path": "virtual://mcp",
         "type": "mcp_wrapper",
         "source": "mcp",
-        "description": "Create a GitHub issue[2J",
+        "description": "Create a GitHub issue\\u001b[2J",
         "interface": {
             "inputs": ["title"],
             "params": [
