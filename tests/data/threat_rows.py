@@ -54,7 +54,7 @@ PLAYED: dict[int, tuple[tuple[str, str], ...]] = {
     30: ((_SERVED, "test_row_30"), (_FILES, "test_row_30")),
     31: ((_PINS, "test_row_31"),),
     32: ((_SERVED, "test_row_32"), (_FILES, "test_row_32")),
-    33: ((_PRESETS, "test_row_33"),),
+    33: ((_PRESETS, "test_row_33"), (_PROJECTS, "test_row_33")),
     34: (("cli/test_import_servers.py", "test_row_34"),),
     35: ((_PLUGINS, "test_row_35"),),
     36: ((_PLUGINS, "test_row_36"), (_SERVED, "test_row_36")),

@@ -98,7 +98,7 @@ class WorkflowRunner(Runner):
             lock: Where lock files are, if the nodes must be what they say.
         """
         checked = check_workflow(workflow, self._types)
-        return [*self._problems(checked, lock), *denied_flows(checked, self._host.paths.config)]
+        return (*self._problems(checked, lock), *denied_flows(checked, self._host.paths.config))
 
     def validate_flows(
         self, workflow: JSONObject, lock: LockPlace | None = None
@@ -114,14 +114,14 @@ class WorkflowRunner(Runner):
         """
         checked = check_workflow(workflow, self._types)
         found = every_flow(checked, self._host.paths.config)
-        return [*self._problems(checked, lock), *found.problems], found
+        return (*self._problems(checked, lock), *found.problems), found
 
     def _problems(self, checked: Checked, lock: LockPlace | None) -> Sequence[Problem]:
         if lock is None:
             return checked.problems
         from pflow_mcp_plugin.host.workflow.locked_workflow import check_lock
 
-        return [*checked.problems, *check_lock(checked, lock, self._types, self._host, self._plugins)]
+        return (*checked.problems, *check_lock(checked, lock, self._types, self._host, self._plugins))
 
     def schema(self) -> dict[str, JSON]:
         """Return the JSON Schema of the workflows that the runner accepts."""
