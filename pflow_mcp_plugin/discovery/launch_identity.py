@@ -17,7 +17,8 @@ from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.redaction import MASK, mask
 from pflow_mcp_plugin.types import Server
 
-_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
+_DIGEST = re.compile(r"secret:[0-9a-f]{64}")
+"""A secret in an identity. Not `sha256:`, which names a version in arguments such as `image@sha256:...`."""
 _USER_INFO = re.compile(r"(?<=://)[^/?#]*@")
 
 
@@ -40,9 +41,9 @@ def shown(launch: Mapping[str, Any]) -> str:
     parts = [
         launch.get("url", ""),
         launch.get("path", ""),
-        _DIGEST.sub(MASK, shlex.join(map(str, words))) if words[0] else "",
+        shlex.join(map(str, words)) if words[0] else "",
     ]
-    line = " started by ".join(str(part) for part in parts if part)
+    line = _DIGEST.sub(MASK, " started by ".join(str(part) for part in parts if part))
     folder = f" (in {launch['cwd']})" if launch.get("cwd") else ""
     return display.visible(line + folder)
 
@@ -79,4 +80,4 @@ def _hidden(secret: str) -> str:
         return secret
     from hashlib import sha256  # few configs contain secrets
 
-    return "sha256:" + sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
+    return "secret:" + sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
