@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pluggy
@@ -176,6 +177,9 @@ def _connections(run: Run) -> Iterator[None]:
         ):
             if server:
                 runtime.prepare(server)
+        for node in run.workflow.nodes:
+            if node.id not in run.workflow.certain and (server := _server(node)):
+                run.distinguish(node.id, partial(runtime.launch_key, server))
         run.resources[SOURCE] = runtime
         try:
             yield

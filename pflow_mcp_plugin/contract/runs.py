@@ -106,6 +106,19 @@ class Run(ABC):
         """
         return
 
+    def distinguish(self, node_id: str, state: Callable[[], str]) -> None:
+        """Any host's run: use the result of an earlier run for a node only if `state` returned the same then.
+
+        Does nothing by default, as in a host that keeps no results.
+
+        Args:
+            node_id: The node.
+            state: Returns what its results depend on beside its entry, params and inputs, such as a hash of
+                the account that it uses. It is called only where results are kept, before the node would
+                run. If it raises, the node runs, and its result is not kept.
+        """
+        return
+
     def annotate(self, node_id: str, details: JSONObject) -> None:
         """Add JSON values to the node's step in the trace; does nothing by default."""
         return

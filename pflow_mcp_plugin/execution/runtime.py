@@ -170,6 +170,15 @@ class Runtime:
         """
         self._pool.prepare(self._launch(server))
 
+    def launch_key(self, server: str) -> str:
+        """Return a hash of all that a server of the runtime's run is started or reached with.
+
+        Raises:
+            McpError: The server is not configured.
+            McpError: Its config does not allow it to be started.
+        """
+        return self._launch(server).key
+
     def record(self, server: str, tool: str) -> ToolRecord | None:
         """Return what the runtime knows of a tool from the last sync, by its raw name or as in node types."""
         return self._catalog.tool(server, tool)

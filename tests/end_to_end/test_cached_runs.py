@@ -134,6 +134,19 @@ def test_a_changed_tool_is_a_miss(world, change):
     assert world.run("--cache", "subject=whales")[2] == []
 
 
+def test_another_account_or_config_of_the_server_is_a_miss(world):
+    world.add(trust_readonly=True, env={"TOKEN": "${TOKEN}", "PLACE": "north"})
+    world.write({"id": "a", "type": "mcp-books-look", "params": {"text": "a"}, "cache": True})
+    ours, theirs = {"env": {"TOKEN": "token-of-ours"}}, {"env": {"TOKEN": "token-of-theirs"}}
+    assert len(world.run(**ours)[2]) == 2
+    assert world.run(**ours)[2] == []
+    assert len(world.run(**theirs)[2]) == 2
+    assert world.run(**ours)[2] == []
+    config = next(world.cache.parents[1].glob("config/mcp-servers.toml"))
+    config.write_text(config.read_text().replace("north", "south"))
+    assert len(world.run(**ours)[2]) == 2
+
+
 def test_nodes_that_nobody_trusts_are_never_cached(world):
     world.add()
     world.ten()

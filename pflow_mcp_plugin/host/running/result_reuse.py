@@ -12,7 +12,7 @@ from typing import Any
 
 import attrs
 
-from pflow_mcp_plugin.contract import Problem
+from pflow_mcp_plugin.contract import PflowError, Problem
 from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.host.plugins import Plugins
 from pflow_mcp_plugin.host.running.attempts import Prepare, is_failure
@@ -140,11 +140,16 @@ class NodeReuse:
 
     def __init__(self, reuse: ResultReuse, planned: PlannedNode) -> None:
         self._reuse = reuse
+        self._node_id = planned.ref.id
         self._ttl = planned.ttl or 0.0
         self._code = code_of(planned.ref.entry)
         self._reads = frozenset({*planned.ref.entry.interface.inputs, *planned.mapping.inputs})
         self._lock = threading.Lock()
         self.noted: dict[str, Any] = {}
+
+    @cached_property
+    def _place(self) -> dict[str, Any]:
+        return {**self._reuse.place, "states": self._reuse.run.states(self._node_id)}
 
     def through(self, prepare: Prepare) -> Prepare:
         """Return what runs the node only if there is no result to reuse."""
@@ -154,7 +159,7 @@ class NodeReuse:
         given = self._given(params, store)
         try:
             key = self._key(given)
-        except NotKept as reason:
+        except (NotKept, PflowError) as reason:
             self._note(not_kept=1, why=str(reason))
             return prepare(params)(store)
         found = self._reuse.find(key, self._ttl)
@@ -184,7 +189,7 @@ class NodeReuse:
             self._note(kept=1)
 
     def _key(self, given: _Given) -> str:
-        return result_key(self._code, self._reuse.place, *given)
+        return result_key(self._code, self._place, *given)
 
     def _given(self, params: Mapping[str, object], store: NodeAwareSharedStore) -> _Given:
         """Return the params, and what the node can read from the shared store."""

@@ -192,6 +192,36 @@ def test_results_are_not_shared_with_another_folder_plugin_or_owner(bench, reade
     assert len(calls) == 4
 
 
+def test_a_plugin_can_tell_results_apart_and_one_that_fails_to_makes_the_node_run(bench, reader):
+    calls, _ = reader
+    states = ["ann", "ann", "bob", PflowError("no such account"), ValueError("oh"), SystemExit(3), "ann"]
+
+    class Knows:
+        def __init__(self, run):
+            self.run = run
+
+        def __enter__(self):
+            self.run.distinguish("r", self.state)
+
+        def __exit__(self, *_):
+            return None
+
+        def state(self):
+            state = states.pop(0)
+            if isinstance(state, BaseException):
+                raise state
+            return state
+
+    def knows(run):
+        return Knows(run)
+
+    bench.plug(pflow_run_context=knows)
+    details = [noted(run(bench)) for _ in range(7)]
+    assert [next(iter(it)) for it in details] == ["kept", "cached", "kept", *["not_kept"] * 3, "cached"]
+    assert "no such account" in details[3]["why"]
+    assert len(calls) == 5
+
+
 def test_two_nodes_with_the_same_values_share_a_result(bench, reader):
     calls, _ = reader
     outcome = run(bench, node(), node(id="s"))
