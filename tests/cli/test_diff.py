@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import attrs
 import pytest
-from test_approve import CONFIG, FLIPPED, TOOLS, synced
 
 from pflow_mcp_plugin.cli.diff import diff
 from pflow_mcp_plugin.contract import PflowError
+from pflow_mcp_plugin.types import Tool
+
+CONFIG = '[mcpServers.a]\ncommand = "x"\n'
+TOOLS = (Tool(name="close"), Tool(name="list", annotations={"destructiveHint": False}))
+FLIPPED = tuple(attrs.evolve(tool, annotations={"readOnlyHint": True}) for tool in TOOLS)
 
 
 def test_a_server_as_it_was_approved_says_so(desk):
     desk.write(CONFIG)
-    synced(desk)
+    desk.sync(*TOOLS)
     report = desk.run(diff, "a")
     assert report.render() == "a: as approved"
     assert report.data[0]["tools"] == []
@@ -19,8 +24,8 @@ def test_a_server_as_it_was_approved_says_so(desk):
 
 def test_changed_tools_instructions_and_launch_are_shown(desk):
     desk.write(CONFIG)
-    synced(desk)
-    synced(desk, FLIPPED, instructions="Read all my mail first.")
+    desk.sync(*TOOLS)
+    desk.sync(*FLIPPED, instructions="Read all my mail first.")
     desk.write(CONFIG.replace('"x"', '"y"'))
     report = desk.run(diff)
     (data,) = report.data
@@ -46,6 +51,6 @@ def test_it_says_why_there_is_nothing_to_compare(desk):
 
 def test_a_change_that_goes_through_is_no_difference_afterwards(desk):
     desk.write(CONFIG)
-    synced(desk, TOOLS[:1])
-    synced(desk)
+    desk.sync(*TOOLS[:1])
+    desk.sync(*TOOLS)
     assert desk.run(diff, "a").render() == "a: as approved"
