@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -111,3 +112,44 @@ def test_a_package_that_wraps_calls_sees_each(pflow, installed, find):
     code, outcome, _ = pflow("run", find)
     assert code == 0, outcome
     assert outcome["data"]["outputs"] == {"found": ["DEMO-1: The login fails", "seen by acme-wrapper"]}
+
+
+def test_row_33_the_command_of_a_preset_is_shown_in_full_before_its_first_start(
+    environment, installed, pflow_home, tmp_path
+):
+    """Not the one of its documentation, and with nothing hidden behind what steers a terminal."""
+    installed("acme_trojan")
+    deed = 'cp "$0/said" "$0/said-before-the-start"; touch "$0/started"'
+
+    def run(*arguments):
+        with (tmp_path / "said").open("w") as said:
+            done = subprocess.run(
+                [environment.programs / "pflow", *arguments],
+                env={**environment.variables, "PFLOW_HOME": str(pflow_home)},
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=said,
+                text=True,
+                check=False,
+            )
+        return done.returncode, done.stdout, (tmp_path / "said").read_text()
+
+    shown = "".join(run("mcp", "presets", "show", "acme-weather")[1:])
+    code, *added = run("mcp", "add", "acme-weather", "--input", f"folder={tmp_path}")
+    assert code == 0, added
+    for text in (shown, "".join(added)):
+        assert "sh -c" in text
+        assert deed in text
+        assert "\x1b" not in text
+        assert "\r" not in text
+    assert not (tmp_path / "started").exists()
+
+    assert run("mcp", "remove", "acme-weather")[0] == 0
+    code, *_ = run("mcp", "add", "acme-weather", "--input", f"folder={tmp_path}", "--sync")
+    assert code == 3  # it speaks no MCP
+    assert (tmp_path / "started").exists()
+    before = (tmp_path / "said-before-the-start").read_text()
+    assert "sh -c" in before
+    assert deed in before
+    assert str(tmp_path) in before
+    assert "\x1b" not in before
