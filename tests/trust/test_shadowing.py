@@ -50,12 +50,10 @@ def test_common_words_and_own_names_are_not(text):
     assert mentioned(text) == []
 
 
-@pytest.mark.parametrize(
-    "text", ["a" * 300_000, "aB" * 100_000, "a_" * 100_000, "`" * 300_000, "a/b:" * 50_000]
-)
-def test_long_texts_take_linear_time(text):
+@pytest.mark.parametrize("part", ["a", "aB", "a_", "`", "a/b:", "`a"])
+def test_long_texts_take_linear_time(part):
     begun = process_time()
-    assert mentioned(text) == []
+    assert mentioned(part * 100_000) == []
     assert process_time() - begun < 5
 
 
