@@ -16,6 +16,7 @@ _DELETES = re.compile(r"delete|remove|drop|destroy|erase|purge|wipe|truncate|kil
 _CHANGES = re.compile(
     rf"{_DELETES.pattern}|write|create|insert|update|modify|edit|rename|move|upload|send|install|execute"
 )
+_LONGEST = 200
 _WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 
 _SECRETS = (
@@ -54,14 +55,15 @@ def contradictions(server: str, tool: Tool) -> Iterator[Finding]:
 def unexplained_arguments(server: str, tool: Tool) -> Iterator[Finding]:
     """Yield a warning for each argument that asks for what a tool's name and description do not explain."""
     properties = tool.input_schema.get("properties")
+    said = f"{tool.name} {tool.title} {tool.description}"
+    unexplained = [(name, what) for name, what, explained in _ASKED if not explained.search(said)]
     for key in properties if isinstance(properties, dict) else ():
-        snake = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", key[:200]).replace("-", "_").lower()
-        for name, what, explained in _ASKED:
-            if name.fullmatch(snake) and not explained.search(f"{tool.name} {tool.title} {tool.description}"):
-                message = (
-                    f"asks for {what} with the argument {printable(key)}, which its text does not explain"
-                )
-                where = f"inputSchema.properties.{printable(key)}"
+        snake = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", key[:_LONGEST]).replace("-", "_").lower()
+        for name, what in unexplained:
+            if name.fullmatch(snake):
+                shown = printable(key)
+                message = f"asks for {what} with the argument {shown}, which its text does not explain"
+                where = f"inputSchema.properties.{shown}"
                 yield _warning(server, tool, "unexplained-argument", message, where)
 
 

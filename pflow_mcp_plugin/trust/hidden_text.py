@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Literal
 
 from pflow_mcp_plugin.contract.printable_text import hidden, printable, runs_right_to_left
@@ -23,6 +24,8 @@ _OTHER = "invisible character"
 _UNMISTAKABLE = {"terminal escape", "direction override", "tag character"}
 _SELECTORS = 4
 """So many variation selectors that follow no character which has variants are a message of their own."""
+_MOST = 1000
+"""Hidden characters that are counted; so many are an error, whatever they are."""
 _AROUND = 24
 _SHOWN = 160
 
@@ -40,7 +43,7 @@ def hidden_text(server: str, tool: str, texts: Iterable[Text]) -> Iterator[Findi
     """
     for each in texts:
         text = each.text
-        places = list(hidden(text))
+        places = list(islice(hidden(text), _MOST))
         if not places:
             continue
         kinds = Counter(_kind(text[place]) for place in places)
@@ -61,7 +64,7 @@ def _severity(text: Text, kinds: Counter[str]) -> Literal["warning", "error"]:
     if text.kind == "value":  # it may be a key to press, or what to search for
         return "warning"
     turned = kinds["direction control"] and not runs_right_to_left(text.text)
-    many = kinds["variation selector"] >= _SELECTORS
+    many = kinds["variation selector"] >= _SELECTORS or kinds.total() == _MOST
     return "error" if text.kind == "name" or turned or many or _UNMISTAKABLE & kinds.keys() else "warning"
 
 

@@ -10,7 +10,7 @@ from pflow_mcp_plugin.trust.findings import Finding
 from pflow_mcp_plugin.trust.known_names import KnownNames, Named, is_unmistakable
 from pflow_mcp_plugin.trust.tool_texts import Text
 
-_WORD = re.compile(r"[A-Za-z0-9]+(?:[-_./:]+[A-Za-z0-9]+)+|[a-z0-9]+(?:[A-Z][A-Za-z0-9]*)+")
+_WORD = re.compile(r"(?<![A-Za-z0-9])(?:[A-Za-z0-9]+(?:[-_./:]+[A-Za-z0-9]+)+|[a-z0-9]+[A-Z][A-Za-z0-9]*)")
 """A name of several parts, a node type, or a path such as `github/create_issue`."""
 _QUOTED = re.compile(r"[`'\"\u201c\u2018]([A-Za-z0-9]{3,40})[`'\"\u201d\u2019]")
 _SERVER_AND = re.compile(r"([A-Za-z0-9-]+)(?:[./:]+|__)(\w[\w-]*)")

@@ -10,8 +10,6 @@ from pflow_mcp_plugin.types import Tool
 
 _VALUES = frozenset({"default", "const", "enum", "examples", "example", "pattern"})
 """Keywords of JSON Schema whose content is data: an empty string, a separator, a key that is pressed."""
-_MOST = 100_000
-"""Parts of a schema that are looked at."""
 _LONGEST = 200
 
 
@@ -42,11 +40,9 @@ def texts(tool: Tool) -> Iterator[Text]:
 
 
 def schema_texts(name: str, schema: JSON) -> Iterator[Text]:
-    """Yield the names, texts and values in a JSON Schema, however deep; of a huge one the first part."""
+    """Yield the names, texts and values in a JSON Schema, however deep."""
     waiting: list[tuple[str, JSON, str]] = [(name, schema, "prose")]
-    for _ in range(_MOST):
-        if not waiting:
-            return
+    while waiting:
         where, part, kind = waiting.pop()
         if isinstance(part, str):
             yield Text(where, part, kind)

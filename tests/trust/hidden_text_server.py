@@ -49,6 +49,11 @@ def call(number: object, params: dict[str, Any]) -> None:
         progress = {"progressToken": token, "progress": 1, "total": 2, "message": f"progress {HIDDEN}"}
         send(method="notifications/progress", params=progress)
     send(method="notifications/message", params={"level": "warning", "data": f"log {HIDDEN}"})
+    send(method=f"notifications/{HIDDEN}", params={HIDDEN: HIDDEN})
+    send(method="notifications/message", params=[HIDDEN])
+    send(method="notifications/progress", params={"progressToken": HIDDEN, "progress": HIDDEN})
+    send(id=f"unknown {HIDDEN}", result={HIDDEN: HIDDEN})
+    send(id=f"request {HIDDEN}", method=f"ask/{HIDDEN}", params={HIDDEN: 1})
     print(f"stray {HIDDEN}".replace("\r", ""), flush=True)
     print(f"stderr {HIDDEN}", file=sys.stderr, flush=True)
     mode = (params.get("arguments") or {}).get("mode")

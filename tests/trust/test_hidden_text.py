@@ -60,8 +60,14 @@ def test_every_text_of_a_tool_is_looked_at_with_its_place():
     assert {("T", "prose"), ("E", "value"), ("P", "value")} <= set(inside)
 
 
-def test_a_schema_without_end_is_read_up_to_a_limit():
+def test_a_deep_schema_is_read_to_its_end():
     schema: dict = {"description": "top"}
     for _ in range(300_000):
         schema = {"items": schema}
-    assert len(list(texts(Tool(name="n", input_schema=schema)))) < 300_000
+    assert list(texts(Tool(name="n", input_schema=schema)))[-1].text == "top"
+
+
+def test_endless_hidden_text_is_an_error_whatever_it_is():
+    ((how, message),) = found("\u200b" * 100_000)
+    assert how == "error"
+    assert "1000 invisible characters" in message

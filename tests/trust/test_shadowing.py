@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from time import process_time
+
 import pytest
 
 from pflow_mcp_plugin.trust.known_names import is_unmistakable, known_names
@@ -46,6 +48,13 @@ def test_a_text_that_means_another_servers_tool_is_found_with_both_names(text, n
 )
 def test_common_words_and_own_names_are_not(text):
     assert mentioned(text) == []
+
+
+@pytest.mark.parametrize("part", ["a", "aB", "a_", "`", "a/b:", "`a"])
+def test_long_texts_take_linear_time(part):
+    begun = process_time()
+    assert mentioned(part * 100_000) == []
+    assert process_time() - begun < 5
 
 
 def test_names_and_values_are_not_texts():
