@@ -85,3 +85,13 @@ def test_with_a_corrupt_config_the_rest_is_completed_and_nothing_is_said(pflow_h
     assert answered(capsys, "registry", "ref") == []  # hidden
     for words in (["sync", ""], ["call", "x", ""], ["x"], ["info", ""], ["export", ""]):
         answered(capsys, "mcp", *words)
+
+
+def test_a_projects_servers_are_completed_where_its_option_is_typed(
+    pflow_home, tmp_path, monkeypatch, capsys
+):
+    (tmp_path / ".mcp.json").write_text('{"mcpServers": {"say": {"command": "say"}}}')
+    monkeypatch.chdir(tmp_path)
+    assert answered(capsys, "mcp", "test", "") == []
+    for words in (["--project", "mcp", "test"], ["mcp", "--project", "test"], ["mcp", "test", "--project"]):
+        assert answered(capsys, *words, "") == ["say"]
