@@ -43,7 +43,7 @@ class Pins:
 
     Attributes:
         folder: The folder of their files.
-        apart: As of the catalog: the servers of a project have a folder `pins` in that of their tool files.
+        apart: As of the catalog: the servers of a project have a folder `pins` beside that of their tool files.
     """
 
     folder: Path
@@ -107,7 +107,7 @@ class Pins:
 
     def _path(self, server: str) -> Path:
         apart = self.apart().get(server)
-        folder = apart / "pins" if apart else self.folder
+        folder = apart.with_name("pins") if apart else self.folder
         return folder / f"{server}.json"
 
 
