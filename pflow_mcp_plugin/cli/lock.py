@@ -58,8 +58,11 @@ def write_lock(host: Host, file: Path, workflows: Sequence[str] = ()) -> Report:
             or the file is not a lock file or cannot be written.
     """
     known = servers(host.paths)
-    used = _used_by(host, workflows) if workflows else _all_tools(host, known)
-    _refuse_outdated(known, used)
+    if workflows:
+        used = _used_by(host, workflows)
+        _refuse_outdated(known, used)
+    else:
+        used = _all_tools(host, known)
     locked = {name: lock_check.present_server(known, name, tools) for name, tools in used.items()}
     try:
         content = lock_file.encode(locked)
@@ -127,7 +130,11 @@ def _workflow(host: Host, word: str) -> JSONObject:
 
 
 def _all_tools(host: Host, known: Servers) -> Used:
-    """Return all synced tools, with a warning about each server that has none because it is not synced."""
+    """Return all synced tools, with a warning about each server that has none because it is not synced.
+
+    Raises:
+        PflowError: There are none, or some are outdated or not approved.
+    """
     source = ToolSource(known.catalog, known.store)
     entries = list(source.entries())
     used = _used(host, entries)
@@ -141,6 +148,7 @@ def _all_tools(host: Host, known: Servers) -> Used:
     if not used:
         steps = ("Run: pflow mcp sync",)
         raise PflowError("There is nothing to lock: no server is synced", suggestions=steps, kind="not_found")
+    _refuse_outdated(known, used)  # first: a sync is due before anything is approved
     if withheld := [entry.withheld for entry in entries if entry.withheld]:
         raise _refusal("What is not approved cannot be locked", withheld)
     return used
