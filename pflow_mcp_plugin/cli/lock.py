@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+import json
+import os
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +71,8 @@ def write_lock(host: Host, file: Path, workflows: Sequence[str] = ()) -> Report:
     except ValueError as error:
         raise storage.StoreError(file, f"could not be written as TOML: {error}") from error
     changed = content != _existing(file)
+    for warning in _own_folders(locked):
+        host.report(warning)
     if changed:
         storage.write_output(file, content)
     data = _data(file, locked) | {"changed": changed}
@@ -185,6 +189,19 @@ def _existing(file: Path) -> bytes | None:
         step = "Choose another name: pflow mcp lock FILE"
         raise storage.StoreError(file, "is not a lock file, so it is not overwritten", suggestion=step)
     return content
+
+
+def _own_folders(locked: lock_file.LockedServers) -> Iterator[Problem]:
+    """Yield a warning about each launch that fits nobody else, as it names the user's home folder."""
+    home = os.path.expanduser("~")  # noqa: PTH111 - `Path.home` may raise
+    for name, server in sorted(locked.items()):
+        if len(home) > 1 and home in json.dumps(server.launch, ensure_ascii=False):
+            yield Problem(
+                message=f"The launch of server {name} names {home}, which other machines do not have",
+                suggestion="Write ${HOME} there, or a name that is found on PATH, and sync it again",
+                severity="warning",
+                kind="config",
+            )
 
 
 def _refusal(subject: str, problems: Sequence[Problem]) -> PflowError:

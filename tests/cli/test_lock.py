@@ -148,6 +148,19 @@ def test_without_a_workflow_servers_that_are_not_synced_are_left_out_with_a_warn
     assert list(team.document()["servers"]) == ["one"]
 
 
+def test_a_launch_that_names_the_home_folder_is_locked_with_a_warning(synced, monkeypatch):
+    monkeypatch.setenv("HOME", str(synced.folder))
+    synced.configure("one", args=[f"{synced.folder}/data"])
+    synced.run("mcp", "sync")
+    synced.run("mcp", "approve", "one")
+    errors = synced.done("mcp", "lock").stderr
+    assert f"The launch of server one names {synced.folder}, which other machines do not have" in errors
+    synced.configure("one", args=["${HOME}/data"])
+    synced.run("mcp", "sync")
+    synced.run("mcp", "approve", "one")
+    assert "names" not in synced.done("mcp", "lock").stderr
+
+
 def test_a_server_whose_config_changed_since_its_sync_is_not_locked(synced):
     synced.configure("one", args=["--more"])
     errors = synced.refused("mcp", "lock")
