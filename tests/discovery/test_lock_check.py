@@ -42,6 +42,16 @@ def test_a_server_is_as_it_is_configured_and_was_synced_last(known):
     assert present.launch["variables"] == ("ONE",)
 
 
+def test_many_tools_are_read_as_few_are(known):
+    tools = [Tool(name=f"t {number}", description=str(number)) for number in range(99)]
+    known.catalog.save("demo", listing(*tools), known.store.fingerprint("demo"))
+    names = [tool.name for tool in tools[:50]]
+    whole = lock_check.present_server(known, "demo", [*names, "gone"]).tools
+    assert list(whole) == names
+    for name in names[:3]:
+        assert lock_check.present_server(known, "demo", [name, "gone"]).tools == {name: whole[name]}
+
+
 def test_the_hash_of_a_tool_is_taken_over_what_is_stored_not_over_what_is_said_of_it(known, tmp_path):
     before = lock_check.present_server(known, "demo", ["add"])
     path = tmp_path / "servers" / "demo.json"
