@@ -18,11 +18,11 @@ from pflow_mcp_plugin.discovery.servers import Servers
 from pflow_mcp_plugin.errors import McpError, Where
 
 if TYPE_CHECKING:
-    from pflow_mcp_plugin.discovery.catalog import Catalog
-    from pflow_mcp_plugin.types import Tool
     from pflow_mcp_plugin.config.server_store import ServerStore
+    from pflow_mcp_plugin.discovery.catalog import Catalog
     from pflow_mcp_plugin.discovery.tool_sync import Lister
     from pflow_mcp_plugin.exchange import Launch, Listing
+    from pflow_mcp_plugin.types import Tool
 
 _MOST = 16 << 20
 """Bytes of a lock file: it has a line of about 100 for each tool."""
