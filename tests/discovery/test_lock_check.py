@@ -6,12 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from pflow_mcp_plugin.config.server_store import ServerStore
-from pflow_mcp_plugin.contract import PflowError
+from pflow_mcp_plugin.contract import Paths, PflowError
 from pflow_mcp_plugin.discovery import lock_check
-from pflow_mcp_plugin.discovery.catalog import Catalog
 from pflow_mcp_plugin.discovery.lock_file import NAME, LockedServer, LockFile, encode, locked_server
-from pflow_mcp_plugin.discovery.servers import Servers
+from pflow_mcp_plugin.discovery.servers import servers
 from pflow_mcp_plugin.exchange import Launch, Listing
 from pflow_mcp_plugin.types import ServerInfo, Tool
 
@@ -25,15 +23,15 @@ def listing(*tools, version="1.0"):
 @pytest.fixture
 def known(tmp_path):
     """One synced server, as if its tools had been listed."""
-    store, catalog = ServerStore(tmp_path / "mcp-servers.toml"), Catalog(tmp_path / "servers")
-    store.add({"demo": {"command": "x", "args": ["${ONE}"]}, "never": {"command": "y"}})
-    catalog.save("demo", listing(*TOOLS), store.fingerprint("demo"))
-    return Servers(store=store, catalog=catalog)
+    known = servers(Paths(config=tmp_path, data=tmp_path, state=tmp_path, cache=tmp_path))
+    known.store.add({"demo": {"command": "x", "args": ["${ONE}"]}, "never": {"command": "y"}})
+    known.catalog.save("demo", listing(*TOOLS), known.store.fingerprint("demo"))
+    return known
 
 
-def lock_of(known, *tools, **servers):
+def lock_of(known, *tools, **others):
     here = lock_check.present_server(known, "demo", tools)
-    return LockFile(path=Path(NAME), servers={"demo": here, **servers})
+    return LockFile(path=Path(NAME), servers={"demo": here, **others})
 
 
 def test_a_server_is_as_it_is_configured_and_was_synced_last(known):
