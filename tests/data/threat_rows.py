@@ -14,7 +14,10 @@ _TEXT = "trust/test_text_threats.py"
 _SECRETS = "end_to_end/test_planted_secrets.py"
 
 PLAYED: dict[int, tuple[tuple[str, str], ...]] = {
-    5: ((_TEXT, "test_row_05_"),),
+    5: (
+        (_TEXT, "test_row_05_"),
+        ("host/completion/test_shell_reply.py", "test_what_could_steer_a_terminal_never_reaches_a_shell"),
+    ),
     6: ((_TEXT, "test_row_06_"),),
     7: (
         (_TEXT, "test_row_07_"),
