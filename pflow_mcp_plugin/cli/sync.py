@@ -94,17 +94,16 @@ def sync_servers(
     results = [_reviewed(host, each) for each in (asked | synced(retyped)).values()]
     results += map(_not_started, declined)
     host.refresh("mcp")
-    results = [_checked_tools(host, synced) for synced in results]
+    results = _with_findings(host, results)
     for problem in (*ToolSource(known, store).clashes(), *_preset_differences(host, results)):
         host.report(problem)
     return _report(results)
 
 
-def _checked_tools(host: Host, synced: Synced) -> Synced:
-    """Return a result with notes about what a person should look at in the tools."""
-    return (
-        synced if synced.error else attrs.evolve(synced, notes=(*synced.notes, *notes(host, synced.server)))
-    )
+def _with_findings(host: Host, results: Sequence[Synced]) -> list[Synced]:
+    """Return the results with notes about what a person should look at in the tools."""
+    found = notes(host, [synced.server for synced in results if not synced.error])
+    return [attrs.evolve(synced, notes=(*synced.notes, *found.get(synced.server, ()))) for synced in results]
 
 
 def _report(results: Sequence[Synced]) -> Report:
