@@ -4,9 +4,9 @@
     [flows]
     deny = [
         { from = "untrusted_output", to = "destructive" },
-        { from = "inputs", to = "mcp-slack-*" },
+        { from = "inputs", to = "slack-*" },
     ]
-    allow = [{ from = "mcp-wiki-*", to = "write-file" }]
+    allow = [{ from = "wiki-*", to = "write-file" }]
 
 Everything in the file is checked strictly: a policy that does not hold is worse than none.
 """
@@ -164,7 +164,7 @@ def _check_rule(rule: object, path: str) -> Iterator[Problem]:
 
 
 def _check_word(word: str, path: str, key: str) -> Iterator[Problem]:
-    step = f"Write a node type, a glob over node types such as mcp-files-*, or {' or '.join(RESERVED)}"
+    step = f"Write a node type, a glob over node types such as files-*, or {' or '.join(RESERVED)}"
     if not word.strip():
         yield _mistake(path, "Is empty", step)
     elif word == INPUTS and key == "to":
