@@ -11,6 +11,7 @@ the document only. Depth and steps are bounded; a schema that exceeds them diffe
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Literal, TypeGuard
 
@@ -19,6 +20,7 @@ import attrs
 from pflow_mcp_plugin.trust.json_equality import is_same
 from pflow_mcp_plugin.trust.schema_forms import (
     DEFINITIONS,
+    NOTES,
     TEXTS,
     Schema,
     SchemaForms,
@@ -33,7 +35,10 @@ ABSENT: Any = type("Absent", (), {"__repr__": lambda _: "ABSENT"})()
 """In place of a value where there is none."""
 _DEPTH = 50
 _STEPS = 300_000
-_MOST_ALTERNATIVES = 60
+_MOST_ALTERNATIVES = 40
+_MOST_COMPARED = 2_000
+_LONGEST_KEY = 200
+_LONGEST_PATH = 2_000
 _SAME = frozenset({"$anchor", "$id", "$schema", "$vocabulary"})
 _EXAMPLES = frozenset({"example", "examples"})
 _UNION = frozenset({"anyOf", "oneOf"})
@@ -62,6 +67,7 @@ class Difference:
         new: What is there, `ABSENT` if nothing is.
         aspect: What it is about: accepted values, text, the default of an argument that callers may leave
             out, or a note that restricts nothing.
+        name: Of a property that was added.
     """
 
     path: str
@@ -70,6 +76,7 @@ class Difference:
     old: Any = ABSENT
     new: Any = ABSENT
     aspect: Aspect = "values"
+    name: str = ""
 
 
 def differences(old: object, new: object, path: str = "") -> Iterator[Difference]:
@@ -188,9 +195,9 @@ class _Comparison:
             elif name in before:
                 yield from self.compare(before[name], after[name], place, depth - 1, is_sent=name in sent)
             elif name in required:
-                yield Difference(place, "narrower", "added, required", ABSENT, after[name])
+                yield Difference(place, "narrower", "added, required", ABSENT, after[name], name=name)
             else:
-                yield Difference(place, "same", "added", ABSENT, after[name])
+                yield Difference(place, "same", "added", ABSENT, after[name], name=name)
 
     def _named(self, old: Schema, new: Schema, path: str, depth: int) -> Iterator[Difference]:
         for name in dict.fromkeys((*old, *new)):
@@ -204,7 +211,10 @@ class _Comparison:
 
     def _unions(self, old: Schema, new: Schema, path: str, depth: int) -> Iterator[Difference]:
         """Yield how the alternatives of two schemas differ, of which at least one has several."""
-        before, after = self._old.alternatives(old), self._new.alternatives(new)
+        before, after = (
+            list(itertools.islice(forms.alternatives(_without_texts(form)), _MOST_ALTERNATIVES + 1))
+            for forms, form in ((self._old, old), (self._new, new))
+        )
         keyword = next(key for key in ("anyOf", "oneOf", "type") if key in old or key in new)
         place = _join(path, keyword)
         if max(len(before), len(after)) > _MOST_ALTERNATIVES:
@@ -217,6 +227,10 @@ class _Comparison:
             yield Difference(place, "narrower", "alternative removed", one, ABSENT)
         for other in more:
             yield Difference(place, "wider", "alternative added", ABSENT, other)
+
+
+def _without_texts(form: Schema) -> Schema:
+    return {key: value for key, value in form.items() if key not in TEXTS | NOTES | DEFINITIONS}
 
 
 def _is_union(form: Schema) -> bool:
@@ -243,7 +257,7 @@ def _matched(
 
 def _likeness(one: Schema, other: Schema) -> float:
     """Return how alike two alternatives are, from 0, for those of different types, to 3."""
-    if is_same(one, other):
+    if is_same(one, other, _MOST_COMPARED):
         return 3
     if one.get("type") != other.get("type") or ("enum" in one) != ("enum" in other):
         return 0
@@ -259,11 +273,12 @@ def _requirements(old: Schema, new: Schema, path: str) -> Iterator[Difference]:
         if not is_same(before, after):
             yield Difference(_join(path, "required"), "unknown", "changed", before, after)
         return
+    earlier, now = set(before), set(after)
     for name in dict.fromkeys((*before, *after)):
         place = _join(_join(path, "properties"), name)
-        if name not in before and (_declares(old, name) or not _declares(new, name)):
+        if name not in earlier and (_declares(old, name) or not _declares(new, name)):
             yield Difference(place, "narrower", "now required", ABSENT, ABSENT)
-        elif name not in after and (_declares(new, name) or not _declares(old, name)):
+        elif name not in now and (_declares(new, name) or not _declares(old, name)):
             yield Difference(place, "wider", "no longer required", ABSENT, ABSENT)
 
 
@@ -374,4 +389,5 @@ def _is_number(value: object) -> TypeGuard[float]:
 
 
 def _join(path: str, key: object) -> str:
-    return f"{path}.{key}" if path else str(key)
+    key = str(key)[:_LONGEST_KEY]
+    return f"{path[:_LONGEST_PATH]}.{key}" if path else key

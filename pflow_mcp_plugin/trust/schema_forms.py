@@ -8,7 +8,7 @@ nothing here raises, except when a schema is too large.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 from urllib.parse import unquote
 
@@ -25,6 +25,7 @@ DEFINITIONS = frozenset({"$defs", "definitions"})
 _HOPS = 32
 _DEPTH = 12
 _MOST_COMPARED = 100
+_MOST_PARTS = 100
 _ABOUT_TYPE: Mapping[str, str] = {
     **dict.fromkeys(("minLength", "maxLength", "pattern", "format", "contentEncoding"), "string"),
     **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"), "number"),
@@ -67,13 +68,13 @@ class SchemaForms:
         self.referred: set[int] = set()
         """The `id` of every definition that a reference led to."""
 
-    def step(self) -> None:
-        """Count a schema that is looked at.
+    def step(self, steps: int = 1) -> None:
+        """Count what is looked at.
 
         Raises:
-            TooLarge: It was one too many.
+            TooLarge: It was too much.
         """
-        self._steps -= 1
+        self._steps -= steps
         if self._steps < 0:
             raise TooLarge
 
@@ -84,6 +85,7 @@ class SchemaForms:
             return {}
         if not isinstance(schema, Mapping):
             return None
+        self.step(len(schema))
         found = {key: value for key, value in schema.items() if not _has_no_effect(key, value)}
         if depth:
             found = self._with_target(found, depth - 1)
@@ -91,23 +93,20 @@ class SchemaForms:
             found = self._with_alternatives(found, depth - 1)
         return _with_values(_with_types(found))
 
-    def alternatives(self, form: Schema, depth: int = _DEPTH) -> list[Schema]:
-        """Return what a schema in the common form allows, as schemas without `anyOf` and `oneOf`."""
-        self.step()
+    def alternatives(self, form: Schema, depth: int = _DEPTH) -> Iterator[Schema]:
+        """Yield what a schema in the common form allows, as schemas without `anyOf` and `oneOf`."""
+        self.step(len(form))
         keyword = next((key for key in ("anyOf", "oneOf") if isinstance(form.get(key), list)), None)
-        own = {
-            key: value for key, value in form.items() if key not in TEXTS | NOTES | DEFINITIONS | {keyword}
-        }
+        own = {key: value for key, value in form.items() if key != keyword}
         if keyword is None or not depth:
             kinds = own.get("type")
-            return [{**own, "type": kind} for kind in kinds] if isinstance(kinds, list) else [own]
-        members = [self.form(member) for member in form[keyword]]
-        return [
-            _merged(own, each)
-            for member in members
-            if member is not None
-            for each in self.alternatives(member, depth - 1)
-        ]
+            yield from ({**own, "type": kind} for kind in kinds) if isinstance(kinds, list) else (own,)
+            return
+        shared = {key: value for key, value in own.items() if key not in TEXTS | NOTES | DEFINITIONS}
+        for member in form[keyword]:
+            found = self.form(member)
+            if found is not None:
+                yield from (_merged(shared, each) for each in self.alternatives(found, depth - 1))
 
     def _with_target(self, schema: dict[str, Any], depth: int) -> dict[str, Any]:
         ref = schema.get("$ref")
@@ -134,7 +133,7 @@ class SchemaForms:
     def _with_parts(self, schema: dict[str, Any], depth: int) -> dict[str, Any]:
         """Merge the members of `allOf` into the schema around them, as far as they do not meet."""
         parts = schema.get("allOf")
-        if not isinstance(parts, list):
+        if not isinstance(parts, list) or len(parts) > _MOST_PARTS:
             return schema
         found = {key: value for key, value in schema.items() if key != "allOf"}
         left = []

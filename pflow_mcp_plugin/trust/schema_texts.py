@@ -10,9 +10,9 @@ from pflow_mcp_plugin.trust import text_changes
 from pflow_mcp_plugin.trust.schema_changes import ABSENT, Difference
 from pflow_mcp_plugin.trust.schema_forms import TEXTS, members_without
 
-_Kind = Literal["text", "value", "name"]
+Kind = Literal["text", "value", "name", "code"]
 _STEPS = 300_000
-_UNREAD = frozenset({"$ref", "$id", "$schema", "$anchor", "format", "pattern", "required", "type"})
+_CODE = frozenset({"$ref", "$schema", "pattern"})
 """Keywords whose strings are not sentences."""
 _MOST_WORDS_OF_A_VALUE = 12
 _MOST_WORDS_OF_A_NAME = 4
@@ -32,6 +32,7 @@ class Known:
     def __init__(self, old: object, new: object) -> None:
         self._old, self._new = old, new
         self._sets: list[frozenset[str]] = []
+        self._seen: set[str] = set()
 
     def was_there(self, text: str) -> bool:
         """Whether the older version has this text somewhere."""
@@ -40,6 +41,16 @@ class Known:
     def remains(self, text: object) -> bool:
         """Whether the newer version has this text somewhere."""
         return isinstance(text, str) and (not text.strip() or _plain(text) in self._texts()[1])
+
+    def show(self, value: object) -> None:
+        """Note that the texts in a value of the newer version are part of a difference that is shown."""
+        self._seen.update(_plain(text) for _, text in texts(value))
+
+    def unseen(self) -> Iterator[tuple[Kind, str]]:
+        """Yield the new texts that were not shown, such as one that another at the same place overrides."""
+        for kind, text in texts(self._new):
+            if not (kind == "name" or _plain(text) in self._seen or self.was_there(text)):
+                yield kind, text
 
     def _texts(self) -> list[frozenset[str]]:
         if not self._sets:
@@ -58,26 +69,31 @@ def objection_to_more(item: Difference, known: Known) -> str:
         return ""
     if item.aspect == "default" or not isinstance(item.new, Mapping):
         return objection({"default": item.new}, known)
-    name = item.path.rpartition(".")[2] if item.old is ABSENT else ""
-    return _objection_to_name(name) or objection(item.new, known)
+    return _objection_to_name(item.name) or objection(item.new, known)
 
 
 def objection(schema: object, known: Known) -> str:
     """Return what speaks against the texts of a schema that is new, in a few words; empty if nothing does."""
     for kind, text in texts(schema):
-        if kind == "name":
-            found = _objection_to_name(text)
-        else:
-            most = text_changes.MOST_WORDS if kind == "text" else _MOST_WORDS_OF_A_VALUE
-            found = text_changes.objection(text, most)
-        if found and not (kind != "name" and known.was_there(text)):
+        found = objection_to_text(kind, text)
+        if found and (kind == "name" or not known.was_there(text)):
             return f"{found} in it"
     return ""
 
 
-def texts(schema: object) -> Iterator[tuple[_Kind, str]]:
+def objection_to_text(kind: Kind, text: str) -> str:
+    """Return what speaks against a new text in a schema; empty if it is plain and short."""
+    if kind == "name":
+        return _objection_to_name(text)
+    if kind == "code":
+        is_sentence = len(text.split()) > _MOST_WORDS_OF_A_VALUE
+        return "a sentence" if is_sentence else "hidden characters" if text_changes.hidden(text) else ""
+    return text_changes.objection(text, text_changes.MOST_WORDS if kind == "text" else _MOST_WORDS_OF_A_VALUE)
+
+
+def texts(schema: object) -> Iterator[tuple[Kind, str]]:
     """Yield the strings in a schema that people or models read, and what they are; at most 300,000."""
-    waiting: list[tuple[_Kind, Any]] = [("text", schema)]
+    waiting: list[tuple[Kind, Any]] = [("text", schema)]
     for _ in range(_STEPS):
         if not waiting:
             return
@@ -91,16 +107,17 @@ def texts(schema: object) -> Iterator[tuple[_Kind, str]]:
     yield "text", "x" * 10_000  # too large to be read, and nobody should have to
 
 
-def _inside(value: Mapping[str, Any], kind: _Kind) -> Iterator[tuple[_Kind, Any]]:
+def _inside(value: Mapping[str, Any], kind: Kind) -> Iterator[tuple[Kind, Any]]:
     for key, inner in value.items():
         if key in _NAMES and isinstance(inner, Mapping):
             yield from (("name", name) for name in inner)
             yield from (("text", each) for each in inner.values())
-        elif key not in _UNREAD:
-            yield (
-                ("text" if key in TEXTS else "value" if isinstance(inner, str) or key in _LISTS else kind),
-                inner,
-            )
+        elif key in TEXTS:
+            yield "text", inner
+        elif isinstance(inner, str):
+            yield "code" if key in _CODE else "value", inner
+        else:
+            yield "value" if key in _LISTS else kind, inner
 
 
 def _objection_to_name(name: str) -> str:

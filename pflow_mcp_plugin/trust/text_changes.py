@@ -18,7 +18,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from pflow_mcp_plugin.trust.word_forms import OPTIONAL, folded, is_optional, is_same_word
+from pflow_mcp_plugin.trust.word_forms import OPTIONAL, folded, is_joined, is_optional, is_same_word
 
 MOST_WORDS = 40
 """Words of a new text that is plain; 99 of 100 descriptions of arguments of real tools have fewer."""
@@ -36,7 +36,7 @@ _TOKEN = re.compile(
         | (?<![\w/\\.~-])(?:~|\.\.?|[A-Za-z]:)?[/\\][\w.~/\\-]*\w
         | (?<![A-Za-z0-9_])[A-Za-z]*_[A-Za-z0-9_]+)
     | (?P<number>(?:(?<![\w)])-)?\d+(?:[.,:]\d+)*)
-    | (?P<word>[{_UNSPACED}] | {_LETTER}+(?:['\u2019]{_LETTER}+)*\d*)
+    | (?P<word>(?=[^\W\d_])[{_UNSPACED}] | {_LETTER}+(?:['\u2019]{_LETTER}+)*\d*)
     | (?P<sign>[<>!]=|[<>\u2264\u2265\u2260%&$\u20ac\u00a3\u00a5])
     """,
     re.VERBOSE,
@@ -113,20 +113,40 @@ def words(text: str) -> list[str]:
 
 
 def hidden(text: str) -> Counter[str]:
-    """Return the characters of a text that nobody sees, with their numbers.
+    """Return the characters of a text that nobody sees, with their numbers."""
+    return Counter(text[at] for at in hidden_places(text))
+
+
+def hidden_places(text: str) -> list[int]:
+    """Return where in a text the characters are that nobody sees.
 
     A variation selector that belongs to an emoji is none, nor is a joiner between two.
     """
     if text.isascii() and text.isprintable():
-        return Counter()
-    found: Counter[str] = Counter()
-    for at, letter in enumerate(text):
-        if letter in "\t\n\r" or (_is_seen(letter) and not _is_blank(letter)):
-            continue
-        if letter in "\ufe0f\ufe0e\u200d" and at and _is_symbol(text[at - 1]):
-            continue
-        found[letter] += 1
-    return found
+        return []
+    return [at for at in range(len(text)) if _is_hidden(text, at)]
+
+
+def _is_hidden(text: str, at: int) -> bool:
+    letter = text[at]
+    if letter in "\t\n\r" or (_is_seen(letter) and not _is_blank(letter)):
+        return False
+    return not (letter in "\ufe0f\ufe0e\u200d" and at and _is_symbol(text[at - 1]))
+
+
+def _composed(text: str) -> str:
+    """Return a text with its accents composed; other marks, such as vowels of Indian scripts, become letters.
+
+    Regular expressions do not count marks as parts of words.
+    """
+    if text.isascii():
+        return text
+    composed = unicodedata.normalize("NFKC", text)
+    return "".join(
+        chr(0x20000 + ord(letter) % 0xA6D0) if unicodedata.category(letter) in ("Mn", "Mc") else letter
+        for letter in composed
+        if not _is_blank(letter)
+    )
 
 
 def _is_seen(letter: str) -> bool:
@@ -149,7 +169,7 @@ def _is_symbol(letter: str) -> bool:
 
 def _words(text: str) -> Iterator[str]:
     """Yield the words of a text that matter, folded."""
-    text = _ARROW.sub(" ", " ".join(unicodedata.normalize("NFKC", text).split()))
+    text = _ARROW.sub(" ", " ".join(_composed(text).split()))
     for pattern, instead in _PHRASES:
         text = pattern.sub(instead, text)
     for found in _TOKEN.finditer(text):
@@ -170,9 +190,9 @@ def _is_alike(one: list[str], other: list[str]) -> bool:
     while at < len(one) and by < len(other):
         if is_same_word(one[at], other[by]):
             at, by = at + 1, by + 1
-        elif "".join(one[at : at + 2]) == other[by]:
+        elif is_joined(one[at : at + 2], other[by]):
             at, by = at + 2, by + 1
-        elif "".join(other[by : by + 2]) == one[at]:
+        elif is_joined(other[by : by + 2], one[at]):
             at, by = at + 1, by + 2
         elif is_optional(one[at]):
             at += 1

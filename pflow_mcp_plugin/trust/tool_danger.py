@@ -29,6 +29,7 @@ _ASSUMED: Mapping[str, bool] = {
 }
 """What is assumed of a tool without the hint (MCP specification 2025-11-25, `ToolAnnotations`)."""
 _MOST_WORDS_OF_A_TITLE = 8
+_RETURNED = {"now required": "now always returned", "no longer required": "may be missing now"}
 _OF_CLASSES = "Arguments Args Input Inputs Model Output Params Parameters Request Response Result Schema"
 """Words in the titles of schemas that are generated from the names of classes."""
 
@@ -143,6 +144,7 @@ def _input(old: Tool, new: Tool) -> Iterator[Difference]:
     known = schema_texts.Known(old.input_schema, new.input_schema)
     for item in schema_changes.differences(old.input_schema, new.input_schema, "inputSchema"):
         yield from _of_schema(item, known, ("narrower", "unknown"), new.name)
+    yield from _unseen("inputSchema", known)
 
 
 def _output(old: Tool, new: Tool) -> Iterator[Difference]:
@@ -155,16 +157,19 @@ def _output(old: Tool, new: Tool) -> Iterator[Difference]:
     elif before is not None:
         for item in schema_changes.differences(before, after, "outputSchema"):
             yield from _of_schema(item, known, ("wider", "unknown"), new.name)
+        yield from _unseen("outputSchema", known)
 
 
 def _of_schema(
     item: schema_changes.Difference, known: schema_texts.Known, bad: tuple[str, ...], tool: str
 ) -> Iterator[Difference]:
+    known.show(item.new)
     if item.aspect == "text":
         yield from _schema_text(item, known, tool)
         return
     breaks = item.direction in bad
-    what = f"default {item.what}" if item.aspect == "default" else item.what
+    what = _RETURNED.get(item.what, item.what) if "wider" in bad else item.what
+    what = f"default {what}" if item.aspect == "default" else what
     objection = "" if breaks or item.new is ABSENT else schema_texts.objection_to_more(item, known)
     turned = "narrower" in bad and item.aspect == "default" and _turns(item.old, item.new)
     yield _difference(
@@ -175,6 +180,12 @@ def _of_schema(
         dangerous=breaks or turned or bool(objection),
         breaks=breaks,
     )
+
+
+def _unseen(field: str, known: schema_texts.Known) -> Iterator[Difference]:
+    """Judge the texts that are in no difference, because another text at their place overrides them."""
+    for kind, text in known.unseen():
+        yield _added(field, "text added", ABSENT, text, schema_texts.objection_to_text(kind, text))
 
 
 def _turns(old: Any, new: Any) -> bool:
@@ -198,12 +209,13 @@ def _schema_text(
         yield _difference(item.path, "text removed", item.old, ABSENT, dangerous=lost)
     elif not isinstance(item.new, str):
         yield _difference(item.path, "changed", item.old, item.new, dangerous=True)
-    elif known.was_there(item.new) or (keyword == "title" and _is_name(item, tool)):
-        yield _difference(
-            item.path, "text added" if item.old is ABSENT else "text changed", item.old, item.new
-        )
+    elif keyword == "title" and _is_name(item, tool):
+        what = "text added" if item.old is ABSENT else "text changed"
+        yield _difference(item.path, what, item.old, item.new)
     elif isinstance(item.old, str) and item.old.strip():
         yield from _text(item.path, item.old, item.new)
+    elif known.was_there(item.new):
+        yield _difference(item.path, "text moved", item.old, item.new)
     else:
         most = _MOST_WORDS_OF_A_TITLE if keyword == "title" else text_changes.MOST_WORDS
         yield _added(item.path, "text added", item.old, item.new, text_changes.objection(item.new, most))

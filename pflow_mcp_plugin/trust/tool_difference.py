@@ -30,8 +30,15 @@ _LONGEST_TEXT = 2_000
 _LONGEST_VALUE = 300
 _MOST_STEPS = 5_000_000
 _MOST_WORDS = 50_000
-_MIXED = re.compile(r"(?=\S*[A-Za-z])(?=\S*[\u0370-\u058f])\S+")
-"""A word with letters of Latin and of a script with letters that look the same."""
+_WORD = re.compile(r"\w+")
+_LATIN = re.compile(r"[A-Za-z]")
+_LIKE_LATIN = re.compile(r"[\u0370-\u058f]")
+"""Letters of Greek, Cyrillic and Armenian, many of which look like Latin ones."""
+_LOOK_ALIKES = frozenset(
+    "\u0430\u0435\u043e\u0440\u0441\u0443\u0445\u0455\u0456\u0458\u0501\u051b\u051d\u04bb\u0410\u0412\u0415\u041a"
+    "\u041c\u041d\u041e\u0420\u0421\u0422\u0423\u0425\u0405\u0406\u0408\u03bf\u03b1\u03c1\u03bd\u03b9\u03ba\u03c4\u03c5"
+    "\u0391\u0392\u0395\u0396\u0397\u0399\u039a\u039c\u039d\u039f\u03a1\u03a4\u03a5\u03a7"
+)
 
 
 def lines(tool: str, verdict: Verdict) -> Iterator[str]:
@@ -52,15 +59,28 @@ def lines(tool: str, verdict: Verdict) -> Iterator[str]:
 
 
 def visible(text: str) -> str:
-    """Return a text in one line, with an escape in place of each character that people cannot see or tell apart."""
-    line = " ".join(text.split(" ")) if text.isprintable() else "".join(map(_visible_letter, text))
-    return line if line.isascii() else _MIXED.sub(lambda found: ascii(found[0])[1:-1], line)
+    """Return a text in one line, with an escape in place of every character that cannot be seen or told apart."""
+    unseen = set(text_changes.hidden_places(text))
+    if unseen or not text.isprintable():
+        text = "".join(_visible(letter, seen=at not in unseen) for at, letter in enumerate(text))
+    if text.isascii():
+        return text
+    is_latin = len(_LATIN.findall(text)) > len(_LIKE_LATIN.findall(text))
+    return _WORD.sub(lambda found: _told_apart(found[0], is_latin=is_latin), text)
 
 
-def _visible_letter(letter: str) -> str:
-    if letter in "\n\r\t" or not text_changes.hidden(letter):
-        return ascii(letter)[1:-1] if letter in "\n\r\t" else letter if letter.isprintable() else " "
-    return ascii(letter)[1:-1]
+def _visible(letter: str, *, seen: bool) -> str:
+    if seen and letter.isprintable():
+        return letter
+    return " " if seen and letter not in "\t\n\r" else ascii(letter)[1:-1]
+
+
+def _told_apart(word: str, *, is_latin: bool) -> str:
+    """Escape the letters of a word that look like Latin ones but are not, in Latin words or among them."""
+    strange = _LIKE_LATIN.findall(word)
+    if not strange or not (_LATIN.search(word) or (is_latin and _LOOK_ALIKES.issuperset(word))):
+        return word
+    return _LIKE_LATIN.sub(lambda found: ascii(found[0])[1:-1], word)
 
 
 def _lines(difference: Difference) -> Iterator[str]:
@@ -89,9 +109,9 @@ def _text_lines(old: str, new: str) -> Iterator[str]:
         return
     chosen = sorted(sorted(places, key=_weight, reverse=True)[:_PLACES])
     for start, end, first, last in chosen:
-        if end > start or not old.strip():
+        if before:
             yield f"      - {_around(before, start, end)}"
-        if last > first or not new.strip():
+        if after:
             yield f"      + {_around(after, first, last)}"
     if len(places) > len(chosen):
         yield f"      and {len(places) - len(chosen):,} more places"

@@ -7,6 +7,7 @@ corrected. The lists are English: in other languages fewer corrections are recog
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Sequence
 
 _OPTIONAL = (
     "a an the this that these those which it its is are be been being was were am do does did will of for in "
@@ -72,8 +73,10 @@ def folded(word: str) -> str:
     """Return a word without case and accents."""
     if word.isascii():
         return word.lower()
-    plain = unicodedata.normalize("NFKD", word.casefold())
-    return "".join(each for each in plain if unicodedata.category(each) != "Mn")
+    plain = "".join(
+        each for each in unicodedata.normalize("NFKD", word.casefold()) if unicodedata.category(each) != "Mn"
+    )
+    return plain if plain.isascii() else unicodedata.normalize("NFC", word.casefold())
 
 
 def is_same_word(one: str, other: str) -> bool:
@@ -89,6 +92,11 @@ def is_same_word(one: str, other: str) -> bool:
     return bool(_bases(one) & _bases(other)) or is_misspelled(one, other)
 
 
+def is_joined(parts: Sequence[str], word: str) -> bool:
+    """Whether a folded word is two others written as one."""
+    return len(parts) == 2 and "".join(parts) == word and not any(part in _EXACT for part in parts)
+
+
 def is_optional(word: str) -> bool:
     """Whether a folded word may come and go, even if it is misspelled."""
     return word in OPTIONAL or any(is_misspelled(word, each) for each in _LONG_OPTIONAL)
@@ -100,7 +108,7 @@ def is_misspelled(one: str, other: str) -> bool:
     A wrong letter counts as a mistake only where it sounds alike (another vowel, s for z or c), since one
     other letter makes another word too often: `remote`, `remove`. The first letter must be right.
     """
-    if one[:1] != other[:1] or abs(len(one) - len(other)) > 1:
+    if one[:1] != other[:1] or abs(len(one) - len(other)) > 1 or not (one + other).isascii():
         return False
     start = next((at for at, pair in enumerate(zip(one, other, strict=False)) if pair[0] != pair[1]), None)
     if start is None:
