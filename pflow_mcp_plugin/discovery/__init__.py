@@ -7,6 +7,10 @@
 - `stored_tool_file`: such a file on disk, of which only the requested part is decoded
 - `tool_filter`: which tools become nodes according to the config
 - `server_launch`: a configured server, ready to be started
+- `launch_identity`: what identifies the launch of a server
+- `pins`: what was approved of each server, one file for each
+- `pin_comparison`: the difference between what a sync found and what was approved
+- `tool_approval`: whether a tool may be used as it was last synced
 - `tool_hashes`: hashes of a tool and of all tools of a server
 - `tool_changes`: the difference between two lists of tools, breaking or compatible
 - `schema_document`: a JSON Schema: its local references, its friendly types
