@@ -163,20 +163,23 @@ def _declined(host: Host, names: Iterable[str]) -> Iterator[str]:
     """
     for name in names:
         with suppress(PflowError):  # the sync itself reports what is wrong
-            server = server_store(host).get(name)
+            server, pinned = server_store(host).get(name), pins(host).read(name)
             launch = launch_identity(server)
-            pinned = pins(host).read(name)
             if pinned is None:
                 tell(f"First sync of server {name}: {shown_launch(launch)}")
             elif pinned.launch != launch and server.trust != "auto":
                 old, new = difference(pinned.launch, launch)
                 tell(f"Server {name} was approved as: {old}\n  It is now started by: {new}")
-                if not is_interactive():
-                    continue
-                if not click.confirm("Approve this and start it?", default=False, err=True):
+                if is_interactive() and not _approved(host, name):
                     yield name
-                    continue
-                approve_launches(host, [name])
+
+
+def _approved(host: Host, name: str) -> bool:
+    """Ask whether to start a server as it is configured now; what is started is approved."""
+    if not click.confirm("Approve this and start it?", default=False, err=True):
+        return False
+    approve_launches(host, [name])
+    return True
 
 
 def _not_started(name: str) -> Synced:

@@ -117,10 +117,10 @@ def _encode(server: str, pinned: Pinned) -> bytes:
         "server": server,
         "launch": pinned.launch,
         "instructions": pinned.instructions,
-        "tools": [tool_to_json(tool) for tool in pinned.tools.values()],
     }
     # Not `storage.encode_json`: it refuses numbers that are not finite, which schemas may contain.
-    return json.dumps(data, indent=1).encode("ascii") + b"\n"
+    tools = ",\n".join(json.dumps(tool_to_json(tool)) for tool in pinned.tools.values())
+    return f'{json.dumps(data)[:-1]}, "tools": [\n{tools}\n]}}\n'.encode("ascii")
 
 
 def _decode(path: Path, content: bytes) -> Pinned:
