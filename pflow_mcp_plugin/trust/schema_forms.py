@@ -87,10 +87,11 @@ class SchemaForms:
             return None
         self.step(len(schema))
         found = {key: value for key, value in schema.items() if not _has_no_effect(key, value)}
-        if depth:
-            found = self._with_target(found, depth - 1)
-            found = self._with_parts(found, depth - 1)
-            found = self._with_alternatives(found, depth - 1)
+        if depth == 0 and found.keys() & {"$ref", "allOf", "anyOf", "oneOf"}:
+            raise TooLarge  # what was left as it is could differ without being noticed
+        found = self._with_target(found, depth - 1)
+        found = self._with_parts(found, depth - 1)
+        found = self._with_alternatives(found, depth - 1)
         return _with_values(_with_types(found))
 
     def alternatives(self, form: Schema, depth: int = _DEPTH) -> Iterator[Schema]:
@@ -260,9 +261,11 @@ def _listed(value: object) -> list[Any]:
 
 def members_without(members: Iterable[object], others: Iterable[object]) -> list[object]:
     """Return those of some JSON values that are not among others."""
-    others = list(others)
+    members, others = list(members), list(others)
     scalars = {_scalar(each) for each in others}
-    rest = [each for each in others if isinstance(each, Mapping | list)][:_MOST_COMPARED]
+    rest = [each for each in others if isinstance(each, Mapping | list)]
+    if len(rest) > _MOST_COMPARED:
+        rest = []  # too many to compare each with each
     return [
         each
         for each in members
