@@ -50,7 +50,7 @@ _KINDS = ("array", "boolean", "integer", "null", "number", "object", "string")
 """The types, each before one that contains it."""
 
 
-class TooLarge(Exception):  # noqa: N818 it never leaves the comparison
+class TooLarge(Exception):
     """A schema takes more steps to understand than any real one does."""
 
 
@@ -101,7 +101,7 @@ class SchemaForms:
         own = {key: value for key, value in form.items() if key != keyword}
         if keyword is None or not depth:
             kinds = own.get("type")
-            yield from ({**own, "type": kind} for kind in kinds) if isinstance(kinds, list) else (own,)
+            yield from (_of_kind(own, kind) for kind in kinds) if isinstance(kinds, list) else (own,)
             return
         shared = {key: value for key, value in own.items() if key not in TEXTS | NOTES | DEFINITIONS}
         for member in form[keyword]:
@@ -213,6 +213,16 @@ def _with_values(schema: dict[str, Any]) -> dict[str, Any]:
     if not kinds and "integer" in used:
         used.remove("integer" if any(isinstance(value, float) for value in values) else "number")
     return {**schema, "type": used[0] if len(used) == 1 else used} if used else schema
+
+
+def _of_kind(schema: Schema, kind: object) -> Schema:
+    """Return what a schema with several types says about values of one of them."""
+    about = "number" if kind == "integer" else kind
+    found = {key: value for key, value in schema.items() if _ABOUT_TYPE.get(key, about) == about}
+    values = found.pop("enum", None)
+    if isinstance(values, list) and kind != "null":
+        found["enum"] = [value for value in values if _is_of(value, kind)]
+    return {**found, "type": kind}
 
 
 def _is_of(value: object, kind: object) -> bool:

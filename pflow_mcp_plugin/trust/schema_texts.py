@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
 from pflow_mcp_plugin.trust import text_changes
-from pflow_mcp_plugin.trust.schema_changes import ABSENT, Difference
+from pflow_mcp_plugin.trust.schema_changes import Difference
 from pflow_mcp_plugin.trust.schema_forms import TEXTS, members_without
 
 Kind = Literal["text", "value", "name", "code"]

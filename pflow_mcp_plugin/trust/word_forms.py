@@ -53,9 +53,7 @@ _INSTEAD = (
     "ten 10",
 )
 _EXACT = frozenset(
-    "not no nor never none any all every each only some both either neither most least more less without with "
-    "unless except until before after first last next may might can could must should shall would cannot if "
-    "when while then than to from into onto or but by up down in out on off over under true false yes".split()
+    ["not", "no", "nor", "never", "none", "any", "all", "every", "each", "only", "some", "both", "either", "neither", "most", "least", "more", "less", "without", "with", "unless", "except", "until", "before", "after", "first", "last", "next", "may", "might", "can", "could", "must", "should", "shall", "would", "cannot", "if", "when", "while", "then", "than", "to", "from", "into", "onto", "or", "but", "by", "up", "down", "in", "out", "on", "off", "over", "under", "true", "false", "yes"]
 )
 """Words that are never taken for a misspelling or another form of each other."""
 _VOWELS = frozenset("aeiouy")

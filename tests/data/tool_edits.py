@@ -93,7 +93,7 @@ def _text(change: Callable[[str, random.Random], str | None]) -> Edit:
 def _exchanged(words: Mapping[str, str], text: str) -> str | None:
     """Return a text with the first of these words exchanged, None if it has none."""
     for old, new in words.items():
-        found, count = re.subn(rf"\b{re.escape(old)}(?!\w)", new, text, count=1)
+        found, count = re.subn(rf"(?<![\w/]){re.escape(old)}(?!\w)", new, text, count=1)
         if count:
             return found
     return None
@@ -189,20 +189,20 @@ def markdown_removed(text: str, chance: random.Random) -> str:
 @_text
 def heading(text: str, chance: random.Random) -> str | None:
     return re.sub(
-        r"^(\s*)(Args|Arguments|Parameters|Returns|Examples?|Notes?):", r"\1## \2", text, flags=re.M
+        r"^(\s*)(Args|Arguments|Parameters|Returns|Examples?|Notes?):", r"\1## \2", text, flags=re.MULTILINE
     )
 
 
 @_benign
 @_text
 def bullets(text: str, chance: random.Random) -> str:
-    return re.sub(r"^(\s*)- ", r"\1* ", text, flags=re.M)
+    return re.sub(r"^(\s*)- ", r"\1* ", text, flags=re.MULTILINE)
 
 
 @_benign
 @_text
 def numbering(text: str, chance: random.Random) -> str:
-    return re.sub(r"^(\s*\d)\. ", r"\1) ", text, flags=re.M)
+    return re.sub(r"^(\s*\d)\. ", r"\1) ", text, flags=re.MULTILINE)
 
 
 @_benign
@@ -288,21 +288,21 @@ for _mistake in (letters_swapped, letter_missing, letter_doubled):
     _backwards(_mistake, f"{_mistake.__name__}_corrected", BENIGN)
 
 _BRITISH = {
-    **{"organize": "organise", "analyze": "analyse", "Analyze": "Analyse", "color": "colour"},
-    **{"colors": "colours", "behavior": "behaviour", "center": "centre", "catalog": "catalogue"},
-    **{
+    "organize": "organise", "analyze": "analyse", "Analyze": "Analyse", "color": "colour",
+    "colors": "colours", "behavior": "behaviour", "center": "centre", "catalog": "catalogue",
+
         "normalized": "normalised",
         "customize": "customise",
         "optimize": "optimise",
-        "visualize": "visualise",
-    },
-    **{
+        "visualize": "visualise"
+    ,
+
         "initialize": "initialise",
         "Initialize": "Initialise",
         "canceled": "cancelled",
-        "labeled": "labelled",
-    },
-    **{"customized": "customised", "Visualization": "Visualisation", "visualization": "visualisation"},
+        "labeled": "labelled"
+    ,
+    "customized": "customised", "Visualization": "Visualisation", "visualization": "visualisation",
 }
 
 
@@ -349,14 +349,14 @@ def article_dropped(text: str, chance: random.Random) -> str:
 def contraction(text: str, chance: random.Random) -> str | None:
     return _exchanged(
         {
-            **{"doesn't": "does not", "don't": "do not", "isn't": "is not", "won't": "will not"},
-            **{
+            "doesn't": "does not", "don't": "do not", "isn't": "is not", "won't": "will not",
+
                 "can't": "cannot",
                 "cannot": "can't",
                 "does not": "doesn't",
                 "do not": "don't",
-                "it's": "it is",
-            },
+                "it's": "it is"
+            ,
         },
         text,
     )
@@ -404,7 +404,7 @@ def equivalent_noun(text: str, chance: random.Random) -> str | None:
 @_text
 def third_person(text: str, chance: random.Random) -> str | None:
     verbs = (
-        "Get List Create Search Add Delete Update Convert Read Find Analyze Fetch Return Remove Query".split()
+        ["Get", "List", "Create", "Search", "Add", "Delete", "Update", "Convert", "Read", "Find", "Analyze", "Fetch", "Return", "Remove", "Query"]
     )
     return _exchanged({each: f"{each}s" for each in verbs} | {f"{each}s": each for each in verbs}, text)
 
@@ -429,13 +429,13 @@ def hyphen(text: str, chance: random.Random) -> str | None:
 def words_joined(text: str, chance: random.Random) -> str | None:
     return _exchanged(
         {
-            **{"file name": "filename", "filename": "file name", "time zone": "timezone"},
-            **{
+            "file name": "filename", "filename": "file name", "time zone": "timezone",
+
                 "timestamp": "time stamp",
                 "metadata": "meta data",
                 "dataset": "data set",
-                "web page": "webpage",
-            },
+                "web page": "webpage"
+            ,
         },
         text,
     )
@@ -461,7 +461,7 @@ def filler_added(text: str, chance: random.Random) -> str | None:
 @_text
 def lines_in_another_order(text: str, chance: random.Random) -> str | None:
     lines = text.split("\n")
-    listed = [at for at, line in enumerate(lines) if re.match(r"\s+(- |\w+: )\S+ \S+", line)]
+    listed = [at for at, line in enumerate(lines) if re.match(r"\s+(- |\w+: )\S+ \S+.*[^:]$", line)]
     joined = [at for at in listed if at + 1 in listed]
     if not joined:
         return None
@@ -552,7 +552,8 @@ def _descriptions() -> dict[str, tuple[str, ...]]:
     for tool in tools():
         for name, value in (tool.input_schema.get("properties") or {}).items():
             if isinstance(value, dict) and _is_described(value):
-                found.setdefault(name, []).append(value["description"])
+                short = [value["description"]] if len(value["description"]) < 200 else []
+                found.setdefault(name, []).extend(short)
     return {name: tuple(texts) for name, texts in found.items()}
 
 
@@ -1066,32 +1067,32 @@ def never_for_always(text: str, chance: random.Random) -> str | None:
 
 
 _FLIPS = {
-    **{"read-only": "read-write", "local": "remote", "test": "production", "draft": "final", "read": "write"},
-    **{
+    "read-only": "read-write", "local": "remote", "test": "production", "draft": "final", "read": "write",
+
         "Read": "Write",
         "optional": "required",
         "Optional": "Required",
         "before": "after",
-        "include": "exclude",
-    },
-    **{
+        "include": "exclude"
+    ,
+
         "includes": "excludes",
         "enable": "disable",
         "private": "public",
         "public": "private",
-        "minimum": "maximum",
-    },
-    **{"first": "last", "internal": "external", "import": "export", "may": "must", "should": "must"},
-    **{"valid": "invalid", "allowed": "forbidden", "safe": "unsafe", "with": "without", "input": "output"},
-    **{
+        "minimum": "maximum"
+    ,
+    "first": "last", "internal": "external", "import": "export", "may": "must", "should": "must",
+    "valid": "invalid", "allowed": "forbidden", "safe": "unsafe", "with": "without", "input": "output",
+
         "add": "remove",
         "Add": "Remove",
         "Get": "Delete",
         "List": "Delete",
         "create": "delete",
-        "list": "delete",
-    },
-    **{"from": "to", "only": "also", "Create": "Destroy", "Search": "Share", "Find": "Send", "user": "admin"},
+        "list": "delete"
+    ,
+    "from": "to", "only": "also", "Create": "Destroy", "Search": "Share", "Find": "Send", "user": "admin",
 }
 
 
