@@ -146,7 +146,7 @@ def _composed(text: str) -> str:
     return "".join(
         chr(0x20000 + ord(letter) % 0xA6D0) if unicodedata.category(letter) in ("Mn", "Mc") else letter
         for letter in composed
-        if not _is_blank(letter)
+        if not (_is_blank(letter) or unicodedata.category(letter) == "Cf")
     )
 
 

@@ -185,7 +185,9 @@ def _of_schema(
 def _unseen(field: str, known: schema_texts.Known) -> Iterator[Difference]:
     """Judge the texts that are in no difference, because another text at their place overrides them."""
     for kind, text in known.unseen():
-        yield _added(field, "text added", ABSENT, text, schema_texts.objection_to_text(kind, text))
+        objection = schema_texts.objection_to_text(kind, text)
+        if objection or kind == "text":
+            yield _added(field, "text added", ABSENT, text, objection)
 
 
 def _turns(old: Any, new: Any) -> bool:

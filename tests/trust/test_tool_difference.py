@@ -20,13 +20,13 @@ def shown(old, new):
 
 
 def test_a_changed_text_is_shown_with_the_words_around_it():
+    before = "word94 word95 word96 word97 word98 word99"
+    after = "word101 word102 word103 word104 word105 word106"
     assert shown(LONG, LONG.replace("word100", "secret")) == [
         "files: changed",
         "  ! description: text changed",
-        "      - ... word94 word95 word96 word97 word98 word99 word100"
-        " word101 word102 word103 word104 word105 word106 ...",
-        "      + ... word94 word95 word96 word97 word98 word99 secret"
-        " word101 word102 word103 word104 word105 word106 ...",
+        f"      - ... {before} word100 {after} ...",
+        f"      + ... {before} secret {after} ...",
     ]
 
 
