@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 
@@ -62,7 +63,7 @@ def _traits(tool: Tool) -> _Traits:
     known = tool.input_schema.get("properties") if isinstance(tool.input_schema, Mapping) else None
     arguments = [str(name) for name in known][:_WORDS] if isinstance(known, Mapping) else []
     return _Traits(
-        text=_bits([*words, *(" ".join(pair) for pair in zip(words, words[1:], strict=False))]),
+        text=_bits([*words, *(" ".join(pair) for pair in itertools.pairwise(words))]),
         arguments=_bits(arguments),
         name=_bits(text_changes.words(text_changes.spelled(tool.name[:200]))),
     )

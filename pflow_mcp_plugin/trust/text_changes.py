@@ -41,7 +41,7 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE,
 )
-"""Links, addresses, paths and names with underscores, which are compared exactly; numbers, words and signs."""
+"""Links, addresses, paths and names with underscores, compared exactly; numbers, words and signs."""
 _EMPHASIS = re.compile(r"[*`]+")
 _ARROW = re.compile(r"<?[-=]{1,2}>(?!=)|<-|[\u2190-\u21ff]")
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|[\u3002\uff01\uff1f]")
@@ -174,19 +174,19 @@ def _words(text: str) -> Iterator[str]:
     for pattern, instead in _PHRASES:
         text = pattern.sub(instead, text)
     for found in _TOKEN.finditer(text):
-        token = found[0]
+        piece = found[0]
         if found.lastgroup == "number":
-            yield re.sub(r",(?=\d{3}\b)", "", token)
+            yield re.sub(r",(?=\d{3}\b)", "", piece)
         elif found.lastgroup != "word":
-            yield "and" if token == "&" else "percent" if token == "%" else token
+            yield "and" if piece == "&" else "percent" if piece == "%" else piece
         else:
-            word = folded(token)
+            word = folded(piece)
             if word not in OPTIONAL:
                 yield word
 
 
 def _is_alike(one: list[str], other: list[str]) -> bool:
-    """Whether two lists of words are the same but for corrections, words that are joined or split among them."""
+    """Whether two lists of words are the same but for corrections, such as words that are joined."""
     at, by = 0, 0
     while at < len(one) and by < len(other):
         if is_same_word(one[at], other[by]):

@@ -1,8 +1,9 @@
 """Whether a new version of a tool, or of a server's instructions, must be approved before it is used.
 
-What a workflow relies on may become wider: an optional argument more, more accepted, more returned. Texts may
-be corrected. Everything else is dangerous: less accepted, an output lost, a text that says something else,
-another default of an argument that callers leave out, another claim in the annotations. `_meta` does not count.
+What a workflow relies on may become wider: an optional argument more, more accepted, more returned. Texts
+may be corrected. Everything else is dangerous: less accepted, an output lost, a text that says something
+else, another default of an argument that callers leave out, another claim in the annotations. `_meta` does
+not count.
 """
 
 from __future__ import annotations
@@ -198,7 +199,7 @@ def _turns(old: Any, new: Any) -> bool:
     """
     if old is ABSENT:
         return new is True
-    return not (new is ABSENT and (old is False or old in ("", 0) or old == [] or old == {}))
+    return not (new is ABSENT and any(is_same(old, empty) for empty in (False, "", 0, [], {})))
 
 
 def _schema_text(

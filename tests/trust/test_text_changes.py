@@ -17,7 +17,7 @@ from pflow_mcp_plugin.trust.text_changes import hidden, is_correction, objection
         ("It doesn't end, e.g. at night", "It does not end (for example, at night)"),
         ("Looks up a file name", "Look up a filename"),
         ("Reads a file. Needs a path.", "Needs a path. Reads a file."),
-        ("获取天气，包括温度。", "获取天气, 包括温度."),
+        ("获取天气\uff0c包括温度。", "获取天气, 包括温度."),
         ("Cafe\u0301", "Cafe"),
         ("\u26a0\ufe0f Careful", "Careful"),
         ("a\u200bb", "ab"),
