@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -9,10 +10,12 @@ from typing import NamedTuple
 import guards
 import rows
 import threat_guards
-import threat_rows
 from guards import Guard
 
 _HERE = Path(__file__).parent
+sys.path.append(str(_HERE.parent / "data"))  # where `unguarded.py` runs, without pytest
+
+import threat_rows  # noqa: E402 - found there
 
 
 class Matrix(NamedTuple):

@@ -37,11 +37,10 @@ def test_every_guard_has_tests_that_may_notice_its_absence(matrix):
     files = {row: matrix.files_of(row) for row in matrix.rows}
     every = sorted({str(file) for tested in files.values() for file in tested})
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--collect-only", *every]
-    done = subprocess.run(
-        command, cwd=HERE.parents[1], capture_output=True, text=True, timeout=100, check=True
-    )
+    folder = HERE.parents[1]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=100, check=True)
     lines = [line.partition("::") for line in done.stdout.splitlines()]
-    names = {(HERE.parents[1] / file, name) for file, _, name in lines}
+    names = {(folder / file, name) for file, _, name in lines}
     assert [
         guard
         for guard in matrix.guards

@@ -9,8 +9,6 @@ from __future__ import annotations
 from guards import Guard
 from mutations import (
     always,
-    call_other,
-    drop,
     instead,
     never,
     outside,
@@ -23,6 +21,7 @@ if kind == "resource_link":
     return open(block["uri"].removeprefix("file://")).read()
 return dict(block)
 """
+_ROOTS_TOLD = 'return ListRootsResult(roots=[{"uri": "file:///home"}])'
 _ANY_AUDIENCE = """
 claims = jwt.decode(token, public, algorithms=[algorithm], issuer=self.server.issuer, leeway=_LEEWAY,
                     options={**_REQUIRED, "verify_aud": False})
@@ -41,10 +40,9 @@ GUARDS = (
     Guard(9, "_Scanner.expand", instead("line", "append", "before", code=_EVALUATED), "shell"),
     Guard(10, "_ContentReader._block", instead("dict", code=_LINKS_READ)),
     Guard(11, "_ContentReader._inline_text", always("_fits")),
-    Guard(12, "_decline", drop("_warn")),
+    Guard(12, "Elicitation.answer", instead("ListRootsResult", "roots", code=_ROOTS_TOLD)),
     Guard(13, "elicit", never("_ask", "ElicitRequestFormParams")),
-    Guard(14, "ServerProcess.signal_group", call_other("killpg", "kill")),
-    Guard(14, "Pool._end_processes", drop("end_marked")),
+    Guard(14, "marked_processes", always("isdecimal", "getpid")),
     Guard(15, "_is_inherited", always("_NAMES")),
     Guard(16, "_refusal_of_plain_http", always("insecure", "canonical")),
     Guard(17, "_may_follow", always("is_same_origin")),

@@ -47,7 +47,8 @@ def main() -> int:
     chosen = [options.matrix] if options.matrix else list(MATRICES)
     if unknown := set(options.rows) - {guard.row for name in chosen for guard in MATRICES[name].guards}:
         parser.error(f"no such rows: {sorted(unknown)}")
-    return 0 if all([_all_noticed(name, MATRICES[name], set(options.rows)) for name in chosen]) else 1
+    noticed = [_all_noticed(name, MATRICES[name], set(options.rows)) for name in chosen]
+    return 0 if all(noticed) else 1
 
 
 def _all_noticed(name: str, matrix: Matrix, wanted: set[int]) -> bool:
