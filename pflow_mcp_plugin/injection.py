@@ -7,6 +7,9 @@ from collections.abc import Iterable, Mapping
 from pflow_mcp_plugin import naming
 from pflow_mcp_plugin.contract import NodeRef
 
+_SERVER = "__mcp_server__"
+_TOOL = "__mcp_tool__"
+
 
 def inject(node: NodeRef, servers: Iterable[str] = ()) -> Mapping[str, object] | None:
     """Return the parameters to inject: `__mcp_server__` and `__mcp_tool__`; None for others' nodes.
@@ -25,6 +28,21 @@ def inject(node: NodeRef, servers: Iterable[str] = ()) -> Mapping[str, object] |
     return _params(*found) if found else None
 
 
+def used_tools(nodes: Iterable[NodeRef], servers: Iterable[str] = ()) -> dict[str, set[str]]:
+    """Return the tools that `inject` would name for nodes: raw names, by server.
+
+    Args:
+        nodes: The nodes of a workflow; those of others are skipped.
+        servers: Names of the configured servers.
+    """
+    known = tuple(servers)
+    used: dict[str, set[str]] = {}
+    for node in nodes:
+        if found := inject(node, known):
+            used.setdefault(str(found[_SERVER]), set()).add(str(found[_TOOL]))
+    return used
+
+
 def _at_first_hyphen(node_type: str) -> tuple[str, str] | None:
     if not node_type.startswith(naming.PREFIX):
         return None
@@ -33,4 +51,4 @@ def _at_first_hyphen(node_type: str) -> tuple[str, str] | None:
 
 
 def _params(server: object, tool: object) -> dict[str, object]:
-    return {"__mcp_server__": server, "__mcp_tool__": tool}
+    return {_SERVER: server, _TOOL: tool}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pluggy
@@ -11,7 +12,7 @@ import pluggy
 from pflow_mcp_plugin.contract import Command, Host, NodeSource, Paths, Problem, hookimpl
 
 if TYPE_CHECKING:  # few commands run anything
-    from pflow_mcp_plugin.contract import NodeRef, Run
+    from pflow_mcp_plugin.contract import LockCheck, NodeRef, Run
 
 SOURCE = "mcp"
 """The name of the plugin's node source, and the key of its `Runtime` in `run.resources`."""
@@ -25,7 +26,11 @@ _COMMANDS = {
     "list": "List the configured servers.",
     "remove": "Remove a server and its tools.",
     "sync": "Fetch the tools of servers and register them as nodes.",
+    "diff": "Show what changed in tools since they were approved.",
+    "lock": "Write the lock file of a team, or check it.",
+    "approve": "Approve what changed in a server or its tools, or a project.",
     "tools": "List the tools that are available as nodes.",
+    "audit": "Check the tools of servers for what a person should look at.",
     "info": "Show the parameters and outputs of a tool's node.",
     "stubs": "Write type stubs of all tools for editors.",
     "test": "Connect to a server and time each phase.",
@@ -78,7 +83,7 @@ def pflow_register_nodes(host: Host) -> Iterable[NodeSource]:
     """Contribute the plugin's node source: the tools of all synced servers."""
     from pflow_mcp_plugin.registration.lazy_source import LazyToolSource
 
-    return [LazyToolSource(host.paths)]
+    return [LazyToolSource(host.paths, host.report)]
 
 
 @hookimpl
@@ -114,16 +119,27 @@ def pflow_validate_config(host: Host) -> Iterable[Problem]:
     """Check the server config."""
     from pathlib import Path
 
-    from pflow_mcp_plugin.cli.dependencies import server_store
     from pflow_mcp_plugin.config.older_files import default_files, unmigrated
+    from pflow_mcp_plugin.discovery.servers import servers
     from pflow_mcp_plugin.trust.egress import advise
 
-    store = server_store(host)
+    store = servers(host.paths).store
     found = store.check()
     yield from found
     if not any(problem.severity == "error" for problem in found):
         yield from filter(None, (advise(store.get(name)) for name in store.names()))
     yield from unmigrated(default_files(Path.home()), store.names())
+
+
+@hookimpl
+def pflow_check_lock(check: LockCheck) -> Iterable[Problem]:
+    """Compare the tools of the plugin's nodes with `mcp-lock.toml`."""
+    from pflow_mcp_plugin.discovery import lock_check
+    from pflow_mcp_plugin.discovery.servers import servers
+    from pflow_mcp_plugin.injection import used_tools
+
+    used = used_tools(check.nodes, _configured(check.host.paths))
+    return lock_check.compare_workflow(servers(check.host.paths), used, check.folder) if used else ()
 
 
 @hookimpl
@@ -155,10 +171,15 @@ def _connections(run: Run) -> Iterator[None]:
         runtime = stack.enter_context(open_runtime(run.host, notices, run))
         run.on_cancel(runtime.cancel)
         for server in dict.fromkeys(
-            _server(node) for node in run.workflow.nodes if node.id in run.workflow.certain
+            _server(node)
+            for node in run.workflow.nodes
+            if node.id in run.workflow.certain and not node.entry.withheld
         ):
             if server:
                 runtime.prepare(server)
+        for node in run.workflow.nodes:
+            if node.id not in run.workflow.certain and (server := _server(node)):
+                run.distinguish(node.id, partial(runtime.launch_key, server))
         run.resources[SOURCE] = runtime
         try:
             yield

@@ -147,7 +147,7 @@ class Tool:
         annotations: The server's hints (`readOnlyHint`, ...), which may be wrong.
         title: A name for people.
         meta: The tool's `_meta`.
-        hash: `sha256:...` over name, description and both schemas.
+        hash: `sha256:...` over all of it except `meta`; see `discovery.tool_hashes`.
     """
 
     name: str
@@ -191,6 +191,10 @@ class ToolRecord:
         tool: The tool itself.
         info: The server's description of itself at the last sync.
         manifest_hash: Hash of all tools of that sync.
+        config_fingerprint: Fingerprint of the server's config at that sync.
+        launch: Identity of the launch at that sync; None if an older version made it.
+        unapproved: How the tool, or its server, differs from what was approved; empty if it does not.
+        is_server_unapproved: Whether that concerns all tools of its server.
     """
 
     server: str
@@ -198,6 +202,10 @@ class ToolRecord:
     tool: Tool
     info: ServerInfo = attrs.field(factory=ServerInfo)
     manifest_hash: str = ""
+    config_fingerprint: str = ""
+    launch: JSONObject | None = None
+    unapproved: str = ""
+    is_server_unapproved: bool = False
 
 
 def __getattr__(name: str) -> Any:

@@ -10,7 +10,7 @@ from pflow_mcp_plugin import plugin, storage
 from pflow_mcp_plugin.config.locations import server_file
 from pflow_mcp_plugin.config.server_store import ServerStore
 from pflow_mcp_plugin.contract import Entry, NodeRef, Paths
-from pflow_mcp_plugin.injection import inject
+from pflow_mcp_plugin.injection import inject, used_tools
 
 
 def ref(node_type, **extra):
@@ -38,6 +38,16 @@ def test_a_node_without_our_prefix_gets_nothing():
     assert inject(ref("echo")) is None
     assert inject(ref("mcp-")) is None
     assert inject(ref("mcp-x")) is None
+
+
+def test_the_tools_that_nodes_use_are_grouped_by_server():
+    nodes = [
+        ref("mcp-my-own-a", mcp_config={"server_id": "my-own", "tool_name": "A"}),
+        ref("mcp-my-own-b"),
+        ref("echo"),
+        ref("mcp-other-c"),
+    ]
+    assert used_tools(nodes, iter(["my", "my-own"])) == {"my-own": {"A", "b"}, "other": {"c"}}
 
 
 def test_the_plugin_tells_a_bare_name_by_the_configured_servers(pflow_home):

@@ -12,10 +12,14 @@ PACKAGE = TESTS.parent / "pflow_mcp_plugin"
 ELSEWHERE = {
     # What only ever works together, or is seen from outside only, is tested through its face.
     "client": "its parts are tested through the pool, against servers that misbehave",
+    "cli/approve": "cli/test_project_approval.py",
     "cli/client_file": "cli/test_export_servers.py",
     "cli/dependencies": "cli/test_add.py",
     "cli/demo": "end_to_end/test_demo.py",
     "cli/info": "cli/test_tools.py",
+    "trust/findings": "values without behaviour",
+    "trust/known_names": "trust/test_claimed_names.py and trust/test_shadowing.py",
+    "trust/tool_texts": "trust/test_hidden_text.py",
     "cli/setup_options": "cli/test_client_setup.py",
     "cli/terminal": "cli/test_sync.py",
     "config/auth": "config/test_server_schema.py",
@@ -45,7 +49,6 @@ ELSEWHERE = {
     "discovery/schema_properties": "execution/test_call_arguments.py",
     "discovery/schema_document": "registration/test_node_interface.py",
     "discovery/server_launch": "discovery/test_tool_sync.py",
-    "discovery/schema_changes": "discovery/test_tool_changes.py",
     "discovery/tool_filter": "discovery/test_tool_sync.py",
     "discovery/servers": "discovery/test_catalog.py",
     "discovery/tool_file": "discovery/test_catalog.py",

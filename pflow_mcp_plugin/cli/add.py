@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
 import click
 
-from pflow_mcp_plugin.cli.dependencies import server_store
+from pflow_mcp_plugin.cli.dependencies import approve_launches, server_store
 from pflow_mcp_plugin.cli.known_names import folders, words_of_add
+from pflow_mcp_plugin.cli.terminal import tell
 from pflow_mcp_plugin.config import display, server_input
 from pflow_mcp_plugin.config.dialects import Fitted
 from pflow_mcp_plugin.config.field_checks import join
@@ -24,6 +25,9 @@ from pflow_mcp_plugin.errors import McpError
 from pflow_mcp_plugin.trust import egress
 from pflow_mcp_plugin.types import Server, ServerPreset
 from pflow_mcp_plugin.variable_references import references
+
+if TYPE_CHECKING:  # needed for presets only
+    from pflow_mcp_plugin.cli.preset_server import PresetServer
 
 _METAVAR = "PRESET | NAME -- COMMAND [ARGS]... | NAME URL | FILE | [NAME] JSON"
 _EXAMPLES = "\b\n" + "\n".join(("Examples:", *server_input.FORMS))  # \b: click leaves the lines as they are
@@ -94,7 +98,8 @@ def add(
 
     PRESET is the name of a ready-made server; see: pflow mcp presets. What it needs is asked
     for on a terminal; secrets are kept as settings.
-    Adding starts no server. If some of several servers have mistakes, the others are added.
+    Adding starts no server; it shows in full what a sync will start, and approves it.
+    If some of several servers have mistakes, the others are added.
     Values may refer to variables: ${NAME} or ${NAME:-default}; put them in
     single quotes, or the shell expands them and the secret ends up in the file.
     """
@@ -103,8 +108,14 @@ def add(
     if not preset:
         _refuse_preset_options(inputs, name)
         return add_servers(host, server_input.read(words, flags), sync_too=sync_too)
-    server_input.refuse_flags(flags, "a preset")
-    return _reported(host, _store_preset(host, preset, inputs, name, starting=sync_too), sync_too=sync_too)
+    from pflow_mcp_plugin.cli.preset_server import preset_server
+
+    # Whom to trust is the user's decision, not part of what a preset describes.
+    server_input.refuse_flags(attrs.evolve(flags, trust_readonly=False), "a preset")
+    server = preset_server(host, preset, inputs, name)
+    if flags.trust_readonly:
+        server = server.trusted()
+    return _reported(host, _store_preset(host, server, starting=sync_too), sync_too=sync_too)
 
 
 def add_servers(host: Host, given: Fitted, *, sync_too: bool = False) -> Report:
@@ -175,8 +186,11 @@ def _store(host: Host, given: Fitted, *, starting: bool = False) -> Added:
     good = {name: table for name, table in given.tables.items() if name not in refused}
     change = store.add(good or given.tables)  # raises the errors if no server is valid
     servers = tuple(store.get(name) for name in good)
+    approve_launches(host, good)
     advice = (found for server in servers for found in _advice(server, starting=starting))
-    warnings = (*given.notes, *change.warnings, *advice)
+    places = set(map(server_path, good))
+    shadowing = (notice for notice in store.notices() if notice.path in places)
+    warnings = (*given.notes, *change.warnings, *advice, *shadowing)
     for warning in warnings:
         host.report(warning)
     return Added(file=store.path, change=change, servers=servers, warnings=warnings, error=_left_out(refused))
@@ -194,12 +208,7 @@ def _preset(host: Host, words: Sequence[str]) -> ServerPreset | None:
     return collection.get(name).preset
 
 
-def _store_preset(
-    host: Host, preset: ServerPreset, inputs: Sequence[str], name: str, *, starting: bool
-) -> Added:
-    from pflow_mcp_plugin.cli.preset_server import preset_server
-
-    server = preset_server(host, preset, inputs, name)
+def _store_preset(host: Host, server: PresetServer, *, starting: bool) -> Added:
     server.keep_secrets(host)
     added = _store(host, server.given, starting=starting)
     return attrs.evolve(added, settings=tuple(server.secrets))
@@ -229,8 +238,8 @@ def _reported(host: Host, added: Added, *, sync_too: bool) -> Report:
 def _synced(host: Host, added: Added) -> Report:
     from pflow_mcp_plugin.cli.sync import sync_servers
 
-    click.echo("\n".join(added.lines()), err=True)  # before anything starts
-    synced = sync_servers(host, [server.name for server in added.servers])
+    tell("\n".join(added.lines()))  # before anything starts
+    synced = sync_servers(host, [server.name for server in added.servers], shown=True)
     return Report(
         data={**added.to_dict(), "sync": synced.data},
         text=synced.render,

@@ -10,7 +10,7 @@ import click
 
 from pflow_mcp_plugin.cli.dependencies import catalog, server_store
 from pflow_mcp_plugin.cli.tools import list_tools
-from pflow_mcp_plugin.config.server_store import ServerStore, not_configured
+from pflow_mcp_plugin.config.server_store import ServerStore
 from pflow_mcp_plugin.contract import Host, PflowError, Report
 from pflow_mcp_plugin.errors import McpError, Where
 from pflow_mcp_plugin.registration.tool_source import ToolSource
@@ -93,7 +93,7 @@ def _unknown_server(source: ToolSource, store: ServerStore, server: str, tool: s
         server: What stands for a server.
         tool: What stands for a tool; the same if only one name was given.
     """
-    error = not_configured(server, store.names())
+    error = store.not_configured(server)
     error.details["unknown"] = server
     named = source.get(server)
     meant = (named,) if named else (source.of_tool(name, tool) for name in store.names())

@@ -16,6 +16,7 @@ from click.core import ParameterSource
 
 from pflow_mcp_plugin.cli import client_file
 from pflow_mcp_plugin.cli.http_options import TOKEN_VARIABLE
+from pflow_mcp_plugin.cli.terminal import tell
 from pflow_mcp_plugin.config.interchange import (
     client_documents,
     client_files,
@@ -69,8 +70,8 @@ class ClientSetup:
         self._warn(host)
         text = document_text.dump(self.plan.document({}), self.client.form)
         if not quiet:
-            click.echo("\n".join(self._where()), err=True)
-        return Report(data={**self._data(), "text": text}, text=text.rstrip("\n"))
+            tell("\n".join(self._where()))
+        return Report(data={**self._data(), "text": text}, text=text.rstrip("\n"), is_data=True)
 
     def install(self, host: Host, *, force: bool = False) -> Report:
         """Put the server into the client's own config file.

@@ -59,7 +59,7 @@ def run_demo(host: Host) -> Report:
         raise PflowError("This pflow cannot run workflows: it has no runner", kind="usage")
     _refuse_another(host)
     added = add_servers(host, Fitted(tables={SERVER: _table()}))
-    synced = sync_servers(host, [SERVER])
+    synced = sync_servers(host, [SERVER], shown=True)
     if synced.error:
         return synced
     outcome = host.runner.run(WORKFLOW, {}, name=SERVER)

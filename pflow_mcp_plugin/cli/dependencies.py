@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from pflow_mcp_plugin.config.server_store import ServerStore
@@ -11,16 +12,40 @@ from pflow_mcp_plugin.discovery.servers import servers
 
 if TYPE_CHECKING:
     from pflow_mcp_plugin.config.expansion import Lookup
+    from pflow_mcp_plugin.discovery.pins import Pins
 
 
 def server_store(host: Host) -> ServerStore:
-    """Return the store of the servers' config that a `pflow mcp` command works with."""
-    return servers(host.paths).store
+    """Return the store of the servers' config that a `pflow mcp` command works with.
+
+    Warnings about the config of a project are reported.
+    """
+    store = servers(host.paths).store
+    for problem in store.notices():
+        host.report(problem)
+    return store
 
 
 def catalog(host: Host) -> Catalog:
     """Return the catalog of synced tools that a `pflow mcp` command works with."""
     return servers(host.paths).catalog
+
+
+def pins(host: Host) -> Pins:
+    """Return the pins that a `pflow mcp` command works with; imports `pins`."""
+    return servers(host.paths).pins
+
+
+def approve_launches(host: Host, names: Iterable[str]) -> None:
+    """Approve the launches of servers that the user just configured: pins of other ones are forgotten.
+
+    Raises:
+        storage.StoreError: Pins could not be read or removed.
+    """
+    from pflow_mcp_plugin.discovery.launch_identity import launch_identity
+
+    for name in names:
+        pins(host).keep_for(name, launch_identity(server_store(host).get(name)))
 
 
 def lookup(host: Host) -> Lookup:

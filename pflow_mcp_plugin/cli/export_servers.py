@@ -55,7 +55,7 @@ def export_servers(host: Host, /, names: tuple[str, ...], *, client_name: str, o
         host.report(problem)
     if output is None:
         text = document_text.dump(plan.document({}), chosen.form)
-        return Report(data={**_data(plan), "text": text}, text=text.rstrip("\n"))
+        return Report(data={**_data(plan), "text": text}, text=text.rstrip("\n"), is_data=True)
     return _written(host, plan, output)
 
 
@@ -65,15 +65,14 @@ def _tables(store: ServerStore, names: tuple[str, ...]) -> dict[str, dict[str, A
     Raises:
         PflowError: A server is not configured or has mistakes, or no server is configured.
     """
-    document = store.raw()
     chosen = dict.fromkeys(names or store.names())
     if not chosen:
         step = "Add one: pflow mcp add NAME -- COMMAND ARGS..."
         raise PflowError("No MCP server is configured", suggestions=(step,), kind="not_found")
     for name in chosen:
         store.get(name)  # raises the error about a server that is not there, or has mistakes
-    servers, defaults = document[server_schema.SERVERS], document.get(server_schema.DEFAULTS, {})
-    return {name: _with_defaults(server_schema.clean(servers[name]), defaults) for name in chosen}
+    defaults = store.raw().get(server_schema.DEFAULTS, {})
+    return {name: _with_defaults(server_schema.clean(store.table(name)), defaults) for name in chosen}
 
 
 def _with_defaults(table: JSON, defaults: JSONObject) -> dict[str, JSON]:

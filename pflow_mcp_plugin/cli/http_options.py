@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import attrs
 import click
 
+from pflow_mcp_plugin.cli.terminal import tell
 from pflow_mcp_plugin.contract import PflowError
 
 if TYPE_CHECKING:
@@ -211,10 +212,10 @@ def serve_http(server: PflowServer, options: HttpOptions) -> int:
     )
     app, limits = build_app(server, app_options)
     for line in _warnings(options, address):
-        _say(f"Warning: {line}")
+        tell(f"Warning: {line}")
     if made:
-        _say(f"Token, shown only now: {made}")
-    _say(f"Serving pflow on {app_options.url} (Ctrl-C ends it)")
+        tell(f"Token, shown only now: {made}")
+    tell(f"Serving pflow on {app_options.url} (Ctrl-C ends it)")
     token = getattr(check, "value", "")
     return HttpServer(app, limits, listening, tls=tls, grace=options.grace).run(Redactor([token]))
 
@@ -234,7 +235,7 @@ def _token_check(options: HttpOptions) -> tuple[TokenCheck, str]:
     if options.token_file:
         token, warning = read_token(options.token_file)
         if warning:
-            _say(f"Warning: {warning}")
+            tell(f"Warning: {warning}")
         return BearerToken(token), ""
     if inherited is not None:
         return BearerToken(valid_token(inherited, f"${TOKEN_VARIABLE}")), ""
@@ -262,7 +263,3 @@ def _warnings(options: HttpOptions, address: ListeningAddress) -> Iterator[str]:
         )
     if address.is_wildcard and not options.allowed_hosts:
         yield "Only requests to localhost are answered: name the host that clients use, with --allowed-host"
-
-
-def _say(line: str) -> None:
-    click.echo(line, err=True)

@@ -11,8 +11,9 @@ from typing import Any
 import attrs
 import click
 
-from pflow_mcp_plugin.cli.dependencies import server_store
+from pflow_mcp_plugin.cli.dependencies import approve_launches, server_store
 from pflow_mcp_plugin.cli.known_names import clients, clients_and_files
+from pflow_mcp_plugin.cli.terminal import tell
 from pflow_mcp_plugin.config import display, server_schema
 from pflow_mcp_plugin.config.interchange import client_documents, client_files, import_plan
 from pflow_mcp_plugin.config.interchange.client_documents import FileContent
@@ -121,7 +122,7 @@ def _decided(host: Host, plan: ImportPlan, *, wish: bool | None, dry_run: bool) 
     if wish is not None or dry_run or not (sys.stdin and sys.stdin.isatty() and sys.stderr.isatty()):
         return bool(wish)
     for secret in plan.secrets:
-        click.echo(f"  {secret.variable} ({secret.field})", err=True)
+        tell(f"  {secret.variable} ({secret.field})")
     question = f"Move {_counted(len(plan.secrets), 'secret')} to pflow's settings and refer to them?"
     return click.confirm(question, default=True, err=True)
 
@@ -135,6 +136,7 @@ def _apply(host: Host, store: ServerStore, plan: ImportPlan, *, moved: bool) -> 
             host.settings.set(secret.variable, secret.value)
     for warning in store.add(tables).warnings:
         host.report(warning)
+    approve_launches(host, tables)
     for name in tables:
         insecure = egress.advise(store.get(name))
         if insecure:
@@ -178,7 +180,9 @@ class Imported:
     def report(self) -> Report:
         """Return the report of `pflow mcp import`."""
         return Report(
-            data=self.to_dict(), text=lambda: "\n".join(map(_visible, self.lines())), error=self.error()
+            data=self.to_dict(),
+            text=lambda: "\n".join(line.replace("\n", "\\n") for line in self.lines()),
+            error=self.error(),
         )
 
     def error(self) -> PflowError | None:
@@ -297,11 +301,6 @@ class Imported:
             for name in dict.fromkeys(self.plan.variables())
             if name not in os.environ and name not in kept
         ]
-
-
-def _visible(line: str) -> str:
-    """Return a line with control and invisible characters escaped: the files may come from anywhere."""
-    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in line)
 
 
 def _file(file: FileContent) -> dict[str, Any]:

@@ -11,9 +11,9 @@ from pflow_mcp_plugin.cli.dependencies import catalog, server_store
 from pflow_mcp_plugin.cli.known_names import tool_nodes
 from pflow_mcp_plugin.contract import Entry, Field, Host, Report
 from pflow_mcp_plugin.contract.json_types import JSON
+from pflow_mcp_plugin.contract.printable_text import printable
 from pflow_mcp_plugin.discovery.tool_file import Head
 from pflow_mcp_plugin.errors import McpError, Where
-from pflow_mcp_plugin.registration.tool_entry import printable
 from pflow_mcp_plugin.registration.tool_source import ToolSource
 from pflow_mcp_plugin.types import Tool
 
@@ -86,7 +86,12 @@ def _lines(entry: Entry, head: Head) -> Iterator[str]:
     version = " ".join(part for part in (head.info.name, head.info.version) if part)
     yield f"Server    {printable(version) or 'sends no name'}, protocol {head.info.protocol}"
     yield f"Synced    {head.synced_at}"
-    yield f"Purity    {entry.purity}"
+    claims = entry.claimed_purity != "" and entry.purity == "impure"
+    yield f"Purity    {entry.purity}{' (it claims to only read)' if claims else ''}"
+    if entry.effects:
+        yield f"Effects   {', '.join(entry.effects).replace('_', ' ')}"
+    if entry.withheld:
+        yield f"Withheld  {entry.withheld}"
     yield from _fields("Params", entry.interface.params, "none")
     if entry.interface.open:
         yield "  and others: the tool accepts arguments that its schema does not name"

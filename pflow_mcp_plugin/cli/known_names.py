@@ -68,6 +68,15 @@ def clients_and_files(
     return [*clients(context, parameter, incomplete), CompletionItem(incomplete, type="file")]
 
 
+def workflows_and_files(
+    context: click.Context, _parameter: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """Return the names of saved workflows, and let the shell complete the name of a file."""
+    library = context.obj.library
+    names = library.names() if library is not None else ()
+    return [*map(CompletionItem, names), CompletionItem(incomplete, type="file")]
+
+
 def folders(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Let the shell complete the name of a folder."""
     return [CompletionItem(incomplete, type="dir")]

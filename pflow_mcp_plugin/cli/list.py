@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Literal
 
 import attrs
 import click
@@ -14,6 +15,8 @@ from pflow_mcp_plugin.config import display, server_schema
 from pflow_mcp_plugin.contract import Host, Problem, Report
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.discovery.catalog import Catalog
+from pflow_mcp_plugin.discovery.tool_approval import launch_changed
+from pflow_mcp_plugin.discovery.tool_file import ToolFile
 from pflow_mcp_plugin.discovery.tool_filter import allows
 from pflow_mcp_plugin.types import Server
 
@@ -31,6 +34,8 @@ class ServerRow:
         tools: Number of tools of its last sync that become nodes, None if it was never synced.
         synced_at: Time of the last sync, ISO 8601, empty if never.
         sync_due: Whether its config changed since the last sync.
+        source: `user` for a server of the user's own config, `project` for one of a project's.
+        changed: Number of its tools that are withheld because of a change that is not approved.
     """
 
     name: str
@@ -39,13 +44,16 @@ class ServerRow:
     tools: int | None = None
     synced_at: str = ""
     sync_due: bool = False
+    source: Literal["user", "project"] = "user"
+    changed: int = 0
 
     def to_dict(self) -> dict[str, JSON]:
         """Return the listed server in JSON form."""
-        data: dict[str, JSON] = {"name": self.name}
+        data: dict[str, JSON] = {"name": self.name, "source": self.source}
         if self.server:
             data |= {**display.shown(self.server), "disabled": self.server.disabled}
         data |= {"tools": self.tools, "synced_at": self.synced_at or None, "sync_due": self.sync_due}
+        data["changed"] = self.changed
         return data | {"problems": [problem.to_dict() for problem in self.problems]}
 
 
@@ -73,8 +81,10 @@ def _rows(host: Host) -> Iterator[ServerRow]:
     known = catalog(host)
     document = store.raw()
     defaults = _usable_defaults(host, document.get(server_schema.DEFAULTS, {}))
+    of_project = store.project_folders()
     for name in store.names():
-        yield _row(name, document[server_schema.SERVERS][name], defaults, known)
+        row = _row(name, store.table(name), defaults, known)
+        yield attrs.evolve(row, source="project") if name in of_project else row
 
 
 def _usable_defaults(host: Host, defaults: JSON) -> JSONObject:
@@ -104,7 +114,16 @@ def _row(name: str, table: JSON, defaults: JSONObject, known: Catalog) -> Server
         tools=sum(allows(server.tools, tool.name) for tool in content.tools),
         synced_at=content.synced_at,
         sync_due=changed and not server.disabled,
+        changed=_changed(content, server),
     )
+
+
+def _changed(content: ToolFile, server: Server) -> int:
+    if server.trust == "auto":
+        return 0
+    whole = content.unapproved or launch_changed(content, server)
+    names = {tool.name for tool in content.tools} if whole else content.changed
+    return sum(allows(server.tools, name) for name in names)
 
 
 def _table(rows: Sequence[ServerRow]) -> str:
@@ -127,11 +146,16 @@ def _state(row: ServerRow) -> str:
     if row.tools is None:
         return "never synced"
     count = f"{row.tools} tool" + ("" if row.tools == 1 else "s")
-    return f"{count}, {row.synced_at[:16].replace('T', ' ')}"
+    changed = f", {row.changed} changed" if row.changed else ""
+    return f"{count}{changed}, {row.synced_at[:16].replace('T', ' ')}"
 
 
 def _note(row: ServerRow) -> str:
     if row.server is None:
         return ""
-    due = f"  (run: pflow mcp sync {row.name})" if row.sync_due else ""
-    return display.target(row.server) + due
+    commands = [f"pflow mcp sync {row.name}"] if row.sync_due else []
+    if row.changed and not row.sync_due:
+        commands = [f"pflow mcp diff {row.name}"]
+    of_project = "(project) " if row.source == "project" else ""
+    place = display.visible(display.target(row.server))
+    return of_project + place + "".join(f"  (run: {command})" for command in commands)

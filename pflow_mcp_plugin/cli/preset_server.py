@@ -16,6 +16,7 @@ from pflow_mcp_plugin.cli.dependencies import lookup, server_store
 from pflow_mcp_plugin.config.dialects import Fitted
 from pflow_mcp_plugin.config.server_schema import server_path
 from pflow_mcp_plugin.contract import Host, PflowError, Problem
+from pflow_mcp_plugin.contract.json_types import JSON
 from pflow_mcp_plugin.presets import input_values, missing_programs
 from pflow_mcp_plugin.presets.manifest_check import is_launch_of
 from pflow_mcp_plugin.presets.server_table import server_table
@@ -34,6 +35,14 @@ class PresetServer:
 
     given: Fitted
     secrets: Mapping[str, str]
+
+    def trusted(self) -> PresetServer:
+        """Return the preset's server with its claims about which tools are read-only believed."""
+        tables: dict[str, JSON] = {
+            name: {**table, "trust_readonly": True} if isinstance(table, dict) else table
+            for name, table in self.given.tables.items()
+        }
+        return attrs.evolve(self, given=attrs.evolve(self.given, tables=tables))
 
     def keep_secrets(self, host: Host) -> None:
         """Save the secrets that were given for the preset's server as settings.

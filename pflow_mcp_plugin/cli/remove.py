@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from pflow_mcp_plugin.cli.dependencies import catalog, server_store
+from pflow_mcp_plugin.cli.dependencies import catalog, pins, server_store
 from pflow_mcp_plugin.cli.known_names import servers
 from pflow_mcp_plugin.contract import Host, Report
 from pflow_mcp_plugin.errors import McpError
@@ -14,27 +14,28 @@ from pflow_mcp_plugin.errors import McpError
 @click.argument("name", shell_complete=servers)
 @click.pass_obj
 def remove(host: Host, name: str) -> Report:
-    """Remove a server: its config and its synced tools."""
+    """Remove a server: its config, its synced tools and what was approved of them."""
     return remove_server(host, name)
 
 
 def remove_server(host: Host, name: str) -> Report:
-    """Remove a server's config and its tool file, and return the report of `pflow mcp remove`.
+    """Remove a server's config, its tool file and its pins, and return the report of `pflow mcp remove`.
 
     This also removes a tool file whose server was deleted from the config by hand.
 
     Raises:
-        McpError: Neither exists.
+        McpError: Neither exists, or the server is that of a project.
     """
-    known = catalog(host)
+    known, store = catalog(host), server_store(host)
     try:
-        warnings = server_store(host).remove(name).warnings
+        warnings = store.remove(name).warnings
     except McpError:
-        if name not in known.servers():
+        if name not in known.servers() or name in store.project_folders():
             raise
         warnings = ()
     synced = name in known.servers()
     known.forget(name)
+    pins(host).forget(name)
     host.refresh("mcp")
     for warning in warnings:
         host.report(warning)

@@ -38,7 +38,7 @@ def write_stubs(host: Host, output: Path | None) -> Report:
     entries = list(ToolSource(catalog(host), server_store(host)).entries())
     text = stub(entries)
     if output is None:
-        return Report(data={"classes": len(entries), "text": text}, text=text)
+        return Report(data={"classes": len(entries), "text": text}, text=text, is_data=True)
     storage.write_output(output, text.encode())
     _make_package(output.parent)
     written = f"Wrote {len(entries)} class{'' if len(entries) == 1 else 'es'} to {output}"

@@ -4,18 +4,28 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from shlex import quote
 
 import attrs
 import click
 
-from pflow_mcp_plugin.cli.dependencies import catalog, lookup, server_store
+from pflow_mcp_plugin.cli.approve import approve_server
+from pflow_mcp_plugin.cli.audit import notes
+from pflow_mcp_plugin.cli.dependencies import approve_launches, catalog, lookup, pins, server_store
 from pflow_mcp_plugin.cli.known_names import servers
-from pflow_mcp_plugin.cli.terminal import is_interactive
+from pflow_mcp_plugin.cli.terminal import is_interactive, tell
 from pflow_mcp_plugin.config import server_schema
 from pflow_mcp_plugin.config.locations import stderr_folder
 from pflow_mcp_plugin.config.server_store import ServerStore
 from pflow_mcp_plugin.contract import Host, PflowError, Problem, Report
+from pflow_mcp_plugin.discovery.launch_identity import difference, launch_identity
+from pflow_mcp_plugin.discovery.launch_identity import shown as shown_launch
+from pflow_mcp_plugin.discovery.lock_check import LockedLister, read_lock
+from pflow_mcp_plugin.discovery.lock_file import NAME, LockFile
+from pflow_mcp_plugin.discovery.pin_comparison import NOTHING
+from pflow_mcp_plugin.discovery.servers import servers as known_servers
 from pflow_mcp_plugin.discovery.tool_changes import Changes
 from pflow_mcp_plugin.discovery.tool_sync import Synced
 from pflow_mcp_plugin.discovery.tool_sync import sync as sync_all
@@ -28,20 +38,36 @@ _NOTHING = "No MCP server is configured. Add one: pflow mcp add NAME -- COMMAND 
 @click.command()
 @click.argument("name", required=False, shell_complete=servers)
 @click.option("--all", "all_servers", is_flag=True, help="Sync every server (the default without NAME).")
+@click.option(
+    "--locked",
+    is_flag=True,
+    help="Refuse servers that are not what mcp-lock.toml says; without NAME, sync those that are in it.",
+)
 @click.pass_obj
-def sync(host: Host, name: str | None, *, all_servers: bool) -> Report:
+def sync(host: Host, name: str | None, *, all_servers: bool, locked: bool) -> Report:
     """Sync servers: fetch their tools and register them as nodes.
 
-    Shows what changed since the last sync. A server that fails keeps the tools it had.
+    Shows what changed since the last sync. A server that fails keeps the tools it had. The first sync
+    shows what is started and approves what it finds; a later change that could do harm is asked about
+    on a terminal, and elsewhere withheld until pflow mcp approve.
     """
     if name and all_servers:
         message = "Give a NAME or --all, not both"
         raise click.UsageError(message)
-    return sync_servers(host, [name] if name else None)
+    return sync_servers(host, [name] if name else None, lock=read_lock(Path(NAME)) if locked else None)
 
 
-def sync_servers(host: Host, names: Sequence[str] | None = None) -> Report:
+def sync_servers(
+    host: Host, names: Sequence[str] | None = None, *, shown: bool = False, lock: LockFile | None = None
+) -> Report:
     """Do the work of `pflow mcp sync`: ask the named servers for their tools, by default every enabled one.
+
+    Args:
+        host: The host.
+        names: The servers.
+        shown: Whether what is started was shown before, and approved by that.
+        lock: The lock file that servers must fit; by default, those in it are asked. Nothing of a server that
+            differs is stored.
 
     Returns:
         A result for each; `error` is set when any failed.
@@ -52,20 +78,33 @@ def sync_servers(host: Host, names: Sequence[str] | None = None) -> Report:
     from pflow_mcp_plugin.client import Pool  # not needed to complete a line
 
     store, known = server_store(host), catalog(host)
+    named = names or (tuple(lock.servers) if lock else ())
+    chosen = _checked(store, named) if named else enabled(store)
+    declined = [] if shown else [*_declined(host, chosen)]
 
     def synced(wanted: Sequence[str]) -> dict[str, Synced]:
         pool = Pool(lambda line: host.report(_warning(line)), stderr_folder=stderr_folder(host.paths))
         with _progress(wanted) as on_done, pool:
-            found = sync_all(wanted, store, known, pool, lookup(host), on_done=on_done)
+            lister = LockedLister(pool, lock, store) if lock else pool
+            found = sync_all(wanted, known_servers(host.paths), lister, lookup(host), on_done=on_done)
         return {each.server: each for each in found}
 
-    asked = synced(_checked(store, names) if names else enabled(store))
-    retyped = [each.server for each in asked.values() if _retyped(each, store)]
-    results = [*(asked | synced(retyped)).values()]
+    asked = synced([name for name in chosen if name not in declined])
+    retyped = [each.server for each in asked.values() if _retyped(host, each, store)]
+    results = [_reviewed(host, each) for each in (asked | synced(retyped)).values()]
+    results += map(_not_started, declined)
     host.refresh("mcp")
+    results = [_checked_tools(host, synced) for synced in results]
     for problem in (*ToolSource(known, store).clashes(), *_preset_differences(host, results)):
         host.report(problem)
     return _report(results)
+
+
+def _checked_tools(host: Host, synced: Synced) -> Synced:
+    """Return a result with notes about what a person should look at in the tools."""
+    return (
+        synced if synced.error else attrs.evolve(synced, notes=(*synced.notes, *notes(host, synced.server)))
+    )
 
 
 def _report(results: Sequence[Synced]) -> Report:
@@ -117,15 +156,57 @@ def enabled(store: ServerStore) -> list[str]:
     return names
 
 
-def _retyped(synced: Synced, store: ServerStore) -> bool:
+def _declined(host: Host, names: Iterable[str]) -> Iterator[str]:
+    """Show in full what is started for the first time, and yield the servers that the user declines to start.
+
+    What replaces a launch that was approved is asked about on a terminal only; elsewhere it is started, and
+    its tools are withheld.
+    """
+    for name in names:
+        with suppress(PflowError):  # the sync itself reports what is wrong
+            server = server_store(host).get(name)
+            launch = launch_identity(server)
+            pinned = pins(host).read(name)
+            if pinned is None:
+                tell(f"First sync of server {name}: {shown_launch(launch)}")
+            elif pinned.launch != launch and server.trust != "auto":
+                old, new = difference(pinned.launch, launch)
+                tell(f"Server {name} was approved as: {old}\n  It is now started by: {new}")
+                if not is_interactive():
+                    continue
+                if not click.confirm("Approve this and start it?", default=False, err=True):
+                    yield name
+                    continue
+                approve_launches(host, [name])
+
+
+def _not_started(name: str) -> Synced:
+    message = f"Server {name} was not started: what it is started by now is not approved"
+    step = f"Correct its config, or run: pflow mcp approve {name}"
+    return Synced(server=name, error=PflowError(message, suggestions=(step,), kind="validation"))
+
+
+def _reviewed(host: Host, synced: Synced) -> Synced:
+    """Ask, on a terminal, whether to approve what a sync found to have changed; return what is left of it."""
+    if not synced.comparison or not is_interactive():
+        return synced
+    tell("\n".join((f"{synced.server}:", *synced.comparison.lines())))
+    if not click.confirm("Approve this change?", default=False, err=True):
+        return synced
+    approve_server(host, synced.server)
+    return attrs.evolve(synced, comparison=NOTHING)
+
+
+def _retyped(host: Host, synced: Synced, store: ServerStore) -> bool:
     """Ask, on a terminal, whether to set the `type` that a server was found to use."""
     kind = synced.error.details.get("speaks") if synced.error else None
-    if not isinstance(kind, str) or not is_interactive():
+    if not isinstance(kind, str) or not is_interactive() or synced.server in store.project_folders():
         return False
-    click.echo(f"{synced.error.message}." if synced.error else "", err=True)
+    tell(f"{synced.error.message}." if synced.error else "")
     if not click.confirm(f'Set type = "{kind}" for {synced.server} in {store.path}?', default=True, err=True):
         return False
     store.add({synced.server: {**store.raw()[server_schema.SERVERS][synced.server], "type": kind}})
+    approve_launches(host, [synced.server])
     return True
 
 
@@ -134,8 +215,12 @@ def _failure(failed: Sequence[Synced], count: int) -> PflowError:
     return PflowError(
         f"{len(failed)} of {count} servers could not be synced: {names}",
         suggestions=tuple(f"Run: pflow mcp test {synced.server}" for synced in failed),
-        kind="connection",
+        kind="validation" if any(_is_refused(synced) for synced in failed) else "connection",
     )
+
+
+def _is_refused(synced: Synced) -> bool:
+    return synced.error is not None and synced.error.kind == "validation"
 
 
 def _lines(synced: Synced) -> Iterator[str]:
@@ -149,8 +234,17 @@ def _lines(synced: Synced) -> Iterator[str]:
     without = f" ({left_out} more excluded)" if left_out else ""
     yield f"{synced.server}: {count}{without}, {synced.milliseconds:,.0f} ms"
     yield from _changes(synced.changes)
+    yield from (f"  {line}" for line in synced.comparison.lines())
+    yield from _withheld(synced)
     yield from (f"  ! {name} skipped: {reason}" for name, reason in synced.skipped)
     yield from (f"  ! {note}" for note in synced.notes)
+
+
+def _withheld(synced: Synced) -> Iterator[str]:
+    if synced.comparison.unapproved:
+        yield f"  ! its tools are withheld until: pflow mcp approve {synced.server}"
+    for tool in () if synced.comparison.unapproved else synced.comparison.changed:
+        yield f"  ! withheld until: pflow mcp approve {synced.server} {quote(tool)}"
 
 
 def _changes(changes: Changes) -> Iterator[str]:

@@ -1,11 +1,20 @@
-"""Whether a person can be asked."""
+"""Whether a person can be asked, and what is told beside the answer."""
 
 from __future__ import annotations
 
 import sys
+
+import click
+
+from pflow_mcp_plugin.contract.printable_text import printable
 
 
 def is_interactive() -> bool:
     """Whether the user can be asked: not if any standard stream is redirected."""
     streams = (sys.stdin, sys.stdout, sys.stderr)
     return all(stream is not None and stream.isatty() for stream in streams)
+
+
+def tell(text: str) -> None:
+    """Write lines for people to standard error, printable, before a command returns its report."""
+    click.echo(printable(text), err=True)

@@ -13,11 +13,11 @@ from pflow_mcp_plugin.cli.known_names import servers
 from pflow_mcp_plugin.config.locations import stderr_folder
 from pflow_mcp_plugin.config.server_input import require_plain_http
 from pflow_mcp_plugin.contract import Host, PflowError, Problem, Report
+from pflow_mcp_plugin.contract.printable_text import printable
 from pflow_mcp_plugin.discovery import tool_changes
 from pflow_mcp_plugin.discovery.server_launch import launch
 from pflow_mcp_plugin.errors import ConnectionFailed
 from pflow_mcp_plugin.exchange import Launch, Listing
-from pflow_mcp_plugin.registration.tool_entry import printable
 
 PHASES = ("start", "handshake", "list")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import attrs
 import click
@@ -11,9 +11,10 @@ from pflow_mcp_plugin.cli.columns import columns
 from pflow_mcp_plugin.cli.dependencies import catalog, server_store
 from pflow_mcp_plugin.cli.known_names import servers
 from pflow_mcp_plugin.contract import Host, PflowError, Report
-from pflow_mcp_plugin.registration.tool_entry import printable
+from pflow_mcp_plugin.contract.printable_text import printable
+from pflow_mcp_plugin.discovery.tool_approval import withheld
 from pflow_mcp_plugin.registration.tool_source import ToolSource
-from pflow_mcp_plugin.types import ToolRecord
+from pflow_mcp_plugin.types import Server, ToolRecord
 
 _WIDTH = 80
 _NONE = "No tools. See the servers: pflow mcp list"
@@ -42,8 +43,8 @@ def list_tools(host: Host, server: str | None = None) -> Report:
         problem = source.unsynced(name) if _is_used(host, name) else None
         if problem:
             host.report(attrs.evolve(problem, severity="warning"))
-    records = list(source.records(server))
-    return Report(data=[_row(record) for record in records], text=lambda: _table(records))
+    rows = [_row(record, store.get(record.server)) for record in source.records(server)]
+    return Report(data=rows, text=lambda: _table(rows))
 
 
 def _is_used(host: Host, name: str) -> bool:
@@ -53,19 +54,25 @@ def _is_used(host: Host, name: str) -> bool:
         return False
 
 
-def _row(record: ToolRecord) -> dict[str, str]:
+def _row(record: ToolRecord, server: Server) -> dict[str, str]:
+    problem = withheld(record, server)
     description = printable(record.tool.description or record.tool.title)
     return {
         "node": record.node,
         "server": record.server,
         "tool": record.tool.name,
         "description": description,
+        **({"changed": problem.message} if problem else {}),
     }
 
 
-def _table(records: Sequence[ToolRecord]) -> str:
-    rows = (_row(record) for record in records)
-    return "\n".join(columns([(row["node"], _first_line(row["description"])) for row in rows])) or _NONE
+def _table(rows: Sequence[Mapping[str, str]]) -> str:
+    return "\n".join(columns([(row["node"], _note(row)) for row in rows])) or _NONE
+
+
+def _note(row: Mapping[str, str]) -> str:
+    changed = f"! changed (see: pflow mcp diff {row['server']}) " if "changed" in row else ""
+    return changed + _first_line(row["description"])
 
 
 def _first_line(text: str) -> str:

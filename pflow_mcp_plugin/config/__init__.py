@@ -9,6 +9,8 @@ In the order in which a server passes through them:
   a server and of the whole file, all problems at once, and the `types.Server` built from a table
   without errors; `problem_errors`: the exception that reports problems
 - `server_store`: the file itself, safe under concurrent writers
+- `project_file`: the `.mcp.json` of a project, and whether it was approved; `project_notices`: its servers
+  shown in full, and warnings about them
 - `nesting_depth`: how deep a document may be
 - `toml_codec`: TOML decoded and encoded, with the position of mistakes; `toml_edit`: replaces one
   table in the text of a file

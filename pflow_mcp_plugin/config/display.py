@@ -1,10 +1,10 @@
-"""Prints a server with its secrets masked."""
+"""Prints a server with its secrets masked, and what is not visible escaped."""
 
 from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from pflow_mcp_plugin import secret_detection
 from pflow_mcp_plugin.config import auth
@@ -24,33 +24,40 @@ def command_line(server: Server) -> str:
     return shlex.join([server.command, *arguments(server.args)]) if server.command else ""
 
 
+def visible(text: str) -> str:
+    """Return text for display in one line: what is not printable is escaped."""
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
+
+
 def target(server: Server) -> str:
     """Return a server's URL, path or command for display in one line, its secrets masked."""
     return url(server.url) or server.path or command_line(server)
 
 
-def url(value: str) -> str:
-    """Return a URL with its secrets masked: user info, query parameters such as `?api_key=`, and tokens."""
-    value = _USER_INFO.sub(lambda found: mask(found[0][:-1]) + "@", value)
+def url(value: str, hide: Callable[[str], str] = mask) -> str:
+    """Return a URL with its secrets masked: user info, query parameters such as `?api_key=`, and tokens.
+
+    Args:
+        value: The URL.
+        hide: Returns what to show in place of a secret.
+    """
+    value = _USER_INFO.sub(lambda found: hide(found[0][:-1]) + "@", value)
     # From the end, so that the earlier positions stay valid.
     for start, end in reversed(list(secret_detection.in_queries(value))):
-        value = value[:start] + mask(value[start:end]) + value[end:]
-    return _without_tokens(value)
+        value = value[:start] + hide(value[start:end]) + value[end:]
+    for token in reversed(tokens(value)):
+        value = value[: token.start] + hide(value[token.start : token.end]) + value[token.end :]
+    return value
 
 
-def _without_tokens(text: str) -> str:
-    """Return a text with everything masked that has the shape of a token."""
-    for token in reversed(tokens(text)):
-        text = text[: token.start] + MASK + text[token.end :]
-    return text
-
-
-def arguments(args: Sequence[str]) -> list[str]:
-    """Return a command's arguments for display, possible secrets masked."""
+def arguments(args: Sequence[str], hide: Callable[[str], str] = mask) -> list[str]:
+    """Return a command's arguments for display, possible secrets masked; `hide` is as for `url`."""
     shown = list(args)
     for index, start in secret_detection.in_arguments(args):
-        shown[index] = args[index][:start] + mask(args[index][start:])
-    return [url(argument) for argument in shown]
+        shown[index] = args[index][:start] + hide(args[index][start:])
+    return [url(argument, hide) for argument in shown]
 
 
 def shown(server: Server) -> dict[str, JSON]:

@@ -89,7 +89,8 @@ def text(path: str, value: JSON) -> Iterator[Problem]:
         return
     piece = variable_references.malformed(value)
     if piece:
-        yield fault(path, f"{piece} is not a reference to a variable", variable_references.remedy(piece))
+        shown = piece if piece.isprintable() else ascii(piece)
+        yield fault(path, f"{shown} is not a reference to a variable", variable_references.remedy(piece))
     if "\x00" in value:
         yield fault(path, "Must not contain a NUL character", "Remove it")
 

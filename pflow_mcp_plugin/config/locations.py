@@ -21,6 +21,21 @@ def tool_folder(paths: Paths) -> Path:
     return paths.data / "servers"
 
 
+def pin_folder(paths: Paths) -> Path:
+    """Return the path of the folder with what was approved: one JSON file for each server."""
+    return paths.data / "pins"
+
+
+def project_file(paths: Paths) -> Path:
+    """Return the path of the project's file: in the folder that the user asked for, or the current one."""
+    return (paths.project or Path()) / ".mcp.json"
+
+
+def approvals_file(paths: Paths) -> Path:
+    """Return the path of the file that says which projects' files the user has approved."""
+    return paths.data / "approvals.json"
+
+
 def stderr_folder(paths: Paths) -> Path:
     """Return the path of the folder with failed servers' stderr output: a folder for each server."""
     return paths.state / "stderr"
@@ -33,10 +48,11 @@ def stamp(config: Path, folder: Path) -> str:
         about_config = f"{status.st_mtime_ns} {status.st_size}"
     except FileNotFoundError:
         about_config = ""
-    return f"{about_config} {sorted(_tool_files(folder))}"
+    return f"{about_config} {sorted(tool_files(folder))}"
 
 
-def _tool_files(folder: Path) -> list[tuple[str, int, int]]:
+def tool_files(folder: Path) -> list[tuple[str, int, int]]:
+    """Return name, time of the last change and size of each tool file in a folder, unsorted."""
     try:
         with os.scandir(folder) as found:
             files = [item for item in found if item.name.endswith(".json")]

@@ -54,6 +54,9 @@ SERVE_FIELDS = {
 NETWORK = "network"
 """The table of rules for the hosts that servers are reached at."""
 
+FLOWS = "flows"
+"""The table of the policy on data flows, which the host reads from a file of its own."""
+
 TRANSPORTS: tuple[Transport, ...] = ("stdio", "http", "sse", "uds", "pipe")
 SPELLINGS: Mapping[str, Transport] = {
     **{name: name for name in TRANSPORTS},
@@ -168,11 +171,23 @@ def is_remote(table: JSON) -> bool:
     return isinstance(table, Mapping) and transport_of(table) in ("http", "sse")
 
 
+def check_flows(document: JSONObject) -> list[Problem]:
+    """Check that the document has no policy on data flows, which the schema has no place for.
+
+    An error, unlike other unknown tables: a policy must not be ignored.
+    """
+    if FLOWS not in document:
+        return []
+    step = f"Move [{FLOWS}] to the file pflow.toml in the same folder"
+    return [fault(FLOWS, "A policy on data flows has no effect in this file", step)]
+
+
 def check_document(document: JSONObject) -> list[Problem]:
     """Check the whole server config against the schema; return every problem."""
     servers, defaults = document.get(SERVERS, {}), document.get(DEFAULTS, {})
     problems = [
         *_check_root(document),
+        *check_flows(document),
         *check_defaults(defaults),
         *check_serve(document.get(SERVE, {})),
         *check_network(document.get(NETWORK, {})),
@@ -304,7 +319,7 @@ def fingerprint(table: JSON, defaults: JSON = None) -> str:
 
 def _check_root(document: JSONObject) -> Iterator[Problem]:
     for key, value in document.items():
-        if key in (SERVERS, DEFAULTS, SERVE, NETWORK, "$schema"):
+        if key in (SERVERS, DEFAULTS, SERVE, NETWORK, FLOWS, "$schema"):
             continue
         if isinstance(value, Mapping) and set(REACH) & value.keys():
             step = f"Write [{server_path(key)}]"

@@ -1,4 +1,4 @@
-"""Reads and changes `mcp-servers.toml`, the config file of the servers."""
+"""Reads and changes `mcp-servers.toml`, the config file of the servers, and reads a project's beside it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ import attrs
 from pflow_mcp_plugin import storage
 from pflow_mcp_plugin.config import field_checks, server_schema, toml_codec
 from pflow_mcp_plugin.config.problem_errors import refuse_errors
-from pflow_mcp_plugin.contract import Problem
+from pflow_mcp_plugin.config.project_file import ProjectFile, ProjectReading
+from pflow_mcp_plugin.contract import PflowError, Problem
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.errors import McpError, Where
 from pflow_mcp_plugin.types import NetworkRules, Server
@@ -40,19 +41,37 @@ class StoreChange:
 
 @attrs.frozen
 class _Seen:
-    """The last read of the file: its signature, its content, and the servers that were requested."""
+    """The last read of the files: a signature, their content, and the servers that were requested."""
 
     signature: object
     document: dict[str, JSON]
+    project: ProjectReading | None = None
     servers: dict[str, Server] = attrs.field(factory=dict)
 
     @cached_property
     def network(self) -> NetworkRules:
-        return server_schema.network_rules(self.document)
+        """The rules for hosts; a project adds hosts only if it was approved."""
+        approved = self.of_project if self.project and self.project.state == "approved" else {}
+        servers = {**approved, **self.own}
+        return server_schema.network_rules({**self.document, server_schema.SERVERS: servers})
+
+    @cached_property
+    def of_project(self) -> JSONObject:
+        """The tables of the servers that the project has and the user's own config has not."""
+        tables = self.project.tables if self.project else {}
+        return {name: table for name, table in tables.items() if name not in self.own}
+
+    @property
+    def own(self) -> JSONObject:
+        """The tables of the servers in the user's own config."""
+        return _mapping(self.document.get(server_schema.SERVERS))
 
 
 class ServerStore:
-    """The store of the servers in `mcp-servers.toml`.
+    """The store of the servers in `mcp-servers.toml`, and in the file of a project if that is used.
+
+    A server of the user's own config wins over one of the project's with the same name; `[defaults]` and
+    `[network]` hold for both. Only `mcp-servers.toml` is changed.
 
     Reading takes no lock. A change takes a lock and replaces the text of that server's table only:
     comments, order and unknown fields are preserved. Where that is impossible, e.g. for a server
@@ -61,22 +80,76 @@ class ServerStore:
 
     Args:
         path: The file; it need not exist.
+        project: The file of a project.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, project: ProjectFile | None = None) -> None:
         self.path = path
+        self.project = project
         self._seen: _Seen | None = None
 
     def names(self) -> tuple[str, ...]:
-        """Return the names of all servers in the store, in the order of its file.
+        """Return the names of all servers in the store, in the order of its file; a project's are last.
 
         Raises:
             storage.CorruptFile: The file is not valid TOML.
         """
-        return tuple(self._servers())
+        return (*self._servers(), *self._read().of_project)
+
+    def table(self, name: str) -> JSON:
+        """Return the table of a server in the store, as written.
+
+        Raises:
+            McpError: The server is not configured.
+            storage.CorruptFile: The file is not valid TOML.
+        """
+        servers, of_project = self._servers(), self._read().of_project
+        if name in servers:
+            return servers[name]
+        if name in of_project:
+            return of_project[name]
+        raise self.not_configured(name)
+
+    def file_of(self, name: str) -> Path:
+        """Return the path of the file that a server of the store comes from, its own or that of the project.
+
+        Raises:
+            storage.CorruptFile: The store's own file is not valid TOML.
+        """
+        seen = self._read()
+        return seen.project.path if seen.project and name in seen.of_project else self.path
+
+    def project_folders(self) -> Mapping[str, Path]:
+        """Return the servers in the store that come from a project, each with the folder of its tool file.
+
+        Raises:
+            storage.CorruptFile: The store's own file is not valid TOML.
+        """
+        seen = self._read()
+        return dict.fromkeys(seen.of_project, seen.project.tool_folder) if seen.project else {}
+
+    def not_configured(self, name: str) -> McpError:
+        """Return the error about a server that the store does not have, with the most similar names."""
+        offer = self.project.offer((name,)) if self.project else None
+        return _not_configured(name, self.names(), offer[1] if offer else "")
+
+    def notices(self) -> list[Problem]:
+        """Return the warnings about a project's file, for any command that uses the store.
+
+        There are none while the store's own file cannot be read, which is an error of its own.
+        """
+        try:
+            seen = self._read()
+        except (storage.CorruptFile, storage.StoreError):
+            return []
+        if seen.project is None or not (seen.project.problems or seen.project.tables):
+            return []
+        from pflow_mcp_plugin.config.project_notices import notices, server_notices
+
+        return [*notices(seen.project), *server_notices(seen.project, self.path, seen.own)]
 
     def raw(self) -> dict[str, Any]:
-        """Return a copy of everything in `mcp-servers.toml`, `{}` if there is no file.
+        """Return a copy of everything in the store's own `mcp-servers.toml`, `{}` if there is no file.
 
         Raises:
             storage.CorruptFile: The file is not valid TOML.
@@ -124,10 +197,10 @@ class ServerStore:
             McpError: The server is not configured.
             storage.CorruptFile: The file is not valid TOML.
         """
-        return server_schema.fingerprint(self._table(name), self._defaults())
+        return server_schema.fingerprint(self.table(name), self._defaults())
 
     def check(self) -> list[Problem]:
-        """Return every problem of the store's file: read errors, its content, its permissions."""
+        """Return every problem of the store's files: read errors, content, permissions."""
         try:
             found = server_schema.check_document(self._document())
         except (storage.CorruptFile, storage.StoreError) as error:
@@ -135,7 +208,23 @@ class ServerStore:
         if self._is_open_to_others():
             message = f"{self.path} may contain secrets and can be read by others"
             found.append(field_checks.advice("", message, f"chmod 600 {self.path}"))
-        return [attrs.evolve(problem, source=str(self.path)) for problem in found]
+        return [*(attrs.evolve(problem, source=str(self.path)) for problem in found), *self._check_project()]
+
+    def _check_project(self) -> list[Problem]:
+        try:
+            seen, defaults = self._read(), self._defaults()
+        except PflowError:  # reported by the check of the store's own file
+            return []
+        if seen.project is None or not (seen.project.problems or seen.project.tables):
+            return []
+        from pflow_mcp_plugin.config.project_notices import server_notices
+
+        found = [
+            attrs.evolve(problem, source=str(seen.project.path))
+            for name, table in seen.of_project.items()
+            for problem in server_schema.check_server(name, table, defaults)
+        ]
+        return [*seen.project.problems, *found, *server_notices(seen.project, self.path, seen.own)]
 
     def refused(self, tables: JSONObject) -> dict[str, list[Problem]]:
         """Return by name the servers that the store would refuse to add, with their errors.
@@ -193,7 +282,7 @@ class ServerStore:
         def change(document: dict[str, Any]) -> None:
             servers = _mapping(document.get(server_schema.SERVERS))
             if name not in servers:
-                raise not_configured(name, servers)
+                raise self._of_project(name) or self.not_configured(name)
             del document[server_schema.SERVERS][name]
 
         return StoreChange(removed=(name,), warnings=self._change(change))
@@ -250,20 +339,35 @@ class ServerStore:
         return self._read().document
 
     def _read(self) -> _Seen:
-        """Return the content of the file, which is read again only when it has changed."""
-        try:
-            stat = self.path.stat()
-        except FileNotFoundError:
-            return _Seen(None, {})
-        except OSError as error:
-            reason = f"could not be read: {error.strerror}"
-            raise storage.StoreError(self.path, reason) from error
-        signature = (stat.st_mtime_ns, stat.st_size, stat.st_ino)
+        """Return the content of the files, which are read again only when they have changed."""
+        project = self.project.reading() if self.project else None
+        signature = (self._signature(), project)
         seen = self._seen
         if seen is None or seen.signature != signature:
             document = toml_codec.decode(self.path, storage.read_bytes(self.path) or b"")
-            seen = self._seen = _Seen(signature, document)
+            seen = self._seen = _Seen(signature, document, project)
         return seen
+
+    def _signature(self) -> tuple[int, ...]:
+        try:
+            stat = self.path.stat()
+        except FileNotFoundError:
+            return ()
+        except OSError as error:
+            reason = f"could not be read: {error.strerror}"
+            raise storage.StoreError(self.path, reason) from error
+        return stat.st_mtime_ns, stat.st_size, stat.st_ino
+
+    def _of_project(self, name: str) -> McpError | None:
+        """Return the error about a change of a server that the project's file has, not the user's own."""
+        if name not in self._read().of_project:
+            return None
+        return McpError(
+            f"Server {name} is not in {self.path}: it comes from {self.file_of(name)}",
+            where=Where(server=name, phase="config"),
+            next_step="Remove it there; pflow does not change the file of a project",
+            kind="config",
+        )
 
     def _is_open_to_others(self) -> bool:
         try:
@@ -272,15 +376,17 @@ class ServerStore:
             return False
 
     def _checked(self, name: str) -> Server:
-        table, defaults = self._table(name), self._defaults()
+        table, defaults = self.table(name), self._defaults()
         problems = [
             *server_schema.check_defaults(defaults),
             *server_schema.check_server(name, table, defaults),
+            *server_schema.check_flows(self._document()),
         ]
         is_remote = server_schema.is_remote(table)
         if is_remote:
             problems += server_schema.check_network(self._document().get(server_schema.NETWORK, {}))
-        refuse_errors(f"Server {name}", problems, server=name)
+        of_project = f" of {self.file_of(name)}" if name in self._read().of_project else ""
+        refuse_errors(f"Server {name}{of_project}", problems, server=name)
         rules = self._read().network if is_remote else NetworkRules()
         return server_schema.build(name, _mapping(table), _mapping(defaults), rules)
 
@@ -293,15 +399,8 @@ class ServerStore:
     def _defaults(self) -> JSON:
         return self._document().get(server_schema.DEFAULTS, {})
 
-    def _table(self, name: str) -> JSON:
-        servers = self._servers()
-        if name not in servers:
-            raise not_configured(name, servers)
-        return servers[name]
 
-
-def not_configured(name: str, known: Iterable[str]) -> McpError:
-    """Return the error about a server that the store does not have, with the most similar names."""
+def _not_configured(name: str, known: Iterable[str], offer: str) -> McpError:
     from difflib import get_close_matches
 
     names = sorted(known)
@@ -311,7 +410,7 @@ def not_configured(name: str, known: Iterable[str]) -> McpError:
         step = f"Configured: {', '.join(names[:10])}. {step}"
     where = Where(server=name, phase="config")
     return McpError(
-        f"Server {name} not configured", where=where, next_step=step, nearest=close, kind="not_found"
+        f"Server {name} not configured", where=where, next_step=offer or step, nearest=close, kind="not_found"
     )
 
 

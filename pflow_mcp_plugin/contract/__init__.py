@@ -17,6 +17,7 @@ A plugin author needs this package and nothing else from the host:
 - `matches`: what a host finds for a task in words: `Discovery`, `Match`.
 - `problems`: `Problem` (a finding) and `PflowError` (a failure), with their kinds and exit codes.
 - `json_types`: `JSON` and `JSONObject`, the types of JSON values.
+- `printable_text`: text for people, with what is hidden in it escaped.
 - `validators`: the validators of all these.
 - `conformance`: checks that a host runs against itself; imported by its tests only.
 

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 import attrs
 
+from pflow_mcp_plugin.contract.printable_text import printable
 from pflow_mcp_plugin.contract.problems import PflowError
 from pflow_mcp_plugin.contract.validators import flag, is_a, items, text, valid_name
 
@@ -63,7 +64,10 @@ class Report:
 
     Attributes:
         data: JSON value for `--json`.
-        text: Lines for people, or a function that returns them, called only when they are shown.
+        text: Lines for people, or a function that returns them, called only when they are shown. What could
+            steer a terminal or hide in them is escaped.
+        is_data: Whether `text` is data for programs instead, such as an output of a run or a file's content.
+            A host writes it unaltered unless it goes to a terminal; there it escapes the same characters.
         error: Set when the command did its work but the outcome is a failure; `data` then
             becomes the envelope's `error.details.data`.
         beside: Further keys of the envelope next to `data` or `error`, such as `trace_path`.
@@ -75,6 +79,7 @@ class Report:
 
     data: object = None
     text: str | Callable[[], str] = attrs.field(default="", validator=is_a(str, Callable))
+    is_data: bool = attrs.field(default=False, validator=flag)
     error: PflowError | None = attrs.field(default=None, validator=is_a(PflowError, type(None)))
     beside: Mapping[str, object] = attrs.field(factory=dict, validator=is_a(Mapping))
     exit_code: int | None = attrs.field(default=None)
@@ -86,7 +91,7 @@ class Report:
             raise ValueError(f"Report.exit_code must be a whole number from 0 to 255 or None, got {value!r}")
 
     def render(self) -> str:
-        """Return the lines for people.
+        """Return the lines for people, printable; if the text is data, return it unaltered.
 
         Raises:
             TypeError: The function `text` returns anything but a string.
@@ -94,7 +99,7 @@ class Report:
         lines = self.text if isinstance(self.text, str) else self.text()
         if not isinstance(lines, str):
             raise TypeError(f"Report.text must return a string, it returned a {type(lines).__name__}")
-        return lines
+        return lines if self.is_data else printable(lines)
 
 
 class CommandLike(Protocol):

@@ -24,8 +24,8 @@ _ALWAYS_SHOWN = (
     "interface",
     "purity",
 )
-_SHOWN_WHEN_SET = ("labels", "family", "local_name", "effects", "fingerprint")
-_OWN_KEYS = frozenset({"node", "retryable", "withheld", *_ALWAYS_SHOWN, *_SHOWN_WHEN_SET})
+_SHOWN_WHEN_SET = ("labels", "family", "local_name", "claimed_purity", "effects", "fingerprint")
+_OWN_KEYS = frozenset({"node", "retryable", "cacheable", "withheld", *_ALWAYS_SHOWN, *_SHOWN_WHEN_SET})
 
 Effect = Literal["untrusted_output", "destructive", "sends_data"]
 """What an entry's node does to data beyond its outputs; see `Entry.effects`."""
@@ -214,6 +214,10 @@ class Entry:
         type: The kind of entry, in the source's words.
         source: The name of the `NodeSource` that provides it.
         purity: `flow_safe` if running it twice does no harm, else `impure`.
+        claimed_purity: What the node says of itself where nobody vouches for it: `flow_safe` or empty. A host
+            believes it only for a run whose user asks it to.
+        cacheable: False for a `flow_safe` node whose result is never kept for later runs, as it costs little
+            and what it reads may change at any time.
         retryable: False for an impure node that is never safe to run again after a failure, so that
             validation can warn about a workflow that retries it.
         labels: Further columns in lists, in order, such as where it comes from.
@@ -245,6 +249,8 @@ class Entry:
     purity: Literal["impure", "flow_safe"] = attrs.field(
         default="impure", validator=one_of("impure", "flow_safe")
     )
+    claimed_purity: Literal["", "flow_safe"] = attrs.field(default="", validator=one_of("", "flow_safe"))
+    cacheable: bool = attrs.field(default=True, validator=flag)
     retryable: bool = attrs.field(default=True, validator=flag)
     labels: Mapping[str, str] = attrs.field(factory=dict, validator=is_a(Mapping))
     family: str = attrs.field(default="", validator=text)
@@ -272,8 +278,7 @@ class Entry:
         data.update({key: getattr(self, key) for key in _ALWAYS_SHOWN})
         data["interface"] = self.interface.to_dict()
         data.update({key: value for key in _SHOWN_WHEN_SET if (value := getattr(self, key))})
-        if not self.retryable:
-            data["retryable"] = False
+        data.update({key: False for key in ("retryable", "cacheable") if not getattr(self, key)})
         if self.withheld:
             data["withheld"] = {**self.withheld.to_dict()}
         data.update(self.extra)

@@ -181,7 +181,10 @@ def pflow_check_lock(check: LockCheck) -> Iterable[Problem]:
 
     Returns:
         A problem for each node that is not what the lock file says, with the difference; all of them errors.
-        That there is no lock file is one too, if the workflow has a node of the plugin.
+        That there is no lock file is one too, if the workflow has a node of the plugin. A warning, such as
+        one about the file itself, stops nothing.
+
+    A plugin that raises here, or returns anything else, stops the compilation: it has compared nothing.
 
     Example:
         >>> from pflow_mcp_plugin.contract import Problem, hookimpl

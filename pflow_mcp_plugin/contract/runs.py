@@ -44,7 +44,8 @@ class Workflow:
     Attributes:
         name: Its name or file, for messages.
         nodes: Every node.
-        certain: Ids of the nodes that run if every node takes its default action.
+        certain: Ids of the nodes that run if every node takes its default action, without those that the
+            result of an earlier run may stand in for.
     """
 
     name: str = attrs.field(validator=text)
@@ -102,6 +103,19 @@ class Run(ABC):
         Args:
             stop: Ends what a node or plugin is waiting for; must return at once and not raise. Called
                 immediately if the run is already cancelled.
+        """
+        return
+
+    def distinguish(self, node_id: str, state: Callable[[], str]) -> None:
+        """Any host's run: use the result of an earlier run for a node only if `state` returned the same then.
+
+        Does nothing by default, as in a host that keeps no results.
+
+        Args:
+            node_id: The node.
+            state: Returns what its results depend on beside its entry, params and inputs, such as a hash of
+                the account that it uses. It is called only where results are kept, before the node would
+                run. If it raises, the node runs, and its result is not kept.
         """
         return
 

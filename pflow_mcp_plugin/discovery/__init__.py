@@ -5,11 +5,14 @@
 - `servers`: the config and the catalog of a user, as one value
 - `tool_file`: the content of a server's file, and its JSON form
 - `stored_tool_file`: such a file on disk, of which only the requested part is decoded
+- `tool_audit`: the checks of `trust.tool_checks` on the stored tools
 - `tool_filter`: which tools become nodes according to the config
 - `server_launch`: a configured server, ready to be started
+- `launch_identity`: what identifies a server's launch
+- `lock_file`: the lock file of a team; `lock_differences`: what differs from it; `lock_check`: compares the
+  synced servers, or what a server lists now, with it
 - `tool_hashes`: hashes of a tool and of all tools of a server
 - `tool_changes`: the difference between two lists of tools, breaking or compatible
-- `schema_changes`: the difference between two versions of one JSON Schema
 - `schema_document`: a JSON Schema: its local references, its friendly types
 - `schema_properties`: the keys that an object schema names and requires
 

@@ -48,10 +48,18 @@ class _Found(NamedTuple):
             tool=self.tool,
             info=self.head.info,
             manifest_hash=self.head.manifest_hash,
+            config_fingerprint=self.head.config_fingerprint,
+            launch=self.head.launch,
+            unapproved=self.head.unapproved or self.head.changed.get(self.tool.name, ""),
+            is_server_unapproved=bool(self.head.unapproved),
         )
 
 
 def _no_renames(_server: str) -> Mapping[str, str]:
+    return {}
+
+
+def _none_apart() -> Mapping[str, Path]:
     return {}
 
 
@@ -65,20 +73,25 @@ class Catalog:
     Attributes:
         folder: The folder of the files.
         renames: Returns the renamed tools of a server: raw name to the name for its node.
+        apart: Returns the servers whose files are in other folders, each with its folder; a file of the same
+            name in `folder` belongs to another server.
     """
 
     folder: Path
     renames: Callable[[str], Mapping[str, str]] = _no_renames
+    apart: Callable[[], Mapping[str, Path]] = _none_apart
     _read: dict[str, tuple[_Stamp, StoredFile]] = attrs.field(factory=dict, repr=False, eq=False)
 
     def servers(self) -> tuple[str, ...]:
         """Return the names of the synced servers in the catalog, sorted."""
-        try:
-            names = [path.name for path in self.folder.iterdir()]
-        except FileNotFoundError:
-            return ()
-        stems = (name.removesuffix(".json") for name in names if name.endswith(".json"))
-        return tuple(sorted(stem for stem in stems if naming.is_server_name(stem)))
+        apart = self.apart()
+        synced = {name for name in _stems(self.folder) if name not in apart}
+        synced |= {name for name, folder in apart.items() if (folder / f"{name}.json").exists()}
+        return tuple(sorted(filter(naming.is_server_name, synced)))
+
+    def folder_of(self, server: str) -> Path:
+        """Return the folder with the tool file of a server in the catalog, which may not exist yet."""
+        return self.apart().get(server, self.folder)
 
     def head(self, server: str) -> Head | None:
         """Look up the last sync of a server, without the tools; None if the catalog does not have it.
@@ -106,19 +119,29 @@ class Catalog:
 
     def set_aside(self, server: str) -> Path | None:
         """Return the newest corrupt file of a server that the catalog moved aside, None without one."""
-        found = self.folder.glob(f"{server}.json.corrupt-*")
+        found = self.folder_of(server).glob(f"{server}.json.corrupt-*")
         return max(found, key=lambda path: (len(path.name), path.name), default=None)
 
     def find(self, node_type: str) -> ToolRecord | None:
-        """Look up a tool in the catalog by its node type or an alias, `mcp-{server}-{raw tool}`."""
-        for record in self._rivals(node_type):
+        """Look up a tool in the catalog by its node type or an alias, `mcp-{server}-{raw tool}`.
+
+        What the tools of several servers claim is none of them: no server takes another's place.
+        """
+        rivals = list(self._rivals(node_type))
+        for record in rivals:
             if record.node == node_type:
                 return record
+        if len({record.server for record in self._of_claim(node_type, rivals)}) > 1:
+            return None
         for server in self.fitting(node_type):
             raw = node_type.removeprefix(f"{naming.PREFIX}{server}-")
             if any(tool.name == raw for tool in self._claiming(server, raw)):
                 return self.tool(server, raw)
         return None
+
+    def claimants(self, node_type: str) -> list[ToolRecord]:
+        """Return the tools in the catalog that claim a node type, before collisions are resolved."""
+        return self._of_claim(node_type, self._rivals(node_type))
 
     def fitting(self, node_type: str) -> tuple[str, ...]:
         """Return the servers in the catalog that a node type may belong to, longest name first."""
@@ -150,13 +173,21 @@ class Catalog:
             claims[self._claimed(record.server, record.tool.name)].append(record)
         return {claimed: records for claimed, records in claims.items() if len(records) > 1}
 
-    def save(self, server: str, listing: Listing, config_fingerprint: str) -> Changes:
+    def save(
+        self,
+        server: str,
+        listing: Listing,
+        config_fingerprint: str,
+        approve: Callable[[ToolFile | None, ToolFile], ToolFile] = lambda _, found: found,
+    ) -> Changes:
         """Store the results of a sync in the catalog.
 
         Args:
             server: The server's name.
             listing: Its answer.
             config_fingerprint: Fingerprint of the config that was used.
+            approve: Called under the lock with the previous content, None without one, and the new one;
+                returns the new one, in which what is not approved is marked.
 
         Returns:
             The difference from the previous sync.
@@ -168,11 +199,25 @@ class Catalog:
         self.file(server)  # sets a corrupt file aside, which takes the lock itself
         with storage.locked(path):
             before = self.file(server)
-            content = tool_file.from_listing(server, listing, config_fingerprint, before)
+            content = approve(before, tool_file.from_listing(server, listing, config_fingerprint, before))
             storage.write_atomic(path, tool_file.encode(content))
         from pflow_mcp_plugin.discovery.tool_changes import compare
 
         return compare(before.tools if before else (), content.tools)
+
+    def mark(self, server: str, change: Callable[[ToolFile], ToolFile]) -> None:
+        """Change the marks on what is not approved in the catalog's file of a server, if there is one.
+
+        Raises:
+            storage.StoreError: The file could not be read or written; it is unchanged.
+        """
+        path = self._path(server)
+        if self.file(server) is None:
+            return
+        with storage.locked(path):
+            before = self.file(server)
+            if before is not None:
+                storage.write_atomic(path, tool_file.encode(change(before)))
 
     def forget(self, server: str) -> None:
         """Delete a server, with its tool file, from the catalog.
@@ -237,11 +282,14 @@ class Catalog:
         names = naming.node_names((it.pair for it in every), renamed)
         return (it.record(names[it.pair]) for it in every)
 
+    def _of_claim(self, node_type: str, records: Iterable[ToolRecord]) -> list[ToolRecord]:
+        return [it for it in records if self._claimed(it.server, it.tool.name) == node_type]
+
     def _claimed(self, server: str, raw: str) -> str:
         return naming.node_name(server, self.renames(server).get(raw, raw))
 
     def _path(self, server: str) -> Path:
-        return self.folder / f"{server}.json"
+        return self.folder_of(server) / f"{server}.json"
 
     def _of_stored(self, server: str, use: Callable[[StoredFile], _T]) -> _T | None:
         """Return the result of `use` on a server's file, None if the file is missing or corrupt."""
@@ -272,6 +320,13 @@ class Catalog:
                 return None
             known = self._read[server] = (stamp, StoredFile(path, content))
         return use(known[1])
+
+
+def _stems(folder: Path) -> list[str]:
+    try:
+        return [path.name.removesuffix(".json") for path in folder.iterdir() if path.name.endswith(".json")]
+    except FileNotFoundError:
+        return []
 
 
 def _fitting(node_type: str, servers: Iterable[str]) -> list[str]:

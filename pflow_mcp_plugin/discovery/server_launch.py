@@ -27,7 +27,7 @@ def launch(name: str, store: ServerStore, catalog: Catalog, lookup: Lookup) -> L
         raise McpError(
             f"Server {name} is disabled",
             where=Where(server=name, phase="config"),
-            next_step=f"Remove `disabled` from [mcpServers.{name}] in {store.path}",
+            next_step=f"Remove `disabled` from [mcpServers.{name}] in {store.file_of(name)}",
             kind="config",
         )
     fingerprint = store.fingerprint(name)

@@ -1,16 +1,22 @@
-"""The configured servers together with their synced tools."""
+"""The configured servers together with their synced and approved tools."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import attrs
 
-from pflow_mcp_plugin.config.locations import server_file, tool_folder
+from pflow_mcp_plugin.config.locations import pin_folder, server_file, tool_folder
+from pflow_mcp_plugin.config.project_file import ProjectFile
 from pflow_mcp_plugin.config.server_store import ServerStore
-from pflow_mcp_plugin.contract import Paths
+from pflow_mcp_plugin.contract import Paths, PflowError
 from pflow_mcp_plugin.discovery.catalog import Catalog
+
+if TYPE_CHECKING:
+    from pflow_mcp_plugin.discovery.pins import Pins
 
 
 @attrs.frozen(kw_only=True)
@@ -20,10 +26,19 @@ class Servers:
     Attributes:
         store: The config.
         catalog: The results of the syncs.
+        pin_folder: The folder of what was approved of the user's servers.
     """
 
     store: ServerStore
     catalog: Catalog
+    pin_folder: Path
+
+    @property
+    def pins(self) -> Pins:
+        """What was approved of the servers."""
+        from pflow_mcp_plugin.discovery.pins import Pins  # not needed to list or look up
+
+        return Pins(self.pin_folder, self.catalog.apart)
 
 
 def servers(paths: Paths) -> Servers:
@@ -32,9 +47,18 @@ def servers(paths: Paths) -> Servers:
     Both parts cache what they read until a file changes, so that compiling and running a workflow
     read each file once in total.
     """
-    return _servers(server_file(paths), tool_folder(paths))
+    return _servers(paths)
 
 
 @lru_cache(maxsize=1)
-def _servers(config: Path, folder: Path) -> Servers:
-    return Servers(store=ServerStore(config), catalog=Catalog(folder))
+def _servers(paths: Paths) -> Servers:
+    store = ServerStore(server_file(paths), ProjectFile(paths))
+
+    def apart() -> Mapping[str, Path]:
+        try:
+            return store.project_folders()
+        except PflowError:  # the config is corrupt; who needs it says so
+            return {}
+
+    catalog = Catalog(tool_folder(paths), apart=apart)
+    return Servers(store=store, catalog=catalog, pin_folder=pin_folder(paths))

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Literal
 
 import attrs
 
 from pflow_mcp_plugin.contract.json_types import JSON
-from pflow_mcp_plugin.discovery import schema_changes, tool_hashes
+from pflow_mcp_plugin.discovery import tool_hashes
+from pflow_mcp_plugin.trust import tool_danger
 from pflow_mcp_plugin.types import Tool
 
 
@@ -52,34 +53,22 @@ def compare(old: Iterable[Tool], new: Iterable[Tool]) -> Changes:
     return Changes(
         added=tuple(name for name in after if name not in before),
         removed=tuple(name for name in before if name not in after),
-        changed=tuple(compare_tools(*pair) for pair in pairs if _hash(pair[0]) != _hash(pair[1])),
+        changed=tuple(compare_tools(*pair) for pair in pairs if differ(*pair)),
     )
 
 
 def compare_tools(old: Tool, new: Tool) -> ToolChange:
     """Return how a tool changed; a wider input schema and a narrower output schema are compatible."""
-    found = list(_differences(old, new))
-    breaking = any(is_breaking for _, is_breaking in found)
+    found = tool_danger.judge(old, new).differences
     return ToolChange(
         tool=new.name,
-        kind="breaking" if breaking else "compatible",
-        fields=tuple(dict.fromkeys(field for field, _ in found)),
+        kind="breaking" if any(each.breaks for each in found) else "compatible",
+        fields=tuple(dict.fromkeys(each.field for each in found)),
     )
 
 
-def _differences(old: Tool, new: Tool) -> Iterator[tuple[str, bool]]:
-    if old.description != new.description:
-        yield "description", False
-    # A workflow breaks if a tool accepts less than before, or returns more than before.
-    for item in schema_changes.differences(old.input_schema, new.input_schema, "inputSchema"):
-        yield item.path, item.direction in ("narrower", "unknown")
-    if old.output_schema is None or new.output_schema is None:
-        if old.output_schema is not new.output_schema:
-            yield "outputSchema", new.output_schema is None
-        return
-    for item in schema_changes.differences(old.output_schema, new.output_schema, "outputSchema"):
-        yield item.path, item.direction in ("wider", "unknown")
-
-
-def _hash(tool: Tool) -> str:
-    return tool.hash or tool_hashes.tool_hash(tool)
+def differ(old: Tool, new: Tool) -> bool:
+    """Whether two versions of a tool differ; a hash that an older version took over less is not believed."""
+    if old.hash and old.hash == new.hash:
+        return False
+    return tool_hashes.tool_hash(old) != tool_hashes.tool_hash(new)

@@ -42,6 +42,10 @@ class Head:
         manifest_hash: Hash of all tools.
         skipped: `(name, reason)` of malformed tools.
         gone: Tools of earlier syncs that no longer exist: raw name to the time of the sync that missed them.
+        launch: Identity of the launch at the sync; None in a file of an older version.
+        changed: Tools that differ from what was approved: raw name to the difference in short.
+        unapproved: Why no tool of the server is approved, its instructions changed for instance; empty if
+            that is not so.
     """
 
     server: str
@@ -51,6 +55,9 @@ class Head:
     manifest_hash: str = ""
     skipped: tuple[tuple[str, str], ...] = ()
     gone: Mapping[str, str] = attrs.field(factory=dict)
+    launch: JSONObject | None = None
+    changed: Mapping[str, str] = attrs.field(factory=dict)
+    unapproved: str = ""
 
 
 @attrs.frozen(kw_only=True)
@@ -65,7 +72,7 @@ class ToolFile(Head):
 
 
 def from_listing(server: str, listing: Listing, fingerprint: str, before: ToolFile | None) -> ToolFile:
-    """Return the content of a new tool file.
+    """Return the content of a new tool file, in which everything is approved.
 
     Args:
         server: The server's name.
@@ -96,7 +103,7 @@ def from_listing(server: str, listing: Listing, fingerprint: str, before: ToolFi
 def encode(content: ToolFile) -> bytes:
     """Return the content of a tool file as JSON."""
     # ASCII without line breaks: each tool is one line, and lengths in characters are lengths in bytes.
-    lines = [json.dumps(_tool_to_json(tool)).encode("ascii") for tool in content.tools]
+    lines = [json.dumps(tool_to_json(tool)).encode("ascii") for tool in content.tools]
     body = b",\n".join(lines) + b"\n]}\n"
     head = {
         "schema_version": SCHEMA_VERSION,
@@ -107,6 +114,9 @@ def encode(content: ToolFile) -> bytes:
         "manifest_hash": content.manifest_hash,
         "skipped": [{"name": name, "reason": reason} for name, reason in content.skipped],
         "gone": dict(content.gone),
+        "launch": content.launch,
+        "changed": dict(content.changed),
+        "unapproved": content.unapproved,
         "index": _index(content.tools, lines),
         "size": len(body),
     }
@@ -150,6 +160,7 @@ def _from_json(data: Mapping[str, Any]) -> ToolFile:
 
 
 def _head_fields(data: Mapping[str, Any]) -> dict[str, Any]:
+    launch = data.get("launch")
     return {
         "server": _string(data["server"]),
         "synced_at": _string(data["synced_at"]),
@@ -157,11 +168,15 @@ def _head_fields(data: Mapping[str, Any]) -> dict[str, Any]:
         "info": _info_from_json(data["info"]),
         "manifest_hash": _string(data["manifest_hash"]),
         "skipped": tuple((_string(item["name"]), _string(item["reason"])) for item in data["skipped"]),
-        "gone": {_string(name): _string(when) for name, when in data["gone"].items()},
+        "gone": _strings(data["gone"]),
+        "launch": None if launch is None else _table(launch),
+        "changed": _strings(data.get("changed", {})),
+        "unapproved": _string(data.get("unapproved", "")),
     }
 
 
-def _tool_to_json(tool: Tool) -> dict[str, JSON]:
+def tool_to_json(tool: Tool) -> dict[str, JSON]:
+    """Return a tool in the form that `tool_from_json` reads."""
     data: dict[str, JSON] = {"name": tool.name, "inputSchema": tool.input_schema, "hash": tool.hash}
     if tool.output_schema is not None:
         data["outputSchema"] = tool.output_schema
@@ -175,7 +190,7 @@ def _tool_to_json(tool: Tool) -> dict[str, JSON]:
 
 
 def tool_from_json(data: JSONObject) -> Tool:
-    """Return a tool from its JSON in a tool file; raises KeyError, TypeError... if malformed."""
+    """Return a tool from its JSON, as in a tool file; raises KeyError, TypeError... if malformed."""
     output = data.get("outputSchema")
     return Tool(
         name=_string(data["name"]),
@@ -209,6 +224,10 @@ def _string(value: object) -> str:
         message = f"expected a string, found {type(value).__name__}"
         raise TypeError(message)
     return value
+
+
+def _strings(value: Mapping[Any, Any]) -> dict[str, str]:
+    return {_string(name): _string(text) for name, text in value.items()}
 
 
 def _table(value: object) -> dict[str, JSON]:

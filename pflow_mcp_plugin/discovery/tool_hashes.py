@@ -1,29 +1,98 @@
-"""Hashes that show whether a tool, or any tool of a server, has changed."""
+"""Hashes that show whether a tool, or any tool of a server, has changed.
+
+They are taken over canonical JSON as of RFC 8785, so that another program gets the same hash for the
+same tool. What that form cannot represent is written in another way first: integers beyond 2^53 and
+numbers that are not finite, as schemas of 64-bit arguments contain them, lone surrogates, and values
+that are nested too deeply to be walked by recursion.
+"""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, cast
 
 from pflow_mcp_plugin.types import Tool
 
+_SAFE = 2**53 - 1
+_DEPTH = 100
+_MARK = "\0"
+"""The first character of what stands for a value that RFC 8785 lacks; any other string doubles it."""
+
 
 def tool_hash(tool: Tool) -> str:
-    """Return the hash (`sha256:...`) of what users rely on in a tool: name, description, both schemas."""
-    return _hash([tool.name, tool.description, tool.input_schema, tool.output_schema])
+    """Return the hash (`sha256:...`) of all that a server says of a tool, its `_meta` left aside."""
+    return _hash(
+        {
+            "name": tool.name,
+            "title": tool.title,
+            "description": tool.description,
+            "inputSchema": tool.input_schema,
+            "outputSchema": tool.output_schema,
+            "annotations": tool.annotations,
+        }
+    )
 
 
 def manifest_hash(tools: Iterable[Tool]) -> str:
     """Return the hash (`sha256:...`) of the hashes of all tools; their order does not matter."""
-    return _hash(sorted((tool.name, tool.hash or tool_hash(tool)) for tool in tools))
+    return _hash(sorted([tool.name, tool.hash or tool_hash(tool)] for tool in tools))
 
 
-def canonical(value: object) -> str:
-    """Return the canonical JSON of a value, from which it is hashed: keys sorted, no spaces, ASCII only."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"))
+def canonical(value: object) -> bytes:
+    """Return the canonical JSON of a value, from which it is hashed; raises nothing for a JSON value."""
+    import rfc8785  # needed by a sync, not by a lookup
+
+    return rfc8785.dumps(cast("Any", _representable(value, _DEPTH)))
 
 
 def _hash(value: object) -> str:
     from hashlib import sha256  # needed by a sync, not by a lookup
 
-    return "sha256:" + sha256(canonical(value).encode("ascii")).hexdigest()
+    return "sha256:" + sha256(canonical(value)).hexdigest()
+
+
+def _representable(value: object, depth: int) -> object:
+    """Return a JSON value as RFC 8785 can represent it; different values stay different."""
+    if not isinstance(value, Mapping | list | tuple):
+        return _scalar(value)
+    if depth == 0:
+        return {_MARK + "deep": list(_tokens(value))}
+    if isinstance(value, Mapping):
+        return {_text(str(key)): _representable(item, depth - 1) for key, item in value.items()}
+    return [_representable(item, depth - 1) for item in value]
+
+
+def _scalar(value: object) -> object:
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, int):
+        # In hexadecimal: Python refuses to print an integer of many decimal digits.
+        return value if -_SAFE <= value <= _SAFE else {_MARK + "integer": hex(value)}
+    if isinstance(value, float):
+        return value if math.isfinite(value) else {_MARK + "number": repr(value)}
+    return _text(str(value))
+
+
+def _text(value: str) -> str:
+    try:
+        value.encode()
+    except UnicodeEncodeError:  # a lone surrogate
+        return _MARK + value.encode("utf-8", "surrogatepass").hex()
+    return _MARK + value if value.startswith(_MARK) else value
+
+
+def _tokens(value: object) -> Iterator[object]:
+    """Yield a value of any depth as a flat list: each container as its kind and size, then its items."""
+    pending = [value]
+    while pending:
+        item = pending.pop()
+        if isinstance(item, Mapping):
+            yield ["object", len(item)]
+            for key in sorted(item, reverse=True):
+                pending += [item[key], key]
+        elif isinstance(item, list | tuple):
+            yield ["array", len(item)]
+            pending += reversed(item)
+        else:
+            yield _scalar(item)

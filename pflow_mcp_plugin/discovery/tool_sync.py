@@ -11,11 +11,15 @@ from typing import Protocol
 import attrs
 
 from pflow_mcp_plugin.config.expansion import Lookup
-from pflow_mcp_plugin.config.server_store import ServerStore
 from pflow_mcp_plugin.contract import PflowError
-from pflow_mcp_plugin.discovery.catalog import Catalog
+from pflow_mcp_plugin.discovery import pin_comparison
+from pflow_mcp_plugin.discovery.launch_identity import launch_identity
+from pflow_mcp_plugin.discovery.pin_comparison import NOTHING, Comparison
+from pflow_mcp_plugin.discovery.pins import Pinned, Pins
 from pflow_mcp_plugin.discovery.server_launch import launch
+from pflow_mcp_plugin.discovery.servers import Servers
 from pflow_mcp_plugin.discovery.tool_changes import Changes
+from pflow_mcp_plugin.discovery.tool_file import ToolFile
 from pflow_mcp_plugin.discovery.tool_filter import allows
 from pflow_mcp_plugin.errors import ConnectionFailed, McpError, Where
 from pflow_mcp_plugin.exchange import Launch, Listing, setting
@@ -45,6 +49,8 @@ class Synced:
         milliseconds: From the start until the tools are stored.
         skipped: `(name, reason)` of tools that were skipped.
         notes: Further lines to show to the user.
+        is_first: Whether it is the first sync of this launch, which approves what it finds.
+        comparison: How its tools differ from what was approved.
         error: The failure, if the sync failed; the tools of the previous sync are kept.
     """
 
@@ -55,6 +61,8 @@ class Synced:
     milliseconds: float = 0.0
     skipped: tuple[tuple[str, str], ...] = ()
     notes: tuple[str, ...] = ()
+    is_first: bool = False
+    comparison: Comparison = NOTHING
     error: PflowError | None = None
 
     def to_dict(self) -> dict[str, object]:
@@ -67,6 +75,9 @@ class Synced:
             "milliseconds": round(self.milliseconds, 1),
             "skipped": [{"name": name, "reason": reason} for name, reason in self.skipped],
             "notes": list(self.notes),
+            "first": self.is_first,
+            "unapproved": self.comparison.unapproved,
+            "withheld": {**self.comparison.changed},
         }
         if self.error:
             data["error"] = self.error.to_dict()
@@ -75,8 +86,7 @@ class Synced:
 
 def sync(
     names: Iterable[str],
-    store: ServerStore,
-    catalog: Catalog,
+    known: Servers,
     pool: Lister,
     lookup: Lookup,
     *,
@@ -84,12 +94,13 @@ def sync(
 ) -> list[Synced]:
     """Sync servers: ask them for their tools, concurrently, and store the answers.
 
-    A server that fails neither stops the others nor loses the tools of its previous sync.
+    A server that fails neither stops the others nor loses the tools of its previous sync. What the first
+    sync of a launch finds is approved; what differs from it later is marked, unless the difference is
+    compatible or the config says `trust = "auto"`.
 
     Args:
         names: The servers.
-        store: Their config.
-        catalog: Stores the tools.
+        known: Their config, and where their tools are stored.
         pool: Talks to the servers.
         lookup: Returns the values of variables.
         on_done: Called in the calling thread with the result of each server when it is done.
@@ -101,7 +112,7 @@ def sync(
     results: dict[str, Synced] = {}
     threads = ThreadPoolExecutor(max_workers=max(1, min(len(wanted), _AT_ONCE)), thread_name_prefix="sync")
     try:
-        tasks = [threads.submit(_sync_one, name, store, catalog, pool, lookup) for name in wanted]
+        tasks = [threads.submit(_sync_one, name, known, pool, lookup) for name in wanted]
         for task in as_completed(tasks):
             synced = task.result()
             results[synced.server] = synced
@@ -111,14 +122,15 @@ def sync(
     return [results[name] for name in wanted]
 
 
-def _sync_one(name: str, store: ServerStore, catalog: Catalog, pool: Lister, lookup: Lookup) -> Synced:
+def _sync_one(name: str, known: Servers, pool: Lister, lookup: Lookup) -> Synced:
     started = perf_counter()
     redactor = Redactor()
     try:
-        ready = attrs.evolve(launch(name, store, catalog, lookup), era=None)  # so that it is negotiated again
+        ready = attrs.evolve(launch(name, known.store, known.catalog, lookup), era=None)  # negotiated again
+        approval = _Approval(known.store.get(name), known.pins)
         redactor.add(ready.secrets)
         listing = pool.list_tools(ready)
-        found = catalog.save(name, listing, ready.fingerprint)
+        changes = known.catalog.save(name, listing, ready.fingerprint, approval.approve)
     except PflowError as error:
         return Synced(server=name, error=error, milliseconds=_since(started))
     except Exception as error:  # noqa: BLE001 - no failure of one server may stop the sync of the others
@@ -127,11 +139,37 @@ def _sync_one(name: str, store: ServerStore, catalog: Catalog, pool: Lister, loo
         server=name,
         tools_discovered=len(listing.tools) + len(listing.skipped),
         tools_registered=sum(allows(ready.server.tools, tool.name) for tool in listing.tools),
-        changes=found,
+        changes=changes,
         milliseconds=_since(started),
         skipped=listing.skipped,
         notes=(*_unset(ready), *listing.notes, *_unknown_names(ready.server, listing)),
+        is_first=approval.is_first,
+        comparison=approval.comparison,
     )
+
+
+@attrs.define
+class _Approval:
+    """Compares what a sync found with the pins of the server, and pins what needs no approval."""
+
+    server: Server
+    pins: Pins
+    is_first: bool = False
+    comparison: Comparison = NOTHING
+
+    def approve(self, before: ToolFile | None, found: ToolFile) -> ToolFile:
+        """Return what was found, with marks on what is not approved; see `Catalog.save`."""
+        found = attrs.evolve(found, launch=launch_identity(self.server))
+        self.pins.update(self.server.name, lambda pinned: self._pinned(pinned, before, found))
+        return pin_comparison.marked(found, self.comparison)
+
+    def _pinned(self, pinned: Pinned | None, before: ToolFile | None, found: ToolFile) -> Pinned:
+        pinned = pinned or pin_comparison.first_pins(before, found)
+        self.is_first = pinned is None
+        if pinned is None or self.server.trust == "auto":
+            return pin_comparison.approved(found)
+        self.comparison = pin_comparison.compare(pinned, found)
+        return pin_comparison.pinned_anew(pinned, found, self.comparison)
 
 
 def _unexpected(name: str, error: Exception, redactor: Redactor) -> McpError:

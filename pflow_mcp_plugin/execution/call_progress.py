@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from pflow_mcp_plugin.contract.json_types import JSONObject
+from pflow_mcp_plugin.contract.printable_text import printable
 from pflow_mcp_plugin.exchange import ToolCall
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ class CallProgress:
         """
         if call.node_id:
             self._annotate(call.node_id, {"progress": {"done": done, "total": total, "message": text}})
-            self._report(call.node_id, done, total, printable(text))
+            self._report(call.node_id, done, total, shortened(text))
         with self._lock:
             if self._on_terminal:
                 self._show(line(call, done, total, text))
@@ -88,14 +89,14 @@ def line(call: ToolCall, done: float, total: float | None, text: str | None) -> 
         call: The call.
         done: Amount done so far.
         total: Amount in total, if known.
-        text: Message of the server; it is shortened and stripped of control characters.
+        text: Message of the server; it is shortened and made printable.
     """
     far = f"{done:g}" if total is None else f"{done:g} of {total:g}"
-    said = printable(text)
+    said = shortened(text)
     return f"{call.node_id or call.tool}: {far}" + (f", {said}" if said else "")
 
 
-def printable(text: str | None) -> str:
-    """Return a server's message about the progress of a call, shortened and without control characters."""
+def shortened(text: str | None) -> str:
+    """Return a server's message about the progress of a call in one short line, printable."""
     shown = (text or "")[: 2 * _LONGEST]
-    return "".join(letter if letter.isprintable() else " " for letter in shown)[:_LONGEST].strip()
+    return " ".join(printable(shown).split())[:_LONGEST]

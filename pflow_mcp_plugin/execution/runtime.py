@@ -22,6 +22,7 @@ from pflow_mcp_plugin.discovery.catalog import Catalog
 from pflow_mcp_plugin.discovery.schema_properties import Declaration, declaration
 from pflow_mcp_plugin.discovery.server_launch import launch
 from pflow_mcp_plugin.discovery.servers import servers
+from pflow_mcp_plugin.discovery.tool_approval import launch_changed, withheld
 from pflow_mcp_plugin.discovery.tool_changes import compare
 from pflow_mcp_plugin.errors import McpError, Where
 from pflow_mcp_plugin.exchange import CallResult, Launch, Listing, ToolCall, setting
@@ -165,9 +166,18 @@ class Runtime:
 
         Raises:
             McpError: The server is not configured.
-            McpError: Its config does not allow it to be started.
+            McpError: Its config does not allow it to be started, or starts another program than was approved.
         """
         self._pool.prepare(self._launch(server))
+
+    def launch_key(self, server: str) -> str:
+        """Return a hash of all that a server of the runtime's run is started or reached with.
+
+        Raises:
+            McpError: The server is not configured.
+            McpError: Its config does not allow it to be started.
+        """
+        return self._launch(server).key
 
     def record(self, server: str, tool: str) -> ToolRecord | None:
         """Return what the runtime knows of a tool from the last sync, by its raw name or as in node types."""
@@ -178,8 +188,8 @@ class Runtime:
 
         Raises:
             McpError: The server is not configured.
-            McpError: Its config does not allow it to be started.
-            McpError: The last sync did not find the tool.
+            McpError: Its config does not allow it to be started, or starts another program than was approved.
+            McpError: The last sync did not find the tool, or found a change that is not approved.
         """
         with self._lock:
             if (server, tool) not in self._targets:
@@ -250,6 +260,10 @@ class Runtime:
             return self._launches[server]
 
     def _ready(self, server: str) -> Launch:
+        head = self._catalog.head(server)
+        changed = head and launch_changed(head, self._store.get(server))
+        if changed:
+            raise _not_approved(changed, Where(server=server, phase="config"))
         ready = launch(server, self._store, self._catalog, self._lookup)
         self._notices.add_secrets(ready.secrets)
         for variable in ready.unset:
@@ -257,8 +271,7 @@ class Runtime:
                 f"Server {server}: variable {variable} is not set and is passed as an empty string "
                 f"(set it: {setting(variable)})"
             )
-        synced = self._catalog.fingerprint_of(server)
-        if synced and synced != ready.fingerprint:
+        if head and head.config_fingerprint and head.config_fingerprint != ready.fingerprint:
             self._say(f"The config of server {server} changed since its sync (run: pflow mcp sync {server})")
         return ready
 
@@ -270,6 +283,9 @@ class Runtime:
             return Target(launch=ready, tool=tool)  # never synced: the server itself checks the arguments
         schema = record.tool.input_schema
         target = Target(launch=ready, tool=record.tool.name, record=record, declared=declaration(schema))
+        problem = withheld(record, self._store.get(server))
+        if problem:
+            raise _not_approved(problem, attrs.evolve(target.where, phase="config"))
         where = attrs.evolve(target.where, phase="arguments")
         return attrs.evolve(target, validator=Validator(schema, where))
 
@@ -301,6 +317,10 @@ class Runtime:
         self._notices.warn(line)
 
 
+def _not_approved(problem: Problem, where: Where) -> McpError:
+    return McpError(problem.message, where=where, kind=problem.kind, next_step=problem.suggestion)
+
+
 @contextmanager
 def open_runtime(host: Host, notices: Notices, run: Run | None = None) -> Iterator[Runtime]:
     """Open a runtime with its own connections, and close them at the end.
@@ -313,6 +333,8 @@ def open_runtime(host: Host, notices: Notices, run: Run | None = None) -> Iterat
     from pflow_mcp_plugin.client import Pool
 
     known = servers(host.paths)
+    for problem in known.store.notices():  # before anything starts
+        host.report(problem)
     chain = cache(partial(workflow_chain.below, run)) if run is not None else tuple
     with Pool(notices.warn, stderr_folder=stderr_folder(host.paths), chain=chain) as pool:
         yield Runtime(known.store, known.catalog, host_lookup(host), pool, host.hook, notices)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pflow_mcp_plugin.contract import PflowError, Problem
 from pflow_mcp_plugin.host.embedded_host import EmbeddedHost
 from pflow_mcp_plugin.host.entrypoints import entry_points, is_own_script, own_distribution
+from pflow_mcp_plugin.host.flow_policy import POLICY_FILE, RESERVED, matches, read_policy
 from pflow_mcp_plugin.host.registry.saved_entries import SavedEntries
 from pflow_mcp_plugin.host.stored_settings import StoredSettings
 
@@ -22,7 +23,31 @@ def check_own_config(host: EmbeddedHost) -> list[Problem]:
         list(saved.entries())
     except PflowError as error:
         found.append(Problem(message=error.message, kind="config", source=str(saved.store.path)))
-    return [*found, *_script_clashes()]
+    return [*found, *_policy_mistakes(host), *_script_clashes()]
+
+
+def _policy_mistakes(host: EmbeddedHost) -> Iterator[Problem]:
+    """Yield the mistakes in the policy on data flows, and a warning for each word that matches nothing."""
+    try:
+        policy = read_policy(host.paths.config)
+    except PflowError as error:
+        step = next(iter(error.suggestions), "")
+        yield from error.problems or (Problem(message=error.message, suggestion=step, kind="config"),)
+        return
+    if policy is None:
+        return
+    known = [row.node for row in host.registry.rows("")]
+    for rule in (*policy.deny, *policy.allow):
+        for key, word in (("from", rule.begin), ("to", rule.end)):
+            if not (word in RESERVED or matches(word, known, ())):
+                yield Problem(
+                    message=f"{word} matches no node type, so the rule has no effect",
+                    path=f"{rule.path}.{key}",
+                    suggestion="See: pflow registry list",
+                    severity="warning",
+                    kind="config",
+                    source=str(host.paths.config / POLICY_FILE),
+                )
 
 
 def _script_clashes() -> Iterator[Problem]:

@@ -6,11 +6,13 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+import attrs
 import pluggy
 
-from pflow_mcp_plugin.contract import Host, Paths, Problem
+from pflow_mcp_plugin.contract import Host, Paths, PflowError, Problem
 from pflow_mcp_plugin.host.plugins import Plugins
 from pflow_mcp_plugin.host.shared_parts import shared_part
 from pflow_mcp_plugin.host.standard_streams import write
@@ -87,6 +89,19 @@ class EmbeddedHost(Host):
         from pflow_mcp_plugin.host.trace_files import TraceFiles
 
         return TraceFiles(self.paths.state / "traces")
+
+    def use_project(self) -> None:
+        """Let the plugins of the embedded host use the config of the project in the current folder, too.
+
+        This is decided before any part of the host is used.
+
+        Raises:
+            PflowError: The current folder was deleted.
+        """
+        try:
+            self.paths = attrs.evolve(self.paths, project=Path.cwd())
+        except FileNotFoundError as error:
+            raise PflowError("The current folder was deleted", kind="usage") from error
 
     def report(self, problem: Problem) -> None:
         """Report a warning for any part of the embedded host; each message is shown once only."""

@@ -21,6 +21,7 @@ import pocketflow
 from pflow_mcp_plugin.contract import Entry, Interface, Outcome, PflowError, Problem
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.host.embedded_host import EmbeddedHost, open_host
+from pflow_mcp_plugin.host.plugins import Plugin
 from pflow_mcp_plugin.host.workflow import Compiled, PlannedNode, compile_workflow
 
 
@@ -62,7 +63,7 @@ class Script:
             node_type: Its type in the registry; any other word for a class of the script's own.
             node_class: The class to instantiate, without arguments, instead of the registry's.
             params: Its params, which may hold templates.
-            settings: Its other keys: `batch`, `retry`.
+            settings: Its other keys: `batch`, `retry`, `cache`.
         """
         raw = {"id": node_id, "type": node_type, "params": dict(params or {}), **settings}
         node = self._nodes[node_id] = ScriptNode(raw, node_class)
@@ -157,3 +158,7 @@ class _Types:
     def upgrade(self, node: JSONObject) -> JSONObject | None:
         """Return None: a script has only one form."""
         return None
+
+    def plugin_of(self, node_type: str) -> Plugin | None:
+        """Return the plugin that a node type of the script comes from, None if none does."""
+        return self._registry.plugin_of(node_type)

@@ -1,23 +1,19 @@
-"""Standard output and error: any encoding, control characters left out, closed pipes handled."""
+"""Standard output and error: any encoding, what could steer a terminal escaped, closed pipes handled."""
 
 from __future__ import annotations
 
 import errno
 import os
-import re
 import sys
 from contextlib import ExitStack, redirect_stdout, suppress
 from io import UnsupportedOperation
 from types import TracebackType
 from typing import IO, TYPE_CHECKING
 
+from pflow_mcp_plugin.contract.printable_text import printable
+
 if TYPE_CHECKING:
     from typing import Self
-
-_STEERING = (
-    r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?"
-    r"|[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]"
-)
 
 
 def prepare_streams() -> None:
@@ -26,11 +22,6 @@ def prepare_streams() -> None:
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure:
             reconfigure(encoding="utf-8", errors="backslashreplace")
-
-
-def plain(text: str) -> str:
-    """Remove what must not reach a standard stream: control characters and direction overrides."""
-    return text if text.isprintable() else re.sub(_STEERING, "", text)
 
 
 class Streams:
@@ -62,9 +53,13 @@ class Streams:
         self._end.close()
 
     def answer(self, text: str) -> int:
-        """Write an answer to the standard output stream; return 1 on failure, 0 also if the reader left."""
+        """Write an answer to the standard output stream; return 1 on failure, 0 also if the reader left.
+
+        What could steer a terminal is escaped if it goes to one; anywhere else the answer is unaltered.
+        """
+        shown = printable(text) if is_terminal(self._out) else text
         try:
-            _write_line(sys.stdout, self._out, text)
+            _write_line(sys.stdout, self._out, shown)
         except OSError as error:
             return self.lost(error)
         except ValueError:  # a plugin closed a stream that has no file descriptor
@@ -72,10 +67,10 @@ class Streams:
         return 0
 
     def tell(self, text: str) -> None:
-        """Write lines for people to the program's own standard error, without control characters."""
+        """Write lines for people to the program's own standard error, printable."""
         try:
             # Such lines quote untrusted output and files.
-            _write_line(sys.stderr, self._err, plain(text))
+            _write_line(sys.stderr, self._err, printable(text))
         except OSError:
             silence(self._err)
         except ValueError:  # closed
@@ -105,9 +100,9 @@ class Streams:
 
 
 def write(stream: IO[str] | None, text: str) -> None:
-    """Write lines for people to a standard stream, without what could control a terminal."""
+    """Write lines for people to a standard stream, with what could steer a terminal escaped."""
     try:
-        _write_line(None, stream, plain(text))
+        _write_line(None, stream, printable(text))
     except OSError:
         silence(stream)
     except ValueError:  # closed

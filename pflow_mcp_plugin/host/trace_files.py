@@ -6,7 +6,7 @@ import json
 import os
 import re
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -90,6 +90,16 @@ class TraceFiles(Traces):
                 raise StoreError(path, f"could not be read: {error.strerror}") from error
             if stat.S_ISREG(status.st_mode):
                 yield status.st_mtime_ns, path
+
+
+def cached_words(step: Mapping[str, Any]) -> str:
+    """Return in words how far a step of a trace was answered from kept results; empty if it was not."""
+    found = step.get("details")
+    details = found if isinstance(found, Mapping) else {}
+    cache, batch = details.get("cache"), details.get("batch")
+    if not isinstance(cache, Mapping) or not cache.get("cached"):
+        return ""
+    return f"{cache['cached']} of {batch.get('count')} cached" if isinstance(batch, Mapping) else "cached"
 
 
 def _owner(path: Path) -> str | None:

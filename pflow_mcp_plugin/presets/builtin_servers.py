@@ -41,7 +41,7 @@ PRESETS = (
         command="npx",
         args=_reference("filesystem", "${folder}"),
         inputs=(PresetInput(name="folder", description="The folder it may use", path=True),),
-        manifest_hash="sha256:88d165e9d326708ca06175e4578a3a9277bf504ef792b060609c6df7ddf5bf6b",
+        manifest_hash="sha256:ad2d2ce75909fa7bf32be389da02dacdbd9794e0b3c0f259f1c56521178b2675",
     ),
     ServerPreset(
         name="git",
@@ -104,7 +104,7 @@ PRESETS = (
                 name="file", description="The file that holds the graph (.jsonl)", required=False, path=True
             ),
         ),
-        manifest_hash="sha256:b5d1a86ca5a29f8bf2b6c5179eea3a74027db02df5f333e0d7a8726e169ed28d",
+        manifest_hash="sha256:d851480e62b31edf3b09f077179c44a95bcef5be7ec04cb3d1dec69375d86e54",
     ),
     ServerPreset(
         name="everything",
@@ -113,7 +113,7 @@ PRESETS = (
         homepage=f"{_REFERENCE}/everything",
         command="npx",
         args=_reference("everything", "stdio"),
-        manifest_hash="sha256:15e6adea43f7cbf7a3a269892549f3bd756499920a48200e9993e0da26024ed4",
+        manifest_hash="sha256:69f908bea3551cd3f8febcc0c8d02e1ea6d8b01c8e4d32c659e3e1def173f6f2",
     ),
     ServerPreset(
         name="sequential-thinking",
@@ -122,7 +122,7 @@ PRESETS = (
         homepage=f"{_REFERENCE}/sequentialthinking",
         command="npx",
         args=_reference("sequential-thinking"),
-        manifest_hash="sha256:6d47489f3b321f4cce76c2060d09e62eac39e8a4aee145e18ce9d0ad2f8a876d",
+        manifest_hash="sha256:237495ff9a257c692784e364da54b891a0faa5820d6c9092eab3b4c908a656bf",
     ),
     ServerPreset(
         name="slack",
@@ -187,7 +187,7 @@ PRESETS = (
                 path=True,
             ),
         ),
-        manifest_hash="sha256:9b1ceb80c489faa0f2d3e2a807f2937b5f8150e6dd583cadd04e75b5f3e22136",
+        manifest_hash="sha256:25f917f7f18838ca76ba122938187ec83d025e3c17702ec844dbad3191c8ff28",
     ),
     ServerPreset(
         name="context7",
@@ -205,7 +205,7 @@ PRESETS = (
                 secret=True,
             ),
         ),
-        manifest_hash="sha256:3fb741072ddc5855b6e84d35f36fe2a9bd34d6ffd597ff85cee2d0ca911856e3",
+        manifest_hash="sha256:c0b31e22509173e47c923a5d14b454e8dbd692eb851151343ea7cb06ad1dd6b7",
     ),
     ServerPreset(
         name="notion",

@@ -61,6 +61,11 @@ class Redactor:
         with self._lock:
             self._secrets |= wanted
 
+    @property
+    def known(self) -> frozenset[str]:
+        """The values that are redacted now."""
+        return self._secrets
+
     def text(self, text: str) -> str:
         """Return a string with the secrets redacted."""
         forms = self._forms()

@@ -9,7 +9,8 @@ from collections.abc import Iterator, Mapping
 
 from pflow_mcp_plugin import naming
 from pflow_mcp_plugin.contract import Entry, Field
-from pflow_mcp_plugin.registration.tool_entry import printable, tool_config
+from pflow_mcp_plugin.contract.printable_text import printable
+from pflow_mcp_plugin.registration.tool_entry import tool_config
 
 _CLASS = re.compile(r"((?:_?[A-Z0-9][a-z0-9]*)+)Node")
 _PART = re.compile(r"_([0-9][a-z0-9]*)|([A-Z][a-z0-9]*)")
@@ -66,39 +67,39 @@ def hint(field: Field) -> str:
 
 
 def docstring(entry: Entry) -> str:
-    """Return the docstring of a node's class: description, interface, and tool."""
+    """Return the docstring of a node's class, printable: description, interface, and tool."""
     config = tool_config(entry)
     version = f" v{config['version']}" if config["version"] else ""
     lines = [
-        entry.description or f"The tool {printable(config['tool_name'])}.",
+        entry.description or f"The tool {config['tool_name']}.",
         "",
         "Interface:",
         *(f"- {line}" for line in _interface(entry)),
         "",
-        f"MCP Source: {config['server_id']}/{printable(config['tool_name'])}{version}",
+        f"MCP Source: {config['server_id']}/{config['tool_name']}{version}",
     ]
-    return "\n".join(lines)
+    return printable("\n".join(lines))
 
 
 def _interface(entry: Entry) -> Iterator[str]:
     for field in entry.interface.params:
         optional = "" if field.required else " (optional)"
-        yield f'Reads: shared["{printable(field.key)}"]: {field.type}{_about(field)}{optional}'
+        yield f'Reads: shared["{field.key}"]: {field.type}{_about(field)}{optional}'
     for field in entry.interface.outputs:
-        yield f'Writes: shared["{printable(field.key)}"]: {field.type}{_about(field)}'
+        yield f'Writes: shared["{field.key}"]: {field.type}{_about(field)}'
     params = ", ".join(_param(field) for field in entry.interface.params)
     yield f"Params: {params or 'none'}"
     yield f"Actions: {', '.join(entry.interface.actions)}"
 
 
 def _about(field: Field) -> str:
-    text = " ".join(printable(field.description).split())
+    text = " ".join(field.description.split())
     return f" - {text}" if text else ""
 
 
 def _param(field: Field) -> str:
     default = field.schema["default"] if field.has_default and isinstance(field.schema, Mapping) else None
-    return f"{printable(field.key)} (default {default!r})" if field.has_default else printable(field.key)
+    return f"{field.key} (default {default!r})" if field.has_default else field.key
 
 
 def _is_literal(value: object) -> bool:

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pflow_mcp_plugin.config.locations import server_file, stamp, tool_folder
+from pflow_mcp_plugin.config.locations import (
+    approvals_file,
+    pin_folder,
+    project_file,
+    server_file,
+    stamp,
+    tool_folder,
+)
 from pflow_mcp_plugin.contract import Entry, NodeSource, Paths, Problem, Sketch
 from pflow_mcp_plugin.contract.json_types import JSONObject
 
@@ -22,22 +30,40 @@ class LazyToolSource(NodeSource):
 
     Args:
         paths: The folders of pflow.
-
-    Attributes:
-        files: Our files with their roles, for `config path`.
+        report: Receives warnings about the config of a project, when the source is loaded.
     """
 
     name = "mcp"
     prefixes: tuple[str, ...] = ("mcp-",)
 
-    def __init__(self, paths: Paths) -> None:
+    def __init__(self, paths: Paths, report: Callable[[Problem], None] = lambda _: None) -> None:
         self._paths = paths
+        self._report = report
         self._config, self._folder = server_file(paths), tool_folder(paths)
-        self.files = {self._config: "servers", self._folder: "tools of synced servers"}
+
+    @property
+    def files(self) -> dict[Path, str]:  # type: ignore[override]  # computed when asked
+        """The source's files with their roles, for `config path`; those of projects only if there is one."""
+        found = {
+            self._config: "servers",
+            self._folder: "tools of synced servers",
+            pin_folder(self._paths): "approved tools of servers",
+        }
+        project = project_file(self._paths).absolute()
+        of_projects = {
+            project: "servers of the project",
+            approvals_file(self._paths): "approved projects",
+            self._paths.data / "projects": "tools of projects' servers",
+        }
+        return found | {path: role for path, role in of_projects.items() if path.exists()}
 
     def fingerprint(self) -> str:
-        """Return the source's fingerprint without loading it; calls stat only."""
-        return stamp(self._config, self._folder)
+        """Return the source's fingerprint without loading it; calls stat only, unless in a project."""
+        if not project_file(self._paths).exists():
+            return stamp(self._config, self._folder)
+        from pflow_mcp_plugin.config.project_file import ProjectFile
+
+        return stamp(self._config, self._folder) + ProjectFile(self._paths).stamp()
 
     def get(self, node_type: str) -> Entry | None:
         """Return the entry of a node type or alias, loading the source on first use."""
@@ -65,4 +91,6 @@ class LazyToolSource(NodeSource):
         from pflow_mcp_plugin.registration.tool_source import ToolSource
 
         known = servers(self._paths)
+        for problem in known.store.notices():
+            self._report(problem)
         return ToolSource(known.catalog, known.store)

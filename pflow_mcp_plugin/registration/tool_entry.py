@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import cast
 
 from pflow_mcp_plugin.contract import Entry, Sketch
+from pflow_mcp_plugin.contract.printable_text import printable
+from pflow_mcp_plugin.discovery import tool_approval
 from pflow_mcp_plugin.registration.node_interface import described, interface
-from pflow_mcp_plugin.trust.purity import purity
+from pflow_mcp_plugin.trust.purity import claims_to_read, purity
+from pflow_mcp_plugin.trust.tool_effects import effects
 from pflow_mcp_plugin.types import Server, Tool, ToolRecord
 
 SOURCE = "mcp"
-
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 def entry(record: ToolRecord, server: Server) -> Entry:
@@ -34,9 +34,13 @@ def entry(record: ToolRecord, server: Server) -> Entry:
         description=_description(tool),
         interface=interface(tool),
         purity=purity(tool, server),
+        claimed_purity="flow_safe" if claims_to_read(tool) else "",
+        effects=effects(tool, server),
         labels=_labels(record),
         family=record.server,
         local_name=tool.name,
+        fingerprint=tool_approval.fingerprint(record, server),
+        withheld=tool_approval.withheld(record, server),
         extra={
             "mcp_config": {
                 "server_id": record.server,
@@ -68,13 +72,8 @@ def sketch(record: ToolRecord) -> Sketch:
     )
 
 
-def printable(text: str) -> str:
-    """Return text from a server as an entry may show it: without codes that control a terminal."""
-    return _CONTROL.sub("", text).strip()
-
-
 def _description(tool: Tool) -> str:
-    return printable(tool.description or tool.title)
+    return printable((tool.description or tool.title).strip())
 
 
 def _labels(record: ToolRecord) -> dict[str, str]:

@@ -40,7 +40,8 @@ class ToolSource(NodeSource):
 
     def fingerprint(self) -> str:
         """Return the source's fingerprint, which changes when a tool file or the config does."""
-        return stamp(self._store.path, self._catalog.folder)
+        project = self._store.project
+        return stamp(self._store.path, self._catalog.folder) + (project.stamp() if project else "")
 
     def get(self, node_type: str) -> Entry | None:
         """Return the source's entry of a node type, or of an alias `mcp-{server}-{raw tool}`."""
@@ -81,9 +82,22 @@ class ToolSource(NodeSource):
         if found is None:
             return self._not_configured(node_type)
         server, tool = found
-        return self._unusable(server) or self._lacking(
-            server, tool, self._catalog.find(node_type), partial(self._nearest_node, node_type, server)
+        return (
+            self._unusable(server)
+            or self._contested(node_type)
+            or self._lacking(
+                server, tool, self._catalog.find(node_type), partial(self._nearest_node, node_type, server)
+            )
         )
+
+    def _contested(self, node_type: str) -> Problem | None:
+        """Return the problem that tools of several servers claim a node type, which is then none of them."""
+        claimants = self._catalog.claimants(node_type)
+        if len({record.server for record in claimants}) < 2:
+            return None
+        message = f"Tools of several servers claim the name {node_type}, so each got a suffix"
+        named = " or ".join(f"{record.node} ({record.server})" for record in claimants)
+        return _problem(message, f"Name the one that you mean: {named}")
 
     def missing_tool(self, server: str, tool: str) -> Problem:
         """Explain why the source has no entry of a configured server's tool, with the next step."""
@@ -156,7 +170,8 @@ class ToolSource(NodeSource):
         name = synced or "-".join(words[:length])
         meant = "-".join((naming.PREFIX + near, *words[length:]))
         step = f"Did you mean {meant}?" if near else f"Run: pflow mcp add {name} ..."
-        return _problem(f"Server {name} not configured", step)
+        offer = self._store.project.offer(_beginnings(rest)) if self._store.project else None
+        return _problem(f"Server {offer[0] if offer else name} not configured", offer[1] if offer else step)
 
     def _unusable(self, server: str) -> Problem | None:
         try:
@@ -165,7 +180,7 @@ class ToolSource(NodeSource):
             return _problem(str(error), "; ".join(error.suggestions), kind=error.kind)
         if not config.disabled:
             return None
-        step = f"Remove `disabled` from [mcpServers.{server}] in {self._store.path}"
+        step = f"Remove `disabled` from [mcpServers.{server}] in {self._store.file_of(server)}"
         return _problem(f"Server {server} is disabled", step)
 
     def _record(self, server: str, tool: str) -> ToolRecord | None:
@@ -183,7 +198,8 @@ class ToolSource(NodeSource):
         if unsynced or record is None:
             return unsynced or self._no_tool(server, tool, nearest())
         message = f"Tool {record.tool.name} of server {record.server} is excluded by the config"
-        return _problem(message, f"Change `tools` of [mcpServers.{record.server}] in {self._store.path}")
+        file = self._store.file_of(record.server)
+        return _problem(message, f"Change `tools` of [mcpServers.{record.server}] in {file}")
 
     def _no_tool(self, server: str, tool: str, near: str) -> Problem:
         head = self._catalog.head(server)
@@ -229,6 +245,12 @@ def _unknown_server(metadata: JSONObject) -> str | None:
     if isinstance(server, str) and naming.is_server_name(server) and isinstance(tool, str):
         return naming.node_name(server, tool)
     return None
+
+
+def _beginnings(rest: str) -> Iterator[str]:
+    """Yield the names that the server of a node type may have, the longest first."""
+    words = rest.split("-")
+    return ("-".join(words[:length]) for length in range(len(words) - 1, 0, -1))
 
 
 def _nearest_server(rest: str, names: Iterable[str]) -> str:

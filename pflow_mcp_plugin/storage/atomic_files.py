@@ -71,7 +71,9 @@ def make_folder(folder: Path) -> None:
         raise StoreError(folder, f"the folder could not be created: {_reason(error)}") from error
 
 
-def write_atomic(path: Path, data: bytes, *, mode: int | None = 0o600, follow: bool = True) -> None:
+def write_atomic(
+    path: Path, data: bytes, *, mode: int | None = 0o600, follow: bool = True, durable: bool = True
+) -> None:
     """Replace the content of a file atomically, or leave it unchanged.
 
     Missing folders are created with mode 0700, temporary files of dead writers are removed.
@@ -81,6 +83,7 @@ def write_atomic(path: Path, data: bytes, *, mode: int | None = 0o600, follow: b
         data: All of its content.
         mode: Its permissions; None for those that the umask allows.
         follow: Whether a symlink stays a symlink, and its target is written; else it is replaced.
+        durable: Whether to wait until it is on the disk; a power failure may otherwise leave half of it.
 
     Raises:
         StoreError: Nothing was changed; the temporary file is gone.
@@ -90,13 +93,14 @@ def write_atomic(path: Path, data: bytes, *, mode: int | None = 0o600, follow: b
     sweep(target.parent)
     temporary = target.parent / f".{target.name}.{os.getpid()}-{os.urandom(6).hex()}.tmp"
     try:
-        _write_synced(temporary, data, mode)
+        _write_new(temporary, data, mode, durable=durable)
         temporary.replace(target)
     except OSError as error:
         with suppress(OSError):
             temporary.unlink()
         raise StoreError(path, f"could not be written: {_reason(error)}") from error
-    _sync_folder(target.parent)
+    if durable:
+        _sync_folder(target.parent)
 
 
 def write_output(path: Path, data: bytes, *, private: bool = False) -> None:
@@ -202,7 +206,7 @@ def _target(path: Path) -> Path:
         raise StoreError(path, "is a link that leads to itself") from error
 
 
-def _write_synced(path: Path, data: bytes, mode: int | None) -> None:
+def _write_new(path: Path, data: bytes, mode: int | None, *, durable: bool) -> None:
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
     descriptor = os.open(path, flags, 0o666 if mode is None else 0o600)
     try:
@@ -211,7 +215,8 @@ def _write_synced(path: Path, data: bytes, mode: int | None) -> None:
         rest = memoryview(data)
         while rest:
             rest = rest[os.write(descriptor, rest) :]
-        os.fsync(descriptor)
+        if durable:
+            os.fsync(descriptor)
     finally:
         os.close(descriptor)
 

@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 
 from pflow_mcp_plugin.contract import Paths
 
 
 def default_paths() -> Paths:
-    """Return the folders of pflow: below `$PFLOW_HOME` if it is set, otherwise the platform's usual ones."""
+    """Return the folders of pflow: below `$PFLOW_HOME` if it is set, otherwise the platform's usual ones.
+
+    If `$PFLOW_PROJECT` is set, and not to 0, the current folder is that of a project.
+    """
+    project = None
+    if os.environ.get("PFLOW_PROJECT", "0") not in ("", "0"):
+        with suppress(FileNotFoundError):  # the current folder was deleted
+            project = Path.cwd()
     home = os.environ.get("PFLOW_HOME")
     if home:
         root = Path(home).expanduser().absolute()
-        return Paths(config=root / "config", data=root / "data", state=root / "state", cache=root / "cache")
+        folders = {name: root / name for name in ("config", "data", "state", "cache")}
+        return Paths(**folders, project=project)
     from platformdirs import PlatformDirs
 
     dirs = PlatformDirs("pflow", appauthor=False)
@@ -22,4 +31,5 @@ def default_paths() -> Paths:
         data=dirs.user_data_path,
         state=dirs.user_state_path,
         cache=dirs.user_cache_path,
+        project=project,
     )

@@ -9,6 +9,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
+from pflow_mcp_plugin.cli.dependencies import approve_launches
 from pflow_mcp_plugin.cli.preset_server import preset_server
 from pflow_mcp_plugin.config.expansion import host_lookup
 from pflow_mcp_plugin.contract import Outcome, Problem, hookimpl
@@ -63,7 +64,7 @@ class PflowHost:
         Raises:
             McpError: The table has mistakes.
         """
-        servers(self.host.paths).store.add({name: dict(table)})
+        self._store_servers({name: dict(table)})
         self.host.refresh("mcp")
 
     def add_preset(
@@ -90,9 +91,14 @@ class PflowHost:
             raise input_values.lacking(found, missing)
         server = preset_server(self.host, found, pairs, name)
         server.keep_secrets(self.host)
-        servers(self.host.paths).store.add(server.given.tables)
+        self._store_servers(server.given.tables)
         self.host.refresh("mcp")
         return name or found.name
+
+    def _store_servers(self, tables: JSONObject) -> None:
+        known = servers(self.host.paths)
+        known.store.add(tables)
+        approve_launches(self.host, tables)
 
     def sync(self, *names: str) -> tuple[str, ...]:
         """In the test's host, start servers and register their tools as nodes, as `pflow mcp sync` does.

@@ -12,7 +12,12 @@ from pflow_mcp_plugin.types import Server, Tool
 
 def purity(tool: Tool, server: Server) -> Literal["impure", "flow_safe"]:
     """Return `flow_safe` if the tool claims to be read-only and the user trusts this server's claim."""
-    return "flow_safe" if _claims(tool, "readOnlyHint") and server.trust_readonly else "impure"
+    return "flow_safe" if claims_to_read(tool) and server.trust_readonly else "impure"
+
+
+def claims_to_read(tool: Tool) -> bool:
+    """Whether a tool claims to be pure: it says that it only reads, which may not be true."""
+    return _claims(tool, "readOnlyHint")
 
 
 def is_safe_to_repeat(tool: Tool, server: Server) -> bool:

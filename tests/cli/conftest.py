@@ -12,7 +12,11 @@ import pytest
 
 from pflow_mcp_plugin import mcp_hookspecs
 from pflow_mcp_plugin.contract import CommandLike, Paths, Problem, Report
+from pflow_mcp_plugin.discovery.servers import servers
+from pflow_mcp_plugin.discovery.tool_sync import Synced, sync
+from pflow_mcp_plugin.exchange import Launch, Listing
 from pflow_mcp_plugin.presets import builtin
+from pflow_mcp_plugin.types import ServerInfo, Tool
 
 
 def _manager() -> pluggy.PluginManager:
@@ -22,12 +26,21 @@ def _manager() -> pluggy.PluginManager:
     return manager
 
 
+@attrs.frozen
+class _Lister:
+    listing: Listing
+
+    def list_tools(self, launch: Launch) -> Listing:
+        return self.listing
+
+
 @attrs.define
 class Desk:
     """Stands in for a host: what these commands use of one, and a record of what it was told."""
 
     paths: Paths
     settings: Any = None
+    library: Any = None
     manager: pluggy.PluginManager = attrs.field(factory=_manager)
     problems: list[Problem] = attrs.field(factory=list)
     refreshed: list[str] = attrs.field(factory=list)
@@ -51,6 +64,13 @@ class Desk:
         """Run a command as a host does."""
         report: Report = command.main(list(arguments), "pflow", obj=self, standalone_mode=False)
         return report
+
+    def sync(self, *tools: Tool, instructions: str = "") -> Synced:
+        """Sync the server `a` of the config as if it had answered this; nothing is started."""
+        listing = Listing(info=ServerInfo(instructions=instructions), tools=tools)
+        (result,) = sync(["a"], servers(self.paths), _Lister(listing), {}.get)
+        assert result.error is None
+        return result
 
     def warnings(self) -> str:
         """Return what the user was warned of."""

@@ -221,7 +221,7 @@ def test_what_steers_a_terminal_is_shown_escaped(run, home):
     shown = run().stdout
     assert "\x1b" not in shown
     assert "\u202e" not in shown
-    assert "\\x1b]0;owned" in shown
+    assert "\\u001b]0;owned" in shown
 
 
 def test_unencrypted_http_to_another_machine_is_advised_against(run, home):

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import click
 import pytest
 
@@ -57,6 +59,14 @@ def test_the_tools_of_a_file_without_an_index_are_read_whole(desk, context):
     assert values(call.complete_words(["files"], "read_", obj=desk)) == ["read_all"]
 
 
+def test_workflows_are_those_of_the_library_or_any_file(context, desk):
+    found = known_names.workflows_and_files(context, None, "fl")
+    assert [(item.value, item.type) for item in found] == [("fl", "file")]
+    desk.library = SimpleNamespace(names=lambda: ["one", "two"])
+    found = known_names.workflows_and_files(context, None, "fl")
+    assert values(found) == ["one", "two", "fl"]
+
+
 def test_presets_and_clients_are_completed_by_name(context):
     assert "filesystem" in values(known_names.presets(context, None, ""))
     assert "cursor" in values(known_names.clients(context, None, ""))
@@ -75,3 +85,13 @@ def test_with_a_corrupt_config_the_rest_is_completed_and_nothing_is_said(pflow_h
     assert answered(capsys, "registry", "ref") == []  # hidden
     for words in (["sync", ""], ["call", "x", ""], ["x"], ["info", ""], ["export", ""]):
         answered(capsys, "mcp", *words)
+
+
+def test_a_projects_servers_are_completed_where_its_option_is_typed(
+    pflow_home, tmp_path, monkeypatch, capsys
+):
+    (tmp_path / ".mcp.json").write_text('{"mcpServers": {"say": {"command": "say"}}}')
+    monkeypatch.chdir(tmp_path)
+    assert answered(capsys, "mcp", "test", "") == []
+    for words in (["--project", "mcp", "test"], ["mcp", "--project", "test"], ["mcp", "test", "--project"]):
+        assert answered(capsys, *words, "") == ["say"]

@@ -29,6 +29,7 @@ def test_a_server_that_was_never_synced_is_due(desk):
     report = desk.run(list_)
     assert report.data[0] == {
         "name": "clock",
+        "source": "user",
         "transport": "stdio",
         "command": "python",
         "args": ["-m", "clock"],
@@ -37,6 +38,7 @@ def test_a_server_that_was_never_synced_is_due(desk):
         "tools": None,
         "synced_at": None,
         "sync_due": True,
+        "changed": 0,
         "problems": [],
     }
     assert "never synced" in report.render()
@@ -97,9 +99,11 @@ def test_listing_servers_loads_nothing_heavy(desk):
     sync(desk, "clock", "now")
     code = (
         "import sys; from pathlib import Path; from types import SimpleNamespace as N;"
+        "from pflow_mcp_plugin.contract import Paths;"
         "from pflow_mcp_plugin.cli.list import list as list_;"
         "root = Path(sys.argv[1]);"
-        "host = N(paths=N(config=root / 'config', data=root / 'data'), report=print);"
+        "paths = Paths(**{it: root / it for it in ('config', 'data', 'state', 'cache')});"
+        "host = N(paths=paths, report=print);"
         "report = list_.main([], 'pflow', obj=host, standalone_mode=False); report.render();"
         "assert report.data[0]['tools'] == 1;"
         "heavy = {'asyncio', 'pocketflow', 'jsonschema', 'filelock', 'rich', 'mcp', 'tomli_w', 'sqlite3'};"

@@ -61,6 +61,13 @@ def test_a_preset_is_added_with_its_input_and_shown_in_full(desk, tmp_path):
     assert report.data["added"] == ["filesystem"]
 
 
+def test_whom_to_trust_can_be_said_of_a_preset_and_nothing_else(desk, tmp_path):
+    desk.run(add, "git", "--trust-readonly", "--input", f"repository={tmp_path}")
+    assert desk.raw()["mcpServers"]["git"]["trust_readonly"] is True
+    with pytest.raises(PflowError, match="--env cannot be used with a preset"):
+        desk.run(add, "git", "--trust-readonly", "--env", "A=b", "--input", f"repository={tmp_path}")
+
+
 def test_another_name_can_be_chosen_and_adding_again_changes_nothing(desk, tmp_path):
     desk.run(add, "git", "--name", "work", "--input", f"repository={tmp_path}")
     report = desk.run(add, "git", "--name", "work", "--input", f"repository={tmp_path}")

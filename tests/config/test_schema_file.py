@@ -158,6 +158,10 @@ def test_on_bad_servers(table):
     assert not accepts({"mcpServers": {"x": table}})
 
 
+def test_on_a_policy_that_belongs_elsewhere():
+    assert not accepts({"mcpServers": {"x": {"command": "npx"}}, "flows": {"deny": []}})
+
+
 def test_the_schema_is_one_and_describes_every_field():
     jsonschema.Draft202012Validator.check_schema(SCHEMA)
     assert set(SCHEMA["$defs"]["server"]["properties"]) == set(server_schema.FIELDS)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import tomllib
+
 import pytest
 
 from pflow_mcp_plugin.config import server_schema
+from pflow_mcp_plugin.config.server_store import ServerStore
+from pflow_mcp_plugin.errors import McpError
 from pflow_mcp_plugin.types import Server, ToolFilter
 
 HTTP = {"type": "http", "url": "https://example.com/mcp"}
@@ -237,6 +241,17 @@ def test_a_server_outside_of_its_table_is_pointed_out():
     (problem,) = server_schema.check_document({"github": {"command": "npx"}})
     assert problem.severity == "warning"
     assert problem.suggestion == "Write [mcpServers.github]"
+
+
+def test_a_policy_on_data_flows_in_the_wrong_file_is_not_ignored(tmp_path):
+    text = '[flows]\ndeny = []\n[mcpServers.a]\ncommand = "npx"\n'
+    (problem,) = server_schema.check_document(tomllib.loads(text))
+    assert (problem.severity, problem.path) == ("error", "flows")
+    assert "pflow.toml" in problem.suggestion
+    store = ServerStore(tmp_path / "mcp-servers.toml")
+    store.path.write_text(text)
+    with pytest.raises(McpError, match="has no effect in this file"):
+        store.get("a")
 
 
 def test_servers_that_are_no_table_are_refused():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 
@@ -10,9 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pflow_mcp_plugin.config import server_schema, toml_codec
+from pflow_mcp_plugin.config.project_file import ProjectFile
 from pflow_mcp_plugin.config.server_store import ServerStore
+from pflow_mcp_plugin.contract import Paths
 from pflow_mcp_plugin.errors import McpError
 from pflow_mcp_plugin.storage import CorruptFile, StoreError
+from pflow_mcp_plugin.trust.egress import refusal_of_url
 
 ADD_MANY = """
 import sys
@@ -300,3 +304,102 @@ def test_mistakes_in_the_rules_for_the_network_keep_servers_over_http_from_being
         store.get("web")
     assert [problem.path for problem in caught.value.problems] == ["network.deny[0]"]
     assert store.get("clock").command == "npx"
+
+
+SAY = {"command": "say"}
+WEB = {"type": "http", "url": "https://mcp.example.com/"}
+
+
+@pytest.fixture
+def project(tmp_path):
+    """The file of a project that is used without approval, and a store that reads it."""
+    folder = tmp_path / "project"
+    folder.mkdir()
+    (folder / ".mcp.json").write_text(json.dumps({"mcpServers": {"say": SAY, "web": WEB}}))
+    folders = {name: tmp_path / name for name in ("config", "data", "state", "cache")}
+    return ProjectFile(Paths(**folders, project=folder))
+
+
+@pytest.fixture
+def shared(path, project):
+    return ServerStore(path, project)
+
+
+def test_a_projects_servers_follow_the_users_own(shared, project):
+    shared.add({"mine": {"command": "mine"}})
+    assert shared.names() == ("mine", "say", "web")
+    assert shared.get("say").command == "say"
+    assert shared.table("web") == WEB
+    assert shared.raw() == {"mcpServers": {"mine": {"command": "mine"}}}
+    assert shared.file_of("mine") == shared.path
+    assert shared.file_of("say") == project.reading().path
+    assert [*shared.project_folders()] == ["say", "web"]
+    assert shared.get("say") is shared.get("say")
+
+
+def test_the_users_own_server_wins_over_a_projects_of_the_same_name(shared, project):
+    assert shared.get("say").command == "say"
+    shared.add({"say": {"command": "mine"}})
+    assert shared.names() == ("say", "web")
+    assert shared.get("say").command == "mine"
+    assert "say" not in shared.project_folders()
+    notice = next(it for it in shared.notices() if it.path == "mcpServers.say")
+    assert str(shared.path) in notice.message
+    assert str(project.reading().path) in notice.message
+
+
+def test_the_users_defaults_hold_for_a_projects_servers(shared, path):
+    write(path, "[defaults]\ncall_timeout = 7\n")
+    assert shared.get("say").call_timeout == 7
+
+
+def test_an_unapproved_project_registers_no_host(shared, project, path):
+    write(
+        path,
+        '[network]\npolicy = "registered"\n[mcpServers.mine]\ntype = "http"\nurl = "https://a.example/"\n',
+    )
+    assert shared.get("web").network.hosts == ("a.example",)
+    assert refusal_of_url(shared.get("web"), WEB["url"])
+    content = project.content()
+    project.approve(content, content.tables)
+    for name in ("web", "mine"):
+        assert shared.get(name).network.policy == "registered"
+        assert set(shared.get(name).network.hosts) == {"a.example", "mcp.example.com"}
+    assert refusal_of_url(shared.get("web"), WEB["url"]) is None
+
+
+def test_a_projects_server_is_not_removed_from_the_users_file(shared, project):
+    with pytest.raises(McpError, match="it comes from") as refused:
+        shared.remove("say")
+    assert str(project.reading().path) in refused.value.message
+    shared.add({"say": SAY})
+    assert shared.remove("say").removed == ("say",)
+    assert shared.names() == ("say", "web")
+
+
+def test_the_check_names_the_project_for_its_mistakes(shared, project):
+    file = project.reading().path
+    file.write_text(json.dumps({"mcpServers": {"say": {"command": 1}, "No Name": SAY}, "more": 1}))
+    found = [(problem.path, problem.source) for problem in shared.check()]
+    assert found == [(place, str(file)) for place in ("more", "mcpServers.no-name", "mcpServers.say.command")]
+    with pytest.raises(McpError, match="Server say of "):
+        shared.get("say")
+
+
+def test_a_corrupt_config_of_the_users_own_is_an_error_and_no_notice(shared, path):
+    write(path, "[")
+    assert shared.notices() == []
+    assert [problem.source for problem in shared.check()] == [str(path)]
+    with pytest.raises(CorruptFile):
+        shared.names()
+
+
+def test_a_file_that_changes_is_read_again(shared, project):
+    assert shared.names() == ("say", "web")
+    file = project.reading().path
+    file.write_text(json.dumps({"mcpServers": {"other": SAY}}))
+    assert shared.names() == ("other",)
+    file.unlink()
+    assert shared.names() == ()
+    (notice,) = shared.notices()
+    assert notice.message.startswith("There is no .mcp.json")

@@ -184,6 +184,17 @@ class ShowsSecrets(WithRunner):
                 return super().run(*arguments, **options)
 
 
+class RunsWhatIsWithheld(WithRunner):
+    class runner_class(ForeignRunner):  # noqa: N801 - the same
+        def _compile(self, node):
+            get = self._host.registry.get
+            with pytest.MonkeyPatch.context() as patched:
+                patched.setattr(
+                    self._host.registry, "get", lambda name: attrs.evolve(get(name), withheld=None)
+                )
+                return super()._compile(node)
+
+
 class LosesTheFieldsOfErrors(WithRunner):
     class runner_class(ForeignRunner):  # noqa: N801 - the same
         def run(self, *arguments, **options):
@@ -209,6 +220,7 @@ MISTAKES = {
     LetsContextsUndoAFailure: "a_context_that_fails_to_close_is_reported_and_changes_nothing",
     RunsAgain: "a_node_runs_exactly_once",
     ShowsSecrets: "secrets_of_a_run_are_redacted",
+    RunsWhatIsWithheld: "a_withheld_node_is_refused_before_anything_runs",
     LosesTheFieldsOfErrors: "a_failing_node_fails_the_run_with_its_own_fields",
 }
 """Hosts with one mistake each, and the check that has to notice it."""

@@ -52,6 +52,8 @@ NODE = {"node": "n", "class_name": "N", "module": "m"}
             lambda: Entry(**NODE, withheld=Problem(message="changed", severity="warning")),
             "Entry.withheld must be None or a problem that is an error",
         ),
+        (lambda: Entry(**NODE, claimed_purity="impure"), "Entry.claimed_purity must be one of , flow_safe"),
+        (lambda: Entry(**NODE, cacheable=1), "Entry.cacheable"),
         (lambda: Entry(**NODE, extra={"labels": {}}), "Entry.extra may not hold labels"),
         (lambda: Entry(**{**NODE, "node": ""}), "Entry.node"),
         (lambda: Entry(**{**NODE, "module": None}), "Entry.module"),

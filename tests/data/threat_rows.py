@@ -16,9 +16,20 @@ _FILES = "end_to_end/test_file_attacks.py"
 _PLUGINS = "end_to_end/test_plugin_attacks.py"
 _PRESETS = "plugins/test_installed_plugins.py"
 _NETWORK = "trust/test_network_threats.py"
+_PROJECTS = "config/test_project_threats.py"
+_PINS = "trust/test_pin_threats.py"
+_TEXT = "trust/test_text_threats.py"
 _SECRETS = "end_to_end/test_planted_secrets.py"
 
 PLAYED: dict[int, tuple[tuple[str, str], ...]] = {
+    1: ((_PINS, "test_row_01"),),
+    2: ((_PINS, "test_row_02"),),
+    3: ((_PINS, "test_row_03"),),
+    4: ((_PINS, "test_row_04"),),
+    5: ((_TEXT, "test_row_05"),),
+    6: ((_TEXT, "test_row_06"),),
+    7: ((_TEXT, "test_row_07"),),
+    8: ((_TEXT, "test_row_08"),),
     9: ((_SERVED, "test_row_09"), (_FILES, "test_row_09")),
     10: ((_SERVED, "test_row_10"),),
     11: ((_SERVED, "test_row_11"),),
@@ -38,18 +49,25 @@ PLAYED: dict[int, tuple[tuple[str, str], ...]] = {
     25: ((_SERVED, "test_row_25"),),
     26: ((_SERVED, "test_row_26"),),
     27: ((_SERVED, "test_row_27"),),
-    28: ((_FILES, "test_row_28"),),
+    28: ((_FILES, "test_row_28"), (_PROJECTS, "test_row_28")),
+    29: ((_PROJECTS, "test_row_29"),),
     30: ((_SERVED, "test_row_30"), (_FILES, "test_row_30")),
+    31: ((_PINS, "test_row_31"),),
     32: ((_SERVED, "test_row_32"), (_FILES, "test_row_32")),
-    33: ((_PRESETS, "test_row_33"),),
+    33: ((_PRESETS, "test_row_33"), (_PROJECTS, "test_row_33")),
     34: (("cli/test_import_servers.py", "test_row_34"),),
     35: ((_PLUGINS, "test_row_35"),),
     36: ((_PLUGINS, "test_row_36"), (_SERVED, "test_row_36")),
-    37: ((_SERVED, "test_row_37"), (_SECRETS, "test_row_37"), (_FILES, "test_row_37")),
+    37: (
+        (_SERVED, "test_row_37"),
+        (_SECRETS, "test_row_37"),
+        (_FILES, "test_row_37"),
+        ("end_to_end/test_cached_runs.py", "test_row_37"),
+    ),
 }
 """By number, the tests that play a threat: file, and how their names begin, which is with that number."""
 
-NOT_YET = {1, 2, 3, 4, 5, 6, 7, 8, 29, 31}
+NOT_YET: set[int] = set()
 """Those that no test plays as a whole under their number."""
 
 OUT_OF_SCOPE = {38}

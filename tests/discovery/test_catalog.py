@@ -159,3 +159,30 @@ def test_several_writers_of_one_file_lose_nothing(catalog):
     content = Catalog(catalog.folder).file("a")
     assert content.tools[0].name == f"t{content.config_fingerprint}"
     assert len(content.gone) == 39
+
+
+def test_files_that_are_kept_apart_are_those_of_their_server_alone(catalog, tmp_path):
+    catalog.save("a", listing("mine"), "f")
+    catalog.save("b", listing("mine"), "f")
+    apart = attrs.evolve(catalog, apart=lambda: {"a": tmp_path / "apart", "c": tmp_path / "apart"})
+    assert apart.servers() == ("b",)
+    assert apart.find("mcp-a-mine") is None
+    apart.save("a", listing("theirs"), "f")
+    assert apart.servers() == ("a", "b")
+    assert [record.node for record in apart.records()] == ["mcp-a-theirs", "mcp-b-mine"]
+    assert (apart.folder_of("a"), apart.folder_of("b")) == (tmp_path / "apart", catalog.folder)
+    assert apart.tool_names("a") == ("theirs",)
+    assert Catalog(catalog.folder).tool_names("a") == ("mine",)
+    (tmp_path / "apart" / "a.json").write_text("{")
+    assert apart.servers() == ("a", "b")
+    assert apart.file("a") is None
+    assert apart.set_aside("a").parent == tmp_path / "apart"
+
+
+def test_a_name_that_tools_of_two_servers_claim_is_neither(catalog):
+    catalog.save("git", listing("hub-search"), "f")
+    assert catalog.find("mcp-git-hub-search").server == "git"
+    catalog.save("git-hub", listing("search"), "f")  # its name is the longer one
+    assert catalog.find("mcp-git-hub-search") is None
+    assert {record.server for record in catalog.claimants("mcp-git-hub-search")} == {"git", "git-hub"}
+    assert all(catalog.find(record.node) == record for record in catalog.claimants("mcp-git-hub-search"))

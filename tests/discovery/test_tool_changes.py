@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pflow_mcp_plugin.discovery.schema_changes import differences
 from pflow_mcp_plugin.discovery.tool_changes import compare
+from pflow_mcp_plugin.trust.schema_changes import differences
 from pflow_mcp_plugin.types import Tool
 
 TEXT = {"type": "string"}
@@ -55,7 +55,7 @@ def test_a_changed_description_is_compatible():
     [
         (tool({"a": TEXT, "b": TEXT}), "compatible", ["inputSchema.properties.b"]),
         (tool({}), "breaking", ["inputSchema.properties.a"]),
-        (tool({"a": TEXT}, ["a"]), "breaking", ["inputSchema.required"]),
+        (tool({"a": TEXT}, ["a"]), "breaking", ["inputSchema.properties.a"]),
         (tool({"a": {"type": "integer"}}), "breaking", ["inputSchema.properties.a.type"]),
         (tool({"a": {"type": ["string", "null"]}}), "compatible", ["inputSchema.properties.a.type"]),
         (tool({"a": {**TEXT, "title": "A"}}), "compatible", ["inputSchema.properties.a.title"]),

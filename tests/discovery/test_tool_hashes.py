@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from hashlib import sha256
+
 import attrs
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from pflow_mcp_plugin.discovery.tool_hashes import manifest_hash, tool_hash
+from pflow_mcp_plugin.discovery.tool_hashes import canonical, manifest_hash, tool_hash
 from pflow_mcp_plugin.types import Tool
 
 TOOL = Tool(name="add", description="Adds", input_schema={"type": "object"})
@@ -18,15 +22,16 @@ TOOL = Tool(name="add", description="Adds", input_schema={"type": "object"})
         {"description": "Sums"},
         {"input_schema": {}},
         {"output_schema": {"type": "object"}},
+        {"title": "Add"},
+        {"annotations": {"readOnlyHint": True}},
     ],
 )
-def test_name_description_and_schemas_make_a_tool(change):
+def test_all_that_is_said_of_a_tool_makes_it(change):
     assert tool_hash(attrs.evolve(TOOL, **change)) != tool_hash(TOOL)
 
 
-def test_titles_annotations_and_the_order_of_keys_do_not():
-    other = attrs.evolve(TOOL, title="Add", annotations={"readOnlyHint": True}, meta={"a": 1})
-    assert tool_hash(other) == tool_hash(TOOL)
+def test_its_metadata_and_the_order_of_keys_do_not():
+    assert tool_hash(attrs.evolve(TOOL, meta={"a": 1})) == tool_hash(TOOL)
     one = Tool(name="x", input_schema={"a": 1, "b": 2})
     assert tool_hash(one) == tool_hash(Tool(name="x", input_schema={"b": 2, "a": 1}))
 
@@ -35,3 +40,77 @@ def test_the_order_of_tools_does_not_change_the_manifest():
     other = Tool(name="sum")
     assert manifest_hash([TOOL, other]) == manifest_hash([other, TOOL])
     assert manifest_hash([TOOL]) != manifest_hash([TOOL, other])
+
+
+def test_the_hash_is_taken_over_canonical_json_of_all_of_it():
+    text = (
+        '{"annotations":{},"description":"Adds","inputSchema":{"type":"object"},"name":"add",'
+        '"outputSchema":null,"title":""}'
+    )
+    assert tool_hash(TOOL) == "sha256:" + sha256(text.encode()).hexdigest()
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (
+            {"\u20ac": 1, "\r": 2, "\U0001f600": 3, "\ufb33": 4},
+            '{"\\r":2,"\u20ac":1,"\U0001f600":3,"\ufb33":4}',
+        ),
+        ([1.0, 1e21, 1e-7, -0.0, 333333333.33333329], "[1,1e+21,1e-7,0,333333333.3333333]"),
+        (2**53 - 1, "9007199254740991"),
+    ],
+)
+def test_canonical_json_is_that_of_rfc_8785(value, text):
+    assert canonical(value) == text.encode()
+
+
+def nested(depth, leaf):
+    value = leaf
+    for level in range(depth):
+        value = [value] if level % 2 else {"items": value}
+    return value
+
+
+HOSTILE = [
+    2**63,
+    2**63 - 1,
+    -(2**63),
+    10**5000,
+    float("inf"),
+    -float("inf"),
+    float("nan"),
+    "\ud800",
+    "\\ud800",
+    "\0eda080",
+    {"\ud800": 1},
+    {"\0integer": "0x8000000000000000"},
+    {"\0integer": "0x7fffffffffffffff"},
+    True,
+    1,
+    "1",
+    None,
+    "",
+    [],
+    {},
+    [[]],
+    nested(5000, 1),
+    nested(5000, 2),
+    nested(5001, 1),
+    nested(101, []),
+    nested(101, {}),
+]
+
+
+def test_different_values_stay_different_and_none_is_refused():
+    assert len({canonical(value) for value in HOSTILE}) == len(HOSTILE)
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters(codec=None)),
+        lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    )
+)
+def test_any_json_value_has_one_canonical_form(value):
+    assert canonical(value) == canonical(value)

@@ -10,6 +10,7 @@ import pytest
 from pflow_mcp_plugin.config.server_store import ServerStore
 from pflow_mcp_plugin.discovery.catalog import Catalog
 from pflow_mcp_plugin.discovery.server_launch import launch
+from pflow_mcp_plugin.discovery.servers import Servers
 from pflow_mcp_plugin.discovery.tool_sync import sync
 from pflow_mcp_plugin.errors import ConnectionFailed, Where
 from pflow_mcp_plugin.exchange import Listing
@@ -54,7 +55,8 @@ def add(store, **tables):
 
 def run(store, catalog, answers, names=None, **others):
     pool = Lister(answers)
-    results = sync(names or list(answers), store, catalog, pool, {}.get, **others)
+    known = Servers(store=store, catalog=catalog, pin_folder=catalog.folder.parent / "pins")
+    results = sync(names or list(answers), known, pool, {}.get, **others)
     return pool, {synced.server: synced for synced in results}
 
 

@@ -3,7 +3,7 @@
 `TOOLS` is a JSON list of tools; `ANSWER` is `echo` (default), `limited` (two calls are refused, then
 it is `echo`), `garbage`, `hang`, `not-found` or `text`: the text in `TEXT`, which the tool `declared`
 gives as the one property of a structured result too;
-`LOG` is a file that gets a line for each thing that happens.
+`VERSION` is what it reports as its version; `LOG` is a file that gets a line for each thing that happens.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def main() -> None:
         request = json.loads(line)
         match request.get("method"):
             case "initialize":
-                info = {"name": "scripted", "version": "1"}
+                info = {"name": "scripted", "version": os.environ.get("VERSION", "1")}
                 version = request["params"]["protocolVersion"]
                 send(
                     request,

@@ -211,6 +211,45 @@ def test_row_37_a_positional_secret_is_neither_printed_nor_left_in_a_run(pflow, 
     assert remains(token, printed, pflow_home) == []
 
 
+@both
+def test_row_37_no_secret_is_left_in_a_lock_file_or_in_what_is_said_of_differences(
+    echoing, pflow, workflow, pflow_home, secret, tmp_path
+):
+    printed = echoing(secret, ECHO="yes", LITERAL=secret)
+    config = pflow_home / "config" / "mcp-servers.toml"
+    token = f"ghp_{PLAIN[:36]}"
+    there = json.dumps(str(ECHOING))
+    planted = json.dumps([f"--token={secret}", "--key", secret, f"${{API_KEY:-{PLAIN}}}", token])
+    config.write_text(config.read_text().replace(there, f"{there}, {planted[1:-1]}"))
+    path = workflow(("n", "mcp-echo-fail", {}))
+    for words in (
+        ("mcp", "sync", "echo"),
+        ("mcp", "lock"),
+        ("mcp", "lock", "--check"),
+        ("mcp", "lock", "by-workflow.toml", "--workflow", path, "--json"),
+        ("validate", path, "--locked"),
+        ("mcp", "sync", "--locked"),
+    ):
+        done = pflow(*words, env={"TOKEN": secret})
+        assert done.exit_code == 0, done.stderr
+        printed += [done.stdout, done.stderr]
+    config.write_text(
+        config.read_text().replace("--key", "--api-key").replace("/echo", "/../end_to_end/echo")
+    )
+    for words in (
+        ("run", path, "--locked"),
+        ("mcp", "sync", "--locked"),
+        ("mcp", "lock", "--check", "--json"),
+    ):
+        done = pflow(*words, env={"TOKEN": secret})
+        assert done.exit_code == 2, done.stderr
+        assert "args[" in done.stdout + done.stderr
+        printed += [done.stdout, done.stderr]
+    config.unlink()  # which the user told to hold them
+    for planted in (secret, PLAIN, token):
+        assert remains(planted, printed, pflow_home, tmp_path) == []
+
+
 def test_row_37_an_artefact_holds_a_result_whole_and_only_its_owner_can_read_it(echoing, played, pflow_home):
     echoing(PLAIN)
     printed = played(PLAIN, ("large", {}), json_too=False)

@@ -21,6 +21,7 @@ from pflow_mcp_plugin.config.locations import server_file, tool_folder
 from pflow_mcp_plugin.config.server_store import ServerStore
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.discovery.catalog import Catalog
+from pflow_mcp_plugin.discovery.servers import servers
 from pflow_mcp_plugin.discovery.tool_sync import Synced, sync
 from pflow_mcp_plugin.errors import McpError
 from pflow_mcp_plugin.exchange import CallResult, Launch, ToolCall
@@ -89,7 +90,7 @@ class Bench:
         env = {"LOG": str(self.log_file), **options.pop("env", {})}
         table = {"command": sys.executable, "args": [str(FAULTY), scenario], "env": env, **options}
         self.store.add({"odd": table})
-        (synced,) = sync(["odd"], self.store, self.catalog, self.pool, os.environ.get)
+        (synced,) = sync(["odd"], servers(storage.default_paths()), self.pool, os.environ.get)
         return synced
 
     def runtime(self) -> Runtime:

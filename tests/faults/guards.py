@@ -140,7 +140,7 @@ GUARDS = (
     Guard(60, "set_aside", instead("replace", code="target.unlink()"), "registry"),
     Guard(61, "JsonStore._parse", never("schema_version"), "settings"),
     Guard(62, "ServerStore._change", instead("deepcopy", code=_SERVERS_ONLY), "config"),
-    Guard(63, "_write_synced", drop("chmod"), "config"),
+    Guard(63, "_write_new", drop("chmod"), "config"),
     Guard(63, "make_folder", drop("chmod"), "config"),
     Guard(64, "_target", never("is_symlink"), "config"),
 )

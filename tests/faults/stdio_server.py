@@ -433,5 +433,18 @@ class CrashesOnce(Plain):
         self.reply(request, text(value))
 
 
+class Changes(Plain):
+    """Says what the file `$SCRIPT` contains at each start: `{"tools": [...], "instructions": "..."}`."""
+
+    def start(self) -> None:
+        self.script = json.loads(Path(os.environ["SCRIPT"]).read_text(encoding="utf-8"))
+
+    def initialize(self, request: Message) -> None:
+        self.reply(request, {**INITIALIZE, "instructions": self.script.get("instructions", "")})
+
+    def tools(self, request: Message) -> None:
+        self.reply(request, {"tools": self.script["tools"]})
+
+
 if __name__ == "__main__":
     globals()[sys.argv[1]]().serve()

@@ -165,6 +165,9 @@ class ForeignRunner(contract.Runner):
 
     def _compile(self, node: Mapping[str, Any]) -> contract.NodeRef:
         entry = self._host.registry.get(node["type"])
+        if reason := entry.withheld:
+            steps = (reason.suggestion,) if reason.suggestion else ()
+            raise contract.PflowError(f"{node['id']}: {reason.message}", kind=reason.kind, suggestions=steps)
         ref = contract.NodeRef(
             id=node["id"], type=node["type"], entry=entry, params=node.get("params", {}), host=self._host
         )

@@ -17,6 +17,7 @@ from pflow_mcp_plugin.client.pagination import ToolPages
 from pflow_mcp_plugin.config.server_store import ServerStore
 from pflow_mcp_plugin.discovery import tool_file
 from pflow_mcp_plugin.discovery.catalog import Catalog
+from pflow_mcp_plugin.discovery.servers import Servers
 from pflow_mcp_plugin.discovery.tool_sync import sync
 from pflow_mcp_plugin.exchange import Launch, Listing
 from pflow_mcp_plugin.registration.class_signature import node_type
@@ -50,7 +51,8 @@ def synced(tmp_path_factory):
     folder = tmp_path_factory.mktemp("real")
     store, catalog = ServerStore(folder / "mcp-servers.toml"), Catalog(folder / "servers")
     store.add({server.name: server.config for server in SERVERS})
-    return folder, sync(store.names(), store, catalog, Answers(), {}.get)
+    known = Servers(store=store, catalog=catalog, pin_folder=folder / "pins")
+    return folder, sync(store.names(), known, Answers(), {}.get)
 
 
 @pytest.fixture

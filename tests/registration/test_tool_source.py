@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
+import attrs
 import pytest
 
+from pflow_mcp_plugin.config.project_file import ProjectFile
 from pflow_mcp_plugin.config.server_store import ServerStore
-from pflow_mcp_plugin.contract import NodeSource, Sketch
+from pflow_mcp_plugin.contract import NodeSource, Paths, Sketch
 from pflow_mcp_plugin.discovery.catalog import Catalog
+from pflow_mcp_plugin.discovery.servers import servers
 from pflow_mcp_plugin.exchange import Listing
+from pflow_mcp_plugin.registration.lazy_source import LazyToolSource
 from pflow_mcp_plugin.registration.tool_source import ToolSource
 from pflow_mcp_plugin.storage import CorruptFile
 from pflow_mcp_plugin.types import ServerInfo, Tool
@@ -81,6 +86,7 @@ def test_an_entry_has_the_shape_that_is_specified(world):
     data = world.source.get("mcp-github-create-issue").to_dict()
     data["interface"]["outputs"] = [(field["key"], field["type"]) for field in data["interface"]["outputs"]]
     assert data["mcp_config"].pop("manifest_hash").startswith("sha256:")
+    assert data.pop("fingerprint").startswith("sha256:")
     assert data == {
         "node": "mcp-github-create-issue",
         "class_name": "MCPNode",
@@ -88,7 +94,7 @@ def test_an_entry_has_the_shape_that_is_specified(world):
         "file_path": "virtual://mcp",
         "type": "mcp_wrapper",
         "source": "mcp",
-        "description": "Create a GitHub issue[2J",
+        "description": "Create a GitHub issue\\u001b[2J",
         "interface": {
             "inputs": ["title"],
             "params": [
@@ -104,6 +110,7 @@ def test_an_entry_has_the_shape_that_is_specified(world):
             "actions": ["default", "error", "rate_limited", "auth_failed", "resource_missing", "timeout"],
         },
         "purity": "impure",
+        "effects": ("untrusted_output", "destructive", "sends_data"),
         "mcp_config": {
             "server_id": "github",
             "tool_name": "create_issue",
@@ -245,3 +252,68 @@ def test_listing_loads_nothing_heavy():
 def test_there_is_a_sketch_of_every_entry(world):
     world.add("github", "create_issue", "get_me")
     assert list(world.source.sketches()) == [Sketch.of(entry) for entry in world.source.entries()]
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    """The paths of pflow, in a folder with the file of a project."""
+    folder = tmp_path / "project"
+    folder.mkdir()
+    (folder / ".mcp.json").write_text('{"mcpServers": {"my-say": {"command": "say"}}}')
+    monkeypatch.chdir(folder)
+    return Paths(**{name: tmp_path / "pflow" / name for name in ("config", "data", "state", "cache")})
+
+
+def test_the_tools_of_an_approved_project_are_nodes(project):
+    warnings = []
+    source = LazyToolSource(project, warnings.append)
+    assert (
+        ".mcp.json has it; run: pflow mcp approve --project" in source.missing("mcp-my-say-loud").suggestion
+    )
+    assert source.missing("mcp-my-say-loud").message == "Server my-say not configured"
+    assert "pflow mcp add" in source.missing("mcp-other-say").suggestion
+    before = source.fingerprint()
+    file = ProjectFile(project)
+    file.approve(file.content(), ["my-say"])
+    listing = Listing(info=INFO, tools=(Tool(name="loud"),))
+    known = servers(project)
+    known.catalog.save("my-say", listing, known.store.fingerprint("my-say"))
+    assert [entry.node for entry in source.entries()] == ["mcp-my-say-loud"]
+    after = source.fingerprint()
+    assert after == ToolSource(known.catalog, known.store).fingerprint() != before
+    assert source.missing("mcp-my-say-soft").message == "Tool soft not found on server my-say"
+    Path(".mcp.json").write_text("{}")
+    assert list(source.entries()) == []
+    assert source.fingerprint() != after
+    assert warnings == []
+
+
+def test_a_warning_about_a_project_is_reported_when_the_source_is_loaded(project):
+    warnings = []
+    source = LazyToolSource(attrs.evolve(project, project=Path.cwd()), warnings.append)
+    source.fingerprint()
+    assert warnings == []
+    assert list(source.entries()) == []
+    assert "is not approved, and used because you asked for it" in warnings[0].message
+
+
+def test_the_files_of_a_project_are_listed_where_there_is_one(project, tmp_path, monkeypatch):
+    source = LazyToolSource(project)
+    assert source.files[Path.cwd() / ".mcp.json"] == "servers of the project"
+    assert project.data / "approvals.json" not in source.files
+    monkeypatch.chdir(tmp_path)
+    assert not {".mcp.json", "approvals.json", "projects"} & {path.name for path in source.files}
+
+
+def test_outside_a_project_nothing_is_loaded_for_one(tmp_path):
+    code = (
+        "import sys; from pathlib import Path; from pflow_mcp_plugin.contract import Paths\n"
+        "from pflow_mcp_plugin.registration.lazy_source import LazyToolSource\n"
+        "paths = Paths(**{name: Path(name) for name in ('config', 'data', 'state', 'cache')})\n"
+        "LazyToolSource(paths).fingerprint()\n"
+        "print(sorted({'pflow_mcp_plugin.config.project_file', 'hashlib', 'json'} & sys.modules.keys()))"
+    )
+    found = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert found.stdout.strip() == "[]"

@@ -13,6 +13,7 @@ from pflow_mcp_plugin.contract.libraries import Library
 from pflow_mcp_plugin.contract.problems import Problem
 from pflow_mcp_plugin.contract.registries import Registry
 from pflow_mcp_plugin.contract.runners import Runner
+from pflow_mcp_plugin.contract.runs import LockCheck
 from pflow_mcp_plugin.contract.settings import Settings
 from pflow_mcp_plugin.contract.traces import Traces
 
@@ -199,6 +200,21 @@ def config_is_checked_only_when_asked(trial: Trial) -> None:
     assert not asked
 
 
+def a_lock_is_checked_only_when_asked(trial: Trial) -> None:
+    """Plugin check: `pflow_check_lock` is called neither to look up a node nor for a run of no lock."""
+    asked: list[LockCheck] = []
+
+    def check_lock(check: LockCheck) -> list[Problem]:
+        asked.append(check)
+        return [Problem(message="not as locked")]
+
+    with trial.open(poetry=poetry(), locking=plugin(pflow_check_lock=check_lock)) as subject:
+        assert subject.host.registry.find("poem-recite")
+        if subject.host.runner is not None:
+            assert run_nodes(subject, node()).success
+    assert not asked
+
+
 CHECKS = (
     a_plugin_is_configured_once_and_unconfigured_at_the_end,
     a_plugin_that_fails_to_configure_is_named_and_left_out,
@@ -214,4 +230,5 @@ CHECKS = (
     a_command_gets_its_arguments_and_the_host,
     an_announced_command_is_imported_only_when_it_runs,
     config_is_checked_only_when_asked,
+    a_lock_is_checked_only_when_asked,
 )

@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from types import SimpleNamespace
 
 from pflow_mcp_plugin.contract.conformance.assertions import assert_named, node, refusal, run_nodes
-from pflow_mcp_plugin.contract.conformance.sample_plugins import SECRET, Listening, plugin, poetry
+from pflow_mcp_plugin.contract.conformance.sample_plugins import SECRET, Listening, Poems, plugin, poetry
 from pflow_mcp_plugin.contract.conformance.trial import Trial
-from pflow_mcp_plugin.contract.problems import EXIT_CODES, PflowError
+from pflow_mcp_plugin.contract.problems import EXIT_CODES, PflowError, Problem
 from pflow_mcp_plugin.contract.run_requests import THE_USER, RunControl, RunOrigin
 from pflow_mcp_plugin.contract.runs import NodeRef, Run
 
@@ -77,6 +77,21 @@ def a_plugin_that_fails_to_inject_stops_the_compilation(trial: Trial) -> None:
         if subject.host.runner is not None:
             assert_named(refusal(subject, node()).message, "broken", "no pitch")
     assert not events
+
+
+def a_withheld_node_is_refused_before_anything_runs(trial: Trial) -> None:
+    """Run check: a workflow with a withheld entry is refused whole, with the reason and the next step."""
+    events: list[object] = []
+    reason = Problem(message="its verse changed", suggestion="Run: pflow poems approve")
+    odes = poetry(Poems("odes", "ode-", withheld=reason))
+    with trial.open(poetry=poetry(), odes=odes, a=Listening("a", events)) as subject:
+        assert subject.host.registry.get("ode-recite").withheld == reason
+        if subject.host.runner is None:
+            return
+        refused = refusal(subject, node("one"), node("two", "ode-recite"))
+        assert_named(f"{refused} {refused.to_dict()}", reason.message, reason.suggestion)
+        assert refused.exit_code == EXIT_CODES[reason.kind], "the exit code is that of the problem's kind"
+    assert not events, "nothing runs, and no context is entered"
 
 
 def values_keep_their_types_from_node_to_node(trial: Trial) -> None:
@@ -262,6 +277,7 @@ CHECKS = (
     a_parameter_that_is_not_special_is_refused,
     two_plugins_that_inject_one_parameter_are_both_named,
     a_plugin_that_fails_to_inject_stops_the_compilation,
+    a_withheld_node_is_refused_before_anything_runs,
     values_keep_their_types_from_node_to_node,
     contexts_are_entered_in_order_and_left_in_reverse,
     a_failure_reaches_every_context_and_none_can_undo_it,

@@ -48,6 +48,7 @@ class Poems(NodeSource):
         name: The name of the source.
         prefix: The prefix of its node types.
         description: The description of its node.
+        withheld: Why its node may not run.
 
     Attributes:
         listed: The number of calls of `entries`.
@@ -55,11 +56,16 @@ class Poems(NodeSource):
     """
 
     def __init__(
-        self, name: str = "poems", prefix: str = "poem-", description: str = "Recite a poem"
+        self,
+        name: str = "poems",
+        prefix: str = "poem-",
+        description: str = "Recite a poem",
+        withheld: Problem | None = None,
     ) -> None:
         self.name = name
         self.prefixes = (prefix,)
         self.description = description
+        self.withheld = withheld
         self.listed = 0
         self.asked: list[str] = []
 
@@ -88,6 +94,7 @@ class Poems(NodeSource):
             module=__name__,
             description=self.description,
             source=self.name,
+            withheld=self.withheld,
             interface=Interface(
                 params=(Field(key="text"), Field(key="fail", type="str")),
                 outputs=(Field(key="said"),),

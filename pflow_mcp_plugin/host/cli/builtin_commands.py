@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 _ROOM = __name__.rpartition(".")[0]
 
 _GROUPS = {
+    "cache": "Look at the kept results of nodes, and remove them.",
     "config": "Check the config files, and list where they are.",
     "registry": "Find and describe node types, and try them out.",
     "settings": "Save values such as tokens.",
@@ -44,6 +45,8 @@ _COMMANDS = {
     "trace list": ("List past runs.", "trace_commands:list_traces"),
     "trace show": ("Show what a run did.", "trace_commands:show"),
     "trace view": ("Write the trace of a run as an HTML page.", "trace_commands:view"),
+    "cache info": ("Show how many results are kept, and where.", "cache_commands:info"),
+    "cache clear": ("Remove kept results.", "cache_commands:clear"),
     "settings set": ("Save a value, such as a token.", "settings_commands:set_value"),
     "settings get": ("Show a saved value; secrets are masked.", "settings_commands:get"),
     "settings list": ("List saved values; secrets are masked.", "settings_commands:list_keys"),

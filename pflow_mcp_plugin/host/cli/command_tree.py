@@ -55,7 +55,7 @@ class Branch(click.Group):
         name: The word that names the group.
         help_text: Its help.
         plugins: All plugins, to explain why a command is missing.
-        params: Options besides `--json`.
+        params: Options besides `--json` and `--project`.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class Branch(click.Group):
         super().__init__(
             name,
             help=help_text,
-            params=[*params, as_json],
+            params=[*params, _project_option(hidden=name != PROGRAM), as_json],
             callback=_show_help,
             invoke_without_command=True,
         )
@@ -207,7 +207,7 @@ class Leaf(click.Command):
         return error
 
     def load(self, path: str) -> CommandLike:
-        """Import the code of a leaf of the command tree; a click command gets `--json`.
+        """Import the code of a leaf of the command tree; a click command gets `--json` and `--project`.
 
         Args:
             path: The words before its arguments, as typed.
@@ -219,7 +219,7 @@ class Leaf(click.Command):
             module, _, attribute = self.announced.load.partition(":")
             command: CommandLike = getattr(import_module(module), attribute)
         if isinstance(command, click.Command):
-            _offer_json(command)
+            _offer_general_options(command)
         return command
 
     def _returned(self, path: str, result: object) -> Report:
@@ -343,11 +343,33 @@ def leaves(group: click.Group) -> Iterator[Leaf]:
             yield from leaves(command)
 
 
-def _offer_json(command: click.Command) -> None:
-    """Add `--json` to a command that lacks it: `main` looks for it and prints the envelope."""
-    if not any("--json" in parameter.opts for parameter in command.params):
+def _offer_general_options(command: click.Command) -> None:
+    """Add `--json` and `--project` to a command that lacks them; `main` looks for the first."""
+    there = {option for parameter in command.params for option in parameter.opts}
+    if "--json" not in there:
         help_text = "Print the result as one JSON object."
         command.params.append(click.Option(["--json"], is_flag=True, expose_value=False, help=help_text))
+    if "--project" not in there:
+        command.params.append(_project_option(hidden=True))
+
+
+def _project_option(*, hidden: bool) -> click.Option:
+    """Return the option `--project`: before a command, and after it unless it has an option of this name."""
+    help_text = "Use the config of the project in the current folder, too."
+    return click.Option(
+        ["--project"],
+        is_flag=True,
+        is_eager=True,  # arguments are completed and checked with it
+        expose_value=False,
+        callback=_use_project,
+        help=help_text,
+        hidden=hidden,
+    )
+
+
+def _use_project(ctx: click.Context, _parameter: click.Parameter, wanted: object) -> None:
+    if wanted and isinstance(ctx.obj, EmbeddedHost):
+        ctx.obj.use_project()
 
 
 def _graft(root: Branch, command: object, plugin: Plugin, plugins: Plugins) -> str:

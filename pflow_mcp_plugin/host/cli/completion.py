@@ -20,6 +20,7 @@ from click.shell_completion import ShellComplete
 
 from pflow_mcp_plugin.contract import PflowError, Suggestion
 from pflow_mcp_plugin.host.cli.command_tree import PROGRAM, Branch, Leaf, build_cli
+from pflow_mcp_plugin.host.cli.option_values import WithLoneOption
 from pflow_mcp_plugin.host.completion.shell_reply import Request, read_request, reply
 from pflow_mcp_plugin.host.embedded_host import EmbeddedHost, open_host
 from pflow_mcp_plugin.host.plugins import plugin_code
@@ -73,6 +74,8 @@ def suggestions(host: EmbeddedHost, request: Request) -> Iterable[Suggestion]:
     while words:
         word = words.pop(0)
         command = branch.commands.get(word)
+        if word == "--project":
+            host.use_project()
         if word.startswith("-"):
             continue  # an option of the branch; none of them takes a value
         path = f"{path} {word}"
@@ -126,7 +129,9 @@ def _of_leaf(
                 return list(map(_checked, command.complete_words(words, incomplete, obj=host)))
             if isinstance(command, click.Command):
                 shell = ShellComplete(command, {"obj": host}, path, "")
-                return list(_whole_words(shell.get_completions(list(words), incomplete), incomplete))
+                # click would take the word after an option that stands alone for its value.
+                given = command.spelled_out(words) if isinstance(command, WithLoneOption) else list(words)
+                return list(_whole_words(shell.get_completions(given, incomplete), incomplete))
     except PflowError:  # its code, or a file that it reads, is damaged
         pass
     return []

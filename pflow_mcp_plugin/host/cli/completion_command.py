@@ -20,7 +20,7 @@ def completion(host: EmbeddedHost, shell: str, *, install: bool, uninstall: bool
         raise click.UsageError("--install and --uninstall exclude each other.")
     if not install and not uninstall:
         text = script(shell)
-        return Report(data={"shell": shell, "script": text}, text=text)
+        return Report(data={"shell": shell, "script": text}, text=text, is_data=True)
     from pflow_mcp_plugin.host.completion.installation import installation
 
     place = installation(shell, host.paths.data)

@@ -11,6 +11,7 @@ from pflow_mcp_plugin.contract import Paths, PflowError, Problem, Report
 from pflow_mcp_plugin.host.cli.output import counted, problem_lines
 from pflow_mcp_plugin.host.cli.tables import table
 from pflow_mcp_plugin.host.embedded_host import EmbeddedHost
+from pflow_mcp_plugin.host.flow_policy import POLICY_FILE
 from pflow_mcp_plugin.host.registry.node_sources import asked
 
 
@@ -54,11 +55,13 @@ def files(paths: Paths, of_sources: Mapping[Path, str]) -> Iterator[tuple[Path, 
     """Yield for `config path` every file and folder with its role: the known ones, then any others."""
     known = {
         paths.config / "settings.json": "settings",
+        paths.config / POLICY_FILE: "policy on data flows",
         paths.data / "registry.json": "saved nodes",
         paths.data / "workflows": "saved workflows",
         paths.state / "traces": "traces of runs",
         paths.state / "artifacts": "results of runs that are in files",
         paths.state / "sources.json": "node sources seen",
+        paths.cache / "results": "results kept for later runs",
         **of_sources,
     }
     yield from known.items()

@@ -14,7 +14,7 @@ from pflow_mcp_plugin.host.cli.command_tree import PROGRAM, Answer, build_cli, w
 from pflow_mcp_plugin.host.cli.output import Output, wants_json
 from pflow_mcp_plugin.host.embedded_host import open_host, warning_lines
 from pflow_mcp_plugin.host.interruption import interrupts_kept
-from pflow_mcp_plugin.host.standard_streams import Streams, is_of_output
+from pflow_mcp_plugin.host.standard_streams import Streams, is_of_output, write
 
 
 def main(argv: Sequence[str] | None = None, manager: pluggy.PluginManager | None = None) -> int:
@@ -63,4 +63,4 @@ def _debug(error: PflowError) -> None:
     if os.environ.get("PFLOW_DEBUG"):
         import traceback
 
-        traceback.print_exception(error)
+        write(sys.stderr, "".join(traceback.format_exception(error)))

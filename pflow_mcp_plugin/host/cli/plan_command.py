@@ -66,7 +66,7 @@ def plan(host: EmbeddedHost, /, task: tuple[str, ...], name: str | None, **given
         write(sys.stderr, "\n".join(lines))
     if made.errors:
         return Report(data=_data(made), error=_error(made))
-    return Report(data=_data(made), text=lambda: to_json(made.workflow))
+    return Report(data=_data(made), text=lambda: to_json(made.workflow), is_data=True)
 
 
 def _error(made: Plan) -> PflowError:

@@ -97,7 +97,7 @@ def run(host: EmbeddedHost, node: str, params: tuple[str, ...]) -> Report:
 def export(host: EmbeddedHost) -> Report:
     """Print every entry of the registry, from all sources, as JSON."""
     data = host.registry.export()
-    return Report(data=data, text=lambda: to_json(data))
+    return Report(data=data, text=lambda: to_json(data), is_data=True)
 
 
 class _ValidateCommand(click.Command):
@@ -162,6 +162,7 @@ def run_node(host: EmbeddedHost, node: str, params: Mapping[str, str]) -> Report
             "run_id": outcome.run_id,
         },
         text=lambda: _came_back(outcome.outputs, shape) if outcome.success else "",
+        is_data=False,
     )
 
 
@@ -172,6 +173,7 @@ def _descriptions(entries: Iterable[Entry]) -> str:
 def describe_entry(entry: Entry) -> str:
     """Return an entry as `registry describe` shows it to people."""
     interface = entry.interface
+    claims = entry.claimed_purity != "" and entry.purity == "impure"
     lines = [entry.node, *(f"  {line}" for line in entry.description.splitlines())]
     lines += _fields("Parameters", interface.params)
     lines += _fields("Outputs", interface.outputs)
@@ -180,8 +182,10 @@ def describe_entry(entry: Entry) -> str:
         "",
         f"Actions: {', '.join(interface.actions)}",
         f"Source: {entry.source}",
-        f"Purity: {entry.purity}",
+        f"Purity: {entry.purity}{' (it claims to only read)' if claims else ''}",
     ]
+    if entry.effects:
+        lines.append(f"Effects: {', '.join(entry.effects).replace('_', ' ')}")
     return "\n".join(lines)
 
 

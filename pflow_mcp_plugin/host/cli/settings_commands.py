@@ -49,7 +49,7 @@ def get(host: EmbeddedHost, key: str, *, show: bool) -> Report:
     if value is None:
         raise _not_set(host, key, f"Set it: pflow settings set {key} VALUE")
     shown = value if show else mask(value)
-    return Report(data={"key": key, "value": shown, "masked": shown != value}, text=shown)
+    return Report(data={"key": key, "value": shown, "masked": shown != value}, text=shown, is_data=True)
 
 
 @click.command()

@@ -5,15 +5,16 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from pflow_mcp_plugin.host.standard_streams import is_terminal, plain
+from pflow_mcp_plugin.contract.printable_text import printable
+from pflow_mcp_plugin.host.standard_streams import is_terminal
 
 
 def table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return a table of rows under headers; line breaks in cells become spaces, terminal codes are removed.
+    """Return a table of rows under headers, each on one line, with what is hidden in it escaped.
 
     On a terminal a line that is too long is cut, so that each row stays one line.
     """
-    cells = [list(headers), *([plain(" ".join(cell.split())) for cell in row] for row in rows)]
+    cells = [list(headers), *([printable(" ".join(cell.split())) for cell in row] for row in rows)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     lines = ("  ".join(map(str.ljust, row, widths)).rstrip() for row in cells)
     if is_terminal(sys.stdout):

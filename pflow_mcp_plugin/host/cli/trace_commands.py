@@ -14,8 +14,7 @@ from pflow_mcp_plugin.host.cli.name_completion import runs
 from pflow_mcp_plugin.host.cli.tables import table
 from pflow_mcp_plugin.host.embedded_host import EmbeddedHost
 from pflow_mcp_plugin.host.printable_json import to_json
-from pflow_mcp_plugin.host.standard_streams import plain
-from pflow_mcp_plugin.host.trace_files import LATEST
+from pflow_mcp_plugin.host.trace_files import LATEST, cached_words
 from pflow_mcp_plugin.storage import write_output
 
 _HEADERS = ("RUN", "WORKFLOW", "STARTED", "STEPS", "MILLISECONDS", "RESULT")
@@ -45,7 +44,7 @@ def list_traces(host: EmbeddedHost, limit: int) -> Report:
 def show(host: EmbeddedHost, run: str) -> Report:
     """Show the trace of RUN, which is an id, the beginning of one, `latest`, or the path of a trace file."""
     trace = host.traces.read(_path(host, run))
-    return Report(data=trace, text=lambda: plain("\n".join(_lines(trace))))
+    return Report(data=trace, text=lambda: "\n".join(_lines(trace)))
 
 
 @click.command()
@@ -101,7 +100,8 @@ def _lines(trace: Mapping[str, Any]) -> Iterator[str]:
         yield ""
         mark = "ok" if step.get("error") is None else "FAILED"
         action = "" if step.get("action") in (None, "default") else f", action {step.get('action')}"
-        yield f"{step.get('id')} ({step.get('type')})  {step.get('milliseconds')} ms  {mark}{action}"
+        cached = f", {words}" if (words := cached_words(step)) else ""
+        yield f"{step.get('id')} ({step.get('type')})  {step.get('milliseconds')} ms  {mark}{cached}{action}"
         for name in ("error", "params", "outputs", "details"):
             if step.get(name):
                 yield from _member(name, step[name])

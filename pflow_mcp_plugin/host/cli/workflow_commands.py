@@ -67,7 +67,7 @@ def list_saved(host: EmbeddedHost, pattern: str) -> Report:
 def show(host: EmbeddedHost, name: str, version: int | None) -> Report:
     """Show the saved workflow NAME."""
     workflow = host.library.get(name, version)
-    return Report(data=workflow, text=lambda: to_json(workflow))
+    return Report(data=workflow, text=lambda: to_json(workflow), is_data=True)
 
 
 @click.command()
@@ -97,7 +97,7 @@ def graph(host: EmbeddedHost, workflow: str, html: Path | None) -> Report:
     edges = Graph.of(document)
     text = mermaid(document, edges)
     if html is None:
-        return Report(data={"mermaid": text}, text=text)
+        return Report(data={"mermaid": text}, text=text, is_data=True)
     write_output(html, graph_page(workflow, document, edges).encode("utf-8", "replace"))
     return Report(data={"mermaid": text, "html": str(html)}, text=f"Wrote {html}")
 
@@ -122,7 +122,7 @@ def export_python(host: EmbeddedHost, workflow: str, output: Path | None) -> Rep
     compiled = host.runner.compile(raw, Path(workflow).stem)
     text = python_script(compiled, normalise(raw, host.registry.upgrade))
     if output is None:
-        return Report(data={"python": text}, text=text)
+        return Report(data={"python": text}, text=text, is_data=True)
     write_output(output, text.encode("utf-8", "replace"))
     return Report(data={"path": str(output)}, text=f"Wrote {output}")
 

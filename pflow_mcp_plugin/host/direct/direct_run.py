@@ -85,12 +85,13 @@ class DirectRun:
         for warning in compiled.warnings:
             self.host.report(warning)
         if not chain.save:
-            return Report(data=workflow, text=to_json(workflow))
+            return Report(data=workflow, text=to_json(workflow), is_data=True)
         saved, _ = self.host.save_workflow(workflow, chain.save, chain.description)
         told = f"Saved {chain.save}, version {saved.version}; run it with: pflow run {chain.save}"
         return Report(
             data=workflow if chain.is_shown else saved.to_dict(),
             text=to_json(workflow) if chain.is_shown else told,
+            is_data=chain.is_shown,
         )
 
     def _help(self, chain: Chain, place: int) -> Report:
@@ -122,4 +123,5 @@ def _report(outcome: Outcome, last: Entry) -> Report:
         outcome_report(outcome),
         data={"outputs": outputs, "result": result, "run_id": outcome.run_id},
         text=lambda: printed(result) if outputs else "",
+        is_data=True,
     )

@@ -10,7 +10,6 @@ from pflow_mcp_plugin.contract import Entry, Field
 from pflow_mcp_plugin.host.direct.flag_names import flag_of, flag_with, is_list, is_switch, shown_flag
 from pflow_mcp_plugin.host.direct.link_words import OPTIONS
 from pflow_mcp_plugin.host.direct.node_flags import metavar
-from pflow_mcp_plugin.host.standard_streams import plain
 from pflow_mcp_plugin.host.workflow.coercion import type_name
 
 _WIDTH = 100
@@ -55,8 +54,7 @@ def node_help(entry: Entry, prog_name: str) -> str:
     lines += ["", "Outputs:", *_table((it.key, _output(entry, it)) for it in interface.outputs)]
     lines += ["", "Options of pflow:", *_table(_OPTIONS)]
     example = " ".join([call, *(flag_with(field, _sample(field)) for field in needed)])
-    # Descriptions may come from anywhere.
-    return plain("\n".join([*lines, "", f"Example: {example}"]))
+    return "\n".join([*lines, "", f"Example: {example}"])
 
 
 def _table(rows: Iterable[tuple[str, str]]) -> Iterator[str]:

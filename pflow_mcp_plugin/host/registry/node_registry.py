@@ -212,6 +212,11 @@ class NodeRegistry(Registry):
         fitting = (origin for origin in self.sources if origin.fits(node_type) and not origin.plugin.own)
         return next(fitting, None)
 
+    def plugin_of(self, node_type: str) -> Plugin | None:
+        """Return the plugin that the registry has a node type from; None for the host's and saved ones."""
+        origin = self.plugin_origin(node_type)
+        return origin.plugin if origin else None
+
     @shared_part
     def _semantic(self) -> SemanticSearch | None:
         """The search by meaning; None without the extra `[semantic]`, and nothing else is imported."""

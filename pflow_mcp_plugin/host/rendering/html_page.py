@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from html import escape
 
+from pflow_mcp_plugin.contract.printable_text import printable
+
 # Allows the page's own styles only: no scripts, nothing loaded from elsewhere.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 _STYLE = """
@@ -15,6 +17,11 @@ h1 { font-size: 1.25rem; margin: 0 0 .25rem; }
 p { margin: .25rem 0; }
 .bad { color: var(--bad); }
 """
+
+
+def as_html(value: object) -> str:
+    """Return a value as text of an HTML page: printable, and without markup."""
+    return escape(printable(str(value)))
 
 
 def page(title: str, body: str, style: str = "") -> str:
@@ -31,7 +38,7 @@ def page(title: str, body: str, style: str = "") -> str:
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta http-equiv="Content-Security-Policy" content="{_POLICY}">
-<title>{escape(title)}</title>
+<title>{as_html(title)}</title>
 <style>{_STYLE}{style}</style>
 </head>
 <body>

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pflow_mcp_plugin.contract.printable_text import printable
 from pflow_mcp_plugin.host.workflow.graph import Graph
 from pflow_mcp_plugin.host.workflow.workflow_document import NodeSpec, WorkflowDocument
 
@@ -29,4 +30,4 @@ def _box(node: NodeSpec) -> str:
 
 
 def _escaped(text: str) -> str:
-    return text.translate(_ENTITIES)
+    return printable(text).translate(_ENTITIES)

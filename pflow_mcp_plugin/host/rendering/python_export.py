@@ -82,7 +82,7 @@ def _node(
     given = [repr(ref.id), repr(ref.type)]
     if ref.params:
         given.append(_argument("params", ref.params))
-    given += [_argument(key, raw[key]) for key in ("batch", "retry") if raw.get(key)]
+    given += [_argument(key, raw[key]) for key in ("batch", "retry", "cache") if raw.get(key) is not None]
     return _call(f"{names[ref.id]} = script.node", given)
 
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from html import escape
 
 import attrs
 
-from pflow_mcp_plugin.host.rendering.html_page import page
+from pflow_mcp_plugin.host.rendering.html_page import as_html, page
 from pflow_mcp_plugin.host.workflow.graph import Graph
 from pflow_mcp_plugin.host.workflow.workflow_document import NodeSpec, WorkflowDocument
 
@@ -49,7 +48,7 @@ def graph_page(name: str, document: WorkflowDocument, graph: Graph) -> str:
         graph: Its edges.
     """
     count = len(document.nodes)
-    body = f"<h1>{escape(name)}</h1>\n<p>{count} node{'' if count == 1 else 's'}</p>"
+    body = f"<h1>{as_html(name)}</h1>\n<p>{count} node{'' if count == 1 else 's'}</p>"
     body += f'\n<div class="drawing" tabindex="0">\n{svg(document, graph)}\n</div>'
     return page(name, body, _STYLE)
 
@@ -101,7 +100,7 @@ def _edge(one: _Spot, other: _Spot, action: str, number: int) -> str:
     else:
         path, x, y = _around(one, other, number)
     way = "" if action == "default" else " way"
-    label = f'<text class="action" x="{x}" y="{y}">{escape(_short(action))}</text>' if way else ""
+    label = f'<text class="action" x="{x}" y="{y}">{as_html(_short(action))}</text>' if way else ""
     return f'<path class="edge{way}" marker-end="url(#arrow)" d="{path}"/>{label}'
 
 
@@ -127,10 +126,10 @@ def _box(node: NodeSpec, spot: _Spot, *, far: bool) -> str:
     left = spot.x - _WIDTH // 2
     reached = ' class="far"' if far else ""
     return (
-        f"<g{reached}><title>{escape(f'{node.id}: {about}')}</title>"
+        f"<g{reached}><title>{as_html(f'{node.id}: {about}')}</title>"
         f'<rect x="{left}" y="{spot.y}" width="{_WIDTH}" height="{_HEIGHT}"/>'
-        f'<text x="{spot.x}" y="{spot.y + 22}">{escape(_short(node.id))}</text>'
-        f'<text class="type" x="{spot.x}" y="{spot.y + 40}">{escape(_short(about))}</text></g>'
+        f'<text x="{spot.x}" y="{spot.y + 22}">{as_html(_short(node.id))}</text>'
+        f'<text class="type" x="{spot.x}" y="{spot.y + 40}">{as_html(_short(about))}</text></g>'
     )
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from html import escape
 from typing import Any
 
 from pflow_mcp_plugin.contract.json_types import JSONObject
-from pflow_mcp_plugin.host.rendering.html_page import page
+from pflow_mcp_plugin.host.rendering.html_page import as_html, page
+from pflow_mcp_plugin.host.trace_files import cached_words
 
 _TICKS = 4
 _STYLE = """
@@ -55,17 +55,18 @@ def trace_page(trace: Mapping[str, Any]) -> str:
 
 
 def _heading(trace: JSONObject, count: int) -> Iterator[str]:
-    yield f"<h1>{_text(trace.get('workflow'))}</h1>"
+    yield f"<h1>{as_html(trace.get('workflow'))}</h1>"
     ended = "succeeded" if trace.get("success") else '<span class="bad">failed</span>'
     took = _duration(_number(trace.get("milliseconds")))
     steps = "1 step" if count == 1 else f"{count} steps"
-    yield f"<p>Run {_text(trace.get('run_id'))}, {_text(trace.get('started'))}: {ended}, {steps}, {took}</p>"
+    run, started = as_html(trace.get("run_id")), as_html(trace.get("started"))
+    yield f"<p>Run {run}, {started}: {ended}, {steps}, {took}</p>"
     error = trace.get("error")
     if isinstance(error, Mapping):
-        yield f'<p class="bad message">{_text(error.get("message"))}</p>'
+        yield f'<p class="bad message">{as_html(error.get("message"))}</p>'
         suggestions = error.get("suggestions")
         for suggestion in suggestions if isinstance(suggestions, list) else ():
-            yield f"<p>→ {_text(suggestion)}</p>"
+            yield f"<p>→ {as_html(suggestion)}</p>"
     if trace.get("inputs"):
         summary = '<summary><span class="opener">Inputs of the run</span></summary>'
         yield f'<details class="given">{summary}{_pre(trace["inputs"])}</details>'
@@ -81,8 +82,8 @@ def _row(step: JSONObject, length: float, *, opened: bool) -> str:
     failed = _failed(step)
     return (
         f'<details class="step {"failed" if failed else "fine"}"{" open" if opened else ""}>\n'
-        f'<summary><span class="name opener">{"✗ " if failed else ""}{_text(step.get("id"))} '
-        f'<span class="type">{_text(step.get("type"))}</span>{_failed_items(step)}</span>'
+        f'<summary><span class="name opener">{"✗ " if failed else ""}{as_html(step.get("id"))} '
+        f'<span class="type">{as_html(step.get("type"))}</span>{_failed_items(step)}{_cached(step)}</span>'
         f'<span class="track">{_bar(step, length)}</span>'
         f'<span class="time">{_duration(_number(step.get("milliseconds")))}</span></summary>\n'
         f'<div class="inside">{"".join(_inside(step))}</div></details>'
@@ -99,7 +100,12 @@ def _failed_items(step: JSONObject) -> str:
     batch = details.get("batch") if isinstance(details, Mapping) else None
     if not isinstance(batch, Mapping) or not batch.get("failed"):
         return ""
-    return f' <span class="bad">{_text(batch["failed"])} of {_text(batch.get("count"))} failed</span>'
+    return f' <span class="bad">{as_html(batch["failed"])} of {as_html(batch.get("count"))} failed</span>'
+
+
+def _cached(step: JSONObject) -> str:
+    words = cached_words(step)
+    return f' <span class="type">{as_html(words)}</span>' if words else ""
 
 
 def _bar(step: JSONObject, length: float) -> str:
@@ -127,11 +133,7 @@ def _end(step: JSONObject) -> float:
 
 def _pre(value: object) -> str:
     shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2)
-    return f"<pre>{escape(shown)}</pre>"
-
-
-def _text(value: object) -> str:
-    return escape(str(value))
+    return f"<pre>{as_html(shown)}</pre>"
 
 
 def _number(value: object) -> float:

@@ -6,6 +6,7 @@
 - `run_values`, `shared_store`: the values written so far, and a node's view of them.
 - `steps`: one recorded step: a node, or all items of its batch.
 - `attempts`, `retry_rules`: run a node on its params, and retry it where that is safe.
+- `result_reuse`, `result_key`, `result_cache`: results of earlier runs in place of running a node.
 - `batch`, `daemon_threads`, `progress_bar`: run a node for each item of a list.
 - `flow`: the workflow as a pocketflow `Flow`; importing it imports pocketflow.
 - `run_progress`: how far a run has come.

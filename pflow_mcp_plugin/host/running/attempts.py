@@ -23,7 +23,7 @@ from pflow_mcp_plugin.host.workflow.repetition import Retry
 from pflow_mcp_plugin.host.workflow.shell_lines import bind_line, is_shell_line
 from pflow_mcp_plugin.host.workflow.templates import Lookup, MissingValue, TemplateReference, resolve
 
-Prepare = Callable[[Mapping[str, object]], Callable[[NodeAwareSharedStore], object]]
+Prepare = Callable[[Mapping[str, object]], Callable[[Any], object]]
 """Sets the params of a new copy of a node; returns what runs the copy on a store and returns its action."""
 
 
@@ -103,8 +103,7 @@ class Attempts:
 
     def _returned(self, planned: PlannedNode, action: str, store: NodeAwareSharedStore) -> Result:
         reported = store.written.get("error")
-        # Other actions are plain branches unless the node says under `error` what went wrong.
-        if action == "default" or (reported is None and action != "error"):
+        if not is_failure(action, reported):
             return Result(action)
         left = self.values.root.pop("__error__", None)
         cause = left if isinstance(left, BaseException) else PflowError(_words(reported))
@@ -154,6 +153,12 @@ class Attempts:
         if name in self.values.document.inputs and name not in self.values.root:
             return input_not_given(reference.text, user, name)
         return value_unavailable(reference.text, user, missing)
+
+
+def is_failure(action: str, reported: object) -> bool:
+    """Return whether an attempt at a node failed, by its action and its output `error`."""
+    # Other actions are plain branches unless the node says under `error` what went wrong.
+    return action != "default" and (reported is not None or action == "error")
 
 
 def _is_needed(field: Field | None, store: NodeAwareSharedStore) -> bool:

@@ -21,8 +21,10 @@ from pflow_mcp_plugin.contract import (
     Workflow,
 )
 from pflow_mcp_plugin.contract.json_types import JSONObject
+from pflow_mcp_plugin.host.foreign_code import foreign_code
 from pflow_mcp_plugin.host.running.run_progress import RunProgress
 from pflow_mcp_plugin.host.running.trace_recorder import Recorder
+from pflow_mcp_plugin.host.workflow.findings import said
 from pflow_mcp_plugin.redaction import Redactor
 
 
@@ -34,6 +36,8 @@ class CurrentRun(Run):
         workflow: The workflow that runs.
         origin: Who asked for it, and through what.
         control: Receives its progress, and can cancel it.
+        expected: The number of nodes that run if each takes its default action; by default, those that are
+            certain to run.
 
     Attributes:
         progress: Counts what has run, and reports it to the control.
@@ -45,6 +49,7 @@ class CurrentRun(Run):
         workflow: Workflow,
         origin: RunOrigin = THE_USER,
         control: RunControl | None = None,
+        expected: int | None = None,
     ) -> None:
         self.run_id = new_run_id()
         self.workflow = workflow
@@ -55,11 +60,13 @@ class CurrentRun(Run):
         self._control = control = control or RunControl()
         self.redactor = Redactor(control.secrets)
         self.recorder = Recorder(self.run_id, workflow.name, self.redactor, owner=origin.owner)
-        self.progress = RunProgress(control.report, self.redactor.text, len(workflow.certain), self._warn)
+        expected = len(workflow.certain) if expected is None else expected
+        self.progress = RunProgress(control.report, self.redactor.text, expected, self._warn)
         self._lock = threading.Lock()
         self._cancelled = threading.Event()
         self._over = False
         self._stops: list[Callable[[], object]] = []
+        self._states: dict[str, list[Callable[[], str]]] = {}
         control.on_cancel(self._stop)
 
     def cancelled(self) -> bool:
@@ -111,6 +118,19 @@ class CurrentRun(Run):
         """
         self._cancelled.wait(seconds)
         self.check()
+
+    def distinguish(self, node_id: str, state: Callable[[], str]) -> None:
+        """Use the results of earlier runs in the current run only if `state` returned the same then."""
+        self._states.setdefault(node_id, []).append(state)
+
+    def states(self, node_id: str) -> list[str]:
+        """Ask those who distinguish the current run's results of a node from others.
+
+        Raises:
+            PflowError: One of them failed.
+        """
+        with foreign_code(lambda error: PflowError(said(error)), passing=(PflowError,)):
+            return [str(state()) for state in self._states.get(node_id, ())]
 
     def annotate(self, node_id: str, details: JSONObject) -> None:
         """Add JSON values to a node's step in the current run's trace."""

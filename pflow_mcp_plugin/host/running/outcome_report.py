@@ -11,6 +11,7 @@ def outcome_report(outcome: Outcome) -> Report:
     return Report(
         data={"outputs": dict(outcome.outputs), "run_id": outcome.run_id},
         text=lambda: outputs_text(outcome),
+        is_data=True,
         error=outcome.error,
         beside={
             "trace_path": None if outcome.trace_path is None else str(outcome.trace_path),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
@@ -37,8 +37,10 @@ from pflow_mcp_plugin.host.running.signals import EndingSignals
 from pflow_mcp_plugin.host.running.steps import Steps
 from pflow_mcp_plugin.host.running.trace_recorder import Recorder, Step
 from pflow_mcp_plugin.host.workflow import (
+    Checked,
     Compiled,
     NodeTypes,
+    TrustedClaims,
     bind_inputs,
     check_workflow,
     compile_workflow,
@@ -47,9 +49,15 @@ from pflow_mcp_plugin.host.workflow import (
 )
 from pflow_mcp_plugin.host.workflow.document_reader import SCHEMA_FILE
 from pflow_mcp_plugin.host.workflow.findings import said
+from pflow_mcp_plugin.host.workflow.flow_check import denied_flows, every_flow
 from pflow_mcp_plugin.host.workflow.templates import TemplateReference, parse
 from pflow_mcp_plugin.host.workflow.workflow_document import OutputSpec
 from pflow_mcp_plugin.storage import StoreError, decode_json
+
+if TYPE_CHECKING:  # few programs ask for data flows or locks, or reuse results
+    from pflow_mcp_plugin.host.running.result_reuse import ResultReuse
+    from pflow_mcp_plugin.host.workflow.data_flows import FoundFlows
+    from pflow_mcp_plugin.host.workflow.locked_workflow import LockPlace
 
 MOST_STEPS = 1_000
 STEPS_PER_NODE = 10
@@ -82,9 +90,38 @@ class WorkflowRunner(Runner):
         self._max_steps = max_steps
         self._engine = engine
 
-    def validate(self, workflow: JSONObject) -> Sequence[Problem]:
-        """Ask the runner for every problem of a workflow, which may be any JSON value; nothing is run."""
-        return check_workflow(workflow, self._types).problems
+    def validate(self, workflow: JSONObject, lock: LockPlace | None = None) -> Sequence[Problem]:
+        """Ask the runner for every problem of a workflow; nothing is run.
+
+        Args:
+            workflow: Any JSON value.
+            lock: Where lock files are, if the nodes must be what they say.
+        """
+        checked = check_workflow(workflow, self._types)
+        return (*self._problems(checked, lock), *denied_flows(checked, self._host.paths.config))
+
+    def validate_flows(
+        self, workflow: JSONObject, lock: LockPlace | None = None
+    ) -> tuple[Sequence[Problem], FoundFlows]:
+        """Ask the runner for every problem of a workflow, and for its data flows, which are problems too.
+
+        Args:
+            workflow: The workflow as loaded.
+            lock: As for `validate`.
+
+        Returns:
+            The problems, a warning for each data flow that is not denied among them, and the flows.
+        """
+        checked = check_workflow(workflow, self._types)
+        found = every_flow(checked, self._host.paths.config)
+        return (*self._problems(checked, lock), *found.problems), found
+
+    def _problems(self, checked: Checked, lock: LockPlace | None) -> Sequence[Problem]:
+        if lock is None:
+            return checked.problems
+        from pflow_mcp_plugin.host.workflow.locked_workflow import check_lock
+
+        return (*checked.problems, *check_lock(checked, lock, self._types, self._host, self._plugins))
 
     def schema(self) -> dict[str, JSON]:
         """Return the JSON Schema of the workflows that the runner accepts."""
@@ -97,7 +134,12 @@ class WorkflowRunner(Runner):
         return workflow_interface(check_workflow(workflow, self._types), workflow)
 
     def compile(
-        self, workflow: JSONObject, name: str = "", inputs: Mapping[str, object] | None = None
+        self,
+        workflow: JSONObject,
+        name: str = "",
+        inputs: Mapping[str, object] | None = None,
+        *,
+        lock: LockPlace | None = None,
     ) -> Compiled:
         """Do what the runner does before a run: check and compile a workflow, with inputs if given.
 
@@ -105,12 +147,13 @@ class WorkflowRunner(Runner):
             workflow: The workflow as loaded; it is not changed.
             name: The workflow's name or file, for messages.
             inputs: Typed values by input name; None when there is no run yet.
+            lock: Where lock files are, if the nodes must be what they say.
 
         Raises:
             PflowError: Kind `validation` or `not_found`, with every problem; kind `config` when a
                 plugin fails to set up a node.
         """
-        return compile_workflow(workflow, name, self._types, self._host, self._plugins, inputs)
+        return compile_workflow(workflow, name, self._types, self._host, self._plugins, inputs, lock=lock)
 
     def run(
         self,
@@ -136,7 +179,9 @@ class WorkflowRunner(Runner):
             PflowError: As from `compile`; nothing has run.
         """
         compiled = self.compile(workflow, name or "workflow", inputs)
-        run = CurrentRun(self._host, compiled.workflow, origin, control)
+        run = CurrentRun(
+            self._host, compiled.workflow, origin, control, expected=len(compiled.graph.certain())
+        )
         return self.run_compiled(compiled, inputs, trace=trace, run=run)
 
     def run_compiled(
@@ -160,10 +205,13 @@ class WorkflowRunner(Runner):
             self._host.report(warning)
         values, _ = bind_inputs(compiled.document, inputs)
         run.recorder.given(values)
-        steps = Steps(run, Values(compiled.document, {**values, "__run__": run}), self._engine)
+        reuse = self._reuse(compiled, run)
+        steps = Steps(run, Values(compiled.document, {**values, "__run__": run}), self._engine, reuse)
         with EndingSignals() as signals:
             outputs, error = self._attempt(compiled, steps)
             signals.no_more()
+            if reuse is not None:
+                reuse.close()
             # Still inside: a second signal must not end the program before the trace is written.
             outcome = self._outcome(run, outputs, error, trace=trace)
         return attrs.evolve(outcome, exit_code=signals.exit_code or outcome.exit_code)
@@ -210,10 +258,24 @@ class WorkflowRunner(Runner):
         """
         return load_workflow(content, name)
 
+    def trusting(self) -> WorkflowRunner:
+        """Return a runner that believes the nodes that claim to only read: they are `flow_safe`."""
+        types = TrustedClaims(self._types)
+        return WorkflowRunner(
+            self._host, types, self._plugins, max_steps=self._max_steps, engine=self._engine
+        )
+
     def normalise(self, workflow: JSONObject) -> JSONObject:
         """Return a workflow in the normal form that the runner checks and runs; it is not changed."""
         normal: JSONObject = normalise(workflow, self._types.upgrade)
         return normal
+
+    def _reuse(self, compiled: Compiled, run: CurrentRun) -> ResultReuse | None:
+        if all(node.ttl is None for node in compiled.nodes):
+            return None
+        from pflow_mcp_plugin.host.running.result_reuse import open_reuse
+
+        return open_reuse(run, self._plugins)
 
     def _attempt(self, compiled: Compiled, steps: Steps) -> tuple[Mapping[str, object], PflowError | None]:
         """Return the outputs, or the error; plugins learn of it before they clean up."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import attrs
 
@@ -16,6 +16,9 @@ from pflow_mcp_plugin.host.running.shared_store import NodeAwareSharedStore
 from pflow_mcp_plugin.host.workflow.compilation import PlannedNode
 from pflow_mcp_plugin.host.workflow.findings import said
 
+if TYPE_CHECKING:  # few runs reuse results
+    from pflow_mcp_plugin.host.running.result_reuse import ResultReuse
+
 
 @attrs.frozen(eq=False, repr=False)
 class Steps:
@@ -25,11 +28,13 @@ class Steps:
         run: The run.
         values: The inputs, and what nodes have written so far.
         engine: Opens the executor that runs the items of parallel batches.
+        reuse: The results of earlier runs, if any node may use them.
     """
 
     run: CurrentRun
     values: Values
     engine: Engine
+    reuse: ResultReuse | None = None
 
     @property
     def attempts(self) -> Attempts:
@@ -48,6 +53,9 @@ class Steps:
         self.run.progress.begin(planned.ref.id)
         store = self._store(planned)
         step.params = planned.ref.params  # as written, in case a template cannot be resolved
+        reuse = self.reuse.of(planned) if self.reuse and planned.ttl is not None else None
+        if reuse is not None:
+            prepare = reuse.through(prepare)
         step.error = "interrupted"  # kept only if a KeyboardInterrupt skips the lines below
         try:
             if planned.batch is None:
@@ -62,6 +70,8 @@ class Steps:
             if result.retries:
                 step.details["retries"] = result.retries
         finally:
+            if reuse is not None and reuse.noted:
+                step.details["cache"] = reuse.noted
             self.values.written[planned.ref.id] = store.written
             step.outputs = store.written
             self.run.recorder.end(step)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
+from typing import TYPE_CHECKING
 
 import attrs
 
@@ -12,11 +13,15 @@ from pflow_mcp_plugin.contract.json_types import JSON
 from pflow_mcp_plugin.host.foreign_code import foreign_code
 from pflow_mcp_plugin.host.plugins import Plugins
 from pflow_mcp_plugin.host.workflow.findings import errors_in, refusal, said
+from pflow_mcp_plugin.host.workflow.flow_check import denied_flows
 from pflow_mcp_plugin.host.workflow.graph import Graph
-from pflow_mcp_plugin.host.workflow.repetition import Batch, Retry
+from pflow_mcp_plugin.host.workflow.repetition import Batch, Caching, Retry, is_cacheable
 from pflow_mcp_plugin.host.workflow.run_inputs import bind_inputs
 from pflow_mcp_plugin.host.workflow.workflow_check import Checked, NodeTypes, check_workflow
 from pflow_mcp_plugin.host.workflow.workflow_document import NodeMapping, NodeSpec, WorkflowDocument
+
+if TYPE_CHECKING:  # loaded only when a lock is checked
+    from pflow_mcp_plugin.host.workflow.locked_workflow import LockPlace
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
@@ -29,6 +34,9 @@ class PlannedNode:
         successors: The next node's id by action.
         batch: The items it runs for, if it has a batch.
         retry: How its failures are retried.
+        caching: What the workflow says about keeping its results, if it does.
+        ttl: Seconds for which the result of an earlier run stands in for it; None if it always runs and its
+            results are not kept.
     """
 
     ref: NodeRef
@@ -36,6 +44,14 @@ class PlannedNode:
     successors: Mapping[str, str]
     batch: Batch | None = None
     retry: Retry = attrs.field(factory=Retry)
+    caching: Caching | None = None
+    ttl: float | None = None
+
+    def cached(self, ttl: float) -> PlannedNode:
+        """Return the node of a run whose plan caches whatever may be, for so many seconds at most."""
+        if not is_cacheable(self.ref.entry) or (self.caching and self.caching.never):
+            return self
+        return attrs.evolve(self, ttl=min(ttl, self.caching.ttl) if self.caching else ttl)
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
@@ -60,16 +76,31 @@ class Compiled:
     def workflow(self) -> Workflow:
         """The compiled workflow in the form that a run passes to plugins."""
         refs = tuple(node.ref for node in self.nodes)
-        return Workflow(name=self.name, nodes=refs, certain=self.graph.certain())
+        kept = {node.ref.id for node in self.nodes if node.ttl is not None}
+        return Workflow(name=self.name, nodes=refs, certain=self.graph.certain() - kept)
+
+    def cached(self, ttl: float) -> Compiled:
+        """Return the plan of a run that uses and keeps the results of every node for which that may be done.
+
+        Args:
+            ttl: Seconds for which a result is used, unless the node says fewer.
+        """
+        return attrs.evolve(self, nodes=tuple(node.cached(ttl) for node in self.nodes))
+
+    def uncached(self) -> Compiled:
+        """Return the plan of a run that neither uses nor keeps results, whatever the nodes say."""
+        return attrs.evolve(self, nodes=tuple(attrs.evolve(node, ttl=None) for node in self.nodes))
 
 
-def compile_workflow(
+def compile_workflow(  # noqa: PLR0913 - the parts of a host, and what the run is asked to be
     workflow: JSON,
     name: str,
     types: NodeTypes,
     host: Host,
     plugins: Plugins,
     inputs: Mapping[str, object] | None = None,
+    *,
+    lock: LockPlace | None = None,
 ) -> Compiled:
     """Check a workflow and, if it has no errors, compile it into a plan.
 
@@ -80,14 +111,17 @@ def compile_workflow(
         host: The host it will run in.
         plugins: The plugins to ask for special parameters.
         inputs: The inputs of a run; None when the workflow is compiled without a run.
+        lock: Where lock files are, if the nodes must be what they say.
 
     Raises:
         PflowError: Kind `validation` or `not_found`, with every problem; kind `config` when a
-            plugin fails to return its parameters.
+            plugin fails to return its parameters, or the policy on data flows has mistakes.
     """
     checked = check_workflow(workflow, types, None if inputs is None else frozenset(inputs))
     unbound = [] if inputs is None else bind_inputs(checked.document, inputs)[1]
-    errors = errors_in([*checked.problems, *unbound])
+    problems = (*checked.problems, *_differences(checked, lock, types, host, plugins))
+    denied = denied_flows(checked, host.paths.config, inputs or ())
+    errors = errors_in([*problems, *unbound, *denied])
     if errors:
         raise refusal(name, errors)
     # Unknown node types were refused above; `if entry` is for the type checker.
@@ -98,19 +132,31 @@ def compile_workflow(
         document=checked.document,
         graph=checked.graph,
         nodes=nodes,
-        warnings=checked.problems,
+        warnings=problems,
     )
+
+
+def _differences(
+    checked: Checked, lock: LockPlace | None, types: NodeTypes, host: Host, plugins: Plugins
+) -> Iterable[Problem]:
+    if lock is None:
+        return ()
+    from pflow_mcp_plugin.host.workflow.locked_workflow import check_lock
+
+    return check_lock(checked, lock, types, host, plugins)
 
 
 def _plan(node: NodeSpec, entry: Entry, checked: Checked, host: Host, plugins: Plugins) -> PlannedNode:
     asked = NodeRef(id=node.id, type=node.type, entry=entry, params=node.params, host=host)
-    return PlannedNode(
+    planned = PlannedNode(
         ref=attrs.evolve(asked, injected=inject_params(asked, plugins)),
         mapping=checked.document.mapping(node.id),
         successors=checked.graph.successors[node.id],
         batch=node.batch,
         retry=node.retry or Retry(),
+        caching=node.caching,
     )
+    return planned.cached(node.caching.ttl) if node.caching else planned
 
 
 def inject_params(node: NodeRef, plugins: Plugins) -> dict[str, object]:

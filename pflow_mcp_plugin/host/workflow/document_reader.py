@@ -10,7 +10,7 @@ from typing import TypeGuard, TypeVar
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.host.workflow.coercion import FRIENDLY, TypeMismatch, coerce, is_type
 from pflow_mcp_plugin.host.workflow.findings import Findings, at, did_you_mean, listing, shown
-from pflow_mcp_plugin.host.workflow.repetition import Batch, Retry, read_batch, read_retry
+from pflow_mcp_plugin.host.workflow.repetition import Batch, Retry, read_batch, read_caching, read_retry
 from pflow_mcp_plugin.host.workflow.workflow_document import (
     IR_VERSION,
     EdgeSpec,
@@ -43,7 +43,7 @@ _KEYS = frozenset(
         "description",
     }
 )
-NODE_KEYS = frozenset({"id", "type", "params", "purpose", "batch", "retry", "version"})
+NODE_KEYS = frozenset({"id", "type", "params", "purpose", "batch", "retry", "cache", "version"})
 EDGE_KEYS = frozenset({"from", "to", "action"})
 MAPPING_KEYS = frozenset({"input_mappings", "output_mappings"})
 INPUT_KEYS = frozenset({"type", "required", "default", "description", "stdin"})
@@ -198,11 +198,21 @@ class _Reader:
         typed = self.name_at(item, "type", path) if "id" in item or "type" in item else ""
         params = self.get(item, "params", dict, path, {})
         batch, retry = self.repetition(item, path)
+        caching = read_caching(item.get("cache"), f"{path}.cache", self.findings)
         if not named:
             return None
         # A bad id or type has been reported; the node stays, for edges and templates that name it.
         self.is_name(named, f"{path}.id", "node id")
-        return NodeSpec(index=index, id=named, type=typed, params=params, raw=item, batch=batch, retry=retry)
+        return NodeSpec(
+            index=index,
+            id=named,
+            type=typed,
+            params=params,
+            raw=item,
+            batch=batch,
+            retry=retry,
+            caching=caching,
+        )
 
     def repetition(self, item: JSONObject, path: str) -> tuple[Batch | None, Retry | None]:
         """Return the batch and the retry of a node; a batch has its own retries, for each item."""

@@ -71,6 +71,10 @@ class Graph:
         """Return the nodes of the graph that may have run before `node_id`; in a loop, itself among them."""
         return NodeSet(self.positions, self._before.get(node_id, 0))
 
+    def after(self, node_id: str) -> NodeSet:
+        """Return the nodes of the graph that may run after `node_id`; in a loop, itself among them."""
+        return NodeSet(self.positions, self._after.get(node_id, 0))
+
     def others(self, node_id: str) -> NodeSet:
         """Return all nodes of the graph but one."""
         everything = (1 << len(self.positions)) - 1
@@ -139,24 +143,43 @@ class Graph:
         return done[::-1]  # a node is done after every node that it leads to
 
     @cached_property
-    def _before(self) -> dict[str, int]:
-        """For each reachable node the bits of those that lead to it.
+    def _loops(self) -> list[set[str]]:
+        """The reachable nodes in topological order, with those that lead to each other as one set.
 
-        Nodes that lead to each other have the same bits, so they are treated as one (Kosaraju's algorithm).
+        That is Kosaraju's algorithm.
         """
-        before: dict[str, int] = {}
+        joined: list[set[str]] = []
+        placed: set[str] = set()
         for node_id in self._order:
-            if node_id in before:
-                continue
-            joined = _spread([node_id], self._sources, before)
-            sources = {source for member in joined for source in self._sources[member]}
-            bits = self._bits(sources)
-            for source in sources - joined:
-                bits |= before[source]
-            if not sources.isdisjoint(joined):
+            if node_id not in placed:
+                joined.append(_spread([node_id], self._sources, placed))
+                placed |= joined[-1]
+        return joined
+
+    @cached_property
+    def _before(self) -> dict[str, int]:
+        """For each reachable node the bits of those that lead to it."""
+        return self._spans(self._loops, self._sources)
+
+    @cached_property
+    def _after(self) -> dict[str, int]:
+        """For each reachable node the bits of those that it leads to."""
+        targets = {node_id: list(self.successors[node_id].values()) for node_id in self._order}
+        return self._spans(reversed(self._loops), targets)
+
+    def _spans(self, loops: Iterable[set[str]], neighbours: Mapping[str, Collection[str]]) -> dict[str, int]:
+        """Return the bits of all nodes from which, or to which, `neighbours` lead; `loops` in that order."""
+        spans: dict[str, int] = {}
+        for joined in loops:
+            beside = {neighbour for member in joined for neighbour in neighbours[member]}
+            bits = self._bits(beside)
+            for neighbour in beside - joined:
+                bits |= spans[neighbour]
+            if not beside.isdisjoint(joined):
                 bits |= self._bits(joined)
-            before.update(dict.fromkeys(joined, bits))
-        return before
+            # Nodes that lead to each other have the same bits.
+            spans.update(dict.fromkeys(joined, bits))
+        return spans
 
     def _bits(self, node_ids: Iterable[str]) -> int:
         # Not `bits |= 1 << place`: that copies the whole integer for each node.

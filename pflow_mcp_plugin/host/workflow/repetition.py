@@ -1,7 +1,8 @@
-"""The tables `batch` and `retry` of a node, which make it run more than once.
+"""The members `batch`, `retry` and `cache` of a node: how often it runs, and whether it needs to.
 
     "batch": {"items": "${list.files}", "as": "file", "parallel": true, "error_handling": "continue"}
     "retry": {"max": 3, "wait": 1, "backoff": 2}
+    "cache": {"ttl": 3600}
 
 Only what is safe to repeat is retried, see `running.retry_rules`.
 """
@@ -15,7 +16,7 @@ from typing import Any, TypeGuard
 
 import attrs
 
-from pflow_mcp_plugin.contract import Field
+from pflow_mcp_plugin.contract import Entry, Field
 from pflow_mcp_plugin.contract.json_types import JSON
 from pflow_mcp_plugin.host.workflow.findings import Findings, at, cut, did_you_mean, shown
 
@@ -23,6 +24,10 @@ MOST_CONCURRENT = 1_000
 MOST_RETRIES = 100
 LONGEST_WAIT = 3_600
 """Seconds of the longest wait between two attempts."""
+LONGEST_TTL = 31_536_000
+"""Seconds, a year: older results are never used."""
+USUAL_TTL = 3_600.0
+"""Seconds for which a kept result is used where nobody says for how long."""
 _NAME = re.compile(r"[^\W\d][\w-]*")
 
 
@@ -62,6 +67,20 @@ class Batch:
     fail_fast: bool = True
     retry: Retry = attrs.field(factory=Retry)
     path: str = ""
+
+
+@attrs.frozen(kw_only=True)
+class Caching:
+    """The member `cache` of a node: `true`, `false` or a table.
+
+    Attributes:
+        ttl: Seconds for which the result of an earlier run is used instead of running the node. With 0 the
+            node always runs, and its result is kept.
+        never: Whether its results are never kept nor used, whatever a run asks for.
+    """
+
+    ttl: float = USUAL_TTL
+    never: bool = False
 
 
 ITEMS = Field(key="items", type="list")
@@ -120,6 +139,24 @@ def read_retry(value: object, path: str, findings: Findings) -> Retry | None:
         wait=float(table.get("wait", 1.0)),
         backoff=float(table.get("backoff", 2.0)),
     )
+
+
+def read_caching(value: object, path: str, findings: Findings) -> Caching | None:
+    """Read a node's member `cache`; return None if it has none. Problems go to `findings`.
+
+    Args:
+        value: The member; any JSON value.
+        path: Its JSON path.
+        findings: Collects the problems.
+    """
+    if value is None or isinstance(value, bool):
+        return None if value is None else Caching(never=not value)
+    return Caching(ttl=float(_table(value, _CACHE, path, findings).get("ttl", USUAL_TTL)))
+
+
+def is_cacheable(entry: Entry) -> bool:
+    """Return whether results of a node may be kept where its `cache`, or the run, asks for that."""
+    return entry.purity == "flow_safe" and entry.cacheable
 
 
 def _table(value: object, rules: Mapping[str, _Rule], path: str, findings: Findings) -> dict[str, Any]:
@@ -198,3 +235,4 @@ _RETRY: Mapping[str, _Rule] = {
     "wait": _SECONDS,
     "backoff": _Rule(_between(1, 10), "a number from 1 to 10"),
 }
+_CACHE: Mapping[str, _Rule] = {"ttl": _Rule(_between(0, LONGEST_TTL), f"seconds from 0 to {LONGEST_TTL}")}

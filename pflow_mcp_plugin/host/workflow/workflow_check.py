@@ -9,6 +9,7 @@ import attrs
 
 from pflow_mcp_plugin.contract import Entry, Field, Problem
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
+from pflow_mcp_plugin.host.plugins import Plugin
 from pflow_mcp_plugin.host.workflow.coercion import TypeMismatch, coerce, depends_on_text, may_become
 from pflow_mcp_plugin.host.workflow.document_reader import read_document
 from pflow_mcp_plugin.host.workflow.findings import Findings, TooManyProblems, at, did_you_mean, listing
@@ -16,7 +17,7 @@ from pflow_mcp_plugin.host.workflow.graph import Graph, NodeSet
 from pflow_mcp_plugin.host.workflow.nested_declarations import item_among, item_of
 from pflow_mcp_plugin.host.workflow.normal_form import normalise
 from pflow_mcp_plugin.host.workflow.reference_check import ReferenceCheck
-from pflow_mcp_plugin.host.workflow.repetition import ITEMS, Batch
+from pflow_mcp_plugin.host.workflow.repetition import ITEMS, Batch, is_cacheable
 from pflow_mcp_plugin.host.workflow.route_check import RouteCheck
 from pflow_mcp_plugin.host.workflow.scope import Scope, Scopes, effective_entry, output_field
 from pflow_mcp_plugin.host.workflow.templates import TemplateReference, has_template, lone, parse_path
@@ -38,6 +39,35 @@ class NodeTypes(Protocol):
     def upgrade(self, node: JSONObject) -> JSONObject | None:
         """Return the node that the check uses in place of one of an older shape, None to keep the node."""
         ...
+
+    def plugin_of(self, node_type: str) -> Plugin | None:
+        """Return the plugin whose node type the check has found, None if it is the host's own or saved."""
+        ...
+
+
+@attrs.frozen
+class TrustedClaims(NodeTypes):
+    """The node types for the check of a run whose user believes what nodes claim of themselves."""
+
+    types: NodeTypes
+
+    def find(self, node_type: str) -> Entry | None:
+        """Return the entry for the check; if it claims to be `flow_safe`, it is."""
+        entry = self.types.find(node_type)
+        claims = entry is not None and entry.claimed_purity
+        return attrs.evolve(entry, purity="flow_safe") if entry and claims else entry
+
+    def missing(self, node_type: str) -> Problem:
+        """Return the problem that the check reports for an unknown node type."""
+        return self.types.missing(node_type)
+
+    def upgrade(self, node: JSONObject) -> JSONObject | None:
+        """Return the node that the check uses in place of one of an older shape, None to keep the node."""
+        return self.types.upgrade(node)
+
+    def plugin_of(self, node_type: str) -> Plugin | None:
+        """Return the plugin whose node type the check has found, None if it is the host's own or saved."""
+        return self.types.plugin_of(node_type)
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
@@ -187,6 +217,7 @@ class _Check:
             if entry.withheld:
                 self.findings.problems.append(attrs.evolve(entry.withheld, path=f"{node.path}.type"))
             self.check_retries(node, entry)
+            self.check_caching(node, entry)
             self.check_params(node, entry, scope)
             self.check_taken(node, entry, scope)
             self.check_required(node, entry, scope)
@@ -202,6 +233,16 @@ class _Check:
         message = f"Node {node.id} ({node.type}) is never retried: that could do harm"
         step = "Remove it" if node.batch else "Remove it, or route its failure back to it with an edge"
         self.findings.warning(path, message, step)
+
+    def check_caching(self, node: NodeSpec, entry: Entry) -> None:
+        if node.caching is None or node.caching.never or is_cacheable(entry):
+            return
+        reason = "its results are not kept" if entry.purity == "flow_safe" else "it may change something"
+        step = "Remove it"
+        if entry.purity != "flow_safe" and entry.claimed_purity:
+            step = "It claims to only read: if you believe that, set trust_readonly, or run --trust-readonly"
+        message = f"Node {node.id} ({node.type}) is never cached: {reason}"
+        self.findings.warning(f"{node.path}.cache", message, step)
 
     def check_params(self, node: NodeSpec, entry: Entry, scope: Scope) -> None:
         fields = {field.key: field for field in entry.interface.params}

@@ -9,7 +9,7 @@ import attrs
 from pflow_mcp_plugin.contract import Field
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.host.workflow.findings import at
-from pflow_mcp_plugin.host.workflow.repetition import Batch, Retry
+from pflow_mcp_plugin.host.workflow.repetition import Batch, Caching, Retry
 
 IR_VERSION = "1.0"
 
@@ -25,6 +25,7 @@ class NodeSpec:
     raw: JSONObject
     batch: Batch | None = None
     retry: Retry | None = None
+    caching: Caching | None = None
 
     @property
     def path(self) -> str:

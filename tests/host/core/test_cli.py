@@ -28,6 +28,19 @@ def shout(host, words, fail):
     return Report(data={"words": words, "api": host.api}, text=" ".join(words).upper())
 
 
+@click.command()
+@click.pass_obj
+def locate(host):
+    return Report(data=host.paths.project and str(host.paths.project))
+
+
+@click.command()
+@click.option("--project")
+@click.pass_obj
+def locate_other(host, project):
+    return Report(data=[host.paths.project and str(host.paths.project), project])
+
+
 @click.command(context_settings={"ignore_unknown_options": True})
 @click.argument("words", nargs=-1)
 @click.pass_context
@@ -129,6 +142,8 @@ def shouting(monkeypatch):
     monkeypatch.setitem(sys.modules, __name__, sys.modules.get(__name__) or SimpleNamespace(**globals()))
     return announce(
         here(("voice", "shout"), "shout"),
+        here(("voice", "locate"), "locate"),
+        here(("voice", "other"), "locate_other"),
         here(("voice", "crash"), "crash"),
         here(("voice", "spill"), "spill"),
         here(("voice", "late"), "crash_late"),
@@ -208,6 +223,50 @@ def test_a_report_is_printed_for_people_or_as_the_envelope(pflow, shouting):
 def test_json_counts_anywhere_before_the_double_dash(pflow, shouting):
     assert envelope(pflow("--json", "voice", "shout", plugins=[shouting])[1])["success"]
     assert pflow("voice", "shout", "--", "--json", plugins=[shouting]) == (0, "--JSON\n", "")
+
+
+@pytest.mark.parametrize(
+    ("words", "used"),
+    [
+        (["voice", "locate"], False),
+        (["--project", "voice", "locate"], True),
+        (["voice", "--project", "locate"], True),
+        (["voice", "locate", "--project"], True),
+    ],
+)
+def test_the_project_in_the_current_folder_is_used_where_its_option_is_given(
+    pflow, shouting, tmp_path, monkeypatch, words, used
+):
+    monkeypatch.chdir(tmp_path)
+    found = envelope(pflow(*words, "--json", plugins=[shouting])[1])["data"]
+    assert found == (str(tmp_path) if used else None)
+    monkeypatch.setenv("PFLOW_PROJECT", "1")
+    assert envelope(pflow(*words, "--json", plugins=[shouting])[1])["data"] == str(tmp_path)
+    monkeypatch.setenv("PFLOW_PROJECT", "0")
+    assert envelope(pflow(*words, "--json", plugins=[shouting])[1])["data"] == found
+
+
+def test_a_command_with_its_own_option_of_that_name_keeps_it(pflow, shouting, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    words = ("voice", "other", "--project", "mine", "--json")
+    assert envelope(pflow(*words, plugins=[shouting])[1])["data"] == [None, "mine"]
+    there = envelope(pflow("--project", *words, plugins=[shouting])[1])["data"]
+    assert there == [str(tmp_path), "mine"]
+
+
+def test_the_option_for_a_project_is_in_the_help_of_pflow(pflow):
+    assert "--project" in pflow("--help")[1]
+
+
+def test_a_deleted_current_folder_is_no_project(pflow, shouting, tmp_path, monkeypatch):
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    code, _, err = pflow("--project", "voice", "locate", plugins=[shouting])
+    assert (code, err) == (2, "Error: The current folder was deleted\n")
+    monkeypatch.setenv("PFLOW_PROJECT", "1")
+    assert envelope(pflow("voice", "locate", "--json", plugins=[shouting])[1])["data"] is None
 
 
 def test_a_failure_is_told_with_its_problems_and_next_steps(pflow, shouting):

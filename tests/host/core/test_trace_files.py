@@ -42,7 +42,8 @@ def test_no_text_that_a_node_made_steers_the_terminal(pflow, tmp_path):
     ran = pflow("run", "wf.json", "--json")
     assert STEERING in ran.envelope["error"]["message"]
     shown = [ran.stderr, pflow("trace", "list").stdout, pflow("trace", "show").stdout]
-    assert ["Cannot read turned no" in text for text in shown] == [True, True, True]
+    escaped = r"Cannot read \u001b[31m\u001b]0;title\u0007\u009b2J\u0008\u202eturned no"
+    assert [escaped in text for text in shown] == [True, True, True]
     assert not [sign for text in shown for sign in text if not sign.isprintable() and sign != "\n"]
 
 

@@ -178,6 +178,13 @@ def pflow_validate_config(host):
 
 
 @hookimpl
+def pflow_check_lock(check):
+    at("check_lock")
+    yield 5 if PLACE == "invalid_difference" else Problem(message="soft", severity="warning")
+    at("check_lock_late")
+
+
+@hookimpl
 def pflow_run_context(run):
     at("run_context")
     if PLACE == "invalid_context":

@@ -68,6 +68,8 @@ PLACES = {
     "register_commands": ["plugins", "run echo.json", "hostile", "--version"],
     "inject_params": RUNS[:2],
     "validate_config": ["config check"],
+    "check_lock": ["run echo.json --locked", "validate echo.json --locked"],
+    "check_lock_late": ["run echo.json --locked", "validate echo.json --locked"],
     "run_context": ["run echo.json", "run hostile.json"],
     "context_enter": ["run echo.json", "run hostile.json"],
     "context_exit": ["run echo.json", "run hostile.json"],

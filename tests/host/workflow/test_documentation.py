@@ -23,4 +23,4 @@ def test_a_documented_workflow_has_no_problems(bench, workflow):
 
 
 def test_there_are_workflows_in_the_documentation():
-    assert len(WORKFLOWS) == 4
+    assert len(WORKFLOWS) == 5

@@ -19,7 +19,7 @@ from pflow_mcp_plugin.host.workflow.document_reader import (
     read_document,
 )
 from pflow_mcp_plugin.host.workflow.findings import Findings, errors_in
-from pflow_mcp_plugin.host.workflow.repetition import _BATCH, _RETRY
+from pflow_mcp_plugin.host.workflow.repetition import _BATCH, _CACHE, _RETRY
 
 SCHEMA = json.loads(SCHEMA_FILE.read_text(encoding="utf-8"))
 VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
@@ -64,6 +64,7 @@ nodes = members(
     params=st.dictionaries(texts, scalars, max_size=2),
     batch=st.one_of(batches, st.just({"items": [1]})),
     retry=st.one_of(retries, st.just({"max": 1})),
+    cache=st.one_of(st.booleans(), members(ttl=st.one_of(counts, st.just(31_536_001)), often=counts)),
     purpose=texts,
 )
 kinds = st.sampled_from(["str", "int|None", " array | null ", "any", "text", "", "str |", "None"])
@@ -128,6 +129,9 @@ def test_on_anything(value):
             "batch": {"items": [1], "error_handling": "continue", "max_retries": 2, "retry_wait": 0.5},
         },
         {"id": "a", "retry": {"max": 3, "wait": 0, "backoff": 1}, "batch": None, "theirs": 1},
+        {"id": "a", "cache": {"ttl": 0.5}, "batch": {"items": [1]}},
+        {"id": "a", "cache": {"ttl": 31_536_000}, "retry": {"max": 1}},
+        {"id": "a", "cache": True},
     ],
 )
 def test_on_good_nodes(node):
@@ -142,3 +146,4 @@ def test_the_schema_is_one_and_describes_every_key():
     assert set(SCHEMA["$defs"]["input"]["properties"]) == INPUT_KEYS
     assert set(SCHEMA["$defs"]["batch"]["properties"]) == set(_BATCH)
     assert set(SCHEMA["$defs"]["retry"]["properties"]) == set(_RETRY)
+    assert set(SCHEMA["$defs"]["cache"]["properties"]) == set(_CACHE)

@@ -101,7 +101,7 @@ retries = st.fixed_dictionaries(
 )
 settings_of_nodes = st.fixed_dictionaries(
     {"type": st.sampled_from(["strict", "open", "old"]), "params": params},
-    optional={"purpose": odd, "theirs": odd},
+    optional={"purpose": odd, "theirs": odd, "cache": st.sampled_from([True, False, None, {}, {"ttl": 60}])},
 )
 repeated = (
     st.just({}) | batches.map(lambda batch: {"batch": batch}) | retries.map(lambda retry: {"retry": retry})

@@ -83,6 +83,9 @@ class Types:
             "once": Entry(
                 node="once", class_name="Once", module="m", retryable=False, interface=Interface(open=True)
             ),
+            "says": Entry(node="says", class_name="Says", module="m", claimed_purity="flow_safe"),
+            "reads": Entry(node="reads", class_name="Reads", module="m", purity="flow_safe"),
+            "file": Entry(node="file", class_name="File", module="m", purity="flow_safe", cacheable=False),
             "pick": Entry(
                 node="pick",
                 class_name="Pick",
@@ -407,6 +410,18 @@ def test_what_follows_from_a_mistake_is_not_complained_about(workflow, places):
             ("$.nodes[0].retry", "Node once (once) is never retried: that could do harm"),
         ),
         (
+            {"nodes": [{"id": "once", "cache": True}]},
+            ("$.nodes[0].cache", "Node once (once) is never cached: it may change something"),
+        ),
+        (
+            {"nodes": [{"id": "says", "cache": {"ttl": 5}}]},
+            ("$.nodes[0].cache", "Node says (says) is never cached: it may change something"),
+        ),
+        (
+            {"nodes": [{"id": "file", "cache": True}]},
+            ("$.nodes[0].cache", "Node file (file) is never cached: its results are not kept"),
+        ),
+        (
             {"nodes": [{"id": "once", "batch": {"items": [1], "max_retries": 1}}]},
             ("$.nodes[0].batch.max_retries", "Node once (once) is never retried: that could do harm"),
         ),
@@ -545,6 +560,8 @@ def test_what_may_be_meant_is_a_warning_only(workflow, expected):
         {"nodes": [make(), make("b")], "edges": [{"from": "a", "to": "b", "action": "mine"}]},
         {"nodes": [{"id": "pick"}, make()], "edges": [{"from": "pick", "to": "a", "action": "done"}]},
         {"nodes": [{"id": "any", "retry": {"max": 1}}]},
+        {"nodes": [{"id": "reads", "cache": {"ttl": 5}}]},
+        {"nodes": [{"id": "once", "cache": False}]},
         {"inputs": {"n": {"type": "float | dict"}}, "nodes": [make(title="${n}", count="${n}")]},
         {"inputs": {"n": {"type": "dict"}}, "nodes": [make(title="the ${n}", count="${n.count}")]},
         {"nodes": [{"id": "once", "batch": {"items": [1]}}]},

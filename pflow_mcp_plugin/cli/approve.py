@@ -1,0 +1,122 @@
+"""`pflow mcp approve`: approves what changed in a server or in its tools, or the servers of a project."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import attrs
+import click
+
+from pflow_mcp_plugin.cli.dependencies import catalog, pins, server_store
+from pflow_mcp_plugin.cli.known_names import servers
+from pflow_mcp_plugin.cli.project_approval import approve_project
+from pflow_mcp_plugin.config import display
+from pflow_mcp_plugin.contract import Host, PflowError, Report
+from pflow_mcp_plugin.contract.json_types import JSON
+from pflow_mcp_plugin.discovery import pin_comparison
+from pflow_mcp_plugin.discovery.launch_identity import launch_identity
+from pflow_mcp_plugin.discovery.launch_identity import shown as shown_launch
+from pflow_mcp_plugin.discovery.pin_comparison import NOTHING, Comparison
+from pflow_mcp_plugin.discovery.pins import Pinned
+from pflow_mcp_plugin.discovery.tool_file import ToolFile
+
+
+@click.command()
+@click.argument("server", required=False, shell_complete=servers)
+@click.argument("tools", nargs=-1, metavar="[TOOL]...")
+@click.option("--project", is_flag=True, help="Approve the servers of ./.mcp.json, which are shown in full.")
+@click.option("--yes", "-y", is_flag=True, help="With --project, do not ask.")
+@click.pass_obj
+def approve(host: Host, server: str | None, tools: tuple[str, ...], *, project: bool, yes: bool) -> Report:
+    """Approve SERVER as it is now: what starts it, its instructions and its tools; or only the TOOLs.
+
+    Nothing is started: what is approved is what the last sync found. See it first: pflow mcp diff SERVER.
+    """
+    if (server is None) is not project:
+        message = "Give a SERVER or --project, not both" if project else "Give a SERVER, or --project"
+        raise click.UsageError(message)
+    return approve_project(host, yes=yes) if server is None else approve_server(host, server, tools)
+
+
+def approve_server(host: Host, server: str, tools: Sequence[str] = ()) -> Report:
+    """Approve what the last sync of a server found, as `pflow mcp approve` does, and return its report.
+
+    Args:
+        host: The host.
+        server: The server.
+        tools: Raw names of the tools to approve; everything if there are none.
+
+    Raises:
+        McpError: The server is not configured.
+        PflowError: A tool does not exist, or the server must be approved as a whole.
+    """
+    configured = server_store(host).get(server)
+    launch = launch_identity(configured)
+    found = catalog(host).file(server)
+    if found is None or found.launch != launch:
+        return _approve_launch(host, server, tools)
+    before = pins(host).read(server)
+    comparison = pin_comparison.compare(before, found) if before else NOTHING
+    if tools:
+        _require_tools(server, found, comparison, tools)
+    _approve(host, server, found, tools)
+    host.refresh("mcp")
+    return _report(server, tools, comparison)
+
+
+def _approve(host: Host, server: str, found: ToolFile, tools: Sequence[str]) -> None:
+    """Pin what was found and take the marks away, under the lock of the tool file."""
+
+    def change(now: ToolFile) -> ToolFile:
+        if now != found:
+            message = f"Server {server} was synced again in the meantime"
+            raise PflowError(message, suggestions=(f"See: pflow mcp diff {server}",), kind="validation")
+        pins(host).update(server, pinned)
+        left = {name: text for name, text in now.changed.items() if tools and name not in tools}
+        return attrs.evolve(now, changed=left, unapproved=now.unapproved if tools else "")
+
+    def pinned(before: Pinned | None) -> Pinned:
+        if before is None or not tools:
+            return pin_comparison.approved(found)
+        return pin_comparison.approved_tools(before, found, tools)
+
+    catalog(host).mark(server, change)
+
+
+def _approve_launch(host: Host, server: str, tools: Sequence[str]) -> Report:
+    """Approve what a server is started by; the next sync, which is the first one, approves its tools."""
+    launch = launch_identity(server_store(host).get(server))
+    if tools:
+        message = f"Server {server} was not synced as it is configured now, so its tools are unknown"
+        raise PflowError(message, suggestions=(f"Run: pflow mcp sync {server}",), kind="validation")
+    pins(host).keep_for(server, launch)
+    step = f"pflow mcp sync {server}"
+    data: dict[str, JSON] = {"server": server, "launch": launch, "approved": [], "next": step}
+    text = f"Approved for server {server}: {shown_launch(launch)}\nNext: {step}"
+    return Report(data=data, text=text)
+
+
+def _require_tools(server: str, found: ToolFile, comparison: Comparison, tools: Sequence[str]) -> None:
+    known = [tool.name for tool in found.tools]
+    for tool in tools:
+        if tool not in known:
+            from difflib import get_close_matches
+
+            near = get_close_matches(tool, known, n=1)
+            step = f"Did you mean {near[0]}?" if near else f"See its tools: pflow mcp tools {server}"
+            message = f"Tool {tool} not found on server {server}"
+            raise PflowError(message, suggestions=(step,), kind="not_found")
+    if comparison.unapproved:
+        message = f"Server {server} must be approved as a whole: {comparison.unapproved}"
+        raise PflowError(message, suggestions=(f"Run: pflow mcp approve {server}",), kind="validation")
+
+
+def _report(server: str, tools: Sequence[str], comparison: Comparison) -> Report:
+    approved = [name for name in comparison.changed if not tools or name in tools]
+    whole = bool(comparison.unapproved)
+    data: dict[str, JSON] = {"server": server, "approved": [*approved], "is_server": whole}
+    if not (approved or whole):
+        return Report(data=data, text=f"Nothing of server {server} had to be approved")
+    lines = [f"Approved server {server}: {comparison.unapproved}"] if whole else []
+    lines += [f"Approved {display.visible(name)}: {comparison.changed[name]}" for name in approved]
+    return Report(data=data, text="\n".join(lines))

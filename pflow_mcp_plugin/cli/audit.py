@@ -1,0 +1,115 @@
+"""`pflow mcp audit`: checks what servers say about their tools."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from pflow_mcp_plugin.cli.dependencies import catalog, server_store
+from pflow_mcp_plugin.cli.known_names import servers
+from pflow_mcp_plugin.contract import Host, PflowError, Report
+
+if TYPE_CHECKING:
+    from pflow_mcp_plugin.trust.findings import Finding
+
+
+@click.command()
+@click.argument("server", required=False, shell_complete=servers)
+@click.pass_obj
+def audit(host: Host, server: str | None) -> Report:
+    """Check the tools of all synced servers, or of one, for what a person should look at.
+
+    Looks for hidden text, names that belong to or look like those of others, texts about other servers'
+    tools, annotations that contradict a name, and arguments that ask for more than the tool explains. It
+    reads what the last sync stored and starts no server. Exits 2 if a finding is an error.
+    """
+    known = catalog(host)
+    if server:
+        server_store(host).get(server)
+        if server not in known.servers():
+            raise PflowError(
+                f"Server {server} has not been synced",
+                kind="config",
+                suggestions=(f"Run: pflow mcp sync {server}",),
+            )
+    configured = server_store(host).names()
+    names = [server] if server else [name for name in known.servers() if name in configured]
+    found = findings(host, names)
+    count = sum(len(known.tool_names(name)) for name in names)
+    return Report(
+        data={"servers": len(names), "tools": count, "findings": [finding.to_dict() for finding in found]},
+        text=lambda: "\n".join(_lines(found, len(names), count)),
+        error=_error(found),
+    )
+
+
+def findings(host: Host, names: Iterable[str]) -> list[Finding]:
+    """Return the findings about the last syncs of servers."""
+    from pflow_mcp_plugin.discovery import tool_audit
+    from pflow_mcp_plugin.discovery.tool_filter import allows
+
+    known, store, wanted = catalog(host), server_store(host), list(names)
+    filters = {server: store.get(server).tools for server in known.servers() if server in store.names()}
+    imitated = _imitated(host, (tool for server in wanted for tool in known.tool_names(server)))
+    found = tool_audit.audit(
+        known,
+        wanted,
+        nodes=imitated,
+        allowed=lambda server, tool: server in filters and allows(filters[server], tool),
+    )
+    return list(found)
+
+
+def notes(host: Host, server: str) -> tuple[str, ...]:
+    """Return what a sync tells about the tools of a server that it has stored."""
+    from pflow_mcp_plugin.discovery import tool_audit
+
+    return tuple(tool_audit.notes(server, findings(host, [server])))
+
+
+def _imitated(host: Host, tools: Iterable[str]) -> set[str]:
+    """Return the node types that names of tools look like; few names look like anything but themselves."""
+    from pflow_mcp_plugin.trust.look_alikes import readings
+
+    return {
+        node
+        for tool in tools
+        for node in {reading.replace("_", "-") for reading in readings(tool)}
+        if host.registry.find(node)
+    }
+
+
+def _error(found: Sequence[Finding]) -> PflowError | None:
+    wrong = [finding for finding in found if finding.severity == "error"]
+    if not wrong:
+        return None
+    owners = list(dict.fromkeys(finding.server for finding in wrong))
+    count = f"{len(wrong)} finding{' is an error' if len(wrong) == 1 else 's are errors'}"
+    return PflowError(
+        f"{count}, in the tools of: {', '.join(owners)}",
+        kind="validation",
+        suggestions=tuple(f"Unless you can explain it: pflow mcp remove {owner}" for owner in owners),
+    )
+
+
+def _lines(found: Sequence[Finding], servers: int, tools: int) -> Iterator[str]:
+    checked = f"{tools} tool{'' if tools == 1 else 's'} of {servers} server{'' if servers == 1 else 's'}"
+    if not found:
+        yield f"Checked {checked}: nothing found"
+        return
+    last = ("", "")
+    for finding in found:
+        place = (finding.server, finding.tool)
+        if place != last:
+            yield " ".join(filter(None, place))
+        last = place
+        yield f"  {finding.severity}: {finding.rule}: {finding.where} {finding.message}"
+    yield ""
+    for rule, step in dict.fromkeys((finding.rule, finding.next_step) for finding in found):
+        yield f"{rule}: {step}"
+    count = Counter(finding.severity for finding in found)
+    parts = [f"{count[kind]} {kind}{'' if count[kind] == 1 else 's'}" for kind in ("error", "warning")]
+    yield f"Checked {checked}: {', '.join(parts)}"

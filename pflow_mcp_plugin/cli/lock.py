@@ -1,0 +1,199 @@
+"""`pflow mcp lock`: writes down what workflows use, or checks whether it is still so."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from pflow_mcp_plugin import storage
+from pflow_mcp_plugin.cli.known_names import workflows_and_files
+from pflow_mcp_plugin.contract import Entry, Host, NodeRef, PflowError, Problem, Report
+from pflow_mcp_plugin.contract.json_types import JSONObject
+from pflow_mcp_plugin.discovery import lock_check, lock_file
+from pflow_mcp_plugin.discovery.servers import Servers, servers
+from pflow_mcp_plugin.injection import used_tools
+from pflow_mcp_plugin.registration.tool_source import ToolSource
+from pflow_mcp_plugin.server.host_parts import runner_of
+
+Used = Mapping[str, Collection[str]]
+"""The raw names of tools by server."""
+
+
+@click.command()
+@click.argument("file", default=Path(lock_file.NAME), type=click.Path(path_type=Path))
+@click.option(
+    "--workflow",
+    "workflows",
+    multiple=True,
+    metavar="NAME_OR_FILE",
+    shell_complete=workflows_and_files,
+    help="Lock only what this workflow uses; may be given several times.",
+)
+@click.option(
+    "--check", is_flag=True, help="Write nothing; exit with code 2 if the file does not fit any more."
+)
+@click.pass_obj
+def lock(host: Host, file: Path, *, workflows: tuple[str, ...], check: bool) -> Report:
+    """Write FILE, by default mcp-lock.toml: the launch, version and tools of servers, for a team.
+
+    Commit it beside your workflows. `pflow run --locked`, `pflow validate --locked` and `pflow mcp sync
+    --locked` refuse what differs from it. It has no values of secrets or variables.
+    """
+    return check_lock(host, file, workflows) if check else write_lock(host, file, workflows)
+
+
+def write_lock(host: Host, file: Path, workflows: Sequence[str] = ()) -> Report:
+    """Write a lock file, and return the report of `pflow mcp lock`.
+
+    Args:
+        host: The host.
+        file: The file; an existing one must be a lock file.
+        workflows: The names or files of the workflows to lock the tools of; all tools if there is none.
+
+    Raises:
+        PflowError: A workflow has mistakes or names a tool of a server that is not synced, nothing is synced,
+            or the file is not a lock file or cannot be written.
+    """
+    known = servers(host.paths)
+    used = _used_by(host, workflows) if workflows else _all_tools(host, known)
+    _refuse_outdated(known, used)
+    locked = {name: lock_check.present_server(known, name, tools) for name, tools in used.items()}
+    try:
+        content = lock_file.encode(locked)
+    except ValueError as error:
+        raise storage.StoreError(file, f"could not be written as TOML: {error}") from error
+    changed = content != _existing(file)
+    if changed:
+        storage.write_output(file, content)
+    data = _data(file, locked) | {"changed": changed}
+    return Report(data=data, text=f"{'Wrote' if changed else 'Unchanged:'} {file}: {_counted(locked)}")
+
+
+def check_lock(host: Host, file: Path, workflows: Sequence[str] = ()) -> Report:
+    """Compare a lock file with the servers, and return the report of `pflow mcp lock --check`.
+
+    Args:
+        host: The host.
+        file: The lock file.
+        workflows: The names or files of workflows whose tools must be as locked; all that is locked if there
+            is none.
+
+    Raises:
+        PflowError: There is no lock file, or it or a workflow has mistakes.
+    """
+    known, lock = servers(host.paths), lock_check.read_lock(file)
+    for warning in lock.warnings:
+        host.report(warning)
+    if workflows:
+        found = [*lock_check.compare_used(lock, known, _used_by(host, workflows))]
+    else:
+        found = [*lock_check.compare_whole(lock, known)]
+    if found:
+        raise _refusal(f"{file} does not fit", found)
+    return Report(data=_data(file, lock.servers), text=f"{file} fits: {_counted(lock.servers)}")
+
+
+def _used_by(host: Host, workflows: Iterable[str]) -> Used:
+    """Return the tools that workflows use.
+
+    Raises:
+        PflowError: One is not there, or has mistakes, such as a node of a server that is not synced.
+    """
+    types: dict[str, None] = {}
+    for word in workflows:
+        workflow = _workflow(host, word)
+        problems = runner_of(host).validate(workflow)
+        if errors := [problem for problem in problems if problem.severity == "error"]:
+            raise _refusal(f"Workflow {word}", errors)
+        nodes: Any = runner_of(host).normalise(workflow).get("nodes", ())  # valid, as was just checked
+        types |= dict.fromkeys(node["type"] for node in nodes if "type" in node)
+    return _used(host, host.registry.describe(types))
+
+
+def _workflow(host: Host, word: str) -> JSONObject:
+    library = host.library
+    if library is not None and word in library.names():
+        return library.get(word)
+    try:
+        text = storage.read_regular(Path(word)).decode()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        message = f"{word} is neither the name of a saved workflow nor a file that can be read: {reason}"
+        raise PflowError(message, suggestions=("See: pflow workflow list",), kind="not_found") from error
+    return runner_of(host).read(text, word)
+
+
+def _all_tools(host: Host, known: Servers) -> Used:
+    """Return all synced tools, with a warning about each server that has none because it is not synced."""
+    source = ToolSource(known.catalog, known.store)
+    entries = list(source.entries())
+    used = _used(host, entries)
+    for name in known.store.names():
+        problem = None if known.store.get(name).disabled else source.unsynced(name)
+        if problem:
+            message = f"{problem.message}, so it is not in the lock file"
+            host.report(
+                Problem(message=message, suggestion=problem.suggestion, severity="warning", kind="config")
+            )
+    if not used:
+        steps = ("Run: pflow mcp sync",)
+        raise PflowError("There is nothing to lock: no server is synced", suggestions=steps, kind="not_found")
+    if withheld := [entry.withheld for entry in entries if entry.withheld]:
+        raise _refusal("What is not approved cannot be locked", withheld)
+    return used
+
+
+def _used(host: Host, entries: Iterable[Entry]) -> Used:
+    return used_tools(NodeRef(id=entry.node, type=entry.node, entry=entry, host=host) for entry in entries)
+
+
+def _refuse_outdated(known: Servers, used: Iterable[str]) -> None:
+    """Refuse to lock the launch of the config with the tools of a sync of another launch."""
+    due = [
+        Problem(
+            message=f"The config of server {name} changed since its sync",
+            suggestion=f"Run: pflow mcp sync {name}",
+        )
+        for name in sorted(used)
+        if known.catalog.fingerprint_of(name) not in ("", known.store.fingerprint(name))
+    ]
+    if due:
+        raise _refusal("There are servers to be synced first", due)
+
+
+def _existing(file: Path) -> bytes | None:
+    """Return the content of the file that is about to be written, None if there is none or it is a device.
+
+    Raises:
+        storage.StoreError: It is not a lock file, or that of a newer pflow.
+    """
+    if file.exists() and not file.is_file() and not file.is_dir():
+        return None
+    content = storage.read_bytes(file)
+    if content is not None and not lock_file.is_lock_file(file, content):
+        step = "Choose another name: pflow mcp lock FILE"
+        raise storage.StoreError(file, "is not a lock file, so it is not overwritten", suggestion=step)
+    return content
+
+
+def _refusal(subject: str, problems: Sequence[Problem]) -> PflowError:
+    if len(problems) > 1:
+        return PflowError(f"{subject}: {len(problems)} problems", problems=tuple(problems), kind="validation")
+    (only,) = problems
+    steps = (only.suggestion,) if only.suggestion else ()
+    message = f"{subject}: {only.message}"
+    return PflowError(message, suggestions=steps, problems=(only,), kind="validation")
+
+
+def _data(file: Path, locked: lock_file.LockedServers) -> dict[str, object]:
+    names = {name: sorted(server.tools) for name, server in sorted(locked.items())}
+    return {"path": str(file), "servers": names}
+
+
+def _counted(locked: lock_file.LockedServers) -> str:
+    tools = sum(len(server.tools) for server in locked.values())
+    many = f"{len(locked)} server{'' if len(locked) == 1 else 's'}"
+    return f"{many}, {tools} tool{'' if tools == 1 else 's'}"

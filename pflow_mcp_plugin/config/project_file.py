@@ -1,0 +1,299 @@
+"""The servers that a project brings in its `.mcp.json`, the file that other clients read too.
+
+It is used if the user asked for it, or approved it: then these bytes only, and the servers that were shown.
+Unlike an import, nothing is mended: what pflow does not understand is reported, and the file stays as it is.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Literal
+
+import attrs
+
+from pflow_mcp_plugin import naming, storage
+from pflow_mcp_plugin.config import locations, server_schema
+from pflow_mcp_plugin.config.field_checks import advice, fault, join, kind_of
+from pflow_mcp_plugin.contract import Paths, PflowError, Problem
+from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
+
+APPROVE = "pflow mcp approve --project"
+"""The command that approves the file of a project."""
+LARGEST = 1 << 20
+"""Bytes of the largest file that is read."""
+
+_DEEPEST = 16
+"""Levels of objects and lists that a file may have."""
+
+_FOR_THE_USER = ("trust", "trust_readonly", "trust_idempotent", "insecure")
+"""Fields by which a config trusts a server; a project cannot decide this for its users."""
+
+State = Literal["absent", "ignored", "changed", "asked", "approved"]
+
+
+@attrs.frozen(kw_only=True)
+class ProjectContent:
+    """The content of a project's file.
+
+    Attributes:
+        digest: SHA-256 of its bytes, hexadecimal.
+        tables: The tables of its servers by name, in the spelling of our own config; names that ours cannot
+            have are left out.
+        problems: Errors and warnings about the file, those of the single servers' fields excepted.
+    """
+
+    digest: str
+    tables: JSONObject
+    problems: tuple[Problem, ...] = ()
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class ProjectReading:
+    """What is used of a project's file now.
+
+    Attributes:
+        path: The file, by its real path.
+        state: `absent`; `ignored`: nobody asked for it or approved it; `changed` since it was approved;
+            `asked`: used without approval, as the user asked for it; `approved`.
+        tables: The tables of the servers that are used, by name.
+        problems: What prevents the file, or some of its servers, from being used, and warnings about it.
+        tool_folder: The folder of the tool files of its servers.
+    """
+
+    path: Path
+    state: State = "absent"
+    tables: JSONObject = attrs.field(factory=dict)
+    problems: tuple[Problem, ...] = ()
+    tool_folder: Path = attrs.field(factory=Path)
+
+
+class ProjectFile:
+    """The `.mcp.json` of a project, and whether it was approved; read again only when it has changed.
+
+    Args:
+        paths: The folders of pflow; `project` names the folder if the user asked for it, by default it is the
+            current one.
+    """
+
+    def __init__(self, paths: Paths) -> None:
+        self.path = locations.project_file(paths)
+        self._asked = paths.project is not None
+        self._data = paths.data
+        self._approvals = storage.JsonStore(
+            path=locations.approvals_file(paths), schema_version=1, what="approvals", rebuildable=True
+        )
+        self._seen: tuple[object, ProjectReading] = ((), self._absent())
+
+    def reading(self) -> ProjectReading:
+        """Return what is used of the project's file; nothing is read if it does not exist.
+
+        Raises:
+            storage.StoreError: The approvals cannot be read.
+        """
+        signature = self._signature()
+        if self._seen[0] != signature:
+            self._seen = (signature, self._read() if signature else self._absent())
+        return self._seen[1]
+
+    def stamp(self) -> str:
+        """Return a stamp that changes when the servers of the project, or their tools, may have.
+
+        It is empty while the file is not used; the file itself is not read.
+        """
+        signature = self._signature()
+        approved, _ = self._approved() if signature else ("", ())
+        if not approved and not self._asked:
+            return ""
+        tools = locations.tool_files(self._tool_folder())
+        return f"{self._root()} {signature} {approved} {self._asked} {tools}"
+
+    def content(self) -> ProjectContent:
+        """Read the project's file and check its form, whether it was approved or not.
+
+        Raises:
+            PflowError: It does not exist, is not a regular file of its own, or is not a JSON object.
+        """
+        content = self._bytes()
+        from hashlib import sha256  # OpenSSL is slow to load
+
+        document = storage.decode_json(self.path, content, finite=True)
+        self._refuse_hidden(document)
+        problems: list[Problem] = [*_check_root(document)]
+        servers = document.get(server_schema.SERVERS)
+        tables: dict[str, JSON] = {}
+        for name, table in servers.items() if isinstance(servers, Mapping) else ():
+            problems += _check_name(name)
+            if naming.is_server_name(name):
+                tables[name] = _without_trust(name, server_schema.clean(table), problems)
+        source = str(self._root() / self.path.name)
+        return ProjectContent(
+            digest=sha256(content).hexdigest(),
+            tables=tables,
+            problems=tuple(attrs.evolve(problem, source=source) for problem in problems),
+        )
+
+    def approve(self, content: ProjectContent, names: Collection[str]) -> None:
+        """Approve the servers of a project's file that were shown, as long as its bytes stay these.
+
+        Raises:
+            storage.StoreError: The approval could not be written.
+        """
+
+        def change(data: dict[str, JSON]) -> None:
+            projects = data.get("projects")
+            approved: dict[str, JSON] = {"sha256": content.digest, "servers": sorted(names)}
+            data["projects"] = {
+                **(projects if isinstance(projects, Mapping) else {}),
+                str(self._root()): approved,
+            }
+
+        self._approvals.update(change)
+
+    def offer(self, names: Iterable[str]) -> tuple[str, str] | None:
+        """Return the first of these servers that a project's file would have if it were approved.
+
+        Returns:
+            The server's name, and the next step; None if the file has none of them. It is read for this.
+        """
+        reading = self.reading()
+        if reading.state not in ("ignored", "changed"):
+            return None
+        try:
+            offered = self.content().tables
+        except PflowError:
+            return None
+        changed = ", but changed since it was approved" if reading.state == "changed" else ""
+        step = f"{reading.path} has it{changed}; run: {APPROVE}"
+        return next(((name, step) for name in names if name in offered), None)
+
+    def _read(self) -> ProjectReading:
+        digest, names = self._approved()
+        known = ProjectReading(path=self._root() / self.path.name, tool_folder=self._tool_folder())
+        if not digest and not self._asked:
+            return attrs.evolve(known, state="ignored")
+        try:
+            content = self.content()
+        except PflowError as error:
+            problem = Problem(
+                message=error.message,
+                suggestion="".join(error.suggestions[:1]),
+                kind="config",
+                source=str(known.path),
+            )
+            return attrs.evolve(known, state="changed" if digest else "asked", problems=(problem,))
+        if digest and digest != content.digest:
+            return attrs.evolve(known, state="changed", problems=(_changed(known.path),))
+        return attrs.evolve(
+            known,
+            state="approved" if digest else "asked",
+            tables={name: it for name, it in content.tables.items() if not digest or name in names},
+            problems=content.problems,
+        )
+
+    def _absent(self) -> ProjectReading:
+        if not self._asked:
+            return ProjectReading(path=self.path)
+        message = f"There is no {self.path.name} in {self.path.parent}"
+        problem = advice("", message, "Run pflow in the folder of the project")
+        return ProjectReading(path=self.path, problems=(problem,))
+
+    def _bytes(self) -> bytes:
+        try:
+            if self.path.is_symlink():
+                step = "Put the file itself there: what a link leads to can be changed elsewhere"
+                raise storage.StoreError(self.path, "is a symbolic link", suggestion=step)
+            return storage.read_regular(self.path, LARGEST)
+        except FileNotFoundError as error:
+            message = f"There is no {self.path.name} in {self._root()}"
+            raise PflowError(message, kind="not_found") from error
+        except OSError as error:
+            raise storage.StoreError(self.path, f"could not be read: {error.strerror}") from error
+
+    def _refuse_hidden(self, document: JSONObject) -> None:
+        """Refuse keys that people cannot see, and a nesting that no server needs."""
+        level: list[JSON] = [document]
+        for _ in range(_DEEPEST):
+            tables = [value for value in level if isinstance(value, Mapping)]
+            for key in (key for table in tables for key in table if not key.isprintable()):
+                raise storage.CorruptFile(self.path, f"a key has characters that are not visible: {key!a}")
+            lists = (value for value in level if isinstance(value, list))
+            level = [child for table in tables for child in table.values()]
+            level += [child for value in lists for child in value]
+        if level:
+            raise storage.CorruptFile(self.path, "nested too deeply")
+
+    def _approved(self) -> tuple[str, Collection[str]]:
+        """Return the SHA-256 of the bytes that were approved, empty if none were, and the servers."""
+        projects = self._approvals.read().get("projects")
+        approved = projects.get(str(self._root())) if isinstance(projects, Mapping) else None
+        if not isinstance(approved, Mapping):
+            return "", ()
+        digest, names = approved.get("sha256"), approved.get("servers")
+        return (digest, names) if isinstance(digest, str) and isinstance(names, list) else ("", ())
+
+    def _signature(self) -> tuple[object, ...]:
+        """Return what changes when the file or the approvals do; empty without a file."""
+        try:
+            status = self.path.lstat()
+        except OSError:
+            return ()
+        return *_identity(status), stat.S_IFMT(status.st_mode), *self._approvals_identity()
+
+    def _approvals_identity(self) -> tuple[object, ...]:
+        try:
+            return _identity(self._approvals.path.stat())
+        except OSError:
+            return ()
+
+    def _root(self) -> Path:
+        """Return the real path of the project's folder, by which it is approved."""
+        return Path(os.path.realpath(self.path.parent))
+
+    def _tool_folder(self) -> Path:
+        from hashlib import sha256
+
+        key = sha256(os.fsencode(self._root())).hexdigest()[:16]
+        return self._data / "projects" / key / "servers"
+
+
+def _identity(status: os.stat_result) -> tuple[int, ...]:
+    # Two writes may fall into one tick of the clock; a replaced file has a new inode.
+    return status.st_mtime_ns, status.st_size, status.st_ino, status.st_dev
+
+
+def _changed(path: Path) -> Problem:
+    message = f"{path} changed since it was approved, so its servers are not used"
+    return advice("", message, f"See what it starts now, and approve it again: {APPROVE}")
+
+
+def _check_root(document: JSONObject) -> Iterator[Problem]:
+    servers = document.get(server_schema.SERVERS)
+    if not isinstance(servers, Mapping):
+        wrong = f"Must be an object of servers, not {kind_of(servers)}"
+        step = 'Write {"mcpServers": {"NAME": {"command": ...}}}; other forms: pflow mcp import FILE'
+        yield fault(server_schema.SERVERS, "It is missing" if servers is None else wrong, step)
+    for key in document:
+        if key not in (server_schema.SERVERS, "$schema"):
+            yield advice(join("", key), f"{key!r} has no effect in the file of a project")
+
+
+def _check_name(name: str) -> Iterator[Problem]:
+    if not naming.is_server_name(name):
+        wrong = f"The server {name!r} is left out: a server name may contain only a-z, 0-9 and hyphens"
+        near = naming.server_name(name)
+        yield fault(server_schema.server_path(near), wrong, f"Name it {near}")
+
+
+def _without_trust(name: str, table: JSON, problems: list[Problem]) -> JSON:
+    """Return a table without the fields that only the user's own config may set, and warn about each."""
+    if not isinstance(table, Mapping):
+        return table
+    for key in _FOR_THE_USER:
+        if key in table:
+            path = f"{server_schema.server_path(name)}.{key}"
+            message = f"{key} has no effect in the file of a project: only your own config can trust a server"
+            problems.append(advice(path, message, "To set it, add the server to your config: pflow mcp add"))
+    return {key: value for key, value in table.items() if key not in _FOR_THE_USER}

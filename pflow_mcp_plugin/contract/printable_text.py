@@ -1,0 +1,96 @@
+r"""Text for people to read, with everything escaped that could steer a terminal or hide in it.
+
+Hidden are control characters (the escape sequences of terminals begin with one), the controls of writing
+direction, tag characters, and all that Unicode calls ignorable: zero-width characters, fillers, variation
+selectors (Unicode 16, `Default_Ignorable_Code_Point`). Tabs and line ends are not, nor what a script or an
+emoji needs where it stands: a joiner between Persian or Indic letters, the joiners and selectors inside an
+emoji, a direction mark beside Hebrew or Arabic.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cache
+
+_HIDDEN = (
+    r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f"
+    r"\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb"
+    r"\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]|\r(?!\n)"
+)
+_RIGHT_TO_LEFT = (
+    r"[\u0590-\u061b\u061d-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\U00010800-\U00010fff"
+    r"\U0001e800-\U0001efff]"
+)
+_MARKS = "\u200e\u200f\u061c"
+_EMOJI = (
+    r"[\xa9\xae\u203c\u2049\u2100-\u214f\u2190-\u21ff\u2300-\u23ff\u2460-\u24ff\u25a0-\u27bf\u2900-\u297f"
+    r"\u2b00-\u2bff\u3030\u303d\u3297\u3299\U0001f000-\U0001faff]"
+)
+_JOINING = (
+    r"[\u0600-\u061b\u061d-\u08ff\u0900-\u0dff\u0f00-\u109f\u1780-\u17b3\u17b6-\u180a\u1810-\u18ff"
+    r"\u1a20-\u1cff\ua840-\uabff\ufb50-\ufdff\ufe70-\ufefc]"
+)
+_WITH_VARIANTS = r"[\u2200-\u22ff\u1000-\u109f\u3400-\u9fff\ua840-\ua87f\uf900-\ufaff\U00020000-\U0003ffff]"
+_BELONGS = (
+    rf"(?:(?<={_EMOJI})|(?<=\ufe0f))\u200d(?={_EMOJI})|(?<={_JOINING})[\u200c\u200d](?!{_HIDDEN})"
+    rf"|(?<={_EMOJI})[\ufe0e\ufe0f]|(?<=[0-9#*])[\ufe0e\ufe0f](?=\u20e3)"
+    rf"|(?<={_WITH_VARIANTS})[\ufe00-\ufe0d\U000e0100-\U000e01ef]|(?<=[\u1820-\u18aa])[\u180b-\u180f]"
+)
+"""Joiners, selectors and variants where a script or an emoji needs them, one at a time."""
+_FLAG = "\U0001f3f4"
+# Those of England, Scotland and Wales: the only flags that are written with tag characters.
+_FLAGS = f"{_FLAG}\U000e0067\U000e0062(?:{{}})\U000e007f".format(
+    "|".join("".join(chr(0xE0000 + ord(letter)) for letter in part) for part in ("eng", "sct", "wls"))
+)
+_CANDIDATES = f"{_FLAGS}|{_HIDDEN}"
+_NEAR = 64
+"""Characters within which a direction mark stands beside writing that runs from right to left."""
+
+
+def printable(text: str) -> str:
+    r"""Return text for people: what is hidden in it is escaped as in JSON, such as `\u001b`.
+
+    A JSON document stays one and means the same.
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    return _pattern(_CANDIDATES).sub(_escaped, text)
+
+
+def hidden(text: str) -> Iterator[int]:
+    """Yield the positions of the characters that `printable` escapes."""
+    if text.isascii() and text.isprintable():
+        return
+    for found in _pattern(_CANDIDATES).finditer(text):
+        if not _belongs(text, found.start()):
+            yield found.start()
+
+
+def runs_right_to_left(text: str) -> bool:
+    """Return whether text has letters of a script that runs from right to left."""
+    return not text.isascii() and _pattern(_RIGHT_TO_LEFT).search(text) is not None
+
+
+def _escaped(found: re.Match[str]) -> str:
+    if _belongs(found.string, found.start()):
+        return found.group()
+    code = ord(found.group())
+    if code <= 0xFFFF:
+        return f"\\u{code:04x}"
+    high, low = divmod(code - 0x10000, 0x400)
+    return f"\\u{0xD800 + high:04x}\\u{0xDC00 + low:04x}"
+
+
+def _belongs(text: str, place: int) -> bool:
+    """Return whether a character that is hidden elsewhere belongs where it stands."""
+    if text[place] in _MARKS:
+        near = text[max(place - _NEAR, 0) : place + _NEAR]
+        return runs_right_to_left(near) and text[place + 1 : place + 2] not in set(_MARKS)
+    return text[place] == _FLAG or _pattern(_BELONGS).match(text, place) is not None
+
+
+@cache
+def _pattern(source: str) -> re.Pattern[str]:
+    """Compile a pattern when it is first needed: most programs print none of these characters."""
+    return re.compile(source)

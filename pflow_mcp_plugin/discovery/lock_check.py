@@ -1,0 +1,177 @@
+"""Compares the configured and synced servers, or what a server lists now, with a lock file."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import attrs
+
+from pflow_mcp_plugin import storage
+from pflow_mcp_plugin.config.problem_errors import refusal
+from pflow_mcp_plugin.contract import PflowError, Problem
+from pflow_mcp_plugin.discovery import lock_file
+from pflow_mcp_plugin.discovery.lock_differences import differences, launch_differences
+from pflow_mcp_plugin.discovery.lock_file import LockedServer, LockFile, locked_server
+from pflow_mcp_plugin.discovery.servers import Servers
+from pflow_mcp_plugin.errors import McpError, Where
+
+if TYPE_CHECKING:
+    from pflow_mcp_plugin.config.server_store import ServerStore
+    from pflow_mcp_plugin.discovery.tool_sync import Lister
+    from pflow_mcp_plugin.exchange import Launch, Listing
+
+_MOST = 16 << 20
+"""Bytes of a lock file: it has a line of about 100 for each tool."""
+
+
+def read_lock(path: Path) -> LockFile:
+    """Read the lock file against which servers are compared.
+
+    Raises:
+        PflowError: There is none, it cannot be read, or it has mistakes.
+    """
+    try:
+        content = storage.read_regular(path, _MOST)
+    except FileNotFoundError as error:
+        step = "Write one: pflow mcp lock"
+        raise PflowError(f"There is no lock file {path}", suggestions=(step,), kind="not_found") from error
+    except OSError as error:
+        raise storage.StoreError(path, f"could not be read: {error.strerror}") from error
+    return lock_file.decode(path, content)
+
+
+def nearest_lock(folder: Path | None) -> Path:
+    """Return the lock file to compare a workflow with: the one beside it, else in the current folder.
+
+    Args:
+        folder: The folder of the workflow's file, None if it has none.
+    """
+    beside = folder / lock_file.NAME if folder else None
+    return beside if beside and beside.exists() else Path(lock_file.NAME)
+
+
+def present_server(known: Servers, name: str, tools: Collection[str]) -> LockedServer:
+    """Return a server as it is configured now and was synced last, in the form to compare with a lock file.
+
+    Args:
+        known: The configured and synced servers.
+        name: The server.
+        tools: The raw names of the tools to include; those it does not have are left out.
+
+    Raises:
+        McpError: The server is not configured, has mistakes, or is not synced.
+        storage.StoreError: Its config or tool file cannot be read.
+    """
+    server = known.store.get(name)
+    head = known.catalog.head(name)
+    if head is None:
+        raise McpError(
+            f"Server {name} is not synced",
+            where=Where(server=name, phase="config"),
+            next_step=f"Run: pflow mcp sync {name}",
+            kind="not_found",
+        )
+    found = (known.catalog.tool(name, tool) for tool in tools)
+    return locked_server(server, head.info.version, (it.tool for it in found if it and it.tool.name in tools))
+
+
+def compare_used(lock: LockFile, known: Servers, used: Mapping[str, Collection[str]]) -> Iterator[Problem]:
+    """Compare the tools that workflows use with a lock file; yield an error for each difference.
+
+    Args:
+        lock: The lock file.
+        known: The configured and synced servers.
+        used: The raw names of the tools by server.
+
+    Raises:
+        PflowError: As for `present_server`.
+    """
+    return differences(lock, {name: present_server(known, name, tools) for name, tools in used.items()})
+
+
+def compare_workflow(
+    known: Servers, used: Mapping[str, Collection[str]], folder: Path | None
+) -> Iterator[Problem]:
+    """Compare the tools that a workflow uses with its lock file; yield its problems and each difference.
+
+    That there is no lock file, or that it cannot be read, is such a problem.
+
+    Args:
+        known: The configured and synced servers.
+        used: The raw names of the tools by server.
+        folder: The folder of the workflow's file, None if it has none.
+    """
+    try:
+        lock = read_lock(nearest_lock(folder))
+        yield from lock.warnings
+        yield from compare_used(lock, known, used)
+    except PflowError as error:
+        step = next(iter(error.suggestions), "")
+        yield from error.problems or [Problem(message=error.message, suggestion=step)]
+
+
+def compare_whole(lock: LockFile, known: Servers) -> Iterator[Problem]:
+    """Compare everything in a lock file with the servers; yield an error for each difference.
+
+    Args:
+        lock: The lock file.
+        known: The configured and synced servers.
+    """
+    for name, locked in lock.servers.items():
+        try:
+            present = present_server(known, name, locked.tools)
+        except PflowError as error:
+            path = lock_file.place("servers", name)
+            step = next(iter(error.suggestions), "")
+            yield Problem(path=path, message=error.message, suggestion=step, source=str(lock.path))
+        else:
+            yield from differences(lock, {name: present}, whole=True)
+
+
+@attrs.frozen
+class LockedLister:
+    """Asks servers for their tools, and refuses a server that is not what a lock file says.
+
+    A server whose launch differs is not even started.
+
+    Attributes:
+        lister: Asks.
+        lock: The lock file.
+        store: The config of the servers.
+    """
+
+    lister: Lister
+    lock: LockFile
+    store: ServerStore
+
+    def list_tools(self, launch: Launch) -> Listing:
+        """Ask a server for its tools, and compare the answer.
+
+        Raises:
+            McpError: Kind `validation`, with every difference; or the server failed.
+        """
+        name = launch.server.name
+        server = self.store.get(name)  # as written: what is locked has no values of variables
+        locked = self.lock.servers.get(name)
+        here = locked_server(server, "", ())
+        self._refuse(
+            name,
+            differences(self.lock, {name: here})
+            if locked is None
+            else launch_differences(self.lock, name, here),
+        )
+        listing = self.lister.list_tools(launch)
+        tools = [tool for tool in listing.tools if locked and tool.name in locked.tools]
+        now = locked_server(server, listing.info.version, tools)
+        self._refuse(name, differences(self.lock, {name: now}, whole=True))
+        return listing
+
+    def _refuse(self, name: str, found: Iterator[Problem]) -> None:
+        if problems := list(found):
+            error = refusal(
+                f"Server {name} is not the locked one, so nothing of it was stored", problems, server=name
+            )
+            error.kind = "validation"
+            raise error

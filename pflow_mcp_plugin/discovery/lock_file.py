@@ -1,0 +1,266 @@
+"""The lock file of a team: what its workflows were made with, as TOML to commit beside them.
+
+For each server it has the launch, the version that the server reports and the hashes of tools, never the
+value of a secret or variable. The same servers give the same bytes: tables are sorted and nothing depends
+on time or place. Reading it is a function of its content alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, TypeGuard, cast
+
+import attrs
+
+from pflow_mcp_plugin import naming, secret_detection, storage, variable_references
+from pflow_mcp_plugin.config import display, toml_codec
+from pflow_mcp_plugin.config.field_checks import Check, advice, fault, join, kind_of, nearest
+from pflow_mcp_plugin.config.problem_errors import refuse_errors
+from pflow_mcp_plugin.contract import Problem
+from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
+from pflow_mcp_plugin.discovery.launch_identity import launch_identity
+from pflow_mcp_plugin.discovery.tool_hashes import tool_hash
+from pflow_mcp_plugin.redaction import MASK
+from pflow_mcp_plugin.types import Server, Tool
+
+NAME = "mcp-lock.toml"
+"""The name under which a lock file is looked for."""
+SCHEMA_VERSION = 1
+
+_HEAD = b"# Written by `pflow mcp lock`: commit it. `pflow mcp lock --check` compares it with the servers.\n"
+_AGAIN = "Write the file again: pflow mcp lock"
+_HASH = re.compile(r"sha256:[0-9a-f]{64}")
+_DEFAULT = re.compile(r"\$\{(?P<name>\w+):-[^}]*\}")
+
+
+@attrs.frozen(kw_only=True)
+class LockedServer:
+    """A server as a lock file has it.
+
+    Attributes:
+        launch: Its launch by field, as `mcp-lock.toml` names them: strings, and lists of strings.
+        version: The version that it reported, empty if it reports none.
+        tools: The hash of each locked tool, by raw name.
+    """
+
+    launch: Mapping[str, str | tuple[str, ...]] = attrs.field(factory=dict)
+    version: str = ""
+    tools: Mapping[str, str] = attrs.field(factory=dict)
+
+
+LockedServers = Mapping[str, LockedServer]
+"""The servers of a lock file by name."""
+
+
+@attrs.frozen(kw_only=True)
+class LockFile:
+    """The content of a lock file.
+
+    Attributes:
+        path: The file.
+        servers: The locked servers by name.
+        warnings: What was found in the file that does no harm.
+    """
+
+    path: Path
+    servers: LockedServers = attrs.field(factory=dict)
+    warnings: tuple[Problem, ...] = ()
+
+
+def locked_server(server: Server, version: str, tools: Iterable[Tool]) -> LockedServer:
+    """Return a server as a lock file has it, from its config and what it says of itself.
+
+    Args:
+        server: Its config, references not expanded.
+        version: The version that it reports.
+        tools: The tools to lock.
+    """
+    return LockedServer(
+        launch=dict(_launch(server)), version=version, tools={tool.name: tool_hash(tool) for tool in tools}
+    )
+
+
+def encode(servers: LockedServers) -> bytes:
+    """Return the bytes of a lock file, in which invisible characters are escaped.
+
+    Raises:
+        ValueError: A string has no form in UTF-8.
+    """
+    tables = {name: _table(servers[name]) for name in sorted(servers)}
+    written = toml_codec.encode({"schema_version": SCHEMA_VERSION, "servers": tables}).decode()
+    # Whatever is not printable is inside a quoted string.
+    return _HEAD + "".join(map(_escaped, written)).encode()
+
+
+def decode(path: Path, content: bytes) -> LockFile:
+    """Return the content of a lock file.
+
+    Raises:
+        storage.CorruptFile: It is not TOML; the error has line and column.
+        storage.StoreError: A newer pflow wrote it.
+        McpError: It has mistakes; `problems` lists them all.
+    """
+    document = _document(path, content)
+    found = [attrs.evolve(problem, source=str(path)) for problem in _check(document)]
+    refuse_errors(str(path), found)
+    tables = cast("Mapping[str, Mapping[str, Any]]", document.get("servers", {}))  # checked above
+    return LockFile(
+        path=path,
+        servers={name: _server(table) for name, table in tables.items()},
+        warnings=tuple(found),
+    )
+
+
+def is_lock_file(path: Path, content: bytes) -> bool:
+    """Return whether the content of a file is that of a lock file, perhaps with mistakes or nothing in it.
+
+    Raises:
+        storage.CorruptFile: It is not TOML.
+        storage.StoreError: A newer pflow wrote it.
+    """
+    document = _document(path, content)
+    tables = document.get("servers")
+    if not (_is_whole(document.get("schema_version")) and isinstance(tables, Mapping)):
+        return not document and not content.strip()
+    return all(isinstance(table, Mapping) and "tools" in table for table in tables.values())
+
+
+def place(path: str, key: str) -> str:
+    """Return the path of `key` below `path` in a lock file, in printable characters."""
+    return join(path, key if key.isprintable() else ascii(key)[1:-1])
+
+
+def _launch(server: Server) -> Iterator[tuple[str, str | tuple[str, ...]]]:
+    # Masked first: a secret that is written out may be another one for each member of a team.
+    masked = attrs.evolve(server, args=tuple(display.arguments(server.args)), url=display.url(server.url))
+    for key, value in launch_identity(masked).items():
+        if isinstance(value, str):
+            yield key, _without_default(value)
+        elif isinstance(value, Iterable):
+            yield key, tuple(_without_default(str(item)) for item in value)
+    names = {"env": sorted(server.env), "variables": sorted(_variables(server))}
+    yield from ((key, tuple(value)) for key, value in names.items() if value)
+
+
+def _without_default(text: str) -> str:
+    """Return a text without the defaults of references to secrets."""
+    return _DEFAULT.sub(
+        lambda found: (
+            f"${{{found['name']}:-{MASK}}}" if secret_detection.is_secret(found["name"]) else found[0]
+        ),
+        text,
+    )
+
+
+def _variables(server: Server) -> Iterator[str]:
+    """Yield the names of the variables that the config of a server refers to."""
+    auth = [value for value in server.auth.values() if isinstance(value, str)]
+    texts = (server.command, *server.args, server.cwd or "", server.path, server.url, *auth)
+    for text in (*texts, *server.env.values(), *server.headers.values()):
+        yield from (reference.name for reference in variable_references.references(text))
+    if isinstance(named := server.auth.get("token_env"), str):
+        yield named
+
+
+def _table(server: LockedServer) -> dict[str, JSON]:
+    launch = {key: value if isinstance(value, str) else [*value] for key, value in server.launch.items()}
+    version = {"version": server.version} if server.version else {}
+    return {**launch, **version, "tools": {name: server.tools[name] for name in sorted(server.tools)}}
+
+
+def _escaped(char: str) -> str:
+    return char if char.isprintable() or char == "\n" else f"\\U{ord(char):08x}"
+
+
+def _document(path: Path, content: bytes) -> dict[str, JSON]:
+    document = toml_codec.decode(path, content)
+    version = document.get("schema_version")
+    if _is_whole(version) and version > SCHEMA_VERSION:
+        reason = f"written by a newer pflow: its schema_version is greater than {SCHEMA_VERSION}"
+        raise storage.StoreError(path, reason, suggestion="Upgrade pflow")
+    return document
+
+
+def _server(table: Mapping[str, Any]) -> LockedServer:
+    launch = {
+        key: value if isinstance(value, str) else (*value,) for key, value in table.items() if key in LAUNCH
+    }
+    return LockedServer(launch=launch, version=table.get("version", ""), tools=table.get("tools", {}))
+
+
+def _check(document: JSONObject) -> Iterator[Problem]:
+    yield from _version(document.get("schema_version"))
+    yield from _unknown("", document, ("schema_version", "servers"))
+    servers = document.get("servers", {})
+    if not isinstance(servers, Mapping):
+        yield fault("servers", f"Must be a table, not {kind_of(servers)}", _AGAIN)
+        return
+    for name, table in servers.items():
+        path = place("servers", name)
+        if not naming.is_server_name(name):
+            yield fault(path, "Invalid server name", "Use small letters, digits and hyphens")
+        if not isinstance(table, Mapping):
+            yield fault(path, f"Must be a table, not {kind_of(table)}", _AGAIN)
+            continue
+        yield from _unknown(path, table, _FIELDS)
+        for key, value in table.items():
+            if key in _FIELDS:
+                yield from _FIELDS[key](place(path, key), value)
+
+
+def _version(value: JSON) -> Iterator[Problem]:
+    if value is None:
+        yield fault("schema_version", "Missing, so this is no lock file", _AGAIN)
+    elif not _is_whole(value) or value < 1:
+        yield fault("schema_version", f"Must be {SCHEMA_VERSION}", _AGAIN)
+
+
+def _is_whole(value: JSON) -> TypeGuard[int]:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _unknown(path: str, table: JSONObject, known: Iterable[str]) -> Iterator[Problem]:
+    for key in table:
+        if key not in known:
+            close = nearest(key, tuple(known))
+            yield advice(
+                place(path, key), f"Unknown field {key!a}", f"Did you mean {close}?" if close else "Remove it"
+            )
+
+
+def _text(path: str, value: JSON) -> Iterator[Problem]:
+    if not isinstance(value, str):
+        yield fault(path, f"Must be a string, not {kind_of(value)}", _AGAIN)
+
+
+def _texts(path: str, value: JSON) -> Iterator[Problem]:
+    if not isinstance(value, list):
+        yield fault(path, f"Must be a list of strings, not {kind_of(value)}", _AGAIN)
+        return
+    for index, item in enumerate(value):
+        yield from _text(f"{path}[{index}]", item)
+
+
+def _hashes(path: str, value: JSON) -> Iterator[Problem]:
+    if not isinstance(value, Mapping):
+        yield fault(path, f"Must be a table, not {kind_of(value)}", _AGAIN)
+        return
+    for tool, found in value.items():
+        if not (isinstance(found, str) and _HASH.fullmatch(found)):
+            yield fault(place(path, tool), "Must be sha256: and 64 hexadecimal digits", _AGAIN)
+
+
+LAUNCH: Mapping[str, Check] = {
+    "transport": _text,
+    "command": _text,
+    "args": _texts,
+    "cwd": _text,
+    "path": _text,
+    "url": _text,
+    "env": _texts,
+    "variables": _texts,
+}
+"""The fields of a launch in a lock file, in the order in which differences are told."""
+_FIELDS: Mapping[str, Check] = {**LAUNCH, "version": _text, "tools": _hashes}

@@ -1,0 +1,177 @@
+"""How what a sync found differs from what was approved, and what is approved from then on."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+
+import attrs
+
+from pflow_mcp_plugin.config import display
+from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
+from pflow_mcp_plugin.discovery import launch_identity
+from pflow_mcp_plugin.discovery.pins import Pinned
+from pflow_mcp_plugin.discovery.tool_changes import differ
+from pflow_mcp_plugin.discovery.tool_file import ToolFile
+from pflow_mcp_plugin.trust import tool_danger, tool_difference
+from pflow_mcp_plugin.trust.tool_danger import Verdict
+from pflow_mcp_plugin.types import Tool
+
+_GONE = 1000
+_NAMED = 3
+_LONGEST = 200
+_SAME = Verdict(kind="same", differences=())
+
+
+@attrs.frozen(kw_only=True)
+class ChangedTool:
+    """A tool that a comparison found to differ from its approved version.
+
+    Attributes:
+        name: Its raw name.
+        old_name: The name under which it was approved, if that was another.
+        verdict: How it differs.
+    """
+
+    name: str
+    old_name: str = ""
+    verdict: Verdict
+
+    def to_dict(self) -> dict[str, JSON]:
+        """Return the changed tool in JSON form."""
+        renamed: dict[str, JSON] = {"old_name": self.old_name} if self.old_name else {}
+        return {"tool": self.name, **renamed, **self.verdict.to_dict()}
+
+
+@attrs.frozen(kw_only=True)
+class Comparison:
+    """A comparison of what a sync found with the pins of its server.
+
+    Attributes:
+        launches: The approved and the found launch, if they differ.
+        instructions: How the server's instructions differ.
+        tools: The tools that differ, whether that needs an approval or not.
+    """
+
+    launches: tuple[JSONObject, JSONObject] | None = None
+    instructions: Verdict = _SAME
+    tools: tuple[ChangedTool, ...] = ()
+
+    @property
+    def unapproved(self) -> str:
+        """Why the comparison lets none of the server's tools be used; empty if it does."""
+        if self.launches:
+            old, new = launch_identity.difference(*self.launches)
+            return f"it is now started by {new}, and its tools were approved for {old}"
+        return "its instructions changed" if self.instructions.kind == "changed" else ""
+
+    @property
+    def changed(self) -> dict[str, str]:
+        """The tools that need an approval as of the comparison, by raw name, with the difference in short."""
+        return {tool.name: _in_short(tool) for tool in self.tools if tool.verdict.kind == "changed"}
+
+    def __bool__(self) -> bool:
+        return bool(self.unapproved or self.changed)
+
+    def lines(self) -> Iterator[str]:
+        """Yield the comparison in lines for a terminal; nothing if there is no difference."""
+        if self.launches:
+            old, new = launch_identity.difference(*self.launches)
+            yield from (f"launch: changed, approved for {old}", f"  now {new}")
+        if self.instructions.kind != "same":
+            yield from tool_difference.lines("instructions", self.instructions)
+        for tool in self.tools:
+            yield from tool_difference.lines(tool.name, tool.verdict)
+
+    def to_dict(self) -> dict[str, JSON]:
+        """Return the comparison in JSON form."""
+        launches = self.launches and {"approved": self.launches[0], "now": self.launches[1]}
+        return {
+            "launch": launches,
+            "instructions": self.instructions.to_dict(),
+            "tools": [tool.to_dict() for tool in self.tools],
+        }
+
+
+NOTHING = Comparison()
+"""The comparison that found no difference."""
+
+
+def compare(pinned: Pinned, found: ToolFile) -> Comparison:
+    """Compare what a sync found with what was approved."""
+    there = {tool.name for tool in found.tools}
+    gone = [tool for name, tool in pinned.tools.items() if name not in there]
+    new = [tool for tool in found.tools if tool.name not in pinned.tools]
+    origins = {added.name: removed for removed, added in tool_danger.renamed(gone, new)}
+    pairs = ((pinned.tools.get(tool.name) or origins.get(tool.name), tool) for tool in found.tools)
+    launches = (pinned.launch, found.launch or {})
+    return Comparison(
+        launches=None if launches[0] == launches[1] else launches,
+        instructions=tool_danger.judge_instructions(pinned.instructions, found.info.instructions),
+        tools=tuple(_changed_tools((old, tool) for old, tool in pairs if old)),
+    )
+
+
+def first_pins(before: ToolFile | None, found: ToolFile) -> Pinned | None:
+    """Return the pins of a server that has none, None if this is its first sync.
+
+    Args:
+        before: The result of its previous sync. If an older version made it, which had no pins, and the
+            config is the same, it counts as the first sync.
+        found: What the sync found.
+    """
+    is_older = before is not None and before.launch is None
+    if before is None or not is_older or before.config_fingerprint != found.config_fingerprint:
+        return None
+    tools = {tool.name: tool for tool in before.tools}
+    return Pinned(launch=found.launch or {}, instructions=before.info.instructions, tools=tools)
+
+
+def pinned_anew(pinned: Pinned, found: ToolFile, comparison: Comparison) -> Pinned:
+    """Return the pins after a sync: what needs an approval stays as it was, the rest is what was found."""
+    if comparison.launches:
+        return pinned
+    changed = comparison.changed
+    good = {tool.name: tool for tool in found.tools if tool.name not in changed}
+    rest = {name: tool for name, tool in pinned.tools.items() if name not in good}
+    stays = comparison.instructions.kind == "changed"
+    return Pinned(
+        launch=pinned.launch,
+        instructions=pinned.instructions if stays else found.info.instructions,
+        # Tools that are gone stay pinned: one that comes back is compared with what it was.
+        tools={**dict([*rest.items()][-_GONE:]), **good},
+    )
+
+
+def approved(found: ToolFile) -> Pinned:
+    """Return the pins that approve all that a sync found."""
+    tools = {tool.name: tool for tool in found.tools}
+    return Pinned(launch=found.launch or {}, instructions=found.info.instructions, tools=tools)
+
+
+def approved_tools(pinned: Pinned, found: ToolFile, names: Collection[str]) -> Pinned:
+    """Return the pins that approve these tools as a sync found them, and leave the others as they are."""
+    old = {tool.old_name for tool in compare(pinned, found).tools if tool.name in names}
+    kept = {name: tool for name, tool in pinned.tools.items() if name not in old}
+    now = {tool.name: tool for tool in found.tools if tool.name in names}
+    return attrs.evolve(pinned, tools={**kept, **now})
+
+
+def marked(found: ToolFile, comparison: Comparison) -> ToolFile:
+    """Return the result of a sync with marks on what a comparison found to need an approval."""
+    return attrs.evolve(found, unapproved=comparison.unapproved, changed=comparison.changed)
+
+
+def _changed_tools(pairs: Iterable[tuple[Tool, Tool]]) -> Iterator[ChangedTool]:
+    for old, tool in pairs:
+        verdict = tool_danger.judge(old, tool) if old.name != tool.name or differ(old, tool) else _SAME
+        if verdict.kind != "same":
+            old_name = old.name if old.name != tool.name else ""
+            yield ChangedTool(name=tool.name, old_name=old_name, verdict=verdict)
+
+
+def _in_short(tool: ChangedTool) -> str:
+    dangerous = [each for each in tool.verdict.differences if each.dangerous]
+    words = [f"it was approved as {tool.old_name}"] if tool.old_name else []
+    words += [f"{each.field} {each.what}" for each in dangerous if each.field != "name"][:_NAMED]
+    text = ", ".join(words) + (", and more" if len(dangerous) > _NAMED else "")
+    return display.visible(text[:_LONGEST]) + ("..." if len(text) > _LONGEST else "")

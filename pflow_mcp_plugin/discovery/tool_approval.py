@@ -1,0 +1,63 @@
+"""Whether a tool may be used as it was last synced, or a change must be approved first.
+
+A look-up decides this from the server's config and tool file alone, which it has read in any case.
+"""
+
+from __future__ import annotations
+
+import json
+
+from pflow_mcp_plugin.config import display
+from pflow_mcp_plugin.contract import Problem
+from pflow_mcp_plugin.discovery import launch_identity
+from pflow_mcp_plugin.discovery.tool_file import Head
+from pflow_mcp_plugin.types import Server, ToolRecord
+
+
+def withheld(record: ToolRecord, server: Server) -> Problem | None:
+    """Return why a tool may not be used now, None if it may.
+
+    Args:
+        record: The tool as of its last sync.
+        server: The current config of its server, its references not expanded.
+    """
+    if server.trust == "auto":
+        return None
+    found = launch_changed(record, server)
+    if found or not record.unapproved:
+        return found
+    if record.is_server_unapproved:
+        message = f"Server {server.name} is not approved as it is now: {record.unapproved}"
+        return _problem(message, server.name, f"pflow mcp approve {server.name}")
+    from shlex import quote
+
+    tool = display.visible(record.tool.name)
+    message = f"Tool {tool} of server {server.name} changed since it was approved: {record.unapproved}"
+    return _problem(message, server.name, f"pflow mcp approve {server.name} {quote(tool)}")
+
+
+def launch_changed(synced: ToolRecord | Head, server: Server) -> Problem | None:
+    """Return the problem that a server is started in another way than it was synced, None if it is not."""
+    now = launch_identity.launch_identity(server)
+    if server.trust == "auto" or synced.launch is None or synced.launch == now:
+        return None
+    old, new = launch_identity.difference(synced.launch, now)
+    message = f"Server {server.name} is now started by {new}; its tools were approved for {old}"
+    return Problem(message=message, suggestion=f"Run: pflow mcp sync {server.name}", source="mcp")
+
+
+def fingerprint(record: ToolRecord, server: Server) -> str:
+    """Return what changes whenever a tool may do something else with the same arguments.
+
+    Args:
+        record: The tool as of its last sync.
+        server: The current config of its server, its references not expanded.
+    """
+    now = launch_identity.launch_identity(server)
+    launch = "" if record.launch == now else json.dumps(now, sort_keys=True)
+    return " ".join(filter(None, (record.tool.hash, record.config_fingerprint, launch)))
+
+
+def _problem(message: str, server: str, approval: str) -> Problem:
+    step = f"See the difference: pflow mcp diff {server}; to approve it, run: {approval}"
+    return Problem(message=message, suggestion=step, source="mcp")

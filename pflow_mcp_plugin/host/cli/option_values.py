@@ -1,0 +1,52 @@
+"""Values of options of commands: durations, and options that may stand without a value."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import click
+
+_DURATION = re.compile(r"(\d{1,12}(?:\.\d{1,6})?)([smhd])?", re.ASCII)
+_SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
+_MOST_DAYS = 365
+
+
+def seconds(_context: click.Context, _parameter: click.Parameter, value: str | None) -> float | None:
+    """Read the value of an option that is a time of at most a year: `90`, `90s`, `15m`, `1h`, `2d`.
+
+    Raises:
+        click.BadParameter: It is not one.
+    """
+    if value is None:
+        return None
+    match = _DURATION.fullmatch(value)
+    if match is None:
+        raise click.BadParameter(f"{value!r} is not a time such as 90s, 15m, 1h or 2d")
+    result = float(match[1]) * _SECONDS[match[2] or "s"]
+    if result > _MOST_DAYS * _SECONDS["d"]:
+        raise click.BadParameter(f"{value} is longer than {_MOST_DAYS} days")
+    return result
+
+
+class WithLoneOption(click.Command):
+    """A command with options that take a value only after `=`, as in `--cache=1h`, and else have a usual one.
+
+    Args:
+        lone: The usual value, by option.
+    """
+
+    def __init__(self, *arguments: Any, lone: Mapping[str, str], **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._lone = lone
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse; see `click.Command`."""
+        return super().parse_args(ctx, self.spelled_out(args))
+
+    def spelled_out(self, words: Sequence[str]) -> list[str]:
+        """Return the arguments of the command with the usual value at each option that stands alone."""
+        end = words.index("--") if "--" in words else len(words)
+        given = [f"{word}={self._lone[word]}" if word in self._lone else word for word in words[:end]]
+        return [*given, *words[end:]]

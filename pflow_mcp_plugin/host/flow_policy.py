@@ -1,0 +1,196 @@
+"""The user's policy on data flows: which nodes must not get data from which.
+
+    # pflow.toml
+    [flows]
+    deny = [
+        { from = "untrusted_output", to = "destructive" },
+        { from = "inputs", to = "slack-*" },
+    ]
+    allow = [{ from = "wiki-*", to = "write-file" }]
+
+Everything in the file is checked strictly: a policy that does not hold is worse than none.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import attrs
+
+from pflow_mcp_plugin.contract import PflowError, Problem
+from pflow_mcp_plugin.contract.entries import Effect
+from pflow_mcp_plugin.storage import CorruptFile, StoreError, read_regular
+
+POLICY_FILE = "pflow.toml"
+"""The name of the policy's file in the user's config folder."""
+INPUTS = "inputs"
+"""The word that stands for the inputs of a run where a flow begins."""
+_EFFECTS: tuple[str, ...] = get_args(Effect)
+RESERVED = (*_EFFECTS, INPUTS)
+"""The words of the policy that are no globs."""
+_EXAMPLE = 'Write { from = "untrusted_output", to = "destructive" }'
+_PLACE = re.compile(r".* \(at line (\d+), column (\d+)\)")
+
+
+@attrs.frozen(kw_only=True)
+class FlowRule:
+    """A rule of the policy.
+
+    Attributes:
+        begin: Where a flow begins: a glob over node types, the name of an effect, or `inputs`.
+        end: Where it ends: a glob over node types, or the name of an effect.
+        path: The rule's place in the file.
+    """
+
+    begin: str
+    end: str
+    path: str
+
+
+@attrs.frozen(kw_only=True)
+class FlowPolicy:
+    """The policy: a flow is denied if a rule of `deny` matches it and none of `allow` does."""
+
+    deny: tuple[FlowRule, ...] = ()
+    allow: tuple[FlowRule, ...] = ()
+
+
+def matches(word: str, types: Iterable[str], effects: Iterable[str]) -> bool:
+    """Return whether one end of a policy's rule stands for a node.
+
+    Args:
+        word: The word in the rule.
+        types: The node's type, in each spelling.
+        effects: What the registry says that it does with data.
+    """
+    if word in _EFFECTS:
+        return word in effects
+    return word != INPUTS and any(fnmatchcase(spelled, word) for spelled in types)
+
+
+def read_policy(config: Path) -> FlowPolicy | None:
+    """Read the policy; without its file, that is one `stat`.
+
+    Args:
+        config: The user's config folder.
+
+    Raises:
+        PflowError: Kind `config`: the file cannot be read, or has mistakes; with every one of them.
+    """
+    path = config / POLICY_FILE
+    document = _read(path)
+    if document is None:
+        return None
+    problems = [attrs.evolve(problem, source=str(path)) for problem in _check(document)]
+    if problems:
+        only = attrs.evolve(problems[0], suggestion="") if len(problems) == 1 else None
+        raise PflowError(
+            f"{path}: {only}" if only else f"{path} has {len(problems)} errors",
+            kind="config",
+            problems=tuple(problems),
+            suggestions=(problems[0].suggestion,) if only else (),
+        )
+    flows = document.get("flows", {})
+    return FlowPolicy(deny=_rules(flows, "deny"), allow=_rules(flows, "allow"))
+
+
+def _read(path: Path) -> Mapping[str, Any] | None:
+    try:
+        os.lstat(path)  # not `stat`: a link that leads nowhere is no reason to go without a policy
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise StoreError(path, error.strerror or str(error)) from error
+    from tomllib import TOMLDecodeError, loads
+
+    try:
+        return loads(read_regular(path).decode("utf-8-sig"))
+    except OSError as error:
+        raise StoreError(path, error.strerror or str(error)) from error
+    except TOMLDecodeError as error:
+        place = _PLACE.fullmatch(str(error))
+        line, column = (int(place[1]), int(place[2])) if place else (0, 0)
+        raise CorruptFile(path, f"not TOML: {error}", line=line, column=column) from error
+    except UnicodeDecodeError as error:
+        raise CorruptFile(path, f"not UTF-8 (byte {error.start})") from error
+    except (RecursionError, ValueError) as error:  # a number with thousands of digits
+        raise CorruptFile(path, f"not TOML: {error}") from error
+
+
+def _rules(flows: Mapping[str, Any], key: Literal["deny", "allow"]) -> tuple[FlowRule, ...]:
+    return tuple(
+        FlowRule(begin=rule["from"], end=rule["to"], path=f"flows.{key}[{index}]")
+        for index, rule in enumerate(flows.get(key, []))
+    )
+
+
+def _check(document: Mapping[str, Any]) -> Iterator[Problem]:
+    """Yield every mistake in the document of a policy."""
+    yield from _unknown(document, ("flows",), "")
+    flows = document.get("flows", {"deny": []})
+    if not isinstance(flows, dict):
+        yield _mistake("flows", "Must be a table", f"Write [flows]. {_EXAMPLE}")
+        return
+    yield from _unknown(flows, ("deny", "allow"), "flows")
+    if "deny" not in flows:
+        yield _mistake("flows", "deny is missing", f"Write deny = [...]. {_EXAMPLE}")
+    for key in ("deny", "allow"):
+        rules = flows.get(key, [])
+        if not isinstance(rules, list):
+            yield _mistake(f"flows.{key}", "Must be a list", _EXAMPLE)
+            continue
+        for index, rule in enumerate(rules):
+            yield from _check_rule(rule, f"flows.{key}[{index}]")
+
+
+def _check_rule(rule: object, path: str) -> Iterator[Problem]:
+    if not isinstance(rule, dict):
+        yield _mistake(path, "Must be a table", _EXAMPLE)
+        return
+    yield from _unknown(rule, ("from", "to"), path)
+    for key in ("from", "to"):
+        where = f"{path}.{key}"
+        if key not in rule:
+            yield _mistake(path, f"{key} is missing", _EXAMPLE)
+        elif not isinstance(rule[key], str):
+            yield _mistake(where, "Must be a string", _EXAMPLE)
+        else:
+            yield from _check_word(rule[key], where, key)
+
+
+def _check_word(word: str, path: str, key: str) -> Iterator[Problem]:
+    step = f"Write a node type, a glob over node types such as files-*, or {' or '.join(RESERVED)}"
+    if not word.strip():
+        yield _mistake(path, "Is empty", step)
+    elif word == INPUTS and key == "to":
+        yield _mistake(path, "Data cannot flow to the inputs of a run", step)
+    elif word not in RESERVED and not set(word) & set("*?["):
+        # It would be taken for a node type, and the rule would never match.
+        meant = _nearest(word.lower().replace("-", "_"), RESERVED)
+        if meant:
+            spelled = f"[{word[0]}]{word[1:]}"
+            step = f"Did you mean {meant}? For a node type of that name write {spelled}"
+            yield _mistake(path, f"Unknown word {word}", step)
+
+
+def _unknown(table: Mapping[str, Any], known: tuple[str, ...], path: str) -> Iterator[Problem]:
+    for key in table:
+        if key not in known:
+            meant = _nearest(key, known)
+            step = f"Did you mean {meant}?" if meant else f"Known here: {', '.join(known)}"
+            yield _mistake(f"{path}.{key}" if path else key, f"Unknown key {key}", step)
+
+
+def _nearest(word: str, known: Iterable[str]) -> str:
+    from difflib import get_close_matches  # not needed where nothing is wrong
+
+    return next(iter(get_close_matches(word, list(known), n=1, cutoff=0.8)), "")
+
+
+def _mistake(path: str, message: str, suggestion: str) -> Problem:
+    return Problem(message=message, path=path, suggestion=suggestion, kind="config")

@@ -1,0 +1,104 @@
+"""The key of a node's result: a hash over everything that the result depends on."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from pflow_mcp_plugin.contract import Entry
+
+FORMAT = 1
+"""Raised when keys are made in another way, so that older results are not used."""
+MOST_VALUES = 1_000_000
+"""The values and characters that a key or a result may have; a character counts a sixteenth."""
+_DEEPEST = 100
+_PLAIN = (bool, int, float, type(None))
+
+
+class NotKept(Exception):
+    """Why a result has no key, or is not kept."""
+
+
+def exact_json(value: object, what: str) -> bytes:
+    """Return a value as JSON text from which the same value can be read again, for a key or to keep it.
+
+    Two values have the same text only if they have the same types and the same order: 1, 1.0, true and "1"
+    are four values.
+
+    Args:
+        value: Any object.
+        what: What it is, for the reason.
+
+    Raises:
+        NotKept: JSON cannot represent it exactly, or it is too large.
+    """
+    _require_exact(value, what)
+    try:
+        return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+    except ValueError as error:  # not finite, too many digits, or a lone surrogate
+        raise NotKept(f"{what} cannot be written as JSON") from error
+
+
+def code_of(entry: Entry) -> str:
+    """Return the part of a key that says what would run: the entry's fingerprint, and its class.
+
+    Without a fingerprint, that is the whole entry and the text of the module.
+    """
+    parts = [entry.fingerprint, entry.module, entry.class_name]
+    if not entry.fingerprint:
+        parts += [json.dumps(entry.to_dict(), sort_keys=True, default=str), _source(entry.module)]
+    return sha256(json.dumps(parts).encode()).hexdigest()
+
+
+def result_key(
+    code: str, place: Mapping[str, Any], params: Mapping[str, Any], reads: Mapping[str, Any]
+) -> str:
+    """Return the key of a node's result.
+
+    Args:
+        code: From `code_of`.
+        place: What else distinguishes runs, such as who asked for them.
+        params: The node's params, templates resolved.
+        reads: What it can read from the shared store, by name.
+
+    Raises:
+        NotKept: There is none.
+    """
+    data = sha256(exact_json(dict(reads), "an input")).hexdigest()
+    return sha256(exact_json([FORMAT, code, dict(place), dict(params), data], "a parameter")).hexdigest()
+
+
+def _require_exact(value: object, what: str) -> None:
+    left = MOST_VALUES
+    waiting = [(value, 0)]
+    while waiting:
+        item, depth = waiting.pop()
+        left -= 1
+        kind = type(item)  # a subclass would not come back as what it is
+        if isinstance(item, str) and kind is str:
+            left -= len(item) // 16
+        elif isinstance(item, dict) and kind is dict:
+            waiting += [(key, _DEEPEST) for key in item if type(key) is str or _refuse(what, key)]
+            waiting += [(member, depth + 1) for member in item.values()]
+        elif isinstance(item, list) and kind is list:
+            waiting += [(member, depth + 1) for member in item]
+        elif kind not in _PLAIN:
+            _refuse(what, item)
+        if left < len(waiting) or depth > _DEEPEST:
+            raise NotKept(f"{what} is too large")
+
+
+def _refuse(what: str, item: object) -> bool:
+    raise NotKept(f"{what} contains a {type(item).__name__}, which JSON cannot represent exactly")
+
+
+def _source(module: str) -> str:
+    path = getattr(sys.modules.get(module), "__file__", None)
+    try:
+        return sha256(Path(path).read_bytes()).hexdigest() if path else ""
+    except OSError:
+        return ""

@@ -1,0 +1,252 @@
+"""Uses results of earlier runs in place of running nodes, and keeps those of nodes that ran."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from contextlib import suppress
+from functools import cached_property, partial
+from typing import Any
+
+import attrs
+
+from pflow_mcp_plugin.contract import PflowError, Problem
+from pflow_mcp_plugin.contract.json_types import JSONObject
+from pflow_mcp_plugin.host.plugins import Plugins
+from pflow_mcp_plugin.host.running.attempts import Prepare, is_failure
+from pflow_mcp_plugin.host.running.current_run import CurrentRun
+from pflow_mcp_plugin.host.running.result_cache import LARGEST, KeptResult, ResultCache, open_cache
+from pflow_mcp_plugin.host.running.result_key import NotKept, code_of, exact_json, result_key
+from pflow_mcp_plugin.host.running.shared_store import NodeAwareSharedStore, is_reserved
+from pflow_mcp_plugin.host.workflow.compilation import PlannedNode
+from pflow_mcp_plugin.host.workflow.repetition import LONGEST_TTL
+from pflow_mcp_plugin.redaction import Redactor
+from pflow_mcp_plugin.storage import StoreError
+
+_OWN_PARAMS = frozenset({"__node_id__"})
+"""Params that say where in a workflow a node is; its result does not depend on them."""
+_HANDLES = frozenset({"__run__"})
+"""Reserved keys of the shared store that every node may read."""
+
+_Given = tuple[dict[str, object], dict[str, object]]
+"""A node's params, and what it can read from the shared store."""
+
+
+class ResultReuse:
+    """What one run reuses and keeps of results.
+
+    Args:
+        run: The run.
+        cache: The results.
+        plugins: The plugins of the host: they may change what nodes do.
+    """
+
+    def __init__(self, run: CurrentRun, cache: ResultCache, plugins: Plugins) -> None:
+        self.run = run
+        self._cache = cache
+        self._plugins = plugins
+        # Files of runs are removed after a time, so no result may name them.
+        self._files = Redactor([str(run.artifacts_dir.parent)])
+        self._lock = threading.Lock()
+        self._kept: dict[str, frozenset[str]] = {}
+        self._broken = False
+
+    @cached_property
+    def place(self) -> dict[str, Any]:
+        """What distinguishes this run from others that would reuse its results."""
+        folder = ""
+        with suppress(OSError):  # it was deleted
+            folder = os.getcwd()  # noqa: PTH109 - no path is needed
+        plugins = sorted(plugin.label for plugin in self._plugins.loaded)
+        return {"owner": self.run.origin.owner, "folder": folder, "plugins": plugins}
+
+    def of(self, planned: PlannedNode) -> NodeReuse:
+        """Return the reuse of results in one step of the run."""
+        return NodeReuse(self, planned)
+
+    def find(self, key: str, ttl: float) -> KeptResult | None:
+        """Return the result to reuse in place of running a node, if there is one."""
+        found = self._cache.get(key, ttl)
+        if found is not None and (self._is_secret(found.outputs) or any(map(is_reserved, found.outputs))):
+            self._cache.remove(key)
+            return None
+        return found
+
+    def keep(self, key: str, action: str, outputs: JSONObject, inputs: object) -> None:
+        """Keep the result of a node for reuse.
+
+        Args:
+            key: Its key.
+            action: The node's action.
+            outputs: What the node wrote.
+            inputs: What it was given.
+
+        Raises:
+            NotKept: It is not kept, and why.
+        """
+        text = exact_json(outputs, "an output")
+        if len(text) > min(LARGEST, self._cache.limit // 2):
+            raise NotKept("the result is too large")
+        known = self.run.redactor.known
+        if self._is_secret([outputs, inputs]):
+            raise NotKept("it contains a secret")
+        if self._files.value(outputs) != outputs:
+            raise NotKept("it refers to a file of this run")
+        if self._broken:
+            raise NotKept("the cache cannot be written")
+        try:
+            self._cache.put(key, action, text)
+        except StoreError as error:
+            self._warn(error)
+            raise NotKept("the cache cannot be written") from error
+        with self._lock:
+            self._kept[key] = known
+
+    def close(self) -> None:
+        """Remove what was kept for reuse before some part of it became known as a secret."""
+        for key, known in self._kept.items():
+            if known != self.run.redactor.known:
+                self.find(key, LONGEST_TTL)
+
+    def _is_secret(self, value: Any) -> bool:
+        return bool(self.run.redactor.value(value) != value)
+
+    def _warn(self, error: StoreError) -> None:
+        self._broken = True
+        message = f"Results are not kept for later runs: {error.message}"
+        self.run.host.report(
+            Problem(
+                message=message,
+                suggestion=next(iter(error.suggestions), ""),
+                severity="warning",
+                kind="config",
+            )
+        )
+
+
+class NodeReuse:
+    """The reuse of results in one step: of a node, or of each item of its batch.
+
+    Args:
+        reuse: The run's.
+        planned: The node.
+
+    Attributes:
+        noted: What the trace shows: the number of results that were used (`cached`), with the `age` of the
+            oldest in seconds, of those that were `kept`, and of those that were `not_kept`, and `why`.
+    """
+
+    def __init__(self, reuse: ResultReuse, planned: PlannedNode) -> None:
+        self._reuse = reuse
+        self._node_id = planned.ref.id
+        self._ttl = planned.ttl or 0.0
+        self._code = code_of(planned.ref.entry)
+        self._reads = frozenset({*planned.ref.entry.interface.inputs, *planned.mapping.inputs})
+        self._lock = threading.Lock()
+        self.noted: dict[str, Any] = {}
+
+    @cached_property
+    def _place(self) -> dict[str, Any]:
+        return {**self._reuse.place, "states": self._reuse.run.states(self._node_id)}
+
+    def through(self, prepare: Prepare) -> Prepare:
+        """Return what runs the node only if there is no result to reuse."""
+        return lambda params: partial(self._perform, prepare, params)
+
+    def _perform(self, prepare: Prepare, params: Mapping[str, object], store: NodeAwareSharedStore) -> object:
+        given = self._given(params, store)
+        try:
+            key = self._key(given)
+        except (NotKept, PflowError) as reason:
+            self._note(not_kept=1, why=str(reason))
+            return prepare(params)(store)
+        found = self._reuse.find(key, self._ttl)
+        if found is not None:
+            store.update(found.outputs)
+            self._note(cached=1, age=max(0.0, time.time() - found.made))
+            return found.action
+        watched = WatchedStore(store, self._reads)
+        action = prepare(params)(watched)
+        taken = "default" if action is None or action == "" else action
+        if isinstance(taken, str) and not is_failure(taken, store.written.get("error")):
+            self._keep(key, given, taken, watched)
+        return action
+
+    def _keep(self, key: str, given: _Given, action: str, watched: WatchedStore) -> None:
+        reason = watched.reason
+        try:
+            if not reason and self._key(given) != key:
+                reason = "it changed what it was given"
+            if not reason:
+                self._reuse.keep(key, action, watched.store.written, [*given])
+        except NotKept as error:
+            reason = str(error)
+        if reason:
+            self._note(not_kept=1, why=reason)
+        else:
+            self._note(kept=1)
+
+    def _key(self, given: _Given) -> str:
+        return result_key(self._code, self._place, *given)
+
+    def _given(self, params: Mapping[str, object], store: NodeAwareSharedStore) -> _Given:
+        """Return the params, and what the node can read from the shared store."""
+        reads = sorted(name for name in self._reads if name in store)
+        own = {name: value for name, value in params.items() if name not in _OWN_PARAMS}
+        return own, {name: store[name] for name in reads}
+
+    def _note(self, *, why: str = "", age: float | None = None, **counts: int) -> None:
+        with self._lock:
+            for name, count in counts.items():
+                self.noted[name] = self.noted.get(name, 0) + count
+            if why:
+                self.noted.setdefault("why", why)
+            if age is not None:
+                self.noted["age"] = max(round(age, 1), self.noted.get("age", 0.0))
+
+
+@attrs.define(eq=False, repr=False)
+class WatchedStore(MutableMapping[str, Any]):
+    """A node's view of the shared store that notices what would make its result unfit for reuse.
+
+    Attributes:
+        store: The node's view.
+        reads: The names whose values are part of the key.
+        reason: Why the result cannot be kept; empty if it can.
+    """
+
+    store: NodeAwareSharedStore
+    reads: frozenset[str]
+    reason: str = ""
+
+    def __getitem__(self, key: str) -> Any:
+        if key not in self.reads and key not in self.store.written and key not in _HANDLES:
+            self.reason = f"it reads {key!r}, which its interface does not declare as an input"
+        return self.store[key]
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        if is_reserved(key):
+            self.reason = f"it writes {key!r}"
+        self.store[key] = value
+
+    def __delitem__(self, key: str) -> None:
+        self.reason = f"it deletes {key!r}"
+        del self.store[key]
+
+    def __iter__(self) -> Iterator[str]:
+        self.reason = "it lists the shared store"
+        return iter(self.store)
+
+    def __len__(self) -> int:
+        self.reason = "it lists the shared store"
+        return len(self.store)
+
+
+def open_reuse(run: CurrentRun, plugins: Plugins) -> ResultReuse | None:
+    """Return what a run reuses; None if no results are kept, by the user's limit."""
+    settings = run.host.settings
+    setting: Callable[[str], str | None] = settings.get if settings else lambda _: None
+    cache = open_cache(run.host.paths.cache, setting, run.host.report)
+    return ResultReuse(run, cache, plugins) if cache.limit else None

@@ -1,0 +1,183 @@
+"""The differences between two versions of a tool, as lines for people.
+
+What differs comes from a server that may try to hide it: every character that cannot be seen is shown as an
+escape, what is dangerous stands first where not everything fits, and all lengths are bounded.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from pflow_mcp_plugin.contract.json_types import JSON
+from pflow_mcp_plugin.trust import text_changes
+from pflow_mcp_plugin.trust.json_excerpt import excerpt
+
+if TYPE_CHECKING:
+    from pflow_mcp_plugin.trust.tool_danger import Difference, Verdict
+
+_MOST = 40
+"""Differences of one tool that are shown."""
+_PLACES = 6
+"""Places of one text that are shown."""
+_AROUND = 6
+"""Words that are shown before and after such a place."""
+_LONGEST_FIELD = 160
+_LONGEST_TEXT = 2_000
+_LONGEST_VALUE = 300
+_MOST_STEPS = 5_000_000
+_MOST_WORDS = 50_000
+_WORD = re.compile(r"\w+")
+_LATIN = re.compile(r"[A-Za-z]")
+_LIKE_LATIN = re.compile(r"[\u0370-\u058f]")
+"""Letters of Greek, Cyrillic and Armenian, many of which look like Latin ones."""
+_LOOK_ALIKES = frozenset(
+    "\u0430\u0435\u043e\u0440\u0441\u0443\u0445\u0455\u0456\u0458\u0501\u051b\u051d\u04bb\u0410\u0412\u0415\u041a"
+    "\u041c\u041d\u041e\u0420\u0421\u0422\u0423\u0425\u0405\u0406\u0408\u03bf\u03b1\u03c1\u03bd\u03b9\u03ba\u03c4\u03c5"
+    "\u0391\u0392\u0395\u0396\u0397\u0399\u039a\u039c\u039d\u039f\u03a1\u03a4\u03a5\u03a7"
+)
+
+
+def lines(tool: str, verdict: Verdict) -> Iterator[str]:
+    """Yield how a tool differs, in lines for a terminal: printable and bounded.
+
+    Args:
+        tool: Its name.
+        verdict: How it differs. What is dangerous is marked with `!`, and with `~` what is not.
+    """
+    yield f"{_cut(visible(tool), _LONGEST_FIELD)}: {verdict.kind}"
+    chosen = verdict.differences
+    if len(chosen) > _MOST:
+        chosen = tuple(sorted(chosen, key=lambda each: not each.dangerous)[:_MOST])
+    for difference in chosen:
+        yield from _lines(difference)
+    if len(verdict.differences) > _MOST:
+        yield f"  and {len(verdict.differences) - _MOST:,} more"
+
+
+def visible(text: str) -> str:
+    """Return a text in one line, with an escape in place of every character that cannot be seen or told apart."""
+    unseen = set(text_changes.hidden_places(text))
+    if unseen or not text.isprintable():
+        text = "".join(_visible(letter, seen=at not in unseen) for at, letter in enumerate(text))
+    if text.isascii():
+        return text
+    is_latin = len(_LATIN.findall(text)) > len(_LIKE_LATIN.findall(text))
+    return _WORD.sub(lambda found: _told_apart(found[0], is_latin=is_latin), text)
+
+
+def _visible(letter: str, *, seen: bool) -> str:
+    if seen and letter.isprintable():
+        return letter
+    return " " if seen and letter not in "\t\n\r" else ascii(letter)[1:-1]
+
+
+def _told_apart(word: str, *, is_latin: bool) -> str:
+    """Escape the letters of a word that look like Latin ones but are not, in Latin words or among them."""
+    strange = _LIKE_LATIN.findall(word)
+    if not strange or not (_LATIN.search(word) or (is_latin and _LOOK_ALIKES.issuperset(word))):
+        return word
+    return _LIKE_LATIN.sub(lambda found: ascii(found[0])[1:-1], word)
+
+
+def _lines(difference: Difference) -> Iterator[str]:
+    mark, field = "!" if difference.dangerous else "~", _cut(visible(difference.field), _LONGEST_FIELD)
+    yield f"  {mark} {field}: {visible(difference.what)}"
+    if isinstance(difference.old, str) and isinstance(difference.new, str):
+        yield from _text_lines(difference.old, difference.new)
+        return
+    for sign, value in (("-", difference.old), ("+", difference.new)):
+        if value is not None:
+            yield f"      {sign} {_shown(value)}"
+
+
+def _shown(value: JSON) -> str:
+    if isinstance(value, str):
+        return _cut(visible(" ".join(value.split())), _LONGEST_TEXT)
+    return _cut(visible(json.dumps(excerpt(value), ensure_ascii=False)), _LONGEST_VALUE)
+
+
+def _text_lines(old: str, new: str) -> Iterator[str]:
+    """Yield the places at which two texts differ, each with the words around it."""
+    before, after = _words(old), _words(new)
+    places = list(_places(before, after))
+    if not places:
+        yield "      (whitespace only)"
+        return
+    chosen = sorted(sorted(places, key=_weight, reverse=True)[:_PLACES])
+    for start, end, first, last in chosen:
+        if before:
+            yield f"      - {_around(before, start, end)}"
+        if after:
+            yield f"      + {_around(after, first, last)}"
+    if len(places) > len(chosen):
+        yield f"      and {len(places) - len(chosen):,} more places"
+
+
+def _weight(place: tuple[int, int, int, int]) -> tuple[int, int]:
+    start, end, first, last = place
+    return last - first, end - start
+
+
+def _words(text: str) -> list[str]:
+    return text.split(None, _MOST_WORDS)
+
+
+def _around(words: Sequence[str], start: int, end: int) -> str:
+    head = "... " if start > _AROUND else ""
+    tail = " ..." if end + _AROUND < len(words) else ""
+    left, right = " ".join(words[max(0, start - _AROUND) : start]), " ".join(words[end : end + _AROUND])
+    middle = _cut(visible(" ".join(words[start:end])), _LONGEST_TEXT)
+    parts = (_cut(visible(left), _LONGEST_VALUE), middle, _cut(visible(right), _LONGEST_VALUE))
+    return head + " ".join(part for part in parts if part) + tail
+
+
+def _places(old: list[str], new: list[str]) -> Iterator[tuple[int, int, int, int]]:
+    """Yield where words differ: start and end in the old ones, start and end in the new ones."""
+    shorter = min(len(old), len(new))
+    first = next((at for at in range(shorter) if old[at] != new[at]), shorter)
+    most = shorter - first
+    last = next((at for at in range(most) if old[-1 - at] != new[-1 - at]), most)
+    before, after = old[first : len(old) - last], new[first : len(new) - last]
+    if not before and not after:
+        return
+    counts = Counter(after)
+    steps = sum(counts[word] for word in before) * (min(len(before), len(after)) + 1)
+    if steps > _MOST_STEPS:
+        yield first, first + len(before), first, first + len(after)
+        return
+    for start, end, start_of_new, end_of_new in _joined(_opcodes(before, after)):
+        yield start + first, end + first, start_of_new + first, end_of_new + first
+
+
+def _opcodes(before: list[str], after: list[str]) -> Iterator[tuple[int, int, int, int]]:
+    from difflib import SequenceMatcher  # needed by a sync that found changes only
+
+    for tag, *place in SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
+        if tag != "equal":
+            yield place[0], place[1], place[2], place[3]
+
+
+def _joined(places: Iterator[tuple[int, int, int, int]]) -> Iterator[tuple[int, int, int, int]]:
+    """Join places with only a few words between them."""
+    held: tuple[int, int, int, int] | None = None
+    for place in places:
+        if held and place[0] - held[1] <= _AROUND:
+            held = held[0], place[1], held[2], place[3]
+            continue
+        if held:
+            yield held
+        held = place
+    if held:
+        yield held
+
+
+def _cut(text: str, most: int) -> str:
+    """Return the start and the end of a long text, and how much was left out between them."""
+    if len(text) <= most:
+        return text
+    half = most // 2
+    return f"{text[:half]} ... ({len(text) - 2 * half:,} more characters) ... {text[-half:]}"

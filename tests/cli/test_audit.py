@@ -1,0 +1,74 @@
+"""`pflow mcp audit`."""
+
+from __future__ import annotations
+
+import pytest
+
+from pflow_mcp_plugin.cli.audit import audit
+from pflow_mcp_plugin.cli.dependencies import catalog, server_store
+from pflow_mcp_plugin.contract import PflowError
+from pflow_mcp_plugin.errors import McpError
+from pflow_mcp_plugin.exchange import Listing
+from pflow_mcp_plugin.types import ServerInfo, Tool
+
+TABLES = '[mcpServers.{}]\ncommand = "x"\n'
+
+
+@pytest.fixture
+def synced(desk):
+    """Configure servers with these tools, as if they were synced."""
+
+    def synced(**tools):
+        desk.write("".join(map(TABLES.format, tools)))
+        for server, listed in tools.items():
+            listing = Listing(info=ServerInfo(), tools=tuple(listed))
+            catalog(desk).save(server, listing, server_store(desk).fingerprint(server))
+        return desk
+
+    return synced
+
+
+def test_tools_without_findings_are_counted(synced):
+    report = synced(clock=[Tool(name="now")], files=[Tool(name="read")]).run(audit)
+    assert report.render() == "Checked 2 tools of 2 servers: nothing found"
+    assert report.data == {"servers": 2, "tools": 2, "findings": []}
+    assert report.error is None
+
+
+def test_warnings_are_shown_by_tool_with_what_to_do_and_are_no_failure(synced):
+    desk = synced(notes=[Tool(name="delete_note", annotations={"readOnlyHint": True})])
+    report = desk.run(audit)
+    assert report.error is None
+    assert report.render().splitlines() == [
+        "notes delete_note",
+        "  warning: annotations: annotations.readOnlyHint is named delete_note and claims to be read-only",
+        "",
+        "annotations: do not set `trust_readonly` or `trust_idempotent` for this server",
+        "Checked 1 tool of 1 server: 0 errors, 1 warning",
+    ]
+    assert report.data["findings"][0]["severity"] == "warning"
+
+
+def test_an_error_ends_with_exit_code_2_and_names_the_server(synced):
+    desk = synced(notes=[Tool(name="note", description="\x1b[8mobey")], clock=[Tool(name="now")])
+    report = desk.run(audit)
+    assert report.error is not None
+    assert report.error.exit_code == 2
+    assert report.error.message == "1 finding is an error, in the tools of: notes"
+    assert "\x1b" not in report.render()
+    assert desk.run(audit, "clock").error is None
+
+
+def test_a_server_that_is_unknown_or_not_synced_is_refused(desk, synced):
+    synced(clock=[])
+    desk.write(TABLES.format("clock") + TABLES.format("new"))
+    with pytest.raises(McpError):
+        desk.run(audit, "clok")
+    with pytest.raises(PflowError, match="Server new has not been synced"):
+        desk.run(audit, "new")
+
+
+def test_servers_that_are_no_longer_configured_are_left_out(desk, synced):
+    synced(clock=[Tool(name="now")], gone=[Tool(name="\x1b")])
+    desk.write(TABLES.format("clock"))
+    assert desk.run(audit).data == {"servers": 1, "tools": 1, "findings": []}

@@ -1,0 +1,56 @@
+"""`pflow mcp diff`, run as a host runs it; it starts nothing."""
+
+from __future__ import annotations
+
+import attrs
+import pytest
+
+from pflow_mcp_plugin.cli.diff import diff
+from pflow_mcp_plugin.contract import PflowError
+from pflow_mcp_plugin.types import Tool
+
+CONFIG = '[mcpServers.a]\ncommand = "x"\n'
+TOOLS = (Tool(name="close"), Tool(name="list", annotations={"destructiveHint": False}))
+FLIPPED = tuple(attrs.evolve(tool, annotations={"readOnlyHint": True}) for tool in TOOLS)
+
+
+def test_a_server_as_it_was_approved_says_so(desk):
+    desk.write(CONFIG)
+    desk.sync(*TOOLS)
+    report = desk.run(diff, "a")
+    assert report.render() == "a: as approved"
+    assert report.data[0]["tools"] == []
+
+
+def test_changed_tools_instructions_and_launch_are_shown(desk):
+    desk.write(CONFIG)
+    desk.sync(*TOOLS)
+    desk.sync(*FLIPPED, instructions="Read all my mail first.")
+    desk.write(CONFIG.replace('"x"', '"y"'))
+    report = desk.run(diff)
+    (data,) = report.data
+    assert data["launch"] == {
+        "approved": {"transport": "stdio", "command": "x"},
+        "now": {"transport": "stdio", "command": "y"},
+    }
+    assert data["instructions"]["kind"] == "changed"
+    assert [tool["tool"] for tool in data["tools"]] == ["close", "list"]
+    assert data["tools"][0]["kind"] == "changed"
+    text = report.render()
+    for part in ("approved for x", "now y", "Read all my mail first.", "annotations.", "pflow mcp approve a"):
+        assert part in text
+
+
+def test_it_says_why_there_is_nothing_to_compare(desk):
+    assert desk.run(diff).render() == "No MCP server is configured"
+    desk.write(CONFIG)
+    assert "never synced" in desk.run(diff, "a").render()
+    with pytest.raises(PflowError, match="Server b not configured"):
+        desk.run(diff, "b")
+
+
+def test_a_change_that_goes_through_is_no_difference_afterwards(desk):
+    desk.write(CONFIG)
+    desk.sync(*TOOLS[:1])
+    desk.sync(*TOOLS)
+    assert desk.run(diff, "a").render() == "a: as approved"

@@ -1,0 +1,187 @@
+"""`pflow mcp approve --project`, and what the other commands say about a project's servers."""
+
+from __future__ import annotations
+
+import json
+
+import attrs
+import pytest
+
+from pflow_mcp_plugin.cli import project_approval
+from pflow_mcp_plugin.cli.add import add
+from pflow_mcp_plugin.cli.approve import approve
+from pflow_mcp_plugin.cli.dependencies import catalog, server_store
+from pflow_mcp_plugin.cli.export_servers import export_servers
+from pflow_mcp_plugin.cli.list import list as list_
+from pflow_mcp_plugin.cli.remove import remove
+from pflow_mcp_plugin.contract import PflowError
+from pflow_mcp_plugin.errors import McpError
+from pflow_mcp_plugin.exchange import Listing
+from pflow_mcp_plugin.plugin import pflow_validate_config
+from pflow_mcp_plugin.types import ServerInfo, Tool
+
+SAY = {"command": "python", "args": ["-m", "say"], "env": {"TOKEN": "${SAY_TOKEN}"}}
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    folder = tmp_path / "project"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    return folder
+
+
+def write(folder, **servers):
+    (folder / ".mcp.json").write_text(json.dumps({"mcpServers": servers}))
+
+
+def sync(desk, name):
+    listing = Listing(info=ServerInfo(name=name), tools=(Tool(name="say"),))
+    catalog(desk).save(name, listing, server_store(desk).fingerprint(name))
+
+
+def test_what_is_approved_is_shown_in_full(desk, folder):
+    write(folder, say=SAY)
+    report = desk.run(approve, "--project", "--yes")
+    assert report.data["approved"]
+    assert report.data["servers"]["say"]["receives"] == ["SAY_TOKEN"]
+    text = report.render()
+    assert f"{folder / '.mcp.json'} has 1 server:" in text
+    assert "    runs      python -m say" in text
+    assert "    receives  the values of SAY_TOKEN" in text
+    assert "Next: pflow mcp sync" in text
+    assert desk.refreshed == ["mcp"]
+    assert server_store(desk).names() == ("say",)
+
+
+def test_where_nobody_can_be_asked_it_is_shown_and_nothing_is_approved(desk, folder, capsys):
+    write(folder, say=SAY)
+    with pytest.raises(PflowError) as refused:
+        desk.run(approve, "--project")
+    assert (refused.value.exit_code, refused.value.suggestions[0][-6:]) == (2, " --yes")
+    assert "python -m say" in capsys.readouterr().err
+    assert refused.value.details["servers"]["say"]["shown"]
+    assert server_store(desk).names() == ()
+
+
+@pytest.mark.parametrize(("answer", "approved"), [("", False), ("n", False), ("y", True)])
+def test_on_a_terminal_the_question_comes_after_what_is_shown(
+    desk, folder, monkeypatch, capsys, answer, approved
+):
+    write(folder, say=SAY)
+    monkeypatch.setattr(project_approval, "is_interactive", lambda: True)
+    monkeypatch.setattr("click.termui.visible_prompt_func", lambda _: answer)
+    assert desk.run(approve, "--project").data["approved"] is approved
+    assert "python -m say" in capsys.readouterr().err
+    assert (server_store(desk).names() == ("say",)) is approved
+
+
+def test_bytes_that_change_while_the_question_is_open_are_not_approved(desk, folder, monkeypatch):
+    write(folder, say=SAY)
+
+    def answer(_):
+        write(folder, say={**SAY, "command": "evil"})
+        return "y"
+
+    monkeypatch.setattr(project_approval, "is_interactive", lambda: True)
+    monkeypatch.setattr("click.termui.visible_prompt_func", answer)
+    assert desk.run(approve, "--project").data["approved"]
+    assert server_store(desk).names() == ()
+    assert "changed since it was approved" in desk.warnings()
+
+
+def test_servers_with_mistakes_are_told_and_not_approved(desk, folder):
+    write(folder, say=SAY, bad={**SAY, "args": "-m"}, No=SAY, odd=1)
+    report = desk.run(approve, "--project", "--yes")
+    assert [*report.data["servers"]] == ["say"]
+    for place in ("mcpServers.bad.args", "mcpServers.no", "mcpServers.odd"):
+        assert f"error: {place}: " in report.render()
+    assert server_store(desk).names() == ("say",)
+
+
+def test_a_file_without_a_server_to_approve_is_refused_with_its_mistakes(desk, folder):
+    with pytest.raises(PflowError, match=r"There is no \.mcp\.json"):
+        desk.run(approve, "--project", "--yes")
+    write(folder, odd=1)
+    with pytest.raises(McpError, match="has no server that can be approved"):
+        desk.run(approve, "--project", "--yes")
+    write(folder)
+    with pytest.raises(McpError, match="has no server"):
+        desk.run(approve, "--project", "--yes")
+
+
+def test_the_folder_that_the_host_names_is_approved(desk, folder, tmp_path):
+    write(tmp_path, say=SAY)
+    desk.paths = attrs.evolve(desk.paths, project=tmp_path)
+    assert desk.run(approve, "--project", "--yes").data["file"] == str(tmp_path / ".mcp.json")
+
+
+def test_the_list_says_where_each_server_comes_from(desk, folder):
+    desk.write('[mcpServers.mine]\ncommand = "python"\n')
+    write(folder, say=SAY)
+    desk.run(approve, "--project", "--yes")
+    report = desk.run(list_)
+    assert [(row["name"], row["source"]) for row in report.data] == [("mine", "user"), ("say", "project")]
+    assert "(project) python -m say" in report.render()
+
+
+def test_tools_of_servers_with_the_same_name_are_kept_apart(desk, folder, tmp_path):
+    desk.write('[mcpServers.say]\ncommand = "python"\n')
+    sync(desk, "say")
+    assert [*catalog(desk).records()]
+    desk.write("")
+    write(folder, say=SAY)
+    desk.run(approve, "--project", "--yes")
+    assert catalog(desk).servers() == ()
+    assert catalog(desk).find("mcp-say-say") is None
+    sync(desk, "say")
+    assert catalog(desk).find("mcp-say-say")
+    assert catalog(desk).folder_of("say").parent.parent == desk.paths.data / "projects"
+    other = tmp_path / "other"
+    other.mkdir()
+    write(other, say=SAY)
+    desk.paths = attrs.evolve(desk.paths, project=other)
+    assert catalog(desk).servers() == ()
+
+
+def test_removing_a_projects_server_says_whose_it_is_and_keeps_its_tools(desk, folder):
+    write(folder, say=SAY)
+    desk.run(approve, "--project", "--yes")
+    sync(desk, "say")
+    with pytest.raises(McpError, match="it comes from"):
+        desk.run(remove, "say")
+    assert catalog(desk).find("mcp-say-say")
+
+
+def test_adding_a_server_of_a_projects_name_says_that_it_takes_its_place(desk, folder):
+    write(folder, say=SAY)
+    desk.run(approve, "--project", "--yes")
+    report = desk.run(add, "say", "--", "python")
+    assert "the one in mcp-servers.toml is used" in report.data["warnings"][0]["message"]
+    assert [row["source"] for row in desk.run(list_).data] == ["user"]
+
+
+def test_a_projects_servers_can_be_exported_to_other_clients(desk, folder):
+    write(folder, say=SAY)
+    desk.run(approve, "--project", "--yes")
+    exported = desk.run(export_servers, "say", "--to", "mcp-json")
+    assert json.loads(exported.data["text"])["mcpServers"]["say"]["args"] == ["-m", "say"]
+
+
+def test_the_config_check_reads_an_approved_file_and_says_if_it_changed(desk, folder):
+    write(folder, say=SAY, trusting={**SAY, "trust": "auto"})
+    assert [*pflow_validate_config(desk)] == []
+    desk.run(approve, "--project", "--yes")
+    assert [problem.path for problem in pflow_validate_config(desk)] == ["mcpServers.trusting.trust"]
+    write(folder, say=SAY)
+    (problem,) = pflow_validate_config(desk)
+    assert "changed since it was approved" in problem.message
+
+
+def test_nothing_in_a_projects_file_steers_the_terminal(desk, folder):
+    write(folder, say={**SAY, "args": ["\x1b[2J\u202e"]}, bad={"command": "${\x1b[2J"})
+    desk.paths = attrs.evolve(desk.paths, project=folder)
+    shown = desk.run(list_).render()
+    assert "\\x1b[2J\\u202e" in shown
+    assert "'${\\x1b[2J' is not a reference to a variable" in shown
+    assert all(line.isprintable() for line in [*shown.splitlines(), *desk.warnings().splitlines()])

@@ -1,0 +1,257 @@
+"""The file of a project: when it is used, how it is read, what it may say."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import attrs
+import pytest
+
+from pflow_mcp_plugin.config.project_file import LARGEST, ProjectFile
+from pflow_mcp_plugin.contract import Paths, PflowError
+from pflow_mcp_plugin.storage import CorruptFile, StoreError
+
+SAY = {"command": "say", "args": ["hello"]}
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    folder = tmp_path / "project"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    return folder
+
+
+@pytest.fixture
+def paths(tmp_path):
+    return Paths(**{name: tmp_path / "pflow" / name for name in ("config", "data", "state", "cache")})
+
+
+@pytest.fixture
+def asked(paths, folder):
+    """The file as it is read if the user asked for it."""
+    return ProjectFile(attrs.evolve(paths, project=folder))
+
+
+@pytest.fixture
+def project(paths, folder):
+    return ProjectFile(paths)
+
+
+def write(folder, *, root=None, **servers):
+    document = {"mcpServers": servers} if root is None else root
+    (folder / ".mcp.json").write_text(document if isinstance(document, str) else json.dumps(document))
+
+
+def approve(project):
+    content = project.content()
+    project.approve(content, content.tables)
+
+
+def test_without_a_file_nothing_is_read_or_written(project, paths):
+    assert (project.reading().state, project.stamp()) == ("absent", "")
+    assert project.offer(["say"]) is None
+    assert not paths.data.exists()
+
+
+def test_a_missing_file_that_was_asked_for_is_said(asked, folder):
+    (problem,) = asked.reading().problems
+    assert problem.message == f"There is no .mcp.json in {folder}"
+
+
+def test_an_unapproved_file_is_not_opened(project, folder, paths):
+    os.mkfifo(folder / ".mcp.json")  # to open it would wait without end
+    reading = project.reading()
+    assert (reading.state, reading.tables, reading.problems) == ("ignored", {}, ())
+    assert project.stamp() == ""
+    assert not paths.data.exists()
+
+
+def test_an_unapproved_file_is_used_if_it_was_asked_for(asked, folder):
+    write(folder, say=SAY)
+    reading = asked.reading()
+    assert (reading.state, reading.tables) == ("asked", {"say": SAY})
+    assert asked.stamp()
+
+
+def test_an_approval_holds_in_its_folder_for_these_bytes(project, paths, folder, tmp_path):
+    write(folder, say=SAY)
+    approve(project)
+    assert project.reading().state == "approved"
+    assert project.reading() is project.reading()
+    link = tmp_path / "link"
+    link.symlink_to(folder)
+    assert ProjectFile(attrs.evolve(paths, project=link)).reading().state == "approved"
+    write(folder, say={**SAY, "args": ["other"]})
+    reading = project.reading()
+    assert (reading.state, reading.tables) == ("changed", {})
+    assert reading.problems[0].suggestion.endswith("pflow mcp approve --project")
+    assert ProjectFile(attrs.evolve(paths, project=folder)).reading().state == "changed"
+
+
+def test_only_the_servers_that_were_approved_are_used(project, asked, folder):
+    write(folder, say=SAY, other=SAY)
+    project.approve(project.content(), ["say"])
+    assert [*project.reading().tables] == [*asked.reading().tables] == ["say"]
+
+
+def test_approvals_of_other_projects_stay_and_only_their_owner_reads_them(project, paths, folder, tmp_path):
+    other = tmp_path / "other"
+    other.mkdir()
+    for place in (folder, other):
+        write(place, say=SAY)
+        approve(ProjectFile(attrs.evolve(paths, project=place)))
+    assert project.reading().state == "approved"
+    approvals = paths.data / "approvals.json"
+    assert [*json.loads(approvals.read_text())["projects"]] == [str(folder), str(other)]
+    assert approvals.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"projects": []}', '{"projects": {"FOLDER": {"sha256": 1}}}'])
+def test_damaged_approvals_approve_nothing(project, paths, folder, text):
+    write(folder, say=SAY)
+    paths.data.mkdir(parents=True)
+    (paths.data / "approvals.json").write_text(text.replace("FOLDER", str(folder)))
+    assert project.reading().state == "ignored"
+
+
+def test_the_stamp_changes_with_the_file_its_approval_and_its_tools(project, folder):
+    write(folder, say=SAY)
+    stamps = [project.stamp()]
+    approve(project)
+    stamps.append(project.stamp())
+    tools = project.reading().tool_folder
+    tools.mkdir(parents=True)
+    (tools / "say.json").write_text("{}")
+    stamps.append(project.stamp())
+    write(folder, say=SAY, other=SAY)
+    stamps.append(project.stamp())
+    assert stamps[0] == ""
+    assert len(set(stamps)) == 4
+
+
+def test_the_tools_of_each_project_have_a_folder_of_their_own(project, paths, folder, tmp_path):
+    write(folder, say=SAY)
+    write(tmp_path, say=SAY)
+    other = ProjectFile(attrs.evolve(paths, project=tmp_path))
+    assert project.reading().tool_folder.is_relative_to(paths.data / "projects")
+    assert project.reading().tool_folder != other.reading().tool_folder
+
+
+def test_a_symbolic_link_is_not_followed(asked, folder, tmp_path):
+    target = tmp_path / "elsewhere.json"
+    target.write_text(json.dumps({"mcpServers": {"say": SAY}}))
+    (folder / ".mcp.json").symlink_to(target)
+    with pytest.raises(StoreError, match="is a symbolic link"):
+        asked.content()
+    reading = asked.reading()
+    assert (reading.tables, reading.problems[0].severity) == ({}, "error")
+
+
+def test_an_approved_file_that_became_a_link_to_the_same_bytes_is_not_used(project, folder):
+    write(folder, say=SAY)
+    approve(project)
+    (folder / ".mcp.json").rename(folder / "real.json")
+    (folder / ".mcp.json").symlink_to("real.json")
+    assert (project.reading().state, project.reading().tables) == ("changed", {})
+
+
+@pytest.mark.timeout(20)
+def test_pipes_folders_and_large_files_are_refused(asked, folder):
+    place = folder / ".mcp.json"
+    os.mkfifo(place)
+    with pytest.raises(StoreError, match="a named pipe"):
+        asked.content()
+    place.unlink()
+    place.mkdir()
+    with pytest.raises(StoreError, match="directory"):
+        asked.content()
+    place.rmdir()
+    place.write_bytes(b" " * (LARGEST + 1))
+    with pytest.raises(StoreError, match="larger than 1 MiB"):
+        asked.content()
+    place.unlink()
+    with pytest.raises(PflowError, match="There is no"):
+        asked.content()
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "\xff", '{"a": 1e999}', "[" * 100_000, "1" * 5000])
+def test_what_is_not_an_object_in_json_is_said_with_its_place(asked, folder, text):
+    (folder / ".mcp.json").write_bytes(text.encode("latin-1"))
+    with pytest.raises(CorruptFile):
+        asked.content()
+    assert str(folder / ".mcp.json") in asked.reading().problems[0].message
+
+
+@pytest.mark.parametrize(
+    ("root", "message"),
+    [
+        ({"mcpServers": {"say": {**SAY, "x\x1b[2J": 1}}}, "a key has characters that are not visible"),
+        ({"a\u200b": 1}, r"not visible: 'a\\u200b'"),
+        ({"mcpServers": {"say": {**SAY, "auth": json.loads("[" * 20 + "]" * 20)}}}, "nested too deeply"),
+    ],
+)
+def test_keys_that_people_cannot_see_and_deep_nesting_are_refused(asked, folder, root, message):
+    write(folder, root=root)
+    with pytest.raises(CorruptFile, match=message):
+        asked.content()
+
+
+@pytest.mark.parametrize(
+    ("root", "message"),
+    [
+        ({}, "It is missing"),
+        ({"mcpServers": []}, "Must be an object of servers, not a list"),
+        ({"servers": {"say": SAY}}, "It is missing"),
+    ],
+)
+def test_another_form_is_an_error_and_not_mended(asked, folder, root, message):
+    write(folder, root=root)
+    problem = asked.reading().problems[0]
+    assert (problem.path, problem.message, problem.severity) == ("mcpServers", message, "error")
+    assert "pflow mcp import" in problem.suggestion
+    assert problem.source == str(folder / ".mcp.json")
+
+
+def test_a_name_that_ours_cannot_have_is_left_out_and_a_valid_one_suggested(asked, folder):
+    write(folder, My_Server=SAY, **{"../x": SAY}, say=SAY)
+    reading = asked.reading()
+    assert [*reading.tables] == ["say"]
+    assert [problem.suggestion for problem in reading.problems] == ["Name it my-server", "Name it x"]
+
+
+def test_spellings_of_other_clients_are_read_as_in_our_own_config(asked, folder):
+    write(
+        folder,
+        root={
+            "$schema": "x",
+            "mcpServers": {"a": {"type": "stdio", **SAY}, "b": {"type": "streamable-http"}},
+        },
+    )
+    assert asked.reading().tables == {"a": SAY, "b": {"type": "http"}}
+    assert asked.reading().problems == ()
+
+
+def test_a_project_cannot_decide_that_it_is_trusted(asked, folder):
+    trusting = {"trust": "auto", "trust_readonly": True, "trust_idempotent": True, "insecure": True}
+    write(folder, say={**SAY, **trusting})
+    assert asked.reading().tables == {"say": SAY}
+    assert [problem.path for problem in asked.reading().problems] == [
+        f"mcpServers.say.{key}" for key in trusting
+    ]
+
+
+def test_an_offer_names_a_server_of_the_unapproved_file_and_says_if_it_changed(project, folder):
+    write(folder, say=SAY)
+    assert project.offer(["other", "say"]) == (
+        "say",
+        f"{folder / '.mcp.json'} has it; run: pflow mcp approve --project",
+    )
+    assert project.offer(["other"]) is None
+    approve(project)
+    assert project.offer(["say"]) is None
+    write(folder, say=SAY, more=SAY)
+    assert "has it, but changed since it was approved" in project.offer(["say"])[1]
+    (folder / ".mcp.json").write_text("{")
+    assert project.offer(["say"]) is None

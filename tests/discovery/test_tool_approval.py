@@ -1,0 +1,62 @@
+"""Whether a tool may be used, as a look-up decides it."""
+
+from __future__ import annotations
+
+import attrs
+import pytest
+
+from pflow_mcp_plugin.discovery.tool_approval import fingerprint, withheld
+from pflow_mcp_plugin.types import Server, Tool, ToolRecord
+
+SERVER = Server(name="a", command="x")
+LAUNCH = {"transport": "stdio", "command": "x"}
+RECORD = ToolRecord(
+    server="a", node="mcp-a-b", tool=Tool(name="b", hash="h1"), config_fingerprint="f1", launch=LAUNCH
+)
+CHANGED = attrs.evolve(RECORD, unapproved="description text changed")
+
+
+def test_a_tool_as_it_was_approved_may_be_used():
+    assert withheld(RECORD, SERVER) is None
+    assert withheld(attrs.evolve(RECORD, launch=None), attrs.evolve(SERVER, command="y")) is None
+
+
+def test_a_changed_tool_is_withheld_with_the_difference_and_the_way_to_approve_it():
+    problem = withheld(CHANGED, SERVER)
+    assert problem.message == "Tool b of server a changed since it was approved: description text changed"
+    assert "pflow mcp diff a" in problem.suggestion
+    assert problem.suggestion.endswith("pflow mcp approve a b")
+    assert (problem.severity, problem.kind) == ("error", "validation")
+
+
+def test_a_server_that_is_not_approved_is_approved_as_a_whole():
+    problem = withheld(attrs.evolve(CHANGED, is_server_unapproved=True), SERVER)
+    assert problem.message.startswith("Server a is not approved as it is now: ")
+    assert problem.suggestion.endswith("pflow mcp approve a")
+
+
+def test_a_server_that_is_started_in_another_way_is_to_be_synced():
+    problem = withheld(RECORD, attrs.evolve(SERVER, command="y"))
+    assert problem.message == "Server a is now started by y; its tools were approved for x"
+    assert problem.suggestion == "Run: pflow mcp sync a"
+
+
+def test_auto_withholds_nothing():
+    assert withheld(CHANGED, attrs.evolve(SERVER, trust="auto", command="y")) is None
+
+
+@pytest.mark.parametrize(
+    ("record", "server"),
+    [
+        (attrs.evolve(RECORD, tool=Tool(name="b", hash="h2")), SERVER),
+        (attrs.evolve(RECORD, config_fingerprint="f2"), SERVER),
+        (RECORD, attrs.evolve(SERVER, args=("-v",))),
+        (attrs.evolve(RECORD, launch=None), SERVER),
+    ],
+)
+def test_another_tool_or_launch_has_another_fingerprint(record, server):
+    assert fingerprint(record, server) != fingerprint(RECORD, SERVER)
+
+
+def test_limits_and_trust_do_not_change_the_fingerprint():
+    assert fingerprint(RECORD, attrs.evolve(SERVER, call_timeout=1)) == fingerprint(RECORD, SERVER)

@@ -1,0 +1,355 @@
+"""Runs whose results are kept for later ones, with real servers that note their starts."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from planted_secrets import remains
+from served_pflow import serving
+
+pytestmark = pytest.mark.usefixtures("no_leftovers")
+READING = Path(__file__).with_name("reading_server.py")
+SECRET = "Zq7xK2mP9wL4vB8nT3cR6yH1jF5dG0sA7eU2iO9p"
+
+
+class World:
+    """A server whose tools claim to only read, and a workflow of ten of their nodes."""
+
+    def __init__(self, pflow, tmp_path, home):
+        self.pflow, self.folder, self.cache = pflow, tmp_path, home / "cache" / "results"
+        self.tools, self.log, self.file = (tmp_path / name for name in ("tools.json", "log", "ten.json"))
+        self.offer("First it was this")
+
+    def offer(self, description, *, argument="size", **annotations):
+        schema = {"type": "object", "properties": {"text": {"type": "string"}, argument: {"type": "integer"}}}
+        tools = [
+            {
+                "name": name,
+                "description": description,
+                "inputSchema": schema,
+                "annotations": {"readOnlyHint": True, **annotations},
+            }
+            for name in ("look", "image", "token", "large")
+        ]
+        self.tools.write_text(json.dumps(tools))
+
+    def add(self, **table):
+        server = {
+            "command": sys.executable,
+            "args": [str(READING), str(self.tools), str(self.log)],
+            "protocol": "handshake",
+            **table,
+        }
+        assert self.pflow("mcp", "add", json.dumps({"books": server})).exit_code == 0
+        self.sync()
+
+    def sync(self):
+        synced = self.pflow("mcp", "sync", "books")
+        assert synced.exit_code == 0, synced.stderr
+        self.log.unlink()
+
+    def write(self, *nodes, **more):
+        self.file.write_text(json.dumps({"nodes": nodes, **more}))
+
+    def ten(self, **node):
+        first = {"id": "n0", "type": "mcp-books-look", "params": {"text": "${subject}"}, **node}
+        others = [
+            {
+                "id": f"n{at}",
+                "type": "mcp-books-look",
+                "params": {"text": f"{at} ${{n{at - 1}.value}}"},
+                **node,
+            }
+            for at in range(1, 10)
+        ]
+        outputs = {f"o{at}": f"${{n{at}.result}}" for at in range(10)}
+        self.write(first, *others, inputs={"subject": {"type": "str"}}, outputs=outputs)
+
+    def run(self, *arguments, **options):
+        """Run the workflow; return its outputs, the steps of its trace, and what the server noted."""
+        ran = self.pflow("run", self.file, *arguments, "--json", **options)
+        assert ran.exit_code == 0, ran.stdout
+        trace = json.loads(Path(ran.envelope["trace_path"]).read_text())
+        noted = self.log.read_text().splitlines() if self.log.exists() else []
+        self.log.unlink(missing_ok=True)
+        return ran.envelope["data"]["outputs"], trace["steps"], noted
+
+    def files(self):
+        return [path for path in self.cache.rglob("*") if path.is_file()]
+
+
+@pytest.fixture
+def world(pflow, tmp_path, pflow_home):
+    return World(pflow, tmp_path, pflow_home)
+
+
+def kept(steps):
+    return [
+        {key: value for key, value in step["details"].get("cache", {}).items() if key != "age"}
+        for step in steps
+    ]
+
+
+def test_a_cached_run_of_ten_nodes_starts_no_server_and_returns_the_same(world):
+    world.add(trust_readonly=True)
+    world.ten()
+    first, steps, noted = world.run("--cache", "subject=whales")
+    assert noted == ["start", *["call look"] * 10]
+    assert kept(steps) == [{"kept": 1}] * 10
+    again, steps, noted = world.run("--cache=1h", "subject=whales")
+    assert noted == []
+    assert again == first
+    assert kept(steps) == [{"cached": 1}] * 10
+    plain, steps, noted = world.run("subject=whales")
+    assert len(noted) == 11
+    assert kept(steps) == [{}] * 10
+    assert plain != first  # another process has answered
+
+
+def test_one_changed_byte_of_an_input_is_a_miss(world):
+    world.add(trust_readonly=True)
+    world.ten()
+    world.run("--cache", "subject=whales")
+    assert world.run("--cache", "subject=whalez")[2] == ["start", *["call look"] * 10]
+    assert world.run("--cache", "subject=whales")[2] == []
+
+
+@pytest.mark.parametrize("change", ["text", "argument"])
+def test_a_changed_tool_is_a_miss(world, change):
+    world.add(trust_readonly=True, trust="auto")
+    world.ten()
+    world.run("--cache", "subject=whales")
+    if change == "text":
+        world.offer("First it was this.")
+    else:
+        world.offer("First it was this", argument="more")
+    world.sync()
+    assert len(world.run("--cache", "subject=whales")[2]) == 11
+    assert world.run("--cache", "subject=whales")[2] == []
+
+
+def test_another_account_or_config_of_the_server_is_a_miss(world):
+    world.add(trust_readonly=True, env={"TOKEN": "${TOKEN}", "PLACE": "north"})
+    world.write({"id": "a", "type": "mcp-books-look", "params": {"text": "a"}, "cache": True})
+    ours, theirs = {"env": {"TOKEN": "token-of-ours"}}, {"env": {"TOKEN": "token-of-theirs"}}
+    assert len(world.run(**ours)[2]) == 2
+    assert world.run(**ours)[2] == []
+    assert len(world.run(**theirs)[2]) == 2
+    assert world.run(**ours)[2] == []
+    config = next(world.cache.parents[1].glob("config/mcp-servers.toml"))
+    config.write_text(config.read_text().replace("north", "south"))
+    assert len(world.run(**ours)[2]) == 2
+
+
+def test_nodes_that_nobody_trusts_are_never_cached(world):
+    world.add()
+    world.ten()
+    for _ in range(2):
+        ran = world.pflow("run", world.file, "--cache", "subject=whales")
+        assert "No node of this workflow can be cached" in ran.stderr
+        assert "--trust-readonly" in ran.stderr
+    assert world.log.read_text().splitlines() == ["start", *["call look"] * 10] * 2
+    assert world.files() == []
+
+
+def test_trust_for_one_run_is_that_and_no_more(world):
+    world.add()
+    world.ten()
+    world.run("--cache", "--trust-readonly", "subject=whales")
+    assert world.run("--cache", "--trust-readonly", "subject=whales")[2] == []
+    assert len(world.run("--cache", "subject=whales")[2]) == 11
+    described = world.pflow("registry", "describe", "mcp-books-look", "--json").envelope["data"]
+    entry = described[0] if isinstance(described, list) else described
+    assert (entry["purity"], entry["claimed_purity"]) == ("impure", "flow_safe")
+    assert "it claims to only read" in world.pflow("mcp", "info", "mcp-books-look").stdout
+
+
+def test_trust_does_not_make_a_tool_read_only_that_does_not_say_so(world):
+    world.offer("It writes", readOnlyHint=False)
+    world.add(trust_readonly=True)
+    world.ten()
+    for _ in range(2):
+        ran = world.pflow("run", world.file, "--cache", "--trust-readonly", "subject=whales")
+        assert ran.exit_code == 0
+    assert world.log.read_text().count("call") == 20
+
+
+def test_a_server_is_started_early_only_for_nodes_that_certainly_need_it(world):
+    world.add(trust_readonly=True)
+    world.write(
+        {"id": "a", "type": "mcp-books-look", "params": {"text": "a"}, "cache": True},
+        {"id": "b", "type": "mcp-books-look", "params": {"text": "b"}, "cache": False},
+    )
+    assert world.run("--cache")[2] == ["start", "call look", "call look"]
+    _, steps, noted = world.run("--cache")
+    assert noted == ["start", "call look"]
+    assert kept(steps) == [{"cached": 1}, {}]
+    assert world.run("--no-cache")[2] == ["start", "call look", "call look"]
+
+
+def test_a_node_can_ask_itself_and_validation_says_when_it_asks_in_vain(world):
+    world.add()
+    world.ten(cache={"ttl": 60})
+    checked = world.pflow("validate", world.file, "--json").envelope["data"]
+    warnings = [found for found in checked["problems"] if "never cached" in found["message"]]
+    assert len(warnings) == 10
+    assert warnings[0]["path"] == "$.nodes[0].cache"
+    assert "--trust-readonly" in warnings[0]["suggestion"]
+    world.run("--trust-readonly", "subject=whales")
+    assert world.run("--trust-readonly", "subject=whales")[2] == []
+
+
+def test_two_programs_that_fill_it_at_once_lose_nothing(world, pflow_home):
+    world.add(trust_readonly=True)
+    items = [f"item {number}" for number in range(40)]
+    batch = {"items": items, "parallel": True}
+    world.write(
+        {"id": "n", "type": "mcp-books-look", "params": {"text": "${item}"}, "batch": batch, "cache": True}
+    )
+    command = [sys.executable, "-P", "-m", "pflow_mcp_plugin", "run", str(world.file), "--json"]
+    options = {"stdout": subprocess.PIPE, "text": True, "cwd": world.folder}
+    both = [
+        subprocess.Popen(command, env={**os.environ, "PFLOW_HOME": str(pflow_home)}, **options) for _ in "ab"
+    ]
+    for program in both:
+        stdout, _ = program.communicate(timeout=90)
+        assert json.loads(stdout)["success"]
+    world.log.unlink()
+    outputs, steps, noted = world.run()
+    assert noted == []
+    assert kept(steps) == [{"cached": 40}]
+    assert [result["value"]["text"] for result in outputs["results"]] == items
+    assert len(world.files()) == 40
+
+
+def test_results_in_files_of_a_run_are_not_kept(world):
+    world.add(trust_readonly=True, inline_limit_kb=1)
+    world.write(
+        {"id": "a", "type": "mcp-books-image", "cache": True},
+        {"id": "b", "type": "mcp-books-large", "params": {"size": 5000}, "cache": True},
+        {"id": "c", "type": "mcp-books-large", "params": {"size": 500}, "cache": True},
+    )
+    for known in ({"kept": 1}, {"cached": 1}):
+        _, steps, noted = world.run()
+        lost = {"not_kept": 1, "why": "it refers to a file of this run"}
+        assert kept(steps) == [lost, lost, known]
+        assert noted[:3] == ["start", "call image", "call large"]
+
+
+def test_row_37_no_secret_is_found_in_kept_results(world):
+    world.add(trust_readonly=True, env={"TOKEN": "${TOKEN}"})
+    world.write(
+        {"id": "a", "type": "mcp-books-look", "params": {"text": "plain"}, "cache": True},
+        {"id": "b", "type": "mcp-books-token", "cache": True},
+        {"id": "c", "type": "mcp-books-look", "params": {"text": "${b.result}"}, "cache": True},
+        {"id": "d", "type": "mcp-books-look", "params": {"text": "again"}, "cache": True},
+    )
+    for known in ({"kept": 1}, {"cached": 1}):
+        _, steps, _ = world.run(env={"TOKEN": SECRET})
+        lost = {"not_kept": 1, "why": "it contains a secret"}
+        assert kept(steps) == [known, lost, lost, known]
+    assert len(world.files()) == 2
+    assert remains(SECRET, [], world.cache) == []
+
+
+def test_what_is_kept_is_shown_and_cleared(world):
+    world.add(trust_readonly=True)
+    world.ten()
+    empty = world.pflow("cache", "info", "--json").envelope["data"]
+    assert (empty["entries"], empty["size"], empty["oldest"]) == (0, 0, None)
+    world.run("--cache", "subject=whales")
+    shown = world.pflow("cache", "info", "--json").envelope["data"]
+    assert (shown["entries"], shown["folder"]) == (10, str(world.cache))
+    assert shown["size"] % 4096 == 0 < shown["size"] < 1 << 20
+    assert shown["oldest"].endswith("Z")
+    assert shown["limit"] == 256 << 20
+    assert "Results  10" in world.pflow("cache", "info").stdout
+    assert world.pflow("cache", "clear", "--older-than=1h", "--json").envelope["data"]["entries"] == 0
+    assert world.pflow("cache", "clear").stdout == "Removed 10 results, 0.1 MB\n"
+    assert world.files() == []
+    assert len(world.run("--cache", "subject=whales")[2]) == 11
+    assert world.pflow("settings", "set", "cache_limit_mb", "7").exit_code == 0
+    assert world.pflow("cache", "info", "--json").envelope["data"]["limit"] == 7 << 20
+
+
+def test_traces_show_what_was_cached(world):
+    world.add(trust_readonly=True)
+    world.write({"id": "a", "type": "mcp-books-look", "params": {"text": "a"}})
+    for _ in range(2):
+        world.run("--cache")
+    assert "  ok, cached" in world.pflow("trace", "show").stdout
+    assert world.pflow("trace", "view", "--output", "page.html").exit_code == 0
+    assert '<span class="type">cached</span>' in (world.folder / "page.html").read_text()
+    batch = {"items": [{"text": "a"}, {"text": "b"}]}
+    world.write({"id": "b", "type": "mcp-books-look", "params": {"text": "${item.text}"}, "batch": batch})
+    world.run("--cache")
+    assert "  ok, 1 of 2 cached" in world.pflow("trace", "show").stdout
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--cache=soon"], "'soon' is not a time"),
+        (["--cache=-1"], "is not a time"),
+        (["--cache=400d"], "is longer than 365 days"),
+        (["--cache", "--no-cache"], "exclude each other"),
+    ],
+)
+def test_options_that_make_no_sense_are_refused(world, options, words):
+    world.write({"id": "a", "type": "echo", "params": {"message": "a"}})
+    ran = world.pflow("run", *options, world.file)
+    assert ran.exit_code == 2
+    assert words in ran.stderr
+
+
+def test_the_option_stands_before_the_workflow_too(world):
+    world.write({"id": "a", "type": "echo", "params": {"message": "a"}})
+    for _ in range(2):
+        ran = world.pflow("run", "--cache", world.file)
+        assert (ran.exit_code, ran.stderr) == (0, "")
+    assert len(world.files()) == 1
+
+
+@pytest.mark.parametrize("transport", ["stdio", "http"])
+def test_a_served_workflow_uses_what_its_nodes_ask_for(world, pflow_home, transport):
+    world.add(trust_readonly=True)
+    nodes = [{"id": "a", "type": "mcp-books-look", "params": {"text": "a"}, "cache": True}]
+
+    async def session():
+        with serving(transport, pflow_home, world.folder) as served:
+            async with served.client() as client:
+                arguments = {"workflow": {"nodes": nodes}, "parameters": {}}
+                return [await client.call_tool("workflow_execute", arguments) for _ in range(2)]
+
+    first, second = asyncio.run(session())
+    assert not first.is_error
+    assert first.structured_content["data"]["outputs"] == second.structured_content["data"]["outputs"]
+    assert world.log.read_text().splitlines() == ["start", "call look"]
+
+
+def test_an_exported_program_uses_what_is_kept(world, pflow_home):
+    world.add(trust_readonly=True)
+    world.write({"id": "a", "type": "mcp-books-look", "params": {"text": "a"}, "cache": {"ttl": 600}})
+    world.run()
+    exported = world.pflow("workflow", "export-python", world.file)
+    assert exported.exit_code == 0
+    assert "cache={'ttl': 600}" in exported.stdout
+    program = world.folder / "program.py"
+    program.write_text(exported.stdout)
+    ran = subprocess.run(
+        [sys.executable, str(program)],
+        cwd=world.folder,
+        env={**os.environ, "PFLOW_HOME": str(pflow_home)},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    assert json.loads(ran.stdout)["result"]["value"] == {"text": "a"}
+    assert not world.log.exists()

@@ -1,0 +1,153 @@
+"""Data flows between tools of real servers, as the program shows and denies them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("mcp")
+from served_pflow import ERAS, serving  # needs the SDK
+
+SERVER = Path(__file__).with_name("scripted_tools.py")
+READS = {"readOnlyHint": True}
+CLOSED = {"openWorldHint": False}
+PATH = (
+    "get (mcp-web-fetch: untrusted output, sends data) --result--> sum (mcp-files-count: text) "
+    "--result--> say (mcp-slack-post: {})"
+)
+
+
+@pytest.fixture
+def servers(configured, tmp_path):
+    """Sync three servers: one that reads the web, one that reads files, one that posts; return its log."""
+    text = {"type": "object", "properties": {"text": {"type": "string"}}}
+    for server, tool, hints in (
+        ("web", "fetch", {**READS, "openWorldHint": True}),
+        ("files", "count", {**READS, **CLOSED}),
+        ("slack", "post", {}),
+    ):
+        tools = json.dumps([{"name": tool, "inputSchema": text, "annotations": hints}])
+        env = {"TOOLS": tools, "LOG": str(tmp_path / "log"), "ANSWER": "text", "TEXT": "words"}
+        configured(
+            server, {"command": sys.executable, "args": [str(SERVER)], "env": env, "protocol": "handshake"}
+        )
+    (tmp_path / "log").unlink()
+    return tmp_path / "log"
+
+
+@pytest.fixture
+def post(workflow):
+    return workflow(
+        ("get", "mcp-web-fetch", {"text": "https://example.com"}),
+        ("sum", "mcp-files-count", {"text": "${get.result}"}),
+        ("say", "mcp-slack-post", {"text": "It says ${sum.result}"}),
+    )
+
+
+@pytest.fixture
+def policy(pflow_home):
+    def write(*rules: tuple[str, str]) -> None:
+        rows = ", ".join(f'{{ from = "{begin}", to = "{end}" }}' for begin, end in rules)
+        (pflow_home / "config" / "pflow.toml").write_text(f"[flows]\ndeny = [{rows}]\n")
+
+    return write
+
+
+def test_flows_are_listed_node_by_node_and_are_no_error(pflow, servers, post):
+    shown = pflow("validate", "--flows", post)
+    assert shown.exit_code == 0, shown.stderr
+    assert PATH.format("untrusted output, destructive, sends data") in shown.stdout
+    assert "Data flow" not in pflow("validate", post).stdout
+    listed = pflow("validate", "--flows", post, "--json").envelope["data"]["flows"]
+    assert listed == [
+        {
+            "from": "get",
+            "to": "say",
+            "effects": [
+                *("untrusted_output", "sends_data"),
+                *("untrusted_output", "destructive", "sends_data"),
+            ],
+            "path": [
+                {"node": "get", "type": "mcp-web-fetch", "key": "result"},
+                {"node": "sum", "type": "mcp-files-count", "param": "text", "key": "result"},
+                {"node": "say", "type": "mcp-slack-post", "param": "text"},
+            ],
+        }
+    ]
+    assert not servers.exists()
+
+
+def test_a_denied_flow_is_refused_wherever_a_workflow_starts(
+    pflow, servers, post, policy, tmp_path, pflow_home
+):
+    assert pflow("run", post, "--no-trace").exit_code == 0
+    servers.unlink()
+    policy(("untrusted_output", "destructive"))
+    chain = ("mcp-web-fetch", "--text", "x", "then", "mcp-slack-post")
+    program = ("workflow", "export-python", post)
+    for words in (("run", post), ("validate", post), ("validate", "--flows", post), chain, program):
+        refused = pflow(*map(str, words))
+        assert refused.exit_code == 2, words
+        assert "flows.deny[0] of pflow.toml denies this data flow" in refused.stderr
+    refused = pflow("validate", "--flows", post, "--json").envelope["error"]
+    assert [flow["denied_by"] for flow in refused["details"]["flows"]] == ["flows.deny[0]"]
+
+    async def execute():
+        with serving("stdio", pflow_home, tmp_path) as served:
+            async with served.client(ERAS[0]) as client:
+                arguments = {"workflow": json.loads(post.read_text())}
+                return [
+                    await client.call_tool(name, arguments)
+                    for name in ("workflow_execute", "workflow_validate")
+                ]
+
+    for result in asyncio.run(execute()):
+        assert "denies this data flow" in json.dumps(result.structured_content)
+    assert not servers.exists()
+
+
+def test_a_policy_about_other_flows_does_not_stop_a_run(pflow, servers, post, policy):
+    policy(("untrusted_output", "write-file"), ("inputs", "*"))
+    assert pflow("run", post, "--no-trace").exit_code == 0
+
+
+def test_a_policy_with_mistakes_stops_a_run_and_is_shown_by_config_check(pflow, servers, post, policy):
+    policy(("untrusted", "mcp-slak-*"), ("inputs", "inputs"))
+    for words in (("run", post), ("validate", post), ("config", "check")):
+        refused = pflow(*map(str, words))
+        assert refused.exit_code == 2, words
+        assert "flows.deny[1].to: Data cannot flow to the inputs of a run" in refused.stderr
+    assert not servers.exists()
+
+
+def test_config_check_warns_about_a_rule_that_matches_nothing(pflow, servers, policy, pflow_home):
+    policy(("inputs", "mcp-slack-*"), ("mcp-wep-*", "destructive"))
+    checked = pflow("config", "check")
+    assert checked.exit_code == 0
+    assert "flows.deny[1].from: mcp-wep-* matches no node type" in checked.stdout
+    assert "flows.deny[0]" not in checked.stdout
+    assert str(pflow_home / "config" / "pflow.toml") in pflow("config", "path").stdout
+
+
+def test_descriptions_show_what_a_node_does_to_data(pflow, servers):
+    said = "untrusted output, sends data"
+    assert f"Effects: {said}" in pflow("registry", "describe", "mcp-web-fetch").stdout
+    assert f"Effects   {said}" in pflow("mcp", "info", "mcp-web-fetch").stdout
+    assert "Effects" not in pflow("registry", "describe", "mcp-files-count").stdout
+    assert "Effects: destructive, sends data" in pflow("registry", "describe", "shell").stdout
+    entry = pflow("registry", "describe", "mcp-web-fetch", "--json").envelope["data"]
+    assert entry["effects"] == ["untrusted_output", "sends_data"]
+
+
+def test_an_input_that_is_piped_in_is_an_input(pflow, servers, workflow, policy):
+    policy(("inputs", "mcp-slack-*"))
+    path = workflow(
+        ("say", "mcp-slack-post", {"text": "${note}"}), inputs={"note": {"type": "str", "stdin": True}}
+    )
+    refused = pflow("run", str(path), "note=x")
+    assert refused.exit_code == 2
+    assert "inputs --note--> say (mcp-slack-post" in refused.stderr

@@ -1,0 +1,120 @@
+from __future__ import annotations
+
+import pytest
+
+from pflow_mcp_plugin.contract import PflowError
+from pflow_mcp_plugin.host.flow_policy import FlowRule, matches, read_policy
+
+
+def policy(folder, text):
+    (folder / "pflow.toml").write_text(text)
+    return read_policy(folder)
+
+
+def mistakes(folder, text):
+    with pytest.raises(PflowError) as caught:
+        policy(folder, text)
+    assert (caught.value.kind, caught.value.exit_code) == ("config", 2)
+    assert str(folder / "pflow.toml") in caught.value.message
+    return {problem.path: problem.message for problem in caught.value.problems}
+
+
+def test_rules_are_read_with_their_place_in_the_file(tmp_path):
+    read = policy(
+        tmp_path, '[flows]\ndeny = [{from = "inputs", to = "a-*"}]\nallow = [{from = "b", to = "c"}]'
+    )
+    assert read.deny == (FlowRule(begin="inputs", end="a-*", path="flows.deny[0]"),)
+    assert read.allow == (FlowRule(begin="b", end="c", path="flows.allow[0]"),)
+
+
+def test_without_a_file_there_is_no_policy_and_one_stat(tmp_path, monkeypatch):
+    looked = []
+    real = __import__("os").lstat
+    monkeypatch.setattr("os.lstat", lambda path: looked.append(path) or real(path))
+    assert read_policy(tmp_path) is None
+    assert looked == [tmp_path / "pflow.toml"]
+    assert read_policy(tmp_path / "no folder") is None
+
+
+def test_an_empty_file_denies_nothing(tmp_path):
+    assert policy(tmp_path, "").deny == ()
+    assert policy(tmp_path, "[flows]\ndeny = []").deny == ()
+
+
+def test_every_mistake_is_found_at_once_with_its_path(tmp_path):
+    text = """
+        flow = 1
+        [flows]
+        denny = []
+        deny = [
+            "all",
+            { from = "inputs" },
+            { from = 3, to = "" },
+            { from = "untrusted-output", to = "inputs" },
+            { from = "*", to = "*", why = "" },
+        ]
+        allow = 3
+    """
+    assert mistakes(tmp_path, text) == {
+        "flow": "Unknown key flow",
+        "flows.denny": "Unknown key denny",
+        "flows.deny[0]": "Must be a table",
+        "flows.deny[1]": "to is missing",
+        "flows.deny[2].from": "Must be a string",
+        "flows.deny[2].to": "Is empty",
+        "flows.deny[3].from": "Unknown word untrusted-output",
+        "flows.deny[3].to": "Data cannot flow to the inputs of a run",
+        "flows.deny[4].why": "Unknown key why",
+        "flows.allow": "Must be a list",
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "path"), [("flows = 3", "flows"), ("[flows]", "flows"), ("[flows]\nallow = []", "flows")]
+)
+def test_a_table_without_deny_is_a_mistake(tmp_path, text, path):
+    assert list(mistakes(tmp_path, text)) == [path]
+
+
+@pytest.mark.parametrize(
+    "word", ["Inputs", "input", "sends-data", "send_data", "Destructive", "untrusted_outputs"]
+)
+def test_a_misspelt_word_is_not_taken_for_a_node_type(tmp_path, word):
+    assert list(mistakes(tmp_path, f'[flows]\ndeny = [{{from = "{word}", to = "*"}}]')) == [
+        "flows.deny[0].from"
+    ]
+    glob = f"[{word[0]}]{word[1:]}"
+    assert matches(glob, [word], ())
+    assert policy(tmp_path, f'[flows]\ndeny = [{{from = "{glob}", to = "*"}}]').deny
+
+
+@pytest.mark.parametrize(
+    "content", [b"[flows", b"\xff", b"a = " + b"[" * 100_000, b"a = " + b"9" * 10_000, b"[flows]\n[flows]"]
+)
+def test_a_file_that_is_not_toml_is_refused(tmp_path, content):
+    (tmp_path / "pflow.toml").write_bytes(content)
+    with pytest.raises(PflowError, match=r"not TOML|not UTF-8") as caught:
+        read_policy(tmp_path)
+    assert caught.value.exit_code == 2
+
+
+def test_a_policy_that_cannot_be_read_is_not_taken_for_none(tmp_path):
+    (tmp_path / "pflow.toml").symlink_to(tmp_path / "gone.toml")
+    with pytest.raises(PflowError, match=r"pflow\.toml"):
+        read_policy(tmp_path)
+    (tmp_path / "a file").touch()
+    with pytest.raises(PflowError, match=r"pflow\.toml"):
+        read_policy(tmp_path / "a file")
+    (tmp_path / "config" / "pflow.toml").mkdir(parents=True)
+    with pytest.raises(PflowError, match=r"pflow\.toml"):
+        read_policy(tmp_path / "config")
+
+
+def test_a_word_is_a_glob_over_node_types_or_an_effect():
+    assert matches("mcp-*", ["mcp-a-b"], ())
+    assert not matches("mcp", ["mcp-a-b"], ())
+    assert not matches("MCP-*", ["mcp-a-b"], ())
+    assert matches("mcp-A", ["mcp-a", "mcp-A"], ())
+    assert matches("destructive", ["x"], ("destructive",))
+    assert not matches("destructive", ["destructive"], ())
+    assert not matches("inputs", ["inputs"], ())

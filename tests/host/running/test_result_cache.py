@@ -1,0 +1,757 @@
+"""Results of earlier runs stand in for nodes that only read, and for nothing else."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import sys
+import threading
+import time
+from collections import OrderedDict
+
+import attrs
+import pocketflow
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from planted_secrets import remains
+
+from pflow_mcp_plugin.contract import PflowError, RunControl, RunOrigin
+from pflow_mcp_plugin.host.plugins import Plugin
+from pflow_mcp_plugin.host.running.result_cache import ResultCache, open_cache
+from pflow_mcp_plugin.host.running.result_key import NotKept, code_of, exact_json, result_key
+
+KEY = "ab" + "0" * 62
+OTHER = "cd" + "1" * 62
+MB = 1 << 20
+SECRET = "Zq7xK2mP9wL4vB8nT3cR6yH1jF5dG0sA7eU2iO9p"
+
+
+@pytest.fixture
+def cache(tmp_path):
+    return ResultCache(tmp_path / "results", 10 * MB)
+
+
+@pytest.fixture
+def reader(bench):
+    """A node that reads `n` and `name`; the list of what it was given, and what it writes beside."""
+    calls, more = [], {}
+
+    @bench.node("t-read", ["n", "name: str"], ["value"], inputs=("n", "name"), open_outputs=True)
+    class Read(pocketflow.Node):
+        def prep(self, shared):
+            return self.params.get("n", shared.get("n")), self.params.get("name", shared.get("name"))
+
+        def exec(self, prep_res):
+            calls.append(prep_res[0])
+            return {"value": [*prep_res, len(calls)], "error": None, **more}
+
+        def post(self, shared, prep_res, exec_res):
+            for key, value in exec_res.items():
+                shared[key] = value
+
+    safe(bench, "t-read")
+    return calls, more
+
+
+def safe(bench, node_type, **fields):
+    bench.known[node_type] = attrs.evolve(bench.known[node_type], **{"purity": "flow_safe", **fields})
+
+
+def node(**more):
+    return {"id": "r", "type": "t-read", "params": {"n": 1}, "cache": True, **more}
+
+
+def run(bench, *nodes, inputs=None, **more):
+    return bench.run({"nodes": list(nodes) or [node()], **more}, **(inputs or {}))
+
+
+def noted(outcome, step=0):
+    return json.loads(outcome.trace_path.read_text())["steps"][step]["details"].get("cache")
+
+
+def folder(bench):
+    return bench.host.paths.cache / "results"
+
+
+def files(folder):
+    return sorted(path for path in folder.rglob("*.json"))
+
+
+# What a run does with it
+
+
+def test_a_second_run_uses_the_result_of_the_first_and_its_trace_says_so(bench, reader):
+    calls, _ = reader
+    first, second = run(bench), run(bench)
+    assert calls == [1]
+    assert first.outputs == second.outputs == {"value": [1, None, 1]}
+    assert noted(first) == {"kept": 1}
+    assert noted(second)["cached"] == 1
+    assert 0 <= noted(second)["age"] < 60
+
+
+def test_nothing_is_kept_unless_somebody_asks(bench, reader):
+    calls, _ = reader
+    first, second = run(bench, node(cache=None)), run(bench, node(cache=False))
+    assert calls == [1, 1]
+    assert noted(first) is noted(second) is None
+    assert not folder(bench).exists()
+
+
+@pytest.mark.parametrize("other", [2, 1.0, True, "1", None, [1], {"n": 1}, [[1]], -1])
+def test_another_value_of_a_parameter_or_another_type_is_a_miss(bench, reader, other):
+    calls, _ = reader
+    run(bench)
+    run(bench, node(params={"n": other}))
+    assert len(calls) == 2
+
+
+def test_what_a_node_reads_from_the_shared_store_counts_byte_by_byte(bench, reader):
+    calls, _ = reader
+    workflow = {"nodes": [node()], "inputs": {"name": {"type": "str"}}}
+    for name in ("text", "text", "texT", "text ", "text"):
+        assert bench.run(workflow, name=name).outputs["value"][1] == name
+    assert len(calls) == 3
+
+
+def test_the_value_of_a_mapped_name_counts(bench, reader):
+    calls, _ = reader
+    mapped = {"inputs": {"who": {"type": "str"}}, "mappings": {"r": {"input_mappings": {"name": "who"}}}}
+    for who in ("ann", "ann", "bob"):
+        bench.run({"nodes": [node()], **mapped}, who=who)
+    assert len(calls) == 2
+
+
+def test_an_impure_node_always_runs(bench, reader):
+    calls, _ = reader
+    safe(bench, "t-read", purity="impure")
+    assert noted(run(bench)) is noted(run(bench)) is None
+    assert len(calls) == 2
+
+
+def test_a_node_whose_results_may_not_be_kept_always_runs(bench, tmp_path):
+    file = tmp_path / "a.txt"
+    nodes = [{"id": "f", "type": "read-file", "params": {"file_path": str(file)}, "cache": True}]
+    for text in ("one", "two"):
+        file.write_text(text)
+        assert run(bench, *nodes).outputs["content"] == text
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"fingerprint": "another"},
+        {"description": "It does something else now"},
+        {"extra": {"theirs": {"hash": "2"}}},
+    ],
+)
+def test_another_entry_of_the_node_is_a_miss(bench, reader, change):
+    calls, _ = reader
+    run(bench)
+    safe(bench, "t-read", **change)
+    run(bench)
+    assert len(calls) == 2
+
+
+def test_a_fingerprint_stands_for_the_entry(bench, reader):
+    calls, _ = reader
+    safe(bench, "t-read", fingerprint="one")
+    run(bench)
+    safe(bench, "t-read", fingerprint="one", description="Only its text is another")
+    run(bench)
+    assert len(calls) == 1
+
+
+def test_the_text_of_a_nodes_module_counts(tmp_path, monkeypatch, bench):
+    bench.declare("t-x")
+    entry = attrs.evolve(bench.known["t-x"], module="written_here")
+    (tmp_path / "written_here.py").write_text("VALUE = 1\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    __import__("written_here")
+    before = code_of(entry)
+    (tmp_path / "written_here.py").write_text("VALUE = 2\n")
+    assert code_of(entry) != before
+    (tmp_path / "written_here.py").unlink()
+    assert code_of(entry)
+    monkeypatch.delitem(sys.modules, "written_here")
+
+
+def test_results_are_not_shared_with_another_folder_plugin_or_owner(bench, reader, tmp_path, monkeypatch):
+    calls, _ = reader
+    run(bench)
+    bench.host.runner.run({"nodes": [node()]}, {}, origin=RunOrigin(owner="ann"))
+    assert len(calls) == 2
+    monkeypatch.chdir(tmp_path)
+    run(bench)
+    assert len(calls) == 3
+    bench.host.plugins.all.append(Plugin("veto", module=object()))
+    run(bench)
+    run(bench)
+    assert len(calls) == 4
+
+
+def test_a_plugin_can_tell_results_apart_and_one_that_fails_to_makes_the_node_run(bench, reader):
+    calls, _ = reader
+    states = ["ann", "ann", "bob", PflowError("no such account"), ValueError("oh"), SystemExit(3), "ann"]
+
+    class Knows:
+        def __init__(self, run):
+            self.run = run
+
+        def __enter__(self):
+            self.run.distinguish("r", self.state)
+
+        def __exit__(self, *_):
+            return None
+
+        def state(self):
+            state = states.pop(0)
+            if isinstance(state, BaseException):
+                raise state
+            return state
+
+    def knows(run):
+        return Knows(run)
+
+    bench.plug(pflow_run_context=knows)
+    details = [noted(run(bench)) for _ in range(7)]
+    assert [next(iter(it)) for it in details] == ["kept", "cached", "kept", *["not_kept"] * 3, "cached"]
+    assert "no such account" in details[3]["why"]
+    assert len(calls) == 5
+
+
+def test_two_nodes_with_the_same_values_share_a_result(bench, reader):
+    calls, _ = reader
+    outcome = run(bench, node(), node(id="s"))
+    assert calls == [1]
+    assert noted(outcome, 1)["cached"] == 1
+
+
+def test_a_result_is_used_for_its_time_and_no_longer(bench, reader, monkeypatch):
+    calls, _ = reader
+    now = time.time()
+    for moment in (now, now + 9.9, now + 10.1, now + 10.2):
+        with monkeypatch.context() as patch:
+            patch.setattr(time, "time", lambda moment=moment: moment)
+            run(bench, node(cache={"ttl": 10}))
+    assert len(calls) == 2
+
+
+def test_results_from_the_future_are_not_used(cache, monkeypatch):
+    now = time.time()
+    monkeypatch.setattr(time, "time", lambda: now)
+    cache.put(KEY, "default", b"{}")
+    assert cache.get(KEY, 10)
+    monkeypatch.setattr(time, "time", lambda: now - 5)  # the clock was set back
+    assert cache.get(KEY, 10) is None
+
+
+def test_with_no_seconds_a_node_runs_and_its_new_result_is_kept(bench, reader):
+    calls, _ = reader
+    run(bench)
+    run(bench, node(cache={"ttl": 0}))
+    assert run(bench).outputs["value"][2] == 2
+    assert len(calls) == 2
+
+
+def test_a_run_can_ask_for_all_nodes_and_the_shorter_time_counts(bench, reader):
+    runner = bench.host.runner
+    nodes = [node(cache=None), node(id="s", cache={"ttl": 5}), node(id="t", cache=False)]
+    compiled = runner.compile({"nodes": nodes}, "wf", {}).cached(60)
+    assert [planned.ttl for planned in compiled.nodes] == [60, 5, None]
+    assert compiled.workflow.certain == {"t"}
+    assert {planned.ttl for planned in compiled.uncached().nodes} == {None}
+    assert compiled.uncached().workflow.certain == {"r", "s", "t"}
+
+
+def test_a_runner_that_trusts_claims_caches_what_claims_to_only_read(bench, reader):
+    safe(bench, "t-read", purity="impure", claimed_purity="flow_safe")
+    bench.declare("t-impure")
+    workflow = {
+        "nodes": [
+            node(cache=None),
+            {"id": "i", "type": "t-impure"},
+            {"id": "e", "type": "echo", "params": {"message": 1}},
+        ]
+    }
+    for runner, expected in ((bench.host.runner, {"e"}), (bench.host.runner.trusting(), {"r", "e"})):
+        compiled = runner.compile(workflow, "wf", {}).cached(60)
+        assert {planned.ref.id for planned in compiled.nodes if planned.ttl} == expected
+    assert [it.message for it in bench.host.runner.trusting().validate({"nodes": [{"id": "x"}]})]
+
+
+def test_items_of_a_batch_are_cached_one_by_one(bench, reader):
+    calls, _ = reader
+    for items, expected in (([1, 2, 3], {"kept": 3}), ([3, 4, 1], {"cached": 2, "kept": 1})):
+        batch = {"items": items, "parallel": True}
+        outcome = run(bench, node(params={"n": "${item}"}, batch=batch))
+        details = noted(outcome)
+        details.pop("age", None)
+        assert details == expected
+        assert [result["value"][0] for result in outcome.outputs["results"]] == items
+    assert sorted(calls) == [1, 2, 3, 4]
+
+
+def test_an_action_is_kept_with_the_result(bench):
+    calls = []
+
+    @bench.node("t-way", ["n"], ["n"], actions=("default", "high"))
+    class Way(pocketflow.Node):
+        def post(self, shared, prep_res, exec_res):
+            calls.append(1)
+            shared["n"] = 1
+            return "high"
+
+    safe(bench, "t-way")
+    way = {"id": "w", "type": "t-way", "params": {"n": 1}, "cache": True}
+    nodes = [way, {"id": "a", "type": "echo", "params": {"message": "a"}}]
+    nodes.append({"id": "b", "type": "echo", "params": {"message": "b"}})
+    edges = [{"from": "w", "to": "a"}, {"from": "w", "to": "b", "action": "high"}]
+    assert [run(bench, *nodes, edges=edges).outputs for _ in range(2)] == [{"message": "b"}] * 2
+    assert calls == [1]
+
+
+def test_failures_are_not_kept(bench):
+    calls = []
+
+    @bench.node("t-fails", [], ["n"])
+    class Fails(pocketflow.Node):
+        def post(self, shared, prep_res, exec_res):
+            calls.append(1)
+            if len(calls) == 1:
+                raise PflowError("no")
+            if len(calls) == 2:
+                shared["error"] = "no"
+                return "error"
+            shared["n"] = len(calls)
+            return None
+
+    safe(bench, "t-fails")
+    fails = {"id": "f", "type": "t-fails", "cache": True}
+    assert [run(bench, fails).success for _ in range(4)] == [False, False, True, True]
+    assert len(calls) == 3
+
+
+def test_a_retry_goes_on_as_ever(bench):
+    calls = []
+
+    @bench.node("t-shaky", [], ["n"])
+    class Shaky(pocketflow.Node):
+        def post(self, shared, prep_res, exec_res):
+            calls.append(1)
+            if len(calls) == 1:
+                raise PflowError("busy")
+            shared["n"] = 1
+
+    safe(bench, "t-shaky")
+    shaky = {"id": "s", "type": "t-shaky", "cache": True, "retry": {"max": 2, "wait": 0}}
+    assert [run(bench, shaky).success for _ in range(2)] == [True, True]
+    assert len(calls) == 2
+
+
+# What is not kept
+
+
+class Odd:
+    """No JSON value."""
+
+
+class Text(str):
+    __slots__ = ()
+
+
+deep: list = []
+for _ in range(200):
+    deep = [deep]
+ring: list = []
+ring.append(ring)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        Odd(),
+        (1, 2),
+        {1: "a"},
+        {Text("a"): 1},
+        Text("a"),
+        float("nan"),
+        float("inf"),
+        b"a",
+        {1, 2},
+        OrderedDict(a=1),
+        "\ud800",
+        10**5000,
+        deep,
+        ring,
+        [0] * 1_100_000,
+        "x" * (17 << 20),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_what_json_cannot_say_exactly_is_not_kept_and_the_run_goes_on(bench, reader, value):
+    calls, more = reader
+    more["extra"] = value
+    for _ in range(2):
+        outcome = run(bench)
+        assert outcome.outputs["extra"] is value
+        assert noted(outcome).keys() == {"not_kept", "why"}
+    assert len(calls) == 2
+    assert files(folder(bench)) == []
+    with pytest.raises(NotKept):
+        exact_json({"a": [value]}, "it")
+
+
+def test_an_input_that_is_an_object_makes_a_miss(bench, reader):
+    calls, _ = reader
+    workflow = {"nodes": [node()], "inputs": {"name": {"type": "any"}}}
+    for _ in range(2):
+        outcome = bench.run(workflow, name=Odd())
+        assert "an input contains a Odd" in noted(outcome)["why"]
+    assert len(calls) == 2
+
+
+@pytest.mark.parametrize(
+    ("act", "why"),
+    [
+        (lambda shared: shared.get("other"), "reads 'other'"),
+        (lambda shared: "other" in shared, "reads 'other'"),
+        (lambda shared: shared.get("__theirs__"), "reads '__theirs__'"),
+        (list, "lists the shared store"),
+        (len, "lists the shared store"),
+        (lambda shared: (shared.update(x=1), shared.pop("x")), "deletes 'x'"),
+        (lambda shared: shared.update(__theirs__=1), "writes '__theirs__'"),
+        (lambda shared: shared["n"].append(2), "changed what it was given"),
+        (lambda shared: shared.get("__run__"), None),
+        (lambda shared: shared["n"], None),
+    ],
+)
+def test_a_node_that_does_more_than_it_declares_is_found_out(bench, act, why):
+    @bench.node("t-more", ["n"], ["done"], inputs=("n",))
+    class More(pocketflow.Node):
+        def post(self, shared, prep_res, exec_res):
+            act(shared)
+            shared["done"] = True
+
+    safe(bench, "t-more")
+    workflow = {"nodes": [{"id": "m", "type": "t-more", "cache": True}], "inputs": {"n": {"type": "list"}}}
+    details = noted(bench.run(workflow, n=[1]))
+    assert why in details["why"] if why else details == {"kept": 1}
+
+
+def test_a_result_that_refers_to_a_file_of_the_run_is_not_kept(bench):
+    calls = []
+
+    @bench.node("t-file", [], ["image"])
+    class File(pocketflow.Node):
+        def post(self, shared, prep_res, exec_res):
+            calls.append(1)
+            shared["image"] = {"path": str(shared["__run__"].artifacts_dir / "a.png"), "size": 1}
+
+    safe(bench, "t-file")
+    for _ in range(2):
+        outcome = run(bench, {"id": "f", "type": "t-file", "cache": True})
+        assert noted(outcome)["why"] == "it refers to a file of this run"
+    assert len(calls) == 2
+
+
+# Secrets
+
+
+@pytest.mark.parametrize("place", ["output", "param", "input", "later"])
+def test_what_contains_a_secret_is_not_kept(bench, reader, place):
+    _, more = reader
+    secrets = []
+
+    @bench.node("t-knows", ["when"], [])
+    class Knows(pocketflow.Node):
+        def post(self, shared, prep_res, exec_res):
+            shared["__run__"].add_secrets(secrets)
+
+    secrets.append(SECRET)
+    more.update({"extra": f"a {SECRET} b"} if place in {"output", "later"} else {})
+    reads = node(params={"n": {"deep": [SECRET]}} if place == "param" else {"n": 1})
+    knows = {"id": "k", "type": "t-knows"}
+    nodes = [reads, knows] if place == "later" else [knows, reads]
+    inputs = {"name": SECRET if place == "input" else "ann"}
+    workflow = {"nodes": nodes, "inputs": {"name": {"type": "str"}}}
+    for _ in range(2):
+        assert bench.run(workflow, **inputs).success
+    assert files(folder(bench)) == []
+    assert remains(SECRET, [], folder(bench)) == []
+
+
+def test_a_result_whose_part_has_become_a_secret_is_not_used_and_is_removed(bench, reader):
+    calls, more = reader
+    more["extra"] = SECRET
+    run(bench)
+    assert remains(SECRET, [], folder(bench))
+    control = RunControl()
+    control.add_secrets([SECRET])
+    bench.host.runner.run({"nodes": [node()]}, {}, control=control)
+    assert len(calls) == 2
+    assert remains(SECRET, [], folder(bench)) == []
+
+
+# The files
+
+
+def test_files_and_folders_are_private_under_any_umask(bench, reader):
+    before = os.umask(0)
+    try:
+        run(bench)
+    finally:
+        os.umask(before)
+    places = [folder(bench), *folder(bench).rglob("*")]
+    modes = {stat.S_IMODE(path.stat().st_mode) for path in places if path.is_dir()}
+    assert modes == {0o700}
+    assert [stat.S_IMODE(path.stat().st_mode) for path in files(folder(bench))] == [0o600]
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda content: b"",
+        lambda content: content[:-1],
+        lambda content: content[:70],
+        lambda content: content.replace(b"value", b"Value"),
+        lambda content: b"\x80\x04K\x01.",  # a pickle
+        lambda content: b"[" * 200_000,
+        lambda content: content + b" ",
+    ],
+)
+def test_a_damaged_file_is_a_miss_and_is_replaced(bench, reader, damage):
+    calls, _ = reader
+    run(bench)
+    [path] = files(folder(bench))
+    whole = path.read_bytes()
+    path.write_bytes(damage(whole))
+    assert run(bench).outputs["value"][2] == 2
+    assert run(bench).outputs["value"][2] == 2
+    assert len(calls) == 2
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"null",
+        b"[]",
+        b'{"key": "%s", "made": "x", "action": "default", "outputs": {}}',
+        b'{"key": "%s", "made": NaN, "action": "default", "outputs": {}}',
+        b'{"key": "%s", "made": 1e400, "action": "default", "outputs": {}}',
+        b'{"key": "%s", "made": 1, "action": 1, "outputs": {}}',
+        b'{"key": "%s", "made": 1, "action": "default", "outputs": []}',
+        b'{"key": "other", "made": 1, "action": "default", "outputs": {}}',
+        b"[" * 200_000,
+        b"1" * 5_000,
+    ],
+)
+def test_a_file_of_another_form_is_no_result(cache, body):
+    from hashlib import sha256
+
+    cache.put(KEY, "default", b"{}")
+    [path] = files(cache.folder)
+    body = body.replace(b"%s", KEY.encode())
+    path.write_bytes(sha256(body).hexdigest().encode() + b"\n" + body)
+    assert cache.get(KEY, 1e12) is None
+
+
+def test_a_result_under_another_name_is_not_used(cache):
+    cache.put(KEY, "default", b'{"a": 1}')
+    [path] = files(cache.folder)
+    other = cache.folder / OTHER[:2] / f"{OTHER[2:]}.json"
+    other.parent.mkdir(mode=0o700)
+    path.rename(other)
+    assert cache.get(OTHER, 10) is None
+    assert not other.exists()
+
+
+def test_links_are_not_followed(cache, tmp_path):
+    outside = tmp_path / "outside.json"
+    cache.put(KEY, "default", b'{"a": 1}')
+    [path] = files(cache.folder)
+    path.rename(outside)
+    path.symlink_to(outside)
+    assert cache.get(KEY, 10) is None
+    path.unlink(missing_ok=True)
+    path.symlink_to(outside)
+    before = outside.read_bytes()
+    cache.put(KEY, "default", b'{"a": 2}')
+    assert outside.read_bytes() == before
+    assert not path.is_symlink()
+    assert cache.get(KEY, 10).outputs == {"a": 2}
+
+
+def test_a_folder_that_is_a_link_is_neither_filled_nor_read_nor_cleared(cache, tmp_path):
+    elsewhere = ResultCache(tmp_path / "elsewhere", MB)
+    elsewhere.put(KEY, "default", b"{}")
+    cache.folder.symlink_to(elsewhere.folder)
+    assert cache.get(KEY, 10) is None
+    assert cache.usage().entries == cache.clear().entries == 0
+    with pytest.raises(PflowError, match="it is a link"):
+        cache.put(OTHER, "default", b"{}")
+    assert elsewhere.get(KEY, 10)
+
+
+def test_a_folder_that_others_may_write_to_is_not_used(cache):
+    cache.put(KEY, "default", b"{}")
+    cache.folder.chmod(0o770)
+    assert cache.get(KEY, 10) is None
+    with pytest.raises(PflowError, match="other users can write to it"):
+        cache.put(KEY, "default", b"{}")
+
+
+def test_a_cache_that_cannot_be_written_is_warned_about_once_and_the_run_goes_on(bench, reader):
+    calls, _ = reader
+    bench.host.paths.cache.mkdir(parents=True)
+    folder(bench).write_text("a file in its place")
+    batch = {"items": [1, 2, 3]}
+    outcome = run(bench, node(params={"n": "${item}"}, batch=batch))
+    assert outcome.success
+    assert len(calls) == 3
+    assert noted(outcome) == {"not_kept": 3, "why": "the cache cannot be written"}
+    [warning] = [it.message for it in bench.warnings if "not kept" in it.message]
+    assert str(folder(bench)) in warning
+
+
+def test_a_full_disk_is_warned_about_and_leaves_what_was_there(bench, reader, monkeypatch):
+    run(bench)
+    kept = files(folder(bench))[0].read_bytes()
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("pflow_mcp_plugin.storage.atomic_files.os.write", full)
+    outcome = run(bench, node(cache={"ttl": 0}))
+    monkeypatch.undo()
+    assert outcome.success
+    assert any("no space left on device" in it.message for it in bench.warnings)
+    assert [path.read_bytes() for path in files(folder(bench))] == [kept]
+    assert not list(folder(bench).rglob("*.tmp"))
+
+
+# Their size
+
+
+def numbered(number):
+    return f"{number:02x}" + f"{number:062x}"
+
+
+def test_the_oldest_results_go_when_the_limit_is_reached(tmp_path):
+    cache = ResultCache(tmp_path / "results", MB)
+    text = json.dumps({"text": "x" * 50_000}).encode()
+    for number in range(40):
+        cache.put(numbered(number), "default", text)
+        path = cache._path(numbered(number))
+        os.utime(path, (time.time() - 100 + number,) * 2)
+        assert cache.usage().size <= MB + MB // 8
+    left = [number for number in range(40) if cache.get(numbered(number), 1e12)]
+    assert left == list(range(left[0], 40))
+    assert 10 < len(left) <= 20
+
+
+def test_a_limit_of_nothing_keeps_nothing(bench, reader, monkeypatch):
+    calls, _ = reader
+    monkeypatch.setenv("PFLOW_CACHE_LIMIT_MB", "0")
+    assert noted(run(bench)) is noted(run(bench)) is None
+    assert len(calls) == 2
+    assert not folder(bench).exists()
+
+
+def test_a_result_that_would_take_most_of_the_limit_is_not_kept(bench, reader, monkeypatch):
+    _, more = reader
+    more["extra"] = "x" * 60_000
+    monkeypatch.setenv("PFLOW_CACHE_LIMIT_MB", "0.1")
+    assert noted(run(bench))["why"] == "the result is too large"
+
+
+@pytest.mark.parametrize(
+    ("given", "megabytes", "warned"),
+    [(None, 256, False), ("12.5", 12.5, False), ("some", 256, True), ("-1", 256, True), ("nan", 256, True)],
+)
+def test_the_limit_is_a_setting(tmp_path, given, megabytes, warned):
+    warnings = []
+    cache = open_cache(tmp_path, lambda key: given if key == "cache_limit_mb" else None, warnings.append)
+    assert cache.limit == megabytes * MB
+    assert bool(warnings) == warned
+
+
+def test_clearing_removes_what_is_old_enough(cache):
+    for number in range(3):
+        cache.put(numbered(number), "default", b"{}")
+    os.utime(cache._path(numbered(0)), (time.time() - 4000,) * 2)
+    (cache.folder / "notes.txt").write_text("theirs")
+    (cache.folder / "00" / "notes.json").write_text("theirs")
+    assert cache.usage().entries == 3
+    assert cache.clear(older_than=3600).entries == 1
+    assert cache.clear().entries == 2
+    assert cache.usage().entries == 0
+    assert len(files(cache.folder)) == 1
+
+
+def test_threads_that_fill_it_at_once_lose_nothing(cache):
+    def fill():
+        for number in range(60):
+            cache.put(numbered(number), "default", json.dumps({"n": number}).encode())
+
+    threads = [threading.Thread(target=fill) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    for number in range(60):
+        assert cache.get(numbered(number), 60).outputs == {"n": number}
+    assert not [path for path in cache.folder.rglob("*") if path.suffix == ".tmp"]
+
+
+# Keys
+
+json_values = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(st.characters(exclude_categories=("Cs",)), max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text("ab", max_size=2), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+def spelled(value):
+    """Return a value in a form that tells types and orders apart."""
+    if isinstance(value, list):
+        return ("list", *map(spelled, value))
+    if isinstance(value, dict):
+        return ("dict", *((key, spelled(item)) for key, item in value.items()))
+    return (type(value).__name__, repr(value))
+
+
+def key(params, reads):
+    return result_key("code", {"owner": ""}, params, reads)
+
+
+sides = st.dictionaries(st.text("ab", max_size=2), json_values, max_size=3)
+
+
+@given(one=st.tuples(sides, sides), other=st.tuples(sides, sides))
+def test_two_different_values_never_share_a_key(one, other):
+    assert (key(*one) == key(*other)) == (spelled(list(one)) == spelled(list(other)))
+
+
+@given(value=json_values)
+def test_what_is_kept_comes_back_as_it_was(value):
+    assert spelled(json.loads(exact_json(value, "it"))) == spelled(value)
+
+
+@given(values=st.lists(st.sampled_from([1, 1.0, True, "1", None, 0, False, "", 0.0, [], {}]), max_size=4))
+def test_moving_a_value_from_one_name_to_another_changes_the_key(values):
+    pairs = {f"p{place}": value for place, value in enumerate(values)}
+    assert key(pairs, {}) == key(dict(pairs), {})
+    assert not pairs or key(pairs, {}) != key({}, pairs)
+
+
+def test_the_file_names_do_not_say_what_is_in_them(bench, reader):
+    run(bench, node(params={"n": "telling"}))
+    assert not [path for path in folder(bench).rglob("*") if "telling" in str(path)]

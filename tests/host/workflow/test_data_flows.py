@@ -1,0 +1,377 @@
+from __future__ import annotations
+
+import json
+from typing import ClassVar
+
+import pytest
+
+from pflow_mcp_plugin.contract import Entry, Field, Interface, PflowError, Problem
+from pflow_mcp_plugin.host.flow_policy import FlowPolicy, FlowRule
+from pflow_mcp_plugin.host.workflow import check_workflow
+from pflow_mcp_plugin.host.workflow.data_flows import MOST_FLOWS, FlowSearch, find_flows
+from pflow_mcp_plugin.host.workflow.data_movement import DataMovement
+
+
+class Types:
+    """A registry of nodes that read and write `text`, with the effects in their names."""
+
+    EFFECTS: ClassVar = {
+        "fetch": ("untrusted_output",),
+        "post": ("sends_data",),
+        "delete": ("destructive",),
+        "both": ("untrusted_output", "sends_data"),
+        "open": ("untrusted_output",),
+    }
+
+    def find(self, node_type):
+        if node_type == "unknown":
+            return None
+        canonical = "fetch" if node_type == "alias" else node_type
+        return Entry(
+            node=canonical,
+            class_name="N",
+            module="m",
+            effects=self.EFFECTS.get(canonical, ()),
+            interface=Interface(
+                params=(Field(key="text"), Field(key="data")),
+                inputs=("text",),
+                outputs=(Field(key="text"), Field(key="title")),
+                open_outputs=canonical == "open",
+                actions=("default", "error", "again"),
+            ),
+        )
+
+    def missing(self, node_type):
+        return Problem(message=f"Unknown node type {node_type}", kind="not_found")
+
+    def upgrade(self, node):
+        return None
+
+
+def node(node_type, node_id="", **params):
+    return {"id": node_id or node_type, "type": node_type, "params": params}
+
+
+def flows(*nodes, policy=None, given=(), every=True, errors=False, **workflow):
+    checked = check_workflow({"nodes": list(nodes), **workflow}, Types(), frozenset(given) or None)
+    found = [problem for problem in checked.problems if problem.severity == "error"]
+    assert errors or not found, found
+    return find_flows(checked, policy or FlowPolicy(), given, every=every)
+
+
+def shown(*nodes, **options):
+    return [str(flow) for flow in flows(*nodes, **options).flows]
+
+
+def deny(*rules, allow=()):
+    return FlowPolicy(
+        deny=tuple(FlowRule(begin=a, end=b, path=f"flows.deny[{i}]") for i, (a, b) in enumerate(rules)),
+        allow=tuple(FlowRule(begin=a, end=b, path=f"flows.allow[{i}]") for i, (a, b) in enumerate(allow)),
+    )
+
+
+def test_a_flow_is_shown_node_by_node_with_the_keys_it_travels_by():
+    found = flows(
+        node("fetch", text="https://example.com"),
+        node("ask", text="Sum up: ${fetch.text}"),
+        node("post", data={"blocks": [{"body": "${ask.text}"}]}),
+    )
+    (flow,) = found.flows
+    assert str(flow) == (
+        "fetch (fetch: untrusted output) --text--> ask (ask: text) --text--> post (post: sends data)"
+    )
+    assert flow.to_dict() == {
+        "from": "fetch",
+        "to": "post",
+        "effects": ["untrusted_output", "sends_data"],
+        "path": [
+            {"node": "fetch", "type": "fetch", "key": "text"},
+            {"node": "ask", "type": "ask", "param": "text", "key": "text"},
+            {"node": "post", "type": "post", "param": "data"},
+        ],
+    }
+    (problem,) = found.problems
+    assert (problem.severity, problem.path) == ("warning", "$.nodes[2]")
+    assert str(flow) in problem.message
+
+
+def test_without_a_way_for_data_there_is_no_flow():
+    assert shown(node("fetch"), node("post", text="done"), node("delete", text="x")) == []
+    assert shown(node("post", text="x"), node("fetch", text="${post.text}")) == []
+
+
+@pytest.mark.parametrize(
+    ("value", "key"),
+    [
+        ("${fetch.title}", "title"),
+        ("${fetch}", "*"),
+        ("${fetch.error}", "error"),
+        ("a ${fetch.title.deep[0]} b", "title"),
+        ([1, {"a": ["${fetch.text}"]}], "text"),
+    ],
+)
+def test_templates_carry_data_wherever_they_stand(value, key):
+    assert shown(node("fetch"), node("post", data=value)) == [
+        f"fetch (fetch: untrusted output) --{key}--> post (post: sends data)"
+    ]
+
+
+def test_an_escaped_template_carries_nothing():
+    assert shown(node("fetch"), node("post", data="$${fetch.text}")) == []
+
+
+def test_the_items_of_a_batch_carry_data_and_so_do_its_results():
+    batch = {"items": "${fetch.text}", "as": "it"}
+    assert shown(node("fetch"), {**node("post", text="${it.url}"), "batch": batch}) == [
+        "fetch (fetch: untrusted output) --text--> post (post: sends data)"
+    ]
+    assert shown(
+        {**node("fetch", text="${it}"), "batch": {"items": [1], "as": "it"}},
+        node("post", data="${fetch.results[0].text}"),
+    ) == ["fetch (fetch: untrusted output) --results--> post (post: sends data)"]
+
+
+def test_the_item_of_a_batch_hides_what_has_its_name_at_the_root():
+    batch = {"items": ["constant"], "as": "text"}
+    nodes = (node("fetch"), {**node("post", data="${text}"), "batch": batch})
+    assert shown(*nodes, enable_namespacing=False) == []
+    assert shown(node("fetch"), node("post", data="${text}"), enable_namespacing=False) != []
+
+
+def test_with_namespacing_natural_keys_reach_nobody_but_through_mappings():
+    nodes = (node("fetch"), node("post", data="x"))
+    assert shown(*nodes) == []
+    out = {"fetch": {"output_mappings": {"title": "text"}}}
+    assert shown(*nodes, mappings=out) == [
+        "fetch (fetch: untrusted output) --text--> post (post: sends data)"
+    ]
+    into = {"post": {"input_mappings": {"text": "fetch.title"}}}
+    assert shown(*nodes, mappings=into) == [
+        "fetch (fetch: untrusted output) --title--> post (post: sends data)"
+    ]
+
+
+def test_a_set_param_is_not_read_from_the_store():
+    out = {"fetch": {"output_mappings": {"title": "text"}}}
+    assert shown(node("fetch"), node("post", text="constant"), mappings=out) == []
+    optional = {"note": {"type": "str", "required": False}}
+    left_out = (node("fetch"), node("post", text="${note}"))
+    assert len(shown(*left_out, mappings=out, inputs=optional)) == 1
+
+
+def test_without_namespacing_whoever_ran_before_has_written_the_key():
+    nodes = (node("fetch"), node("ask", text="a"), node("post"))
+    (flow, *others) = shown(*nodes, enable_namespacing=False)
+    assert flow == "fetch (fetch: untrusted output) --text--> post (post: sends data)"
+    assert others == []
+    assert shown(node("post"), node("fetch"), enable_namespacing=False) == []
+
+
+def test_without_namespacing_strangers_may_choose_the_keys():
+    nodes = (node("open"), node("ask", "b", text="x"), node("post", text="${b.text}"))
+    assert shown(*nodes) == []
+    assert len(shown(*nodes, enable_namespacing=False)) == 1
+
+
+def test_a_loop_carries_data_back():
+    edges = [
+        {"from": "post", "to": "fetch"},
+        {"from": "fetch", "to": "post", "action": "again"},
+    ]
+    nodes = (node("post", data="${fetch.text}"), node("fetch"))
+    assert len(shown(*nodes, edges=edges, errors=True)) == 1
+    assert shown(*nodes, edges=edges[:1], errors=True) == []
+
+
+def test_a_node_that_is_both_gets_its_own_data_back_in_a_loop_only():
+    edges = [{"from": "both", "to": "ask"}, {"from": "ask", "to": "both", "action": "again"}]
+    nodes = (node("both", text="${ask.text}"), node("ask", text="${both.text}"))
+    (flow,) = shown(*nodes, edges=edges)
+    assert flow == (
+        "both (both: untrusted output, sends data) --text--> ask (ask: text) --text--> "
+        "both (both: untrusted output, sends data)"
+    )
+    assert shown(node("both", text="a"), node("ask", text="${both.text}")) == []
+
+
+def test_every_branch_is_followed():
+    edges = [
+        {"from": "fetch", "to": "a"},
+        {"from": "fetch", "to": "b", "action": "error"},
+        {"from": "a", "to": "post"},
+        {"from": "b", "to": "post"},
+    ]
+    nodes = (
+        node("fetch"),
+        node("ask", "a", text="x"),
+        node("ask", "b", text="${fetch.error}"),
+        node("post", text="${b.text}"),
+    )
+    (flow,) = shown(*nodes, edges=edges)
+    assert "--error--> b (ask: text) --text--> post" in flow
+
+
+def test_there_is_one_shortest_path_for_each_pair():
+    found = shown(
+        node("fetch"),
+        node("ask", text="${fetch.text}"),
+        node("post", text="${ask.text} ${fetch.text}"),
+        node("delete", text="${post.text}"),
+        node("both", text="${fetch.title}"),
+    )
+    assert found == [
+        "fetch (fetch: untrusted output) --text--> post (post: sends data)",
+        "fetch (fetch: untrusted output) --title--> both (both: untrusted output, sends data)",
+        "fetch (fetch: untrusted output) --text--> post (post: text) --text--> delete (delete: destructive)",
+    ]
+
+
+def test_the_policy_denies_by_effects_globs_and_inputs():
+    nodes = (node("fetch", text="${url}"), node("post", text="${fetch.text}"), node("delete", text="${url}"))
+    inputs = {"inputs": {"url": {}}}
+
+    def denied(*rules, **more):
+        found = flows(*nodes, policy=deny(*rules, **more), every=False, **inputs)
+        assert all(problem.severity == "error" for problem in found.problems)
+        return [(flow.path[0].node, flow.path[-1].node, flow.rule) for flow in found.flows]
+
+    assert denied(("untrusted_output", "sends_data")) == [("fetch", "post", "flows.deny[0]")]
+    assert denied(("untrusted_output", "destructive")) == []
+    assert denied(("f*", "p?st"), ("x", "y")) == [("fetch", "post", "flows.deny[0]")]
+    assert denied(("x", "y"), ("inputs", "*")) == [
+        ("inputs", name, "flows.deny[1]") for name in ("fetch", "delete", "post")
+    ]
+    assert denied(("inputs", "*"), allow=[("inputs", "post"), ("*", "delete")]) == [
+        ("inputs", name, "flows.deny[0]") for name in ("fetch", "delete")
+    ]
+
+
+def test_an_alias_does_not_walk_around_the_policy():
+    nodes = (node("alias"), node("post", text="${alias.text}"))
+    for word in ("fetch", "alias"):
+        assert flows(*nodes, policy=deny((word, "post")), every=False).flows
+
+
+def test_what_is_denied_is_an_error_and_the_rest_a_warning_but_for_what_is_allowed():
+    nodes = (node("fetch"), node("post", text="${fetch.text}"), node("delete", text="${fetch.text}"))
+    found = flows(*nodes, policy=deny(("fetch", "delete")))
+    assert [problem.severity for problem in found.problems] == ["error", "warning"]
+    assert "flows.deny[0] of pflow.toml denies this data flow: fetch" in found.problems[0].message
+    assert found.flows[0].to_dict()["denied_by"] == "flows.deny[0]"
+    found = flows(*nodes, policy=FlowPolicy(allow=deny(("fetch", "delete")).deny))
+    assert [flow.path[-1].node for flow in found.flows] == ["post"]
+
+
+def test_an_undeclared_input_counts_where_a_run_is_given_one():
+    options = {"policy": deny(("inputs", "post")), "every": False, "enable_namespacing": False}
+    assert flows(node("post", data="x"), **options).flows == ()
+    assert len(flows(node("post", data="x"), given=("text",), **options).flows) == 1
+
+
+def test_a_workflow_with_mistakes_still_has_its_flows():
+    nodes = (node("fetch"), node("unknown", text="${fetch.text}"), node("post", text="${unknown.x}"))
+    assert len(shown(*nodes, node("fetch"), errors=True)) == 1
+    assert flows(errors=True).flows == ()
+
+
+def chain(count, kind, *, namespaced=True):
+    nodes = [
+        node(kind(n), f"n{n}", **({"text": f"${{n{n - 1}.text}}"} if n and namespaced else {}))
+        for n in range(count)
+    ]
+    return check_workflow({"nodes": nodes, "enable_namespacing": namespaced}, Types())
+
+
+@pytest.mark.parametrize("namespaced", [True, False])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        lambda number: ("fetch", "post")[number % 2],
+        lambda number: "both",
+        lambda number: "fetch",
+        lambda number: "fetch" if number < 499 else "post",
+        lambda number: "post" if number < 499 else "fetch",
+    ],
+    ids=["in turns", "both", "no end", "one end", "ends first"],
+)
+def test_the_search_is_bounded_by_the_size_of_the_workflow(kind, namespaced):
+    checked = chain(500, kind, namespaced=namespaced)
+    search = FlowSearch(DataMovement(checked), FlowPolicy())
+    found = search.run(search.unruled)
+    assert search.steps <= (len(found.flows) + 2) * 500
+    assert len(found.flows) <= MOST_FLOWS
+    assert len(json.dumps([flow.to_dict() for flow in found.flows])) < 2_000_000
+
+
+def test_beginnings_that_lead_to_no_end_cost_one_look_at_each_node():
+    checked = chain(500, lambda number: "fetch")
+    search = FlowSearch(DataMovement(checked), deny(("fetch", "post"), ("*", "nothing")))
+    assert search.run(search.unruled) == search.run(search.denied)
+    assert search.steps <= 2 * 500
+
+
+def test_a_long_path_is_cut_for_people():
+    (flow,) = find_flows(
+        chain(100, lambda number: {0: "fetch", 99: "post"}.get(number, "ask")), FlowPolicy(), every=True
+    ).flows
+    assert " --text--> ... 84 more nodes ... --> n92 (ask: text)" in str(flow)
+    assert len(flow.to_dict()["path"]) == 100
+
+
+def test_what_is_cut_is_said():
+    found = find_flows(chain(400, lambda number: "both"), FlowPolicy(), every=True)
+    assert found.more
+    assert "further data flows" in found.problems[-1].message
+
+
+def test_denied_flows_stand_before_all_others():
+    checked = chain(400, lambda number: "both" if number < 398 else ("fetch", "delete")[number - 398])
+    found = find_flows(checked, deny(("fetch", "delete")), every=True)
+    assert found.flows[0].rule
+    assert not found.flows[1].rule
+
+
+# In a host: whatever compiles a workflow asks the policy.
+
+RULE = '[flows]\ndeny = [{from = "t-fetch", to = "t-post"}]\n'
+WORKFLOW = {
+    "nodes": [{"id": "a", "type": "t-fetch"}, {"id": "b", "type": "t-post", "params": {"text": "${a.text}"}}]
+}
+
+
+class Never:
+    def set_params(self, params):
+        raise AssertionError("it ran")
+
+
+@pytest.fixture
+def house(bench):
+    for name in ("t-fetch", "t-post"):
+        bench.node(name, ["text"], ["text"])(Never)
+    bench.host.paths.config.mkdir(parents=True, exist_ok=True)
+    return bench
+
+
+def test_whatever_compiles_a_workflow_asks_the_policy(house):
+    assert house.host.runner.validate(WORKFLOW) == ()
+    (house.host.paths.config / "pflow.toml").write_text(RULE)
+    (problem,) = house.host.runner.validate(WORKFLOW)
+    assert (problem.severity, problem.path) == ("error", "$.nodes[1]")
+    for ask in (
+        lambda: house.host.runner.compile(WORKFLOW),
+        lambda: house.run(WORKFLOW),
+        lambda: house.host.save_workflow(WORKFLOW, "saved"),
+    ):
+        with pytest.raises(PflowError, match=r"denies this data flow: a \(t-fetch\) --text--> b") as caught:
+            ask()
+        assert caught.value.exit_code == 2
+    found = house.host.runner.validate_flows(WORKFLOW)[1]
+    assert [flow.rule for flow in found.flows] == ["flows.deny[0]"]
+
+
+def test_a_policy_with_mistakes_stops_everything_that_compiles(house):
+    (house.host.paths.config / "pflow.toml").write_text("[flow]\n")
+    for ask in (house.host.runner.validate, house.host.runner.validate_flows, house.run):
+        with pytest.raises(PflowError, match="Unknown key flow") as caught:
+            ask(WORKFLOW)
+        assert (caught.value.kind, caught.value.exit_code) == ("config", 2)
