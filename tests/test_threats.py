@@ -58,7 +58,7 @@ def test_what_is_promised_is_what_is_tested():
 
 
 def test_what_nothing_holds_off_is_said_to_be_out_of_scope():
-    assert threat_rows.OUT_OF_SCOPE == {38}
+    assert {38} == threat_rows.OUT_OF_SCOPE
     section = SECURITY.partition("## What is out of scope\n")[2]
     assert "can write your files" in section
     assert "forge approvals, pins,\n  lock files" in section
