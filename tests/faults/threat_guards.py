@@ -14,7 +14,6 @@ from mutations import (
     keyword,
     never,
     outside,
-    uncaught,
 )
 
 _EVALUATED = 'self.line.append(f"$(eval echo \\"${{{name}}}\\")")'
@@ -73,7 +72,6 @@ GUARDS = (
     Guard(24, "write_atomic", always("follow"), "artefact"),
     Guard(24, "_write_new", instead("flags", "O_EXCL", code=_OVERWRITES), "temporary"),
     Guard(25, "spawn", instead("popen", "Popen", code=_IN_ARGV)),
-    Guard(26, "OriginGate.__call__", always("refused", "once")),
     Guard(26, "TokenGate.__call__", never("verdict", "Refusal")),
     Guard(27, "read_token", never("mode")),
     Guard(28, "_Check.check_params", never("startswith"), "reserved or another"),
@@ -85,7 +83,6 @@ GUARDS = (
     Guard(33, "printable_text.printable", instead("sub", code="return text")),
     Guard(34, "_kept_secrets", never("is_stored"), "warning"),
     Guard(35, "Plugins.configure", outside("plugin_code"), "misbehaves"),
-    Guard(35, "call_hooks._asked", uncaught("BaseException"), "misbehaves"),
     Guard(36, "Runtime.call", instead("prepared", "prepare", code=_UNASKED), "in_no_way"),
     Guard(37, "Redactor.text", never("pattern")),
 )
