@@ -288,25 +288,21 @@ for _mistake in (letters_swapped, letter_missing, letter_doubled):
     _backwards(_mistake, f"{_mistake.__name__}_corrected", BENIGN)
 
 _BRITISH = {
-    "organize": "organise",
-    "analyze": "analyse",
-    "Analyze": "Analyse",
-    "color": "colour",
-    "colors": "colours",
-    "behavior": "behaviour",
-    "center": "centre",
-    "catalog": "catalogue",
-    "normalized": "normalised",
-    "customize": "customise",
-    "optimize": "optimise",
-    "visualize": "visualise",
-    "initialize": "initialise",
-    "Initialize": "Initialise",
-    "canceled": "cancelled",
-    "labeled": "labelled",
-    "customized": "customised",
-    "Visualization": "Visualisation",
-    "visualization": "visualisation",
+    "organize": "organise", "analyze": "analyse", "Analyze": "Analyse", "color": "colour",
+    "colors": "colours", "behavior": "behaviour", "center": "centre", "catalog": "catalogue",
+
+        "normalized": "normalised",
+        "customize": "customise",
+        "optimize": "optimise",
+        "visualize": "visualise"
+    ,
+
+        "initialize": "initialise",
+        "Initialize": "Initialise",
+        "canceled": "cancelled",
+        "labeled": "labelled"
+    ,
+    "customized": "customised", "Visualization": "Visualisation", "visualization": "visualisation",
 }
 
 
@@ -353,15 +349,14 @@ def article_dropped(text: str, chance: random.Random) -> str:
 def contraction(text: str, chance: random.Random) -> str | None:
     return _exchanged(
         {
-            "doesn't": "does not",
-            "don't": "do not",
-            "isn't": "is not",
-            "won't": "will not",
-            "can't": "cannot",
-            "cannot": "can't",
-            "does not": "doesn't",
-            "do not": "don't",
-            "it's": "it is",
+            "doesn't": "does not", "don't": "do not", "isn't": "is not", "won't": "will not",
+
+                "can't": "cannot",
+                "cannot": "can't",
+                "does not": "doesn't",
+                "do not": "don't",
+                "it's": "it is"
+            ,
         },
         text,
     )
@@ -408,23 +403,9 @@ def equivalent_noun(text: str, chance: random.Random) -> str | None:
 @_benign
 @_text
 def third_person(text: str, chance: random.Random) -> str | None:
-    verbs = [
-        "Get",
-        "List",
-        "Create",
-        "Search",
-        "Add",
-        "Delete",
-        "Update",
-        "Convert",
-        "Read",
-        "Find",
-        "Analyze",
-        "Fetch",
-        "Return",
-        "Remove",
-        "Query",
-    ]
+    verbs = (
+        ["Get", "List", "Create", "Search", "Add", "Delete", "Update", "Convert", "Read", "Find", "Analyze", "Fetch", "Return", "Remove", "Query"]
+    )
     return _exchanged({each: f"{each}s" for each in verbs} | {f"{each}s": each for each in verbs}, text)
 
 
@@ -448,13 +429,13 @@ def hyphen(text: str, chance: random.Random) -> str | None:
 def words_joined(text: str, chance: random.Random) -> str | None:
     return _exchanged(
         {
-            "file name": "filename",
-            "filename": "file name",
-            "time zone": "timezone",
-            "timestamp": "time stamp",
-            "metadata": "meta data",
-            "dataset": "data set",
-            "web page": "webpage",
+            "file name": "filename", "filename": "file name", "time zone": "timezone",
+
+                "timestamp": "time stamp",
+                "metadata": "meta data",
+                "dataset": "data set",
+                "web page": "webpage"
+            ,
         },
         text,
     )
@@ -1085,43 +1066,32 @@ def never_for_always(text: str, chance: random.Random) -> str | None:
 
 
 _FLIPS = {
-    "read-only": "read-write",
-    "local": "remote",
-    "test": "production",
-    "draft": "final",
-    "read": "write",
-    "Read": "Write",
-    "optional": "required",
-    "Optional": "Required",
-    "before": "after",
-    "include": "exclude",
-    "includes": "excludes",
-    "enable": "disable",
-    "private": "public",
-    "public": "private",
-    "minimum": "maximum",
-    "first": "last",
-    "internal": "external",
-    "import": "export",
-    "may": "must",
-    "should": "must",
-    "valid": "invalid",
-    "allowed": "forbidden",
-    "safe": "unsafe",
-    "with": "without",
-    "input": "output",
-    "add": "remove",
-    "Add": "Remove",
-    "Get": "Delete",
-    "List": "Delete",
-    "create": "delete",
-    "list": "delete",
-    "from": "to",
-    "only": "also",
-    "Create": "Destroy",
-    "Search": "Share",
-    "Find": "Send",
-    "user": "admin",
+    "read-only": "read-write", "local": "remote", "test": "production", "draft": "final", "read": "write",
+
+        "Read": "Write",
+        "optional": "required",
+        "Optional": "Required",
+        "before": "after",
+        "include": "exclude"
+    ,
+
+        "includes": "excludes",
+        "enable": "disable",
+        "private": "public",
+        "public": "private",
+        "minimum": "maximum"
+    ,
+    "first": "last", "internal": "external", "import": "export", "may": "must", "should": "must",
+    "valid": "invalid", "allowed": "forbidden", "safe": "unsafe", "with": "without", "input": "output",
+
+        "add": "remove",
+        "Add": "Remove",
+        "Get": "Delete",
+        "List": "Delete",
+        "create": "delete",
+        "list": "delete"
+    ,
+    "from": "to", "only": "also", "Create": "Destroy", "Search": "Share", "Find": "Send", "user": "admin",
 }
 
 
