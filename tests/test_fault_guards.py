@@ -1,4 +1,4 @@
-"""The guards of the fault matrix can be found and taken out.
+"""The guards of the matrices can be found and taken out.
 
 Checked here, in seconds, so that whoever renames a symbol learns of it before the long run of
 `tox -e unguarded`.
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import mutations
 import pytest
-from guards import GUARDS
+from matrices import MATRICES
 from mutations import (
     Package,
     always,
@@ -53,7 +53,14 @@ def _package():
     return Package(PACKAGE)
 
 
-@pytest.mark.parametrize("guard", GUARDS, ids=lambda guard: f"{guard.row}-{guard.place}")
+@pytest.mark.parametrize(
+    "guard",
+    [
+        pytest.param(each, id=f"{name}-{each.row}-{each.place}")
+        for name in MATRICES
+        for each in MATRICES[name].guards
+    ],
+)
 def test_a_guard_is_found_once_and_taking_it_out_changes_the_syntax_tree(package, guard):
     path, tree = package.mutated(guard.place, guard.mutation)
     compile(tree, path, "exec")

@@ -120,19 +120,24 @@ def test_row_23_looser_files_are_warned_about(pflow, pflow_home):
 
 
 @pytest.mark.parametrize("there", [True, False], ids=["to a file", "to nothing yet"])
-def test_row_24_a_link_in_the_place_of_an_artefact_is_not_followed(
-    large, pflow, workflow, pflow_home, tmp_path, there
-):
-    """Its name is the hash of what the server returns, who therefore knows it."""
+def test_row_24_a_link_in_the_place_of_an_artefact_is_not_followed(large, pflow, workflow, tmp_path, there):
+    """Its name is the hash of what the server returns, who therefore knows it, and returns it once more."""
     large()
-    path = workflow(("a", "mcp-odd-act", {}), outputs={"kept": "${a.result}"})
-    first = Path(pflow("run", path, "--json").envelope["data"]["outputs"]["kept"]["path"])
     outside = tmp_path / "outside"
     if there:
         outside.write_text(MARK)
-    first.unlink()
-    first.symlink_to(outside)
-    again = Path(pflow("run", path, "--json").envelope["data"]["outputs"]["kept"]["path"])
+    plant = f"rm ${{a.result.path}} && ln -s {outside} ${{a.result.path}}"
+    path = workflow(
+        ("a", "mcp-odd-act", {}),
+        ("b", "shell", {"command": plant}),
+        ("c", "mcp-odd-act", {}),
+        outputs={"first": "${a.result.path}", "again": "${c.result.path}"},
+    )
+    ran = pflow("run", path, "--json")
+    assert ran.exit_code == 0, ran.stderr
+    outputs = ran.envelope["data"]["outputs"]
+    assert outputs["first"] == outputs["again"]
+    again = Path(outputs["again"])
     assert not again.is_symlink()
     assert hashlib.sha256(again.read_bytes()).hexdigest() == hashlib.sha256(LARGE.encode()).hexdigest()
     assert (outside.read_text() == MARK) if there else not outside.exists()

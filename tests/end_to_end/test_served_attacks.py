@@ -135,9 +135,10 @@ def test_row_13_a_form_that_asks_for_a_secret_is_declined_and_nothing_is_filled_
 
 
 @over_both
-def test_row_25_no_command_line_holds_a_secret(transport, hostile, play):
-    (listed,) = play(transport, node("command-lines"))
-    every = listed["data"]["outputs"]["result"].splitlines()
+def test_row_25_no_command_line_holds_a_secret(transport, hostile, play, tmp_path):
+    seen = tmp_path / "seen"
+    play(transport, node("command-lines", path=str(seen)))
+    every = seen.read_text().splitlines()
     # Clients of other tests may have the token in their own command lines.
     lines = "\n".join(line for line in every if "pflow_mcp_plugin" in line or "hostile_tools.py" in line)
     assert "hostile_tools.py" in lines

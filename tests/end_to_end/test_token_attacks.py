@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import sys
 from contextlib import ExitStack
 from pathlib import Path
@@ -80,14 +81,21 @@ def test_row_18_a_401_that_names_metadata_elsewhere_leads_nowhere(pflow, workflo
     "changes",
     [
         {"issuer": "https://evil.example"},
-        {"jwks_uri": "http://127.0.0.3.example:{port}/keys"},
-        {"jwks_uri": "http://10.0.0.1:{port}/keys"},
+        {"jwks_uri": "http://keys.example:{port}/keys"},
         {"jwks_uri": "file:///etc/passwd"},
     ],
 )
-def test_row_18_metadata_of_another_issuer_or_with_keys_on_another_scheme_is_refused(start, changes):
+def test_row_18_metadata_of_another_issuer_or_with_keys_on_another_scheme_is_refused(
+    start, changes, monkeypatch
+):
     """Mix-up: what `pflow mcp serve --issuer` accepts is the issuer's own."""
     issuer, trap = start(Issuer()), start(FaultServer(well, host="127.0.0.3"))
+    look_up = socket.getaddrinfo
+
+    def found(host, *given, **named):
+        return look_up("127.0.0.3" if host in ("keys.example", b"keys.example") else host, *given, **named)
+
+    monkeypatch.setattr(socket, "getaddrinfo", found)
     changed = {name: value.format(port=trap.port) for name, value in changes.items()}
     issuer.pages["/.well-known/oauth-authorization-server"] = issuer.metadata(**changed)
     refused = verdict(issuer, issuer.token())

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import rows
-from guards import GUARDS
+from matrices import MATRICES
 
 HERE = Path(__file__).parent
 MATRIX = Path(os.environ.get("PFLOW_FAULT_MATRIX", HERE.parents[2] / "shared/FAULTS.md"))
@@ -27,15 +27,25 @@ def test_rows_and_tests_match_both_ways(file):
     assert tested == set(rows.FILES[file])
 
 
-def test_every_row_has_a_guard():
-    assert {guard.row for guard in GUARDS} == set(ROWS)
+@pytest.mark.parametrize("matrix", MATRICES.values(), ids=list(MATRICES))
+def test_every_row_has_a_guard(matrix):
+    assert {guard.row for guard in matrix.guards} == matrix.rows
 
 
-def test_every_guard_has_tests_that_may_notice_its_absence():
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--collect-only", *rows.FILES]
-    done = subprocess.run(command, cwd=HERE, capture_output=True, text=True, timeout=100, check=True)
-    names = [line.partition("::")[2] for line in done.stdout.splitlines()]
-    assert [guard for guard in GUARDS if not any(may_notice(guard, name) for name in names)] == []
+@pytest.mark.parametrize("matrix", MATRICES.values(), ids=list(MATRICES))
+def test_every_guard_has_tests_that_may_notice_its_absence(matrix):
+    files = {row: matrix.files_of(row) for row in matrix.rows}
+    every = sorted({str(file) for tested in files.values() for file in tested})
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--collect-only", *every]
+    folder = HERE.parents[1]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=100, check=True)
+    lines = [line.partition("::") for line in done.stdout.splitlines()]
+    names = {(folder / file, name) for file, _, name in lines}
+    assert [
+        guard
+        for guard in matrix.guards
+        if not any(file in files[guard.row] and may_notice(guard, name) for file, name in names)
+    ] == []
 
 
 def may_notice(guard, name):

@@ -1,10 +1,11 @@
-"""Takes out the code that guards each row of the fault matrix, and sees whether its tests notice.
+"""Takes out the code that guards each row of a matrix, and sees whether its tests notice.
 
-`python tests/faults/unguarded.py [ROW...]` copies the package for each guard, takes that guard out
-of the copy and runs the row's tests against it, two at a time. They must fail. It prints a line for
-each guard and a count, and exits 1 if one went unnoticed, or is not where `guards.py` says.
+`python tests/faults/unguarded.py faults [ROW...]`, or `threats [ROW...]`, copies the package for each
+guard, takes that guard out of the copy and runs the row's tests against it, two at a time. They must
+fail. Without arguments it does so for both. It prints a line for each guard and a count, and exits 1 if
+one went unnoticed, or is not where `guards.py` or `threat_guards.py` says.
 
-It tells something only of tests that pass with their guards: run `tox -e faults` first.
+It tells something only of tests that pass with their guards: run `tox -e faults,threats` first.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-import rows
-from guards import GUARDS, Guard
+from guards import Guard
+from matrices import MATRICES, Matrix
 from mutations import Package
 
 HERE = Path(__file__).parent
@@ -39,23 +40,30 @@ _SHOWN = 150
 
 def main() -> int:
     """Try the guards of the rows that the command line names, or of all; return the exit code."""
-    parser = ArgumentParser(description="Take out the guards of the fault matrix, one by one.")
+    parser = ArgumentParser(description="Take out the guards of a matrix, one by one.")
+    parser.add_argument("matrix", nargs="?", choices=MATRICES, help="the matrix; both by default")
     parser.add_argument("rows", nargs="*", type=int, metavar="ROW", help="whose guards to take out")
-    wanted = set(parser.parse_args().rows)
-    if unknown := wanted - {guard.row for guard in GUARDS}:
+    options = parser.parse_args()
+    chosen = [options.matrix] if options.matrix else list(MATRICES)
+    if unknown := set(options.rows) - {guard.row for name in chosen for guard in MATRICES[name].guards}:
         parser.error(f"no such rows: {sorted(unknown)}")
-    chosen = [guard for guard in GUARDS if not wanted or guard.row in wanted]
-    package = Package(PACKAGE)
-    with ThreadPoolExecutor(AT_ONCE) as threads:
-        noticed = list(threads.map(partial(_noticed, package), chosen))
-    print(f"{sum(noticed)} of {len(chosen)} guards: the tests of their rows fail without them")
+    noticed = [_all_noticed(name, MATRICES[name], set(options.rows)) for name in chosen]
     return 0 if all(noticed) else 1
 
 
-def _noticed(package: Package, guard: Guard) -> bool:
+def _all_noticed(name: str, matrix: Matrix, wanted: set[int]) -> bool:
+    chosen = [guard for guard in matrix.guards if not wanted or guard.row in wanted]
+    package = Package(PACKAGE)
+    with ThreadPoolExecutor(AT_ONCE) as threads:
+        noticed = list(threads.map(partial(_noticed, package, matrix), chosen))
+    print(f"{name}: {sum(noticed)} of {len(chosen)} guards: the tests of their rows fail without them")
+    return all(noticed)
+
+
+def _noticed(package: Package, matrix: Matrix, guard: Guard) -> bool:
     started = time.monotonic()
     with TemporaryDirectory(prefix="unguarded-") as folder:
-        noticed, how = _without(guard, package, Path(folder))
+        noticed, how = _without(matrix, guard, package, Path(folder))
     seconds = time.monotonic() - started
     verdict = "noticed" if noticed else "UNNOTICED"
     change = f"{guard.place}: {guard.mutation.description}"
@@ -63,7 +71,7 @@ def _noticed(package: Package, guard: Guard) -> bool:
     return noticed
 
 
-def _without(guard: Guard, package: Package, folder: Path) -> tuple[bool, str]:
+def _without(matrix: Matrix, guard: Guard, package: Package, folder: Path) -> tuple[bool, str]:
     """Take a guard out of a copy; return whether the row's tests failed over it, and how it went."""
     try:
         file, tree = package.mutated(guard.place, guard.mutation)
@@ -72,17 +80,17 @@ def _without(guard: Guard, package: Package, folder: Path) -> tuple[bool, str]:
     copy = folder / PACKAGE.name
     shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
     (copy / file).write_text(ast.unparse(tree), encoding="utf-8")
-    return _failed(guard, folder)
+    return _failed(_tests(matrix, guard, folder), folder)
 
 
-def _failed(guard: Guard, folder: Path) -> tuple[bool, str]:
+def _failed(tests: list[str], folder: Path) -> tuple[bool, str]:
     # TMPDIR goes down to every program that is started, servers too: they can be found by it.
     environment = {**os.environ, "PYTHONPATH": str(folder), "TMPDIR": str(folder), "COLUMNS": "250"}
     log = folder / "log"
     with (
         log.open("wb") as output,
         subprocess.Popen(
-            _tests(guard, folder),
+            tests,
             env=environment,
             cwd=folder,
             stdin=subprocess.DEVNULL,
@@ -109,12 +117,12 @@ def _line(log: Path, word: str) -> str:
     return found[-1].rpartition("::")[2][:_SHOWN] if found else ""
 
 
-def _tests(guard: Guard, folder: Path) -> list[str]:
+def _tests(matrix: Matrix, guard: Guard, folder: Path) -> list[str]:
     among = f"row_{guard.row:02}_" + (f" and {guard.among}" if guard.among else "")
     options = ["-q", "-x", "-p", "no:cacheprovider", f"--basetemp={folder / 'pytest'}"]
     # -P: the current folder does not count. A test that hangs ends its process, whatever it waits for.
     program = [sys.executable, "-P", "-m", "pytest", "--timeout-method=thread"]
-    return [*program, *options, "-k", among, str(HERE / rows.file_of(guard.row))]
+    return [*program, *options, "-k", among, *map(str, matrix.files_of(guard.row))]
 
 
 def _end(leader: int, folder: Path) -> None:

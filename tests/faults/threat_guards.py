@@ -1,0 +1,88 @@
+"""The code that guards each row of the threat matrix, and the change that takes it out.
+
+As in `guards.py`. Where a threat is held off by something that pflow does not do, such as reading a file
+that a result names, the change does it.
+"""
+
+from __future__ import annotations
+
+from guards import Guard
+from mutations import (
+    always,
+    gives,
+    instead,
+    keyword,
+    never,
+    outside,
+)
+
+_EVALUATED = 'self.line.append(f"$(eval echo \\"${{{name}}}\\")")'
+_LINKS_READ = """
+if kind == "resource_link":
+    return open(block["uri"].removeprefix("file://")).read()
+return dict(block)
+"""
+_ROOTS_TOLD = 'return ListRootsResult(roots=[{"uri": "file:///home"}])'
+_ANY_AUDIENCE = """
+claims = jwt.decode(token, public, algorithms=[algorithm], issuer=self.server.issuer, leeway=_LEEWAY,
+                    options={**_REQUIRED, "verify_aud": False})
+"""
+_OPEN_TO_ALL = "path.chmod(0o644)"
+_OVERWRITES = "flags = os.O_WRONLY | os.O_CREAT"
+_IN_ARGV = """
+popen = subprocess.Popen([program, *server.args, *server.env.values()], stdin=subprocess.PIPE,
+                         stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=server.cwd, env=environment,
+                         bufsize=0, start_new_session=True)
+"""
+_UNASKED = "prepared = call"
+_ONE_FOR_ALL = 'return "one"'
+
+GUARDS = (
+    Guard(1, "tool_danger._verdict", gives("any", False), "description"),
+    Guard(1, "Runtime._resolved", never("problem")),
+    Guard(1, "_Check.check_node", never("withheld")),
+    Guard(2, "pin_comparison.compare", instead("origins", "renamed", code="origins = {}")),
+    Guard(3, "tool_danger._annotations", keyword("dangerous", False)),
+    Guard(4, "Comparison.unapproved", never("instructions")),
+    Guard(5, "printable_text.printable", instead("sub", code="return text")),
+    Guard(6, "shadowing.shadowing", never("other")),
+    Guard(7, "claimed_names.claimed_names", never("alike")),
+    Guard(7, "claimed_names.claimed_names", never("other")),
+    Guard(8, "unexplained_arguments", never("fullmatch")),
+    Guard(9, "_Scanner.expand", instead("line", "append", "before", code=_EVALUATED), "shell"),
+    Guard(10, "_ContentReader._block", instead("dict", code=_LINKS_READ)),
+    Guard(11, "_ContentReader._inline_text", always("_fits")),
+    Guard(12, "Elicitation.answer", instead("ListRootsResult", "roots", code=_ROOTS_TOLD)),
+    Guard(13, "elicit", never("_ask", "ElicitRequestFormParams")),
+    Guard(14, "marked_processes", always("isdecimal", "getpid")),
+    Guard(15, "_is_inherited", always("_NAMES")),
+    Guard(16, "_refusal_of_plain_http", always("insecure", "canonical")),
+    Guard(17, "_may_follow", always("is_same_origin")),
+    Guard(17, "sse._endpoint", always("is_same_origin")),
+    Guard(18, "_pool", never("refusal")),
+    Guard(18, "_key_url", never("issuer")),
+    Guard(18, "_key_url", never("_is_safe")),
+    Guard(19, "_unnamed_kind", never("_contains")),
+    Guard(20, "start_tls", never("pins")),
+    Guard(21, "AccessTokens._decoded", instead("claims", "decode", code=_ANY_AUDIENCE), "audience"),
+    Guard(21, "Launch.key", instead("sha256", code=_ONE_FOR_ALL), "token_of_another"),
+    Guard(22, "_pool", never("is_loopback")),
+    Guard(23, "_write_new", instead("chmod", code=_OPEN_TO_ALL)),
+    Guard(23, "StoredSettings.check", never("_is_open_to_others"), "warned"),
+    Guard(24, "write_atomic", always("follow"), "artefact"),
+    Guard(24, "_write_new", instead("flags", "O_EXCL", code=_OVERWRITES), "temporary"),
+    Guard(25, "spawn", instead("popen", "Popen", code=_IN_ARGV)),
+    Guard(26, "TokenGate.__call__", never("verdict", "Refusal")),
+    Guard(27, "read_token", never("mode")),
+    Guard(28, "_Check.check_params", never("startswith"), "reserved or another"),
+    Guard(29, "ProjectFile._read", never("digest", "content")),
+    Guard(30, "workflow_library.is_name", always("_NAME"), "library"),
+    Guard(30, "confined", never("startswith", "real"), "string"),
+    Guard(31, "launch_changed", always("trust", "launch", "now")),
+    Guard(32, "is_too_deep", never("DEEPEST"), "deep"),
+    Guard(33, "printable_text.printable", instead("sub", code="return text")),
+    Guard(34, "_kept_secrets", never("is_stored"), "warning"),
+    Guard(35, "Plugins.configure", outside("plugin_code"), "misbehaves"),
+    Guard(36, "Runtime.call", instead("prepared", "prepare", code=_UNASKED), "in_no_way"),
+    Guard(37, "Redactor.text", never("pattern")),
+)
