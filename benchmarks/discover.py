@@ -48,8 +48,8 @@ TOOLS = Path(__file__).parents[1] / "tests/data/livemcpbench-tools.json.xz"
 FIRST = 10
 SPLITS = ("dev", "held_out")
 LATER = ("held_out_2", "held_out_3")
-"""Tasks in groups: the first were written before discovery by meaning, the others afterwards, by an author who
-had seen the tools only."""
+"""Tasks in groups: the first were written before discovery by meaning, the others afterwards, by an author
+who had seen the tools only."""
 GROUPS = ("single", "several", "paraphrased", "domains", "keywords")
 """The groups of those tasks."""
 FEW = (3, 3, 3, 3, 8, 8, 8, 8, 20, 20, 20)

@@ -43,7 +43,7 @@ class Pins:
 
     Attributes:
         folder: The folder of their files.
-        apart: As of the catalog: the servers of a project have a folder `pins` beside that of their tool files.
+        apart: As of the catalog: a project's servers have a folder `pins` beside that of their tool files.
     """
 
     folder: Path
