@@ -33,7 +33,7 @@ def withheld(record: ToolRecord, server: Server) -> Problem | None:
     from pflow_mcp_plugin.config import display
 
     tool = display.visible(record.tool.name)
-    message = f"Tool {tool} of server {server.name} changed since it was approved: {record.unapproved}"
+    message = f"Tool {tool} of server {server.name} {record.unapproved}"
     return _problem(message, server.name, f"pflow mcp approve {server.name} {quote(tool)}")
 
 

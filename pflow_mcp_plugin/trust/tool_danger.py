@@ -35,6 +35,10 @@ _OF_CLASSES = "Arguments Args Input Inputs Model Output Params Parameters Reques
 """Words in the titles of schemas that are generated from the names of classes."""
 
 
+_EMPTY: tuple[object, ...] = (False, "", 0, [], {})
+"""Defaults that say as much as none."""
+
+
 @attrs.frozen(kw_only=True)
 class Difference:
     """One place where two versions of a tool differ.
@@ -199,7 +203,7 @@ def _turns(old: Any, new: Any) -> bool:
     """
     if old is ABSENT:
         return new is True
-    return not (new is ABSENT and any(is_same(old, empty) for empty in (False, "", 0, [], {})))
+    return not (new is ABSENT and any(is_same(old, empty) for empty in _EMPTY))
 
 
 def _schema_text(
