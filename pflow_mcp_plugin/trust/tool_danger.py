@@ -29,6 +29,7 @@ _ASSUMED: Mapping[str, bool] = {
     "openWorldHint": True,
 }
 """What is assumed of a tool without the hint (MCP specification 2025-11-25, `ToolAnnotations`)."""
+_EMPTY: tuple[JSON, ...] = (False, "", 0, [], {})
 _MOST_WORDS_OF_A_TITLE = 8
 _RETURNED = {"now required": "now always returned", "no longer required": "may be missing now"}
 _OF_CLASSES = "Arguments Args Input Inputs Model Output Params Parameters Request Response Result Schema"

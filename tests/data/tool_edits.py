@@ -705,6 +705,8 @@ def null_accepted(schema: Schema, name: str, chance: random.Random) -> Schema | 
 @_benign
 @_property
 def null_accepted_as_alternative(schema: Schema, name: str, chance: random.Random) -> Schema | None:
+    if "#/properties" in str(schema):
+        return None
     if not isinstance(schema.get("type"), str):
         return None
     said = {key: schema[key] for key in ("title", "description") if key in schema}
@@ -887,8 +889,14 @@ def what_holds_anyway(tool: Tool, chance: random.Random) -> Tool:
     return attrs.evolve(tool, input_schema={**more, **tool.input_schema})
 
 
-def _moved(tool: Tool, chance: random.Random) -> Tool | None:
+def _movable(tool: Tool) -> Schema:
+    """Return the arguments of a tool, none if a reference points into them, which would lead nowhere then."""
     known = tool.input_schema.get("properties") or {}
+    return {} if "#/properties" in str(known) else known
+
+
+def _moved(tool: Tool, chance: random.Random) -> Tool | None:
+    known = _movable(tool)
     if not known:
         return None
     name = chance.choice([*known])
@@ -942,7 +950,9 @@ def type_in_a_list(schema: Schema, name: str, chance: random.Random) -> Schema |
 
 @_benign
 @_property
-def wrapped_in_all_of(schema: Schema, name: str, chance: random.Random) -> Schema:
+def wrapped_in_all_of(schema: Schema, name: str, chance: random.Random) -> Schema | None:
+    if "#/properties" in str(schema):
+        return None
     said = {key: schema[key] for key in ("title", "description", "default") if key in schema}
     return {**said, "allOf": [{key: value for key, value in schema.items() if key not in said}]}
 
