@@ -36,10 +36,6 @@ _OF_CLASSES = "Arguments Args Input Inputs Model Output Params Parameters Reques
 """Words in the titles of schemas that are generated from the names of classes."""
 
 
-_EMPTY: tuple[object, ...] = (False, "", 0, [], {})
-"""Defaults that say as much as none."""
-
-
 @attrs.frozen(kw_only=True)
 class Difference:
     """One place where two versions of a tool differ.
