@@ -263,6 +263,24 @@ def long_line(bench: Bench) -> Iterator[Line]:
     yield Line(name="its memory / its size", measured=f"{memory:.1f} ×", limit="≤ 6 ×", kept=memory <= 6)
 
 
+def trust(bench: Bench) -> Iterator[Line]:
+    """Compare a run of ten nodes of a pinned server with one that does not ask what is approved."""
+    bench.add("pinned", [sys.executable, "-m", "pflow_mcp_plugin.server.demo_server"])
+    nodes = [{"id": f"n{at}", "type": "mcp-pinned-add", "params": {"a": at, "b": 1}} for at in range(_STEPS)]
+    workflow = bench.folder / "pinned.json"
+    workflow.write_text(json.dumps({"nodes": nodes}), encoding="utf-8")
+    program = [sys.executable, "-P", str(_HERE / "unpinned_run.py")]
+    ours, theirs = ([*program, checked, "run", str(workflow)] for checked in ("yes", "no"))
+    found = compare(ours, theirs, bench.pairs, bench.env, bench.folder)
+    yield Line(
+        name=f"what pins add to a run of {_STEPS} steps",
+        measured=f"{found.difference * 1000:+.1f} ms",
+        limit="≤ 20 ms",
+        kept=found.difference <= 0.02,
+        details=attrs.asdict(found),
+    )
+
+
 def validation(bench: Bench) -> Iterator[Line]:
     """Compare the validation of a chain of 2,000 nodes with one of 1,000."""
     many, few = (bench.pflow("validate", _chain(bench, count)) for count in (2000, 1000))
@@ -384,6 +402,7 @@ LINES = {
     "served-call": served_calls,
     "serve-start": serve_start,
     "long-line": long_line,
+    "trust": trust,
     "validation": validation,
     "large-registry": large_registry,
     "completion": completion,

@@ -118,5 +118,5 @@ def _report(server: str, tools: Sequence[str], comparison: Comparison) -> Report
     if not (approved or whole):
         return Report(data=data, text=f"Nothing of server {server} had to be approved")
     lines = [f"Approved server {server}: {comparison.unapproved}"] if whole else []
-    lines += [f"Approved {display.visible(name)}: {comparison.changed[name]}" for name in approved]
+    lines += [f"Approved {display.visible(name)}, which {comparison.changed[name]}" for name in approved]
     return Report(data=data, text="\n".join(lines))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -11,6 +11,7 @@ import click
 from pflow_mcp_plugin.cli.dependencies import catalog, server_store
 from pflow_mcp_plugin.cli.known_names import servers
 from pflow_mcp_plugin.contract import Host, PflowError, Report
+from pflow_mcp_plugin.types import ToolFilter
 
 if TYPE_CHECKING:
     from pflow_mcp_plugin.trust.findings import Finding
@@ -35,10 +36,10 @@ def audit(host: Host, server: str | None) -> Report:
                 kind="config",
                 suggestions=(f"Run: pflow mcp sync {server}",),
             )
-    configured = server_store(host).names()
-    names = [server] if server else [name for name in known.servers() if name in configured]
+    names = [server] if server else list(_filters(host))
+    allowed = _allowed(host)
+    count = sum(allowed(name, tool) for name in names for tool in known.tool_names(name))
     found = findings(host, names)
-    count = sum(len(known.tool_names(name)) for name in names)
     return Report(
         data={"servers": len(names), "tools": count, "findings": [finding.to_dict() for finding in found]},
         text=lambda: "\n".join(_lines(found, len(names), count)),
@@ -46,40 +47,58 @@ def audit(host: Host, server: str | None) -> Report:
     )
 
 
-def findings(host: Host, names: Iterable[str]) -> list[Finding]:
+def findings(host: Host, names: Sequence[str]) -> list[Finding]:
     """Return the findings about the last syncs of servers."""
     from pflow_mcp_plugin.discovery import tool_audit
-    from pflow_mcp_plugin.discovery.tool_filter import allows
 
-    known, store, wanted = catalog(host), server_store(host), list(names)
-    filters = {server: store.get(server).tools for server in known.servers() if server in store.names()}
-    imitated = _imitated(host, (tool for server in wanted for tool in known.tool_names(server)))
-    found = tool_audit.audit(
-        known,
-        wanted,
-        nodes=imitated,
-        allowed=lambda server, tool: server in filters and allows(filters[server], tool),
-    )
-    return list(found)
+    return list(tool_audit.audit(catalog(host), names, nodes=_imitated(host, names), allowed=_allowed(host)))
 
 
-def notes(host: Host, server: str) -> tuple[str, ...]:
-    """Return what a sync tells about the tools of a server that it has stored."""
+def notes(host: Host, names: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """Return what a sync tells about the tools of each server that it has stored."""
     from pflow_mcp_plugin.discovery import tool_audit
 
-    return tuple(tool_audit.notes(server, findings(host, [server])))
+    found = findings(host, names)
+    return {name: tuple(tool_audit.notes(name, [it for it in found if it.server == name])) for name in names}
 
 
-def _imitated(host: Host, tools: Iterable[str]) -> set[str]:
+def _filters(host: Host) -> dict[str, ToolFilter]:
+    """Return the synced servers that are configured, with the filter of their tools."""
+    store = server_store(host)
+    filters = {}
+    configured = set(store.names())
+    for server in catalog(host).servers():
+        if server in configured:
+            try:
+                filters[server] = store.get(server).tools
+            except PflowError:  # `config check` reports mistakes in a config
+                filters[server] = ToolFilter()
+    return filters
+
+
+def _allowed(host: Host) -> Callable[[str, str], bool]:
+    """Return whether a tool, by server and name, becomes a node."""
+    from pflow_mcp_plugin.discovery.tool_filter import allows
+
+    filters = _filters(host)
+    return lambda server, tool: server in filters and allows(filters[server], tool)
+
+
+def _imitated(host: Host, names: Iterable[str]) -> set[str]:
     """Return the node types that names of tools look like; few names look like anything but themselves."""
+    from pflow_mcp_plugin.discovery.tool_audit import readable_names
     from pflow_mcp_plugin.trust.look_alikes import readings
 
-    return {
-        node
-        for tool in tools
-        for node in {reading.replace("_", "-") for reading in readings(tool)}
-        if host.registry.find(node)
-    }
+    tools = (tool for server in names for tool in readable_names(catalog(host), server))
+    looks = {reading.replace("_", "-") for tool in tools for reading in readings(tool)}
+    return {node for node in looks if _exists(host, node)}
+
+
+def _exists(host: Host, node: str) -> bool:
+    try:
+        return host.registry.find(node) is not None
+    except PflowError:  # a source that cannot be read
+        return False
 
 
 def _error(found: Sequence[Finding]) -> PflowError | None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+import json
+import os
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -58,14 +60,19 @@ def write_lock(host: Host, file: Path, workflows: Sequence[str] = ()) -> Report:
             or the file is not a lock file or cannot be written.
     """
     known = servers(host.paths)
-    used = _used_by(host, workflows) if workflows else _all_tools(host, known)
-    _refuse_outdated(known, used)
+    if workflows:
+        used = _used_by(host, workflows)
+        _refuse_outdated(known, used)
+    else:
+        used = _all_tools(host, known)
     locked = {name: lock_check.present_server(known, name, tools) for name, tools in used.items()}
     try:
         content = lock_file.encode(locked)
     except ValueError as error:
         raise storage.StoreError(file, f"could not be written as TOML: {error}") from error
     changed = content != _existing(file)
+    for warning in _own_folders(locked):
+        host.report(warning)
     if changed:
         storage.write_output(file, content)
     data = _data(file, locked) | {"changed": changed}
@@ -127,7 +134,11 @@ def _workflow(host: Host, word: str) -> JSONObject:
 
 
 def _all_tools(host: Host, known: Servers) -> Used:
-    """Return all synced tools, with a warning about each server that has none because it is not synced."""
+    """Return all synced tools, with a warning about each server that has none because it is not synced.
+
+    Raises:
+        PflowError: There are none, or some are outdated or not approved.
+    """
     source = ToolSource(known.catalog, known.store)
     entries = list(source.entries())
     used = _used(host, entries)
@@ -141,6 +152,7 @@ def _all_tools(host: Host, known: Servers) -> Used:
     if not used:
         steps = ("Run: pflow mcp sync",)
         raise PflowError("There is nothing to lock: no server is synced", suggestions=steps, kind="not_found")
+    _refuse_outdated(known, used)  # first: a sync is due before anything is approved
     if withheld := [entry.withheld for entry in entries if entry.withheld]:
         raise _refusal("What is not approved cannot be locked", withheld)
     return used
@@ -177,6 +189,19 @@ def _existing(file: Path) -> bytes | None:
         step = "Choose another name: pflow mcp lock FILE"
         raise storage.StoreError(file, "is not a lock file, so it is not overwritten", suggestion=step)
     return content
+
+
+def _own_folders(locked: lock_file.LockedServers) -> Iterator[Problem]:
+    """Yield a warning about each launch that fits nobody else, as it names the user's home folder."""
+    home = os.path.expanduser("~")  # noqa: PTH111 - `Path.home` may raise
+    for name, server in sorted(locked.items()):
+        if len(home) > 1 and home in json.dumps(server.launch, ensure_ascii=False):
+            yield Problem(
+                message=f"The launch of server {name} names {home}, which other machines do not have",
+                suggestion="Write ${HOME} there, or a name that is found on PATH, and sync it again",
+                severity="warning",
+                kind="config",
+            )
 
 
 def _refusal(subject: str, problems: Sequence[Problem]) -> PflowError:

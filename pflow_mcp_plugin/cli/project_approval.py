@@ -8,7 +8,8 @@ from typing import Any
 import attrs
 import click
 
-from pflow_mcp_plugin.cli.terminal import is_interactive
+from pflow_mcp_plugin.cli.dependencies import approve_launches
+from pflow_mcp_plugin.cli.terminal import is_interactive, tell
 from pflow_mcp_plugin.config import server_schema
 from pflow_mcp_plugin.config.display import visible
 from pflow_mcp_plugin.config.problem_errors import refusal
@@ -82,7 +83,7 @@ def approve_project(host: Host, *, yes: bool) -> Report:
     if not approval.tables:
         raise refusal(f"{visible(approval.file)} has no server that can be approved", approval.problems)
     if not yes:
-        click.echo("\n".join(approval.lines()), err=True)
+        tell("\n".join(approval.lines()))
         if not is_interactive():
             raise PflowError(
                 "Nothing was approved: nobody can be asked here",
@@ -93,6 +94,7 @@ def approve_project(host: Host, *, yes: bool) -> Report:
         if not click.confirm(f"Approve {_counted(len(approval.tables))}?", default=False, err=True):
             return Report(data={**approval.to_dict(), "approved": False}, text="Nothing was approved")
     project.approve(approval.content, approval.tables.keys())
+    approve_launches(host, store.project_folders())
     host.refresh("mcp")
     return Report(
         data={**approval.to_dict(), "approved": True},

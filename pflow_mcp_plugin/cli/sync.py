@@ -94,17 +94,16 @@ def sync_servers(
     results = [_reviewed(host, each) for each in (asked | synced(retyped)).values()]
     results += map(_not_started, declined)
     host.refresh("mcp")
-    results = [_checked_tools(host, synced) for synced in results]
+    results = _with_findings(host, results)
     for problem in (*ToolSource(known, store).clashes(), *_preset_differences(host, results)):
         host.report(problem)
     return _report(results)
 
 
-def _checked_tools(host: Host, synced: Synced) -> Synced:
-    """Return a result with notes about what a person should look at in the tools."""
-    return (
-        synced if synced.error else attrs.evolve(synced, notes=(*synced.notes, *notes(host, synced.server)))
-    )
+def _with_findings(host: Host, results: Sequence[Synced]) -> list[Synced]:
+    """Return the results with notes about what a person should look at in the tools."""
+    found = notes(host, [synced.server for synced in results if not synced.error])
+    return [attrs.evolve(synced, notes=(*synced.notes, *found.get(synced.server, ()))) for synced in results]
 
 
 def _report(results: Sequence[Synced]) -> Report:
@@ -164,20 +163,23 @@ def _declined(host: Host, names: Iterable[str]) -> Iterator[str]:
     """
     for name in names:
         with suppress(PflowError):  # the sync itself reports what is wrong
-            server = server_store(host).get(name)
+            server, pinned = server_store(host).get(name), pins(host).read(name)
             launch = launch_identity(server)
-            pinned = pins(host).read(name)
             if pinned is None:
                 tell(f"First sync of server {name}: {shown_launch(launch)}")
             elif pinned.launch != launch and server.trust != "auto":
                 old, new = difference(pinned.launch, launch)
                 tell(f"Server {name} was approved as: {old}\n  It is now started by: {new}")
-                if not is_interactive():
-                    continue
-                if not click.confirm("Approve this and start it?", default=False, err=True):
+                if is_interactive() and not _approved(host, name):
                     yield name
-                    continue
-                approve_launches(host, [name])
+
+
+def _approved(host: Host, name: str) -> bool:
+    """Ask whether to start a server as it is configured now; what is started is approved."""
+    if not click.confirm("Approve this and start it?", default=False, err=True):
+        return False
+    approve_launches(host, [name])
+    return True
 
 
 def _not_started(name: str) -> Synced:

@@ -14,6 +14,7 @@ from pflow_mcp_plugin.redaction import MASK, mask
 from pflow_mcp_plugin.types import Server
 
 _USER_INFO = re.compile(r"(?<=://)[^/?#]*@")
+_DEFAULT = re.compile(r"\$\{(?P<name>\w+):-(?P<default>[^{}]+)\}")
 
 
 def command_line(server: Server) -> str:
@@ -43,6 +44,7 @@ def url(value: str, hide: Callable[[str], str] = mask) -> str:
         value: The URL.
         hide: Returns what to show in place of a secret.
     """
+    value = _DEFAULT.sub(lambda found: _without_default(found, hide), value)
     value = _USER_INFO.sub(lambda found: hide(found[0][:-1]) + "@", value)
     # From the end, so that the earlier positions stay valid.
     for start, end in reversed(list(secret_detection.in_queries(value))):
@@ -50,6 +52,13 @@ def url(value: str, hide: Callable[[str], str] = mask) -> str:
     for token in reversed(tokens(value)):
         value = value[: token.start] + hide(value[token.start : token.end]) + value[token.end :]
     return value
+
+
+def _without_default(reference: re.Match[str], hide: Callable[[str], str]) -> str:
+    """Return a reference such as `${API_KEY:-abc}` without its default, if its name is that of a secret."""
+    if not secret_detection.is_secret(reference["name"]):
+        return reference[0]
+    return f"${{{reference['name']}:-{hide(reference['default'])}}}"
 
 
 def arguments(args: Sequence[str], hide: Callable[[str], str] = mask) -> list[str]:

@@ -8,7 +8,10 @@
 - `tool_audit`: the checks of `trust.tool_checks` on the stored tools
 - `tool_filter`: which tools become nodes according to the config
 - `server_launch`: a configured server, ready to be started
-- `launch_identity`: what identifies a server's launch
+- `launch_identity`: what identifies the launch of a server
+- `pins`: what was approved of each server, one file for each
+- `pin_comparison`: the difference between what a sync found and what was approved
+- `tool_approval`: whether a tool may be used as it was last synced
 - `lock_file`: the lock file of a team; `lock_differences`: what differs from it; `lock_check`: compares the
   synced servers, or what a server lists now, with it
 - `tool_hashes`: hashes of a tool and of all tools of a server

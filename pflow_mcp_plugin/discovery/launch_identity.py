@@ -12,9 +12,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, cast
 
-from pflow_mcp_plugin.config import display
 from pflow_mcp_plugin.contract.json_types import JSONObject
-from pflow_mcp_plugin.redaction import MASK, mask
 from pflow_mcp_plugin.types import Server
 
 _DIGEST = re.compile(r"secret:[0-9a-f]{64}")
@@ -33,9 +31,19 @@ def launch_identity(server: Server) -> JSONObject:
     return _identity(server.transport, server.command, server.args, server.cwd, server.path, server.url)
 
 
+def is_launch_of(launch: JSONObject, server: Server) -> bool:
+    """Whether this is the identity of a server's launch."""
+    # Without secrets in it, the identity is what the config says; this look-up needs to import nothing more.
+    written = _written(server.transport, server.command, server.args, server.cwd, server.path, server.url)
+    return launch == written or launch == launch_identity(server)
+
+
 def shown(launch: Mapping[str, Any]) -> str:
     """Return the identity of a launch for display in one line: the full command line, path or URL."""
     import shlex
+
+    from pflow_mcp_plugin.config.display import visible
+    from pflow_mcp_plugin.redaction import MASK
 
     words = [launch.get("command", ""), *launch.get("args", ())]
     parts = [
@@ -45,7 +53,7 @@ def shown(launch: Mapping[str, Any]) -> str:
     ]
     line = _DIGEST.sub(MASK, " started by ".join(str(part) for part in parts if part))
     folder = f" (in {launch['cwd']})" if launch.get("cwd") else ""
-    return display.visible(line + folder)
+    return visible(line + folder)
 
 
 def difference(old: JSONObject, new: JSONObject) -> tuple[str, str]:
@@ -62,22 +70,33 @@ def difference(old: JSONObject, new: JSONObject) -> tuple[str, str]:
 def _identity(
     transport: str, command: str, args: Sequence[str], cwd: str | None, path: str, url: str
 ) -> JSONObject:
+    from pflow_mcp_plugin.config import display
+
     address = display.url(_USER_INFO.sub("", url), _hidden)
+    return _written(transport, command, display.arguments(args, _hidden), cwd, path, address)
+
+
+def _written(
+    transport: str, command: str, args: Sequence[str], cwd: str | None, path: str, url: str
+) -> JSONObject:
     found: dict[str, object] = {
         "transport": transport,
         "command": command,
-        "args": display.arguments(args, _hidden),
+        "args": [*args],
         "cwd": cwd,
         "path": path,
-        "url": address,
+        "url": url,
     }
     return cast("JSONObject", {key: value for key, value in found.items() if value})
 
 
 def _hidden(secret: str) -> str:
     """Return the hash of a secret, unless it consists of references only."""
+    from hashlib import sha256  # few configs contain secrets
+
+    from pflow_mcp_plugin.redaction import mask
+
     if mask(secret) == secret:
         return secret
-    from hashlib import sha256  # few configs contain secrets
 
     return "secret:" + sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()

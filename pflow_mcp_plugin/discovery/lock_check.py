@@ -19,11 +19,15 @@ from pflow_mcp_plugin.errors import McpError, Where
 
 if TYPE_CHECKING:
     from pflow_mcp_plugin.config.server_store import ServerStore
+    from pflow_mcp_plugin.discovery.catalog import Catalog
     from pflow_mcp_plugin.discovery.tool_sync import Lister
     from pflow_mcp_plugin.exchange import Launch, Listing
+    from pflow_mcp_plugin.types import Tool
 
 _MOST = 16 << 20
 """Bytes of a lock file: it has a line of about 100 for each tool."""
+_FEW = 20
+"""The most tools of a server that are looked up one by one; for more, its whole file is read."""
 
 
 def read_lock(path: Path) -> LockFile:
@@ -73,8 +77,16 @@ def present_server(known: Servers, name: str, tools: Collection[str]) -> LockedS
             next_step=f"Run: pflow mcp sync {name}",
             kind="not_found",
         )
-    found = (known.catalog.tool(name, tool) for tool in tools)
-    return locked_server(server, head.info.version, (it.tool for it in found if it and it.tool.name in tools))
+    return locked_server(server, head.info.version, _tools(known.catalog, name, tools))
+
+
+def _tools(catalog: Catalog, server: str, names: Collection[str]) -> Iterator[Tool]:
+    if len(names) > _FEW and (content := catalog.file(server)):
+        yield from (tool for tool in content.tools if tool.name in names)
+        return
+    for record in (catalog.tool(server, name) for name in names):
+        if record and record.tool.name in names:
+            yield record.tool
 
 
 def compare_used(lock: LockFile, known: Servers, used: Mapping[str, Collection[str]]) -> Iterator[Problem]:

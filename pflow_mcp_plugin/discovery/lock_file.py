@@ -14,7 +14,7 @@ from typing import Any, TypeGuard, cast
 
 import attrs
 
-from pflow_mcp_plugin import naming, secret_detection, storage, variable_references
+from pflow_mcp_plugin import naming, storage, variable_references
 from pflow_mcp_plugin.config import display, toml_codec
 from pflow_mcp_plugin.config.field_checks import Check, advice, fault, join, kind_of, nearest
 from pflow_mcp_plugin.config.problem_errors import refuse_errors
@@ -22,7 +22,6 @@ from pflow_mcp_plugin.contract import Problem
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.discovery.launch_identity import launch_identity
 from pflow_mcp_plugin.discovery.tool_hashes import tool_hash
-from pflow_mcp_plugin.redaction import MASK
 from pflow_mcp_plugin.types import Server, Tool
 
 NAME = "mcp-lock.toml"
@@ -32,7 +31,6 @@ SCHEMA_VERSION = 1
 _HEAD = b"# Written by `pflow mcp lock`: commit it. `pflow mcp lock --check` compares it with the servers.\n"
 _AGAIN = "Write the file again: pflow mcp lock"
 _HASH = re.compile(r"sha256:[0-9a-f]{64}")
-_DEFAULT = re.compile(r"\$\{(?P<name>\w+):-[^}]*\}")
 
 
 @attrs.frozen(kw_only=True)
@@ -137,21 +135,11 @@ def _launch(server: Server) -> Iterator[tuple[str, str | tuple[str, ...]]]:
     masked = attrs.evolve(server, args=tuple(display.arguments(server.args)), url=display.url(server.url))
     for key, value in launch_identity(masked).items():
         if isinstance(value, str):
-            yield key, _without_default(value)
+            yield key, display.url(value)
         elif isinstance(value, Iterable):
-            yield key, tuple(_without_default(str(item)) for item in value)
+            yield key, tuple(map(str, value))
     names = {"env": sorted(server.env), "variables": sorted(_variables(server))}
     yield from ((key, tuple(value)) for key, value in names.items() if value)
-
-
-def _without_default(text: str) -> str:
-    """Return a text without the defaults of references to secrets."""
-    return _DEFAULT.sub(
-        lambda found: (
-            f"${{{found['name']}:-{MASK}}}" if secret_detection.is_secret(found["name"]) else found[0]
-        ),
-        text,
-    )
 
 
 def _variables(server: Server) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 import attrs
 
@@ -13,7 +13,9 @@ from pflow_mcp_plugin.discovery.pins import Pinned
 from pflow_mcp_plugin.discovery.tool_changes import differ
 from pflow_mcp_plugin.discovery.tool_file import ToolFile
 from pflow_mcp_plugin.trust import tool_danger, tool_difference
+from pflow_mcp_plugin.trust.hidden_text import hidden_text
 from pflow_mcp_plugin.trust.tool_danger import Verdict
+from pflow_mcp_plugin.trust.tool_texts import texts
 from pflow_mcp_plugin.types import Tool
 
 _GONE = 1000
@@ -50,11 +52,14 @@ class Comparison:
         launches: The approved and the found launch, if they differ.
         instructions: How the server's instructions differ.
         tools: The tools that differ, whether that needs an approval or not.
+        hiding: The new tools with text that people do not see and no honest tool has, by raw name, with what
+            was found.
     """
 
     launches: tuple[JSONObject, JSONObject] | None = None
     instructions: Verdict = _SAME
     tools: tuple[ChangedTool, ...] = ()
+    hiding: Mapping[str, str] = attrs.field(factory=dict)
 
     @property
     def unapproved(self) -> str:
@@ -66,8 +71,9 @@ class Comparison:
 
     @property
     def changed(self) -> dict[str, str]:
-        """The tools that need an approval as of the comparison, by raw name, with the difference in short."""
-        return {tool.name: _in_short(tool) for tool in self.tools if tool.verdict.kind == "changed"}
+        """The tools that need an approval as of the comparison, by raw name, with the reason in short."""
+        changed = {tool.name: _in_short(tool) for tool in self.tools if tool.verdict.kind == "changed"}
+        return {**self.hiding, **changed}
 
     def __bool__(self) -> bool:
         return bool(self.unapproved or self.changed)
@@ -81,6 +87,7 @@ class Comparison:
             yield from tool_difference.lines("instructions", self.instructions)
         for tool in self.tools:
             yield from tool_difference.lines(tool.name, tool.verdict)
+        yield from (f"{display.visible(name)}: {reason}" for name, reason in self.hiding.items())
 
     def to_dict(self) -> dict[str, JSON]:
         """Return the comparison in JSON form."""
@@ -89,6 +96,7 @@ class Comparison:
             "launch": launches,
             "instructions": self.instructions.to_dict(),
             "tools": [tool.to_dict() for tool in self.tools],
+            "hiding": {**self.hiding},
         }
 
 
@@ -108,6 +116,7 @@ def compare(pinned: Pinned, found: ToolFile) -> Comparison:
         launches=None if launches[0] == launches[1] else launches,
         instructions=tool_danger.judge_instructions(pinned.instructions, found.info.instructions),
         tools=tuple(_changed_tools((old, tool) for old, tool in pairs if old)),
+        hiding={tool.name: reason for tool in new if (reason := _hiding(tool))},
     )
 
 
@@ -169,9 +178,16 @@ def _changed_tools(pairs: Iterable[tuple[Tool, Tool]]) -> Iterator[ChangedTool]:
             yield ChangedTool(name=tool.name, old_name=old_name, verdict=verdict)
 
 
+def _hiding(tool: Tool) -> str:
+    found = hidden_text("", tool.name, texts(tool))
+    worst = next((each for each in found if each.severity == "error"), None)
+    return f"hides text that nobody approved: {worst.where} {worst.message}" if worst else ""
+
+
 def _in_short(tool: ChangedTool) -> str:
     dangerous = [each for each in tool.verdict.differences if each.dangerous]
     words = [f"it was approved as {tool.old_name}"] if tool.old_name else []
     words += [f"{each.field} {each.what}" for each in dangerous if each.field != "name"][:_NAMED]
     text = ", ".join(words) + (", and more" if len(dangerous) > _NAMED else "")
-    return display.visible(text[:_LONGEST]) + ("..." if len(text) > _LONGEST else "")
+    shown = display.visible(text[:_LONGEST]) + ("..." if len(text) > _LONGEST else "")
+    return f"changed since it was approved: {shown}"

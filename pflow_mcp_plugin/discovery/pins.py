@@ -43,7 +43,7 @@ class Pins:
 
     Attributes:
         folder: The folder of their files.
-        apart: As of the catalog: the servers of a project have a folder `pins` in that of their tool files.
+        apart: As of the catalog: a project's servers have a folder `pins` beside that of their tool files.
     """
 
     folder: Path
@@ -107,7 +107,7 @@ class Pins:
 
     def _path(self, server: str) -> Path:
         apart = self.apart().get(server)
-        folder = apart / "pins" if apart else self.folder
+        folder = apart.with_name("pins") if apart else self.folder
         return folder / f"{server}.json"
 
 
@@ -117,10 +117,10 @@ def _encode(server: str, pinned: Pinned) -> bytes:
         "server": server,
         "launch": pinned.launch,
         "instructions": pinned.instructions,
-        "tools": [tool_to_json(tool) for tool in pinned.tools.values()],
     }
     # Not `storage.encode_json`: it refuses numbers that are not finite, which schemas may contain.
-    return json.dumps(data, indent=1).encode("ascii") + b"\n"
+    tools = ",\n".join(json.dumps(tool_to_json(tool)) for tool in pinned.tools.values())
+    return f'{json.dumps(data)[:-1]}, "tools": [\n{tools}\n]}}\n'.encode("ascii")
 
 
 def _decode(path: Path, content: bytes) -> Pinned:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 
-from pflow_mcp_plugin.config import display
 from pflow_mcp_plugin.contract import Problem
 from pflow_mcp_plugin.discovery import launch_identity
 from pflow_mcp_plugin.discovery.tool_file import Head
@@ -31,16 +30,20 @@ def withheld(record: ToolRecord, server: Server) -> Problem | None:
         return _problem(message, server.name, f"pflow mcp approve {server.name}")
     from shlex import quote
 
+    from pflow_mcp_plugin.config import display
+
     tool = display.visible(record.tool.name)
-    message = f"Tool {tool} of server {server.name} changed since it was approved: {record.unapproved}"
+    message = f"Tool {tool} of server {server.name} {record.unapproved}"
     return _problem(message, server.name, f"pflow mcp approve {server.name} {quote(tool)}")
 
 
 def launch_changed(synced: ToolRecord | Head, server: Server) -> Problem | None:
     """Return the problem that a server is started in another way than it was synced, None if it is not."""
-    now = launch_identity.launch_identity(server)
-    if server.trust == "auto" or synced.launch is None or synced.launch == now:
+    if server.trust == "auto" or synced.launch is None:
         return None
+    if launch_identity.is_launch_of(synced.launch, server):
+        return None
+    now = launch_identity.launch_identity(server)
     old, new = launch_identity.difference(synced.launch, now)
     message = f"Server {server.name} is now started by {new}; its tools were approved for {old}"
     return Problem(message=message, suggestion=f"Run: pflow mcp sync {server.name}", source="mcp")
@@ -53,8 +56,8 @@ def fingerprint(record: ToolRecord, server: Server) -> str:
         record: The tool as of its last sync.
         server: The current config of its server, its references not expanded.
     """
-    now = launch_identity.launch_identity(server)
-    launch = "" if record.launch == now else json.dumps(now, sort_keys=True)
+    same = record.launch is not None and launch_identity.is_launch_of(record.launch, server)
+    launch = "" if same else json.dumps(launch_identity.launch_identity(server), sort_keys=True)
     return " ".join(filter(None, (record.tool.hash, record.config_fingerprint, launch)))
 
 

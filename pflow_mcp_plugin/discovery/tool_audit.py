@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
 
+from pflow_mcp_plugin import storage
 from pflow_mcp_plugin.discovery.catalog import Catalog
 from pflow_mcp_plugin.trust.findings import Finding
 from pflow_mcp_plugin.trust.known_names import known_names
@@ -29,10 +30,10 @@ def audit(
         allowed: Whether a tool, by server and name, becomes a node; the others are left out.
 
     Raises:
-        storage.StoreError: A tool file cannot be read.
+        storage.StoreError: The tool file of a server to check cannot be read.
     """
     every = {
-        server: [tool for tool in catalog.tool_names(server) if allowed(server, tool)]
+        server: [tool for tool in readable_names(catalog, server) if allowed(server, tool)]
         for server in catalog.servers()
     }
     names = known_names(every, nodes)
@@ -41,6 +42,14 @@ def audit(
         if content:
             tools = [tool for tool in content.tools if allowed(server, tool.name)]
             yield from check_tools(server, tools, content.info.instructions, names)
+
+
+def readable_names(catalog: Catalog, server: str) -> tuple[str, ...]:
+    """Return the names of a server's tools, none if its tool file cannot be read."""
+    try:
+        return catalog.tool_names(server)
+    except storage.StoreError:  # it is no reason not to check the others
+        return ()
 
 
 def notes(server: str, findings: Iterable[Finding]) -> Iterator[str]:

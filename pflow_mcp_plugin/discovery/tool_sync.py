@@ -166,8 +166,9 @@ class _Approval:
     def _pinned(self, pinned: Pinned | None, before: ToolFile | None, found: ToolFile) -> Pinned:
         pinned = pinned or pin_comparison.first_pins(before, found)
         self.is_first = pinned is None
-        if pinned is None or self.server.trust == "auto":
+        if self.server.trust == "auto":
             return pin_comparison.approved(found)
+        pinned = pinned or Pinned(launch=found.launch or {}, instructions=found.info.instructions)
         self.comparison = pin_comparison.compare(pinned, found)
         return pin_comparison.pinned_anew(pinned, found, self.comparison)
 

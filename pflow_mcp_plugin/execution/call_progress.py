@@ -83,20 +83,20 @@ def _stderr_is_terminal() -> bool:
 
 
 def line(call: ToolCall, done: float, total: float | None, text: str | None) -> str:
-    """Return the line about the progress of a call.
+    """Return the line about the progress of a call, printable.
 
     Args:
         call: The call.
         done: Amount done so far.
         total: Amount in total, if known.
-        text: Message of the server; it is shortened and made printable.
+        text: Message of the server; it is shortened.
     """
     far = f"{done:g}" if total is None else f"{done:g} of {total:g}"
     said = shortened(text)
-    return f"{call.node_id or call.tool}: {far}" + (f", {said}" if said else "")
+    return f"{shortened(call.node_id or call.tool)}: {far}" + (f", {said}" if said else "")
 
 
 def shortened(text: str | None) -> str:
-    """Return a server's message about the progress of a call in one short line, printable."""
+    """Return a name, or a server's message about the progress of a call, in one short printable line."""
     shown = (text or "")[: 2 * _LONGEST]
     return " ".join(printable(shown).split())[:_LONGEST]

@@ -23,7 +23,6 @@ from pflow_mcp_plugin.discovery.schema_properties import Declaration, declaratio
 from pflow_mcp_plugin.discovery.server_launch import launch
 from pflow_mcp_plugin.discovery.servers import servers
 from pflow_mcp_plugin.discovery.tool_approval import launch_changed, withheld
-from pflow_mcp_plugin.discovery.tool_changes import compare
 from pflow_mcp_plugin.errors import McpError, Where
 from pflow_mcp_plugin.exchange import CallResult, Launch, Listing, ToolCall, setting
 from pflow_mcp_plugin.execution import result
@@ -246,6 +245,8 @@ class Runtime:
                 )
 
     def _differs(self, ready: Launch) -> bool:
+        from pflow_mcp_plugin.discovery.tool_changes import compare  # few servers announce a change
+
         synced = self._catalog.file(ready.server.name)
         try:
             now = self._pool.list_tools(ready)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 
@@ -10,10 +11,9 @@ import attrs
 from pflow_mcp_plugin.trust import text_changes
 from pflow_mcp_plugin.types import Tool
 
-_BITS = 4_096
+_BITS = 1_024
 _WORDS = 600
 _LIKENESS = 0.6
-_CLOSE = 0.45
 
 
 @attrs.frozen(kw_only=True)
@@ -45,21 +45,17 @@ def pairs(removed: Iterable[Tool], added: Iterable[Tool]) -> Iterator[tuple[Tool
 
 def _likeness(one: _Traits, other: _Traits) -> float:
     """Return how alike two tools are, from 0 to 1: their text counts most, then arguments, then the name."""
-    weighed = [
-        (weight, _shared(mine, theirs))
-        for weight, mine, theirs in (
-            (6, one.text, other.text),
-            (3, one.arguments, other.arguments),
-            (1, one.name, other.name),
-        )
-        if mine or theirs
-    ]
-    total = sum(weight for weight, _ in weighed)
-    return sum(weight * share for weight, share in weighed) / total if total else 0
-
-
-def _shared(one: int, other: int) -> float:
-    return (one & other).bit_count() / (one | other).bit_count()
+    alike = total = 0.0
+    for weight, mine, theirs in (
+        (6, one.text, other.text),
+        (3, one.arguments, other.arguments),
+        (1, one.name, other.name),
+    ):
+        either = mine | theirs
+        if either:
+            total += weight
+            alike += weight * (mine & theirs).bit_count() / either.bit_count()
+    return alike / total if total else 0
 
 
 def _traits(tool: Tool) -> _Traits:
@@ -67,7 +63,7 @@ def _traits(tool: Tool) -> _Traits:
     known = tool.input_schema.get("properties") if isinstance(tool.input_schema, Mapping) else None
     arguments = [str(name) for name in known][:_WORDS] if isinstance(known, Mapping) else []
     return _Traits(
-        text=_bits([*words, *(" ".join(pair) for pair in zip(words, words[1:], strict=False))]),
+        text=_bits([*words, *(" ".join(pair) for pair in itertools.pairwise(words))]),
         arguments=_bits(arguments),
         name=_bits(text_changes.words(text_changes.spelled(tool.name[:200]))),
     )

@@ -34,7 +34,7 @@ Aspect = Literal["values", "text", "default", "note"]
 ABSENT: Any = type("Absent", (), {"__repr__": lambda _: "ABSENT"})()
 """In place of a value where there is none."""
 _DEPTH = 50
-_STEPS = 300_000
+_STEPS = 600_000
 _MOST_ALTERNATIVES = 40
 _MOST_COMPARED = 2_000
 _LONGEST_KEY = 200
@@ -165,6 +165,8 @@ class _Comparison:
             elif key == "default" and not is_same(before, after):
                 aspect: Aspect = "note" if is_sent else "default"
                 yield Difference(place, "same", _happened(before, after), before, after, aspect)
+            elif key in _NESTED and isinstance(before, Mapping) and isinstance(after, Mapping):
+                yield from self.compare(before, after, place, depth - 1)
             elif not is_same(before, after):
                 yield from self._keyword(key, before, after, place, depth)
 
@@ -174,8 +176,6 @@ class _Comparison:
             yield Difference(path, "same", _happened(old, new), old, new, aspect)
         elif key in _SAME or key == "deprecated":
             yield Difference(path, "same", _happened(old, new), old, new, "note")
-        elif key in _NESTED and isinstance(old, Mapping) and isinstance(new, Mapping):
-            yield from self.compare(old, new, path, depth - 1)
         elif key == "patternProperties" and isinstance(old, Mapping) and isinstance(new, Mapping):
             yield from self._named(old, new, path, depth)
         else:
@@ -187,6 +187,7 @@ class _Comparison:
         if not (isinstance(before, Mapping) and isinstance(after, Mapping)):
             yield Difference(path, "unknown", "changed", before, after)
             return
+        self._new.step(len(before) + len(after))
         sent, required = _names(old), _names(new)
         for name in dict.fromkeys((*before, *after)):
             place = _join(path, name)

@@ -87,10 +87,11 @@ class SchemaForms:
             return None
         self.step(len(schema))
         found = {key: value for key, value in schema.items() if not _has_no_effect(key, value)}
-        if depth:
-            found = self._with_target(found, depth - 1)
-            found = self._with_parts(found, depth - 1)
-            found = self._with_alternatives(found, depth - 1)
+        if depth == 0 and found.keys() & {"$ref", "allOf", "anyOf", "oneOf"}:
+            raise TooLarge  # what was left as it is could differ without being noticed
+        found = self._with_target(found, depth - 1)
+        found = self._with_parts(found, depth - 1)
+        found = self._with_alternatives(found, depth - 1)
         return _with_values(_with_types(found))
 
     def alternatives(self, form: Schema, depth: int = _DEPTH) -> Iterator[Schema]:
@@ -100,7 +101,7 @@ class SchemaForms:
         own = {key: value for key, value in form.items() if key != keyword}
         if keyword is None or not depth:
             kinds = own.get("type")
-            yield from ({**own, "type": kind} for kind in kinds) if isinstance(kinds, list) else (own,)
+            yield from (_of_kind(own, kind) for kind in kinds) if isinstance(kinds, list) else (own,)
             return
         shared = {key: value for key, value in own.items() if key not in TEXTS | NOTES | DEFINITIONS}
         for member in form[keyword]:
@@ -214,6 +215,16 @@ def _with_values(schema: dict[str, Any]) -> dict[str, Any]:
     return {**schema, "type": used[0] if len(used) == 1 else used} if used else schema
 
 
+def _of_kind(schema: Schema, kind: object) -> Schema:
+    """Return what a schema with several types says about values of one of them."""
+    about = "number" if kind == "integer" else kind
+    found = {key: value for key, value in schema.items() if _ABOUT_TYPE.get(key, about) == about}
+    values = found.pop("enum", None)
+    if isinstance(values, list) and kind != "null":
+        found["enum"] = [value for value in values if _is_of(value, kind)]
+    return {**found, "type": kind}
+
+
 def _is_of(value: object, kind: object) -> bool:
     if isinstance(value, bool):
         return kind == "boolean"
@@ -260,9 +271,11 @@ def _listed(value: object) -> list[Any]:
 
 def members_without(members: Iterable[object], others: Iterable[object]) -> list[object]:
     """Return those of some JSON values that are not among others."""
-    others = list(others)
+    members, others = list(members), list(others)
     scalars = {_scalar(each) for each in others}
-    rest = [each for each in others if isinstance(each, Mapping | list)][:_MOST_COMPARED]
+    rest = [each for each in others if isinstance(each, Mapping | list)]
+    if len(rest) > _MOST_COMPARED:
+        rest = []  # too many to compare each with each
     return [
         each
         for each in members

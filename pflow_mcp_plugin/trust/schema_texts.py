@@ -12,7 +12,7 @@ from pflow_mcp_plugin.trust.schema_forms import TEXTS, members_without
 
 Kind = Literal["text", "value", "name", "code"]
 _STEPS = 300_000
-_CODE = frozenset({"$ref", "$schema", "pattern"})
+_CODE = frozenset({"$ref", "$schema", "pattern", "required", "type"})
 """Keywords whose strings are not sentences."""
 _MOST_WORDS_OF_A_VALUE = 12
 _MOST_WORDS_OF_A_NAME = 4
@@ -114,8 +114,10 @@ def _inside(value: Mapping[str, Any], kind: Kind) -> Iterator[tuple[Kind, Any]]:
             yield from (("text", each) for each in inner.values())
         elif key in TEXTS:
             yield "text", inner
+        elif key in _CODE:
+            yield "code", inner
         elif isinstance(inner, str):
-            yield "code" if key in _CODE else "value", inner
+            yield "value", inner
         else:
             yield "value" if key in _LISTS else kind, inner
 

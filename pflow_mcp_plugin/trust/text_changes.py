@@ -28,7 +28,7 @@ _BLANK = frozenset("\u115f\u1160\u2800\u3164\uffa0")
 _UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u9fff\U00020000-\U0003ffff"
 """Letters of scripts that are written without spaces; each counts as a word."""
 _LETTER = rf"(?:(?![{_UNSPACED}])[^\W\d_])"
-_LINK = r"(?<![\w+.-])[a-zA-Z][\w+.-]{0,30}://[^\s<>\"'`\])]+"
+_LINK = r"(?<![\w+.-])[a-zA-Z][\w+.-]{0,30}://[^\s<>\"'`\])\u2018-\u201f\u3000-\u303f\uff00-\uffef]+"
 _TOKEN = re.compile(
     rf"""
       (?P<exact>{_LINK}
@@ -41,8 +41,9 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE,
 )
-"""Links, addresses, paths and names with underscores, which are compared exactly; numbers, words and signs."""
-_ARROW = re.compile(r"<?[-=]+>(?!=)|<-+|[\u2190-\u21ff]")
+"""Links, addresses, paths and names with underscores, compared exactly; numbers, words and signs."""
+_EMPHASIS = re.compile(r"[*`]+")
+_ARROW = re.compile(r"<?[-=]{1,2}>(?!=)|<-|[\u2190-\u21ff]")
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|[\u3002\uff01\uff1f]")
 _VERDICTS = "\u2705\u2714\u2611\U0001f44d\u274c\u2716\u2717\u2612\u26d4\U0001f6ab\U0001f44e"
 """Symbols that say yes or no."""
@@ -53,7 +54,7 @@ _PHRASES = (
     ),
     (re.compile(r"\bin order to\b", re.IGNORECASE), "to"),
     (re.compile(r"\bsearch(es|ing)? for\b", re.IGNORECASE), "search"),
-    (re.compile(r"\blook(s|ing)? ?up\b", re.IGNORECASE), "lookup"),
+    (re.compile(r"\blook(s|ing)? up\b", re.IGNORECASE), "lookup"),
     (re.compile(r"\b(?:can not|can['\u2019]t)(?!\w)", re.IGNORECASE), "cannot"),
     (re.compile(r"\bwon['\u2019]t\b", re.IGNORECASE), "will not"),
     (re.compile(r"n['\u2019]t\b", re.IGNORECASE), " not"),
@@ -145,7 +146,7 @@ def _composed(text: str) -> str:
     return "".join(
         chr(0x20000 + ord(letter) % 0xA6D0) if unicodedata.category(letter) in ("Mn", "Mc") else letter
         for letter in composed
-        if not _is_blank(letter)
+        if not (_is_blank(letter) or unicodedata.category(letter) == "Cf")
     )
 
 
@@ -169,23 +170,23 @@ def _is_symbol(letter: str) -> bool:
 
 def _words(text: str) -> Iterator[str]:
     """Yield the words of a text that matter, folded."""
-    text = _ARROW.sub(" ", " ".join(_composed(text).split()))
+    text = _ARROW.sub(" ", " ".join(_EMPHASIS.sub("", _composed(text)).split()))
     for pattern, instead in _PHRASES:
         text = pattern.sub(instead, text)
     for found in _TOKEN.finditer(text):
-        token = found[0]
+        piece = found[0]
         if found.lastgroup == "number":
-            yield re.sub(r",(?=\d{3}\b)", "", token)
+            yield re.sub(r",(?=\d{3}\b)", "", piece)
         elif found.lastgroup != "word":
-            yield "and" if token == "&" else "percent" if token == "%" else token
+            yield "and" if piece == "&" else "percent" if piece == "%" else piece
         else:
-            word = folded(token)
+            word = folded(piece)
             if word not in OPTIONAL:
                 yield word
 
 
 def _is_alike(one: list[str], other: list[str]) -> bool:
-    """Whether two lists of words are the same but for corrections, words that are joined or split among them."""
+    """Whether two lists of words are the same but for corrections, such as words that are joined."""
     at, by = 0, 0
     while at < len(one) and by < len(other):
         if is_same_word(one[at], other[by]):

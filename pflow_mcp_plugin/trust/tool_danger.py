@@ -1,8 +1,9 @@
 """Whether a new version of a tool, or of a server's instructions, must be approved before it is used.
 
-What a workflow relies on may become wider: an optional argument more, more accepted, more returned. Texts may
-be corrected. Everything else is dangerous: less accepted, an output lost, a text that says something else,
-another default of an argument that callers leave out, another claim in the annotations. `_meta` does not count.
+What a workflow relies on may become wider: an optional argument more, more accepted, more returned. Texts
+may be corrected. Everything else is dangerous: less accepted, an output lost, a text that says something
+else, another default of an argument that callers leave out, another claim in the annotations. `_meta` does
+not count.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ _ASSUMED: Mapping[str, bool] = {
     "openWorldHint": True,
 }
 """What is assumed of a tool without the hint (MCP specification 2025-11-25, `ToolAnnotations`)."""
+_EMPTY: tuple[JSON, ...] = (False, "", 0, [], {})
 _MOST_WORDS_OF_A_TITLE = 8
 _RETURNED = {"now required": "now always returned", "no longer required": "may be missing now"}
 _OF_CLASSES = "Arguments Args Input Inputs Model Output Params Parameters Request Response Result Schema"
@@ -185,7 +187,9 @@ def _of_schema(
 def _unseen(field: str, known: schema_texts.Known) -> Iterator[Difference]:
     """Judge the texts that are in no difference, because another text at their place overrides them."""
     for kind, text in known.unseen():
-        yield _added(field, "text added", ABSENT, text, schema_texts.objection_to_text(kind, text))
+        objection = schema_texts.objection_to_text(kind, text)
+        if objection or kind == "text":
+            yield _added(field, "text added", ABSENT, text, objection)
 
 
 def _turns(old: Any, new: Any) -> bool:
@@ -196,7 +200,7 @@ def _turns(old: Any, new: Any) -> bool:
     """
     if old is ABSENT:
         return new is True
-    return not (new is ABSENT and (old is False or old in ("", 0) or old == [] or old == {}))
+    return not (new is ABSENT and any(is_same(old, empty) for empty in _EMPTY))
 
 
 def _schema_text(

@@ -59,7 +59,7 @@ def lines(tool: str, verdict: Verdict) -> Iterator[str]:
 
 
 def visible(text: str) -> str:
-    """Return a text in one line, with an escape in place of every character that cannot be seen or told apart."""
+    """Return a text in one line, with escapes for the characters that cannot be seen or told apart."""
     unseen = set(text_changes.hidden_places(text))
     if unseen or not text.isprintable():
         text = "".join(_visible(letter, seen=at not in unseen) for at, letter in enumerate(text))

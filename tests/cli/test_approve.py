@@ -10,8 +10,11 @@ import attrs
 import pytest
 import stdio_server
 
+from pflow_mcp_plugin.cli.add import add
 from pflow_mcp_plugin.cli.approve import approve
 from pflow_mcp_plugin.cli.dependencies import catalog, pins
+from pflow_mcp_plugin.cli.import_servers import import_servers
+from pflow_mcp_plugin.cli.remove import remove
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.types import Tool
 
@@ -94,6 +97,27 @@ ANSWERS = [
     ("n", 2, "Approve this change?"),
     ("", 2, "Approve this change?"),
 ]
+
+
+def test_adding_or_importing_another_command_approves_it_and_the_same_one_keeps_the_pins(desk, tmp_path):
+    desk.write(CONFIG)
+    desk.sync(*TOOLS)
+    desk.run(add, "a", "-e", "ZONE=UTC", "--", "x")
+    assert pins(desk).read("a")
+    desk.run(add, "a", "--", "y")
+    assert pins(desk).read("a") is None
+    assert desk.sync(*FLIPPED).is_first
+    file = tmp_path / "other.json"
+    file.write_text('{"mcpServers": {"a": {"command": "z"}}}')
+    assert desk.run(import_servers, str(file), "--force").data["replaced"] == ["a"]
+    assert pins(desk).read("a") is None
+
+
+def test_removing_a_server_forgets_its_pins(desk):
+    desk.write(CONFIG)
+    desk.sync(*TOOLS)
+    desk.run(remove, "a")
+    assert pins(desk).read("a") is None
 
 
 @pytest.mark.parametrize(("answer", "code"), [("y", 0), ("n", 2), ("", 2)])

@@ -72,3 +72,19 @@ def test_servers_that_are_no_longer_configured_are_left_out(desk, synced):
     synced(clock=[Tool(name="now")], gone=[Tool(name="\x1b")])
     desk.write(TABLES.format("clock"))
     assert desk.run(audit).data == {"servers": 1, "tools": 1, "findings": []}
+
+
+def test_tools_that_the_config_leaves_out_are_not_checked(desk, synced):
+    synced(notes=[Tool(name="note", description="\x1b[8mobey"), Tool(name="now")])
+    desk.write(TABLES.format("notes") + 'tools = { deny = ["note*"] }\n')
+    assert desk.run(audit).data == {"servers": 1, "tools": 1, "findings": []}
+
+
+def test_a_broken_config_or_tool_file_of_another_server_stops_no_check(desk, synced):
+    synced(clock=[Tool(name="now")], broken=[Tool(name="create_issue")], newer=[Tool(name="x")])
+    desk.write("".join(map(TABLES.format, ["clock", "newer"])) + "[mcpServers.broken]\ncommand = 7\n")
+    path = catalog(desk).folder / "newer.json"
+    path.write_text(path.read_text().replace('"schema_version": 1', '"schema_version": 99'))
+    assert desk.run(audit, "clock").data["findings"] == []
+    path.unlink()
+    assert desk.run(audit).data["tools"] == 2

@@ -107,8 +107,24 @@ def test_listing_servers_loads_nothing_heavy(desk):
         "report = list_.main([], 'pflow', obj=host, standalone_mode=False); report.render();"
         "assert report.data[0]['tools'] == 1;"
         "heavy = {'asyncio', 'pocketflow', 'jsonschema', 'filelock', 'rich', 'mcp', 'tomli_w', 'sqlite3'};"
+        "heavy |= {'rfc8785', 'pflow_mcp_plugin.discovery.pins', 'pflow_mcp_plugin.trust.tool_danger'};"
         "sys.exit(' '.join(heavy & sys.modules.keys()) or 0)"
     )
     arguments = [sys.executable, "-c", code, str(desk.paths.config.parent)]
     finished = subprocess.run(arguments, capture_output=True, text=True, check=False)
     assert finished.returncode == 0, finished.stderr
+
+
+def test_tools_that_are_withheld_are_counted(desk):
+    config = '[mcpServers.a]\ncommand = "x"\n'
+    desk.write(config)
+    desk.sync(Tool(name="close", annotations={"destructiveHint": True}), Tool(name="list"))
+    desk.sync(Tool(name="close", annotations={"readOnlyHint": True}), Tool(name="list"))
+    report = desk.run(list_)
+    assert report.data[0]["changed"] == 1
+    assert "2 tools, 1 changed, " in report.render()
+    assert "(run: pflow mcp diff a)" in report.render()
+    desk.write(config.replace('"x"', '"y"'))
+    assert desk.run(list_).data[0]["changed"] == 2
+    desk.write(config + 'trust = "auto"\n')
+    assert desk.run(list_).data[0]["changed"] == 0

@@ -10,11 +10,12 @@ import pytest
 from pflow_mcp_plugin.cli import project_approval
 from pflow_mcp_plugin.cli.add import add
 from pflow_mcp_plugin.cli.approve import approve
-from pflow_mcp_plugin.cli.dependencies import catalog, server_store
+from pflow_mcp_plugin.cli.dependencies import catalog, pins, server_store
 from pflow_mcp_plugin.cli.export_servers import export_servers
 from pflow_mcp_plugin.cli.list import list as list_
 from pflow_mcp_plugin.cli.remove import remove
 from pflow_mcp_plugin.contract import PflowError
+from pflow_mcp_plugin.discovery.pins import Pinned
 from pflow_mcp_plugin.errors import McpError
 from pflow_mcp_plugin.exchange import Listing
 from pflow_mcp_plugin.plugin import pflow_validate_config
@@ -185,3 +186,18 @@ def test_nothing_in_a_projects_file_steers_the_terminal(desk, folder):
     assert "\\x1b[2J\\u202e" in shown
     assert "'${\\x1b[2J' is not a reference to a variable" in shown
     assert all(line.isprintable() for line in [*shown.splitlines(), *desk.warnings().splitlines()])
+
+
+def test_the_pins_of_a_projects_server_are_kept_apart_and_hold_for_what_was_shown(desk, folder):
+    desk.write('[mcpServers.say]\ncommand = "mine"\n')
+    pins(desk).update("say", lambda _: Pinned(launch={"command": "mine"}))
+    desk.write("")
+    write(folder, say=SAY)
+    desk.run(approve, "--project", "--yes")
+    assert pins(desk).read("say") is None
+    pins(desk).update("say", lambda _: Pinned(launch={"command": "theirs"}))
+    assert (catalog(desk).folder_of("say").parent / "pins" / "say.json").exists()
+    write(folder, say={**SAY, "command": "other"})
+    assert pins(desk).read("say").launch == {"command": "mine"}
+    desk.run(approve, "--project", "--yes")
+    assert pins(desk).read("say") is None

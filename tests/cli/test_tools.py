@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import attrs
 import pytest
 
 from pflow_mcp_plugin.cli.dependencies import catalog, server_store
@@ -88,3 +89,16 @@ def test_info_takes_an_alias_and_explains_what_is_not_there(clock):
     assert caught.value.suggestions == ("Did you mean mcp-clock-list-zones?",)
     with pytest.raises(McpError, match="begin with mcp-"):
         clock.run(info, "echo")
+
+
+def test_a_tool_that_is_withheld_is_marked(desk):
+    desk.write('[mcpServers.a]\ncommand = "x"\n')
+    before = Tool(name="close", description="Close a ticket.", annotations={"destructiveHint": True})
+    desk.sync(before, Tool(name="list"))
+    desk.sync(attrs.evolve(before, annotations={"readOnlyHint": True}), Tool(name="list"))
+    report = desk.run(tools)
+    assert report.data[0]["changed"].startswith("Tool close of server a changed since it was approved: ")
+    assert "changed" not in report.data[1]
+    assert "! changed (see: pflow mcp diff a) Close a ticket." in report.render()
+    assert "Withheld" in desk.run(info, "mcp-a-close").render()
+    assert "Withheld" not in desk.run(info, "mcp-a-list").render()

@@ -63,3 +63,10 @@ def test_no_secret_is_shown(secret, around):
     )
     assert secret not in json.dumps(display.shown(server))
     assert secret not in display.target(server)
+
+
+def test_the_default_of_a_reference_to_a_secret_is_masked_wherever_it_stands():
+    server = Server(name="s", command="c", args=("${API_KEY:-abc}", "x=${API_KEY:-abc}-y", "${REGION:-eu}"))
+    assert display.arguments(server.args) == ["${API_KEY:-****}", "x=${API_KEY:-****}-y", "${REGION:-eu}"]
+    assert "abc" not in display.command_line(server)
+    assert display.url("https://host/${TOKEN:-abc}/x") == "https://host/${TOKEN:-****}/x"

@@ -6,12 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from pflow_mcp_plugin.config.server_store import ServerStore
-from pflow_mcp_plugin.contract import PflowError
+from pflow_mcp_plugin.contract import Paths, PflowError
 from pflow_mcp_plugin.discovery import lock_check
-from pflow_mcp_plugin.discovery.catalog import Catalog
 from pflow_mcp_plugin.discovery.lock_file import NAME, LockedServer, LockFile, encode, locked_server
-from pflow_mcp_plugin.discovery.servers import Servers
+from pflow_mcp_plugin.discovery.servers import servers
 from pflow_mcp_plugin.exchange import Launch, Listing
 from pflow_mcp_plugin.types import ServerInfo, Tool
 
@@ -25,21 +23,31 @@ def listing(*tools, version="1.0"):
 @pytest.fixture
 def known(tmp_path):
     """One synced server, as if its tools had been listed."""
-    store, catalog = ServerStore(tmp_path / "mcp-servers.toml"), Catalog(tmp_path / "servers")
-    store.add({"demo": {"command": "x", "args": ["${ONE}"]}, "never": {"command": "y"}})
-    catalog.save("demo", listing(*TOOLS), store.fingerprint("demo"))
-    return Servers(store=store, catalog=catalog)
+    known = servers(Paths(config=tmp_path, data=tmp_path, state=tmp_path, cache=tmp_path))
+    known.store.add({"demo": {"command": "x", "args": ["${ONE}"]}, "never": {"command": "y"}})
+    known.catalog.save("demo", listing(*TOOLS), known.store.fingerprint("demo"))
+    return known
 
 
-def lock_of(known, *tools, **servers):
+def lock_of(known, *tools, **others):
     here = lock_check.present_server(known, "demo", tools)
-    return LockFile(path=Path(NAME), servers={"demo": here, **servers})
+    return LockFile(path=Path(NAME), servers={"demo": here, **others})
 
 
 def test_a_server_is_as_it_is_configured_and_was_synced_last(known):
     present = lock_check.present_server(known, "demo", ["add", "gone"])
     assert present == locked_server(known.store.get("demo"), "1.0", TOOLS[:1])
     assert present.launch["variables"] == ("ONE",)
+
+
+def test_many_tools_are_read_as_few_are(known):
+    tools = [Tool(name=f"t {number}", description=str(number)) for number in range(99)]
+    known.catalog.save("demo", listing(*tools), known.store.fingerprint("demo"))
+    names = [tool.name for tool in tools[:50]]
+    whole = lock_check.present_server(known, "demo", [*names, "gone"]).tools
+    assert list(whole) == names
+    for name in names[:3]:
+        assert lock_check.present_server(known, "demo", [name, "gone"]).tools == {name: whole[name]}
 
 
 def test_the_hash_of_a_tool_is_taken_over_what_is_stored_not_over_what_is_said_of_it(known, tmp_path):

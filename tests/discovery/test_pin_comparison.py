@@ -64,7 +64,7 @@ def test_new_tools_are_pinned_and_those_that_are_gone_stay_pinned():
 def test_a_renamed_tool_is_not_pinned_until_its_name_is_approved():
     before, now = pinned(CLOSE, LIST), found(attrs.evolve(CLOSE, name="finish"), LIST)
     comparison = compare(before, now)
-    assert comparison.changed["finish"].startswith("it was approved as close")
+    assert comparison.changed["finish"].startswith("changed since it was approved: it was approved as close")
     assert {*pin_comparison.pinned_anew(before, now, comparison).tools} == {"close", "list"}
     assert {*pin_comparison.approved_tools(before, now, ["finish"]).tools} == {"finish", "list"}
 
@@ -108,3 +108,16 @@ def test_the_difference_in_short_is_bounded_and_printable():
     comparison = compare(pinned(tool), found(CLOSE))
     assert len(comparison.changed["close"]) < 1000
     assert comparison.changed["close"].isprintable()
+
+
+def test_a_new_tool_that_hides_text_is_not_pinned_until_it_is_approved():
+    hiding = attrs.evolve(LIST, description="Everything\U000e0041 that is open.")
+    now = found(CLOSE, hiding)
+    comparison = compare(pinned(), now)
+    assert list(comparison.changed) == ["list"]
+    assert "hides text that nobody approved: description" in comparison.changed["list"]
+    after = pin_comparison.pinned_anew(pinned(), now, comparison)
+    assert {*after.tools} == {"close"}
+    assert [line for line in comparison.lines() if line.isprintable()] == [*comparison.lines()]
+    assert list(compare(after, now).changed) == ["list"]
+    assert not compare(pin_comparison.approved_tools(after, now, ["list"]), now)

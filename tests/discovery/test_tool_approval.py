@@ -13,7 +13,7 @@ LAUNCH = {"transport": "stdio", "command": "x"}
 RECORD = ToolRecord(
     server="a", node="mcp-a-b", tool=Tool(name="b", hash="h1"), config_fingerprint="f1", launch=LAUNCH
 )
-CHANGED = attrs.evolve(RECORD, unapproved="description text changed")
+CHANGED = attrs.evolve(RECORD, unapproved="changed since it was approved: description text changed")
 
 
 def test_a_tool_as_it_was_approved_may_be_used():

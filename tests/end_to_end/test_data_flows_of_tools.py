@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import subprocess
 import sys
 from pathlib import Path
 
@@ -85,6 +86,8 @@ def test_a_denied_flow_is_refused_wherever_a_workflow_starts(
     pflow, servers, post, policy, tmp_path, pflow_home
 ):
     assert pflow("run", post, "--no-trace").exit_code == 0
+    exported = tmp_path / "exported.py"
+    assert pflow("workflow", "export-python", str(post), "--output", str(exported)).exit_code == 0
     servers.unlink()
     policy(("untrusted_output", "destructive"))
     chain = ("mcp-web-fetch", "--text", "x", "then", "mcp-slack-post")
@@ -95,6 +98,11 @@ def test_a_denied_flow_is_refused_wherever_a_workflow_starts(
         assert "flows.deny[0] of pflow.toml denies this data flow" in refused.stderr
     refused = pflow("validate", "--flows", post, "--json").envelope["error"]
     assert [flow["denied_by"] for flow in refused["details"]["flows"]] == ["flows.deny[0]"]
+    ended = subprocess.run(
+        [sys.executable, exported], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert ended.returncode == 2
+    assert "denies this data flow" in ended.stderr
 
     async def execute():
         with serving("stdio", pflow_home, tmp_path) as served:

@@ -24,10 +24,10 @@ both = pytest.mark.parametrize("secret", [PLAIN, SPECIAL], ids=["plain", "specia
 def echoing(pflow):
     """Add the echoing server and sync it."""
 
-    def add(secret, **env):
+    def add(secret, *args, **env):
         table = {
             "command": sys.executable,
-            "args": [str(ECHOING)],
+            "args": [str(ECHOING), *args],
             "env": {"TOKEN": "${TOKEN}", **env},
             "protocol": "handshake",
         }
@@ -215,15 +215,20 @@ def test_row_37_a_positional_secret_is_neither_printed_nor_left_in_a_run(pflow, 
 def test_row_37_no_secret_is_left_in_a_lock_file_or_in_what_is_said_of_differences(
     echoing, pflow, workflow, pflow_home, secret, tmp_path
 ):
-    printed = echoing(secret, ECHO="yes", LITERAL=secret)
-    config = pflow_home / "config" / "mcp-servers.toml"
     token = f"ghp_{PLAIN[:36]}"
-    there = json.dumps(str(ECHOING))
-    planted = json.dumps([f"--token={secret}", "--key", secret, f"${{API_KEY:-{PLAIN}}}", token])
-    config.write_text(config.read_text().replace(there, f"{there}, {planted[1:-1]}"))
+    planted = [
+        f"--token={secret}",
+        "--key",
+        secret,
+        f"${{API_KEY:-{PLAIN}}}",
+        f"x=${{API_KEY:-{PLAIN}}}",
+        token,
+    ]
+    printed = echoing(secret, *planted, ECHO="yes", LITERAL=secret)
+    config = pflow_home / "config" / "mcp-servers.toml"
     path = workflow(("n", "mcp-echo-fail", {}))
     for words in (
-        ("mcp", "sync", "echo"),
+        ("mcp", "list"),
         ("mcp", "lock"),
         ("mcp", "lock", "--check"),
         ("mcp", "lock", "by-workflow.toml", "--workflow", path, "--json"),

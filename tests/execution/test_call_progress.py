@@ -32,8 +32,9 @@ def test_progress_is_shown_on_a_terminal_until_the_end(monkeypatch, capsys):
 @pytest.mark.parametrize(
     ("call", "total", "text", "said"),
     [
-        (CALL, 10, "a\x1b[31m\nb", "fetch: 2.5 of 10, a [31m b"),
+        (CALL, 10, "a\x1b[31m\nb", "fetch: 2.5 of 10, a\\u001b[31m b"),
         (ToolCall(server="odd", tool="act"), None, None, "act: 2.5"),
+        (ToolCall(server="odd", tool="a\x1b[2J\u202ec"), None, "", "a\\u001b[2J\\u202ec: 2.5"),
         (CALL, None, "x" * 100, "fetch: 2.5, " + "x" * 60),
     ],
 )

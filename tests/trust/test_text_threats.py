@@ -36,6 +36,7 @@ def odd(pflow, tmp_path) -> Path:
     """The server that hides text, added and synced, and workflows that call it."""
     assert pflow("mcp", "add", json.dumps({"odd": server(HERE / "hidden_text_server.py")})).exit_code == 0
     assert pflow("mcp", "sync", "odd").exit_code == 0
+    assert pflow("mcp", "approve", "odd").exit_code == 0
     for mode in ("fine", "fails", "refuses", "dies", "asks"):
         node = {"id": "n", "type": NODE, "params": {"mode": mode}}
         outputs = {"said": {"source": "${n.result}"}}
@@ -43,6 +44,20 @@ def odd(pflow, tmp_path) -> Path:
     unknown = {"nodes": [{"id": f"n{HIDDEN}", "type": NODE, "params": {f"p{HIDDEN}": "${gone}"}}]}
     (tmp_path / "unknown.json").write_text(json.dumps(unknown))
     return tmp_path
+
+
+def test_row_05_a_tool_with_hidden_text_is_not_used_before_somebody_approves_it(pflow):
+    assert pflow("mcp", "add", json.dumps({"odd": server(HERE / "hidden_text_server.py")})).exit_code == 0
+    synced = pflow("mcp", "sync", "odd")
+    assert "withheld until: pflow mcp approve odd" in synced.stdout
+    refused = pflow("registry", "run", NODE, "mode=fine")
+    assert refused.exit_code == 2
+    assert "hides text that nobody approved: " in refused.stderr
+    assert not STEERING.search(refused.stderr)
+    assert pflow("mcp", "sync", "odd").exit_code == 0
+    assert pflow("registry", "run", NODE, "mode=fine").exit_code == 2
+    assert pflow("mcp", "approve", "odd").exit_code == 0
+    assert pflow("registry", "run", NODE, "mode=fine").exit_code == 0
 
 
 @pytest.fixture

@@ -18,6 +18,7 @@ from pflow_mcp_plugin.contract import (
     Host,
     Interface,
     JSONObject,
+    LockCheck,
     Node,
     NodeRef,
     NodeSource,
@@ -116,6 +117,14 @@ def pflow_register_commands(host: Host) -> Iterable[Command]:
 def pflow_inject_params(node: NodeRef) -> Mapping[str, object] | None:
     quiet = node.host.settings is not None and node.host.settings.get("QUIET")
     return {"__volume__": 1 if quiet else 11} if node.type.startswith("shout-") else None
+
+
+@hookimpl
+def pflow_check_lock(check: LockCheck) -> Iterable[Problem]:
+    beside = check.folder is not None and (check.folder / "shout.lock").exists()
+    for node in check.nodes:
+        if node.entry.source == "shouts" and not beside:
+            yield Problem(message=f"Node {node.id} is not locked", suggestion="Write shout.lock")
 
 
 @hookimpl

@@ -26,6 +26,14 @@ class Types:
     def find(self, node_type):
         if node_type == "unknown":
             return None
+        if node_type == "silent":
+            silent = Interface(open=True, open_outputs=True)
+            return Entry(node="silent", class_name="N", module="m", effects=("sends_data",), interface=silent)
+        if node_type == "report":
+            reports = Interface(inputs=("error",))
+            return Entry(
+                node="report", class_name="N", module="m", effects=("sends_data",), interface=reports
+            )
         canonical = "fetch" if node_type == "alias" else node_type
         return Entry(
             node=canonical,
@@ -192,6 +200,39 @@ def test_a_node_that_is_both_gets_its_own_data_back_in_a_loop_only():
         "both (both: untrusted output, sends data)"
     )
     assert shown(node("both", text="a"), node("ask", text="${both.text}")) == []
+
+
+def test_a_node_reads_again_what_it_wrote_when_it_last_ran():
+    edges = [{"from": "both", "to": "both", "action": "again"}]
+    (flow,) = shown(node("both"), edges=edges)
+    assert "--text--> both" in flow
+    assert shown(node("both")) == []
+    edges = [{"from": "silent", "to": "silent", "action": "error"}]
+    assert len(shown(node("silent"), edges=edges, policy=deny(("silent", "silent")), every=False)) == 1
+
+
+def test_a_mapping_may_name_a_key_that_looks_like_a_path():
+    mappings = {
+        "fetch": {"output_mappings": {"title": "a.b"}},
+        "post": {"input_mappings": {"text": "a.b"}},
+    }
+    (flow,) = shown(node("fetch"), node("post"), mappings=mappings, errors=True)
+    assert "--a.b--> post" in flow
+
+
+def test_an_error_at_the_root_carries_data():
+    options = {"policy": deny(("ask", "report")), "every": False}
+    (flow,) = shown(node("ask", text="x"), node("report"), enable_namespacing=False, **options)
+    assert "--error--> report" in flow
+    assert shown(node("ask", text="x"), node("report"), **options) == []
+
+
+def test_a_node_that_does_not_say_what_it_reads_may_read_everything_at_the_root():
+    nodes = (node("fetch"), node("silent", text="constant"))
+    assert shown(*nodes) == []
+    assert len(shown(*nodes, enable_namespacing=False)) == 1
+    assert len(shown(*nodes, mappings={"fetch": {"output_mappings": {"title": "headline"}}})) == 1
+    assert len(shown(*nodes, mappings={"silent": {"input_mappings": {"text": "fetch.title"}}})) == 1
 
 
 def test_every_branch_is_followed():

@@ -109,58 +109,62 @@ def marking(bench):
     return bench
 
 
-NAMES = st.sampled_from(KEYS)
-IDS = st.sampled_from(("n0", "n1", "n2", "n3"))
-PATHS = st.one_of(
-    st.builds("{}.{}".format, IDS, NAMES),
-    st.builds("{}.{}.list[0]".format, IDS, NAMES),
-    IDS,
-    NAMES,
-    st.sampled_from(("item", "item.text", "in", "opt", "n1.results[0].text")),
-)
-TEMPLATES = PATHS.map("${{{}}}".format)
-VALUES = st.one_of(
-    TEMPLATES,
-    TEMPLATES,
-    TEMPLATES.map(lambda text: f"a {text} b"),
-    TEMPLATES.map(lambda text: [1, {"deep": text}]),
-    st.just("constant"),
-)
-PARAMS = st.dictionaries(st.sampled_from(("text", "other", "data")), VALUES, min_size=1, max_size=2)
-BATCH = st.one_of(
-    TEMPLATES.map(lambda text: {"items": [text, 1]}),
-    TEMPLATES.map(lambda text: {"items": text, "as": "item"}),
-)
-MAPPING = st.fixed_dictionaries(
-    {},
-    optional={
-        "input_mappings": st.dictionaries(st.sampled_from(("text", "error")), PATHS, max_size=1),
-        "output_mappings": st.dictionaries(st.sampled_from(("text", "error", "results")), NAMES, max_size=2),
-    },
-)
-TYPES = st.sampled_from(("t-pass", "t-report", "t-open", "t-silent", "t-fail", "t-turn"))
+TYPES = st.sampled_from(("t-pass", "t-pass", "t-report", "t-open", "t-silent", "t-fail", "t-turn"))
+NAMES = st.sampled_from(("text", "other", "shared", "error", "n0", "headline", "a.b"))
+
+
+def paths(earlier):
+    """Return what a template can name: mostly what is there."""
+    outputs = [
+        f"{node_id}.{key}" for node_id in earlier for key in ("text", "other.list[0]", "error", "results")
+    ]
+    names = ("text", "other", "shared", "error", "headline", "a.b", "in", "opt", "opt")
+    return st.sampled_from((*earlier, *outputs, *outputs, *names))
+
+
+@st.composite
+def params(draw, earlier, *, batch):
+    """Draw the params of a node: of two that it also reads from the store, and of one that it does not."""
+    named = paths(earlier).map("${{{}}}".format)
+    item = st.sampled_from(("${item}", "a ${item.text}"))
+    values = st.one_of(
+        item if batch else named,
+        named,
+        named.map(lambda text: f"a {text} b"),
+        named.map(lambda text: [1, {"deep": text}]),
+        st.just("constant"),
+    )
+    return draw(st.dictionaries(st.sampled_from(("text", "other", "data")), values, max_size=2))
 
 
 @st.composite
 def workflows(draw):
     ids = [f"n{number}" for number in range(draw(st.integers(2, 4)))]
-    nodes = [{"id": node_id, "type": draw(TYPES), "params": draw(PARAMS)} for node_id in ids]
-    for node in nodes:
-        if draw(st.integers(0, 4)) == 0:
+    nodes, mappings = [], {}
+    for number, node_id in enumerate(ids):
+        earlier = ids[:number] if draw(st.integers(0, 3)) else ids
+        batch = draw(st.integers(0, 3)) == 0
+        node = {"id": node_id, "type": draw(TYPES), "params": draw(params(earlier, batch=batch))}
+        if batch:
+            listed = draw(paths(earlier).map("${{{}}}".format))
             node["batch"] = {
-                **draw(BATCH),
+                "items": [listed, 1],
                 "error_handling": draw(st.sampled_from(("continue", "fail_fast"))),
             }
+        nodes.append(node)
+        if draw(st.booleans()):
+            into = st.dictionaries(st.sampled_from(("text", "other", "error")), paths(earlier), max_size=2)
+            out = st.dictionaries(st.sampled_from(("text", "error", "results")), NAMES, max_size=2)
+            mappings[node_id] = {"input_mappings": draw(into), "output_mappings": draw(out)}
     following = [{"from": one, "to": other} for one, other in pairwise(ids)]
-    routes = st.dictionaries(
-        st.tuples(st.sampled_from(ids), st.sampled_from(("error", "again"))), st.sampled_from(ids), max_size=5
-    )
-    edges = [{"from": one, "action": action, "to": to} for (one, action), to in draw(routes).items()]
+    taken = st.tuples(st.sampled_from(ids), st.sampled_from(("error", "again")))
+    routes = draw(st.dictionaries(taken, st.sampled_from(ids), max_size=5))
+    edges = [{"from": one, "action": action, "to": to} for (one, action), to in routes.items()]
     return {
         "nodes": nodes,
         "edges": [*following, *edges],
         "inputs": {"in": {}, "opt": {"required": False}},
-        "mappings": draw(st.dictionaries(st.sampled_from(ids), MAPPING, max_size=2)),
+        "mappings": mappings,
         "enable_namespacing": draw(st.booleans()),
         "template_resolution_mode": "permissive",
     }

@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 from copy import deepcopy
 from itertools import pairwise
+from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
 from hypothesis import event, example, given, settings
 from hypothesis import strategies as st
 
-from pflow_mcp_plugin.contract import Entry, Field, Interface, PflowError, Problem
+from pflow_mcp_plugin.contract import Entry, Field, Interface, Paths, PflowError, Problem
+from pflow_mcp_plugin.host.embedded_host import EmbeddedHost
 from pflow_mcp_plugin.host.hook_matching import create_manager
 from pflow_mcp_plugin.host.plugins import Plugins
 from pflow_mcp_plugin.host.rendering.mermaid import mermaid
@@ -25,6 +27,9 @@ from pflow_mcp_plugin.host.workflow.graph import Graph
 pytestmark = pytest.mark.slow
 
 PLUGINS = Plugins(lambda problem: None, create_manager())
+HOST = EmbeddedHost(
+    Paths(**dict.fromkeys(("config", "data", "state", "cache"), Path("/nowhere"))), None, print
+)
 IDS = ["a", "b", "c"]
 
 
@@ -173,7 +178,7 @@ anything = workflows() | workflows() | workflows() | odd
 
 def compiled_or_refused(workflow, given_inputs):
     try:
-        return compile_workflow(workflow, "wf", Types(), None, PLUGINS, given_inputs), None
+        return compile_workflow(workflow, "wf", Types(), HOST, PLUGINS, given_inputs), None
     except PflowError as error:
         return None, error
 
@@ -223,4 +228,4 @@ def test_what_validates_without_errors_compiles(workflow, given_inputs):
     checked = check_workflow(workflow, Types(), frozenset(given_inputs or ()))
     bound = bind_inputs(checked.document, given_inputs or {})[1]
     if not errors_in([*checked.problems, *bound]):
-        compile_workflow(workflow, "wf", Types(), None, PLUGINS, given_inputs or {})
+        compile_workflow(workflow, "wf", Types(), HOST, PLUGINS, given_inputs or {})

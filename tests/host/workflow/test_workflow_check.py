@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import sys
 
+import attrs
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -786,3 +787,12 @@ def instructions(do):
     finally:
         sys.settrace(before)
     return counted
+
+
+def test_a_withheld_node_is_an_error_at_its_type():
+    types = Types()
+    reason = Problem(message="make changed", suggestion="Run: approve make")
+    types.known["make"] = attrs.evolve(types.known["make"], withheld=reason)
+    nodes = [{"id": "one", "type": "list"}, {"id": "two", "type": "make", "params": {"title": "x"}}]
+    checked = check_workflow({"nodes": nodes, "edges": [{"from": "one", "to": "two"}]}, types)
+    assert checked.problems == (attrs.evolve(reason, path="$.nodes[1].type"),)

@@ -1,0 +1,92 @@
+"""How the differences between two versions of a tool are shown."""
+
+from __future__ import annotations
+
+import json
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pflow_mcp_plugin.trust.json_excerpt import excerpt
+from pflow_mcp_plugin.trust.tool_danger import judge
+from pflow_mcp_plugin.trust.tool_difference import lines, visible
+from pflow_mcp_plugin.types import Tool
+
+LONG = " ".join(f"word{number}" for number in range(200))
+
+
+def shown(old, new):
+    return list(lines("files", judge(Tool(name="t", description=old), Tool(name="t", description=new))))
+
+
+def test_a_changed_text_is_shown_with_the_words_around_it():
+    before = "word94 word95 word96 word97 word98 word99"
+    after = "word101 word102 word103 word104 word105 word106"
+    assert shown(LONG, LONG.replace("word100", "secret")) == [
+        "files: changed",
+        "  ! description: text changed",
+        f"      - ... {before} word100 {after} ...",
+        f"      + ... {before} secret {after} ...",
+    ]
+
+
+def test_a_corrected_text_is_shown_too():
+    assert shown("Lists files", "Lists files.")[:2] == [
+        "files: compatible",
+        "  ~ description: text corrected",
+    ]
+    assert shown("Lists files", "Lists  files")[2] == "      (whitespace only)"
+
+
+def test_a_new_argument_is_shown_with_its_place():
+    new = Tool(name="t", input_schema={"properties": {"a": {"type": "string"}}, "required": ["a"]})
+    assert list(lines("files", judge(Tool(name="t"), new))) == [
+        "files: changed",
+        "  ! inputSchema.properties.a: added, required",
+        '      + {"type": "string"}',
+    ]
+
+
+def test_what_people_cannot_see_is_escaped():
+    text = "a\u200b\u202e\x1b[31m\U000e0041\U000e0101\u00ad\ufe01\ud800\n\u0430dmin"
+    line = visible(text)
+    assert line == r"a\u200b\u202e\x1b[31m\U000e0041\U000e0101\xad\ufe01\ud800\n\u0430dmin"
+
+
+def test_what_people_can_read_is_not_escaped():
+    for text in ("查询天气", "Погода в Москве", "Wetter für München", "Warnung \u26a0\ufe0f!"):
+        assert visible(text) == text
+
+
+def test_dangerous_differences_are_shown_before_others_where_there_are_too_many():
+    known = {f"p{number}": {} for number in range(500)}
+    new = Tool(name="t", description="Deletes", input_schema={"properties": {**known}}, annotations={"x": 1})
+    found = list(lines("files", judge(Tool(name="t"), new)))
+    assert [line.split(":")[0] for line in found[1:4]] == [
+        "  ! description",
+        "      + Deletes",
+        "  ! annotations.x",
+    ]
+    assert len(found) < 100
+    assert found[-1] == "  and 462 more"
+
+
+@settings(deadline=None)
+@given(st.text(), st.text(), st.text())
+def test_lines_are_printable_whatever_a_server_sent(name, old, new):
+    found = lines(name, judge(Tool(name=name, description=old, title=new), Tool(name=new, description=new)))
+    assert all(line.isprintable() for line in found)
+
+
+def test_lines_and_the_json_form_are_bounded():
+    deep = {"a": ["x" * 100_000] * 1_000}
+    for _ in range(5_000):
+        deep = {"b": deep}
+    new = Tool(name="t", description=LONG * 1_000, output_schema=deep, annotations={"n" * 10**6: 10**5_000})
+    verdict = judge(Tool(name="t", description=LONG), new)
+    assert sum(map(len, lines("files", verdict))) < 50_000
+    assert len(json.dumps(verdict.to_dict())) < 200_000
+
+
+def test_an_excerpt_of_a_small_value_is_the_value():
+    assert excerpt({"a": [1, None, True, 2.5, "x"]}) == {"a": [1, None, True, 2.5, "x"]}
