@@ -185,7 +185,7 @@ def test_row_37_no_secret_is_left_of_what_a_server_says_of_itself_and_its_tools(
         assert finished.exit_code == 0, finished.stderr
         printed += [finished.stdout, finished.stderr]
     assert json.loads(printed[4])["data"][0]["changes"] == {"added": [], "removed": [], "changed": []}
-    assert len(list(pflow_home.rglob("echo.json"))) == 1
+    assert len(list((pflow_home / "data" / "servers").rglob("echo.json"))) == 1
     assert remains(secret, printed, pflow_home, tmp_path) == []
 
 
