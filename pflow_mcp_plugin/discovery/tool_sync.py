@@ -168,7 +168,7 @@ class _Approval:
         self.is_first = pinned is None
         if self.server.trust == "auto":
             return pin_comparison.approved(found)
-        pinned = pinned or Pinned(launch=found.launch or {}, instructions=found.info.instructions)
+        pinned = pinned or pin_comparison.nothing_pinned(found)
         self.comparison = pin_comparison.compare(pinned, found)
         return pin_comparison.pinned_anew(pinned, found, self.comparison)
 

@@ -39,7 +39,7 @@ def test_named_tools_are_approved_and_the_others_stay_withheld(desk):
     assert list(changed(desk)) == ["close", "list"]
     report = desk.run(approve, "a", "close")
     assert report.data == {"server": "a", "approved": ["close"], "is_server": False}
-    assert "Approved close: annotations." in report.render()
+    assert "Approved close, which changed since it was approved: annotations." in report.render()
     assert list(changed(desk)) == ["list"]
     assert desk.refreshed == ["mcp"]
     assert list(desk.sync(*FLIPPED).comparison.changed) == ["list"]

@@ -121,3 +121,20 @@ def test_a_new_tool_that_hides_text_is_not_pinned_until_it_is_approved():
     assert [line for line in comparison.lines() if line.isprintable()] == [*comparison.lines()]
     assert list(compare(after, now).changed) == ["list"]
     assert not compare(pin_comparison.approved_tools(after, now, ["list"]), now)
+
+
+def test_instructions_that_hide_text_are_not_pinned_by_the_first_sync():
+    now = found(CLOSE, instructions="Be polite.\U000e0041")
+    before = pin_comparison.nothing_pinned(now)
+    comparison = compare(before, now)
+    assert "its instructions hide text that nobody approved: instructions holds" in comparison.unapproved
+    assert comparison.unapproved.isprintable()
+    after = pin_comparison.pinned_anew(before, now, comparison)
+    assert after == pinned(CLOSE)
+    assert compare(after, now).unapproved == comparison.unapproved
+    assert not compare(pin_comparison.approved(now), now)
+
+
+def test_honest_instructions_are_pinned_by_the_first_sync():
+    now = found(CLOSE, instructions="Be polite.")
+    assert pin_comparison.nothing_pinned(now) == pinned(instructions="Be polite.")
