@@ -20,6 +20,7 @@ from pflow_mcp_plugin.config import server_schema
 from pflow_mcp_plugin.config.locations import stderr_folder
 from pflow_mcp_plugin.config.server_store import ServerStore
 from pflow_mcp_plugin.contract import Host, PflowError, Problem, Report
+from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.discovery.launch_identity import difference, launch_identity
 from pflow_mcp_plugin.discovery.launch_identity import shown as shown_launch
 from pflow_mcp_plugin.discovery.lock_check import LockedLister, launch_refusal, read_lock
@@ -172,7 +173,7 @@ def _declined(host: Host, names: Iterable[str]) -> Iterator[str]:
             elif pinned.launch != launch and server.trust != "auto":
                 old, new = difference(pinned.launch, launch)
                 tell(f"Server {name} was approved as: {old}\n  It is now started by: {new}")
-                if is_interactive() and not _approved(host, name):
+                if is_interactive() and not _approved(host, name, launch):
                     yield name
 
 
@@ -184,11 +185,13 @@ def _refused(store: ServerStore, names: Iterable[str], lock: LockFile) -> Iterat
                 yield Synced(server=name, error=error)
 
 
-def _approved(host: Host, name: str) -> bool:
-    """Ask whether to start a server as it is configured now; what is started is approved."""
+def _approved(host: Host, name: str, launch: JSONObject) -> bool:
+    """Ask whether to start a server by the launch that was shown; what is started is approved."""
     if not click.confirm("Approve this and start it?", default=False, err=True):
         return False
-    approve_launches(host, [name])
+    if launch_identity(known_servers(host.paths).store.get(name)) != launch:  # it changed during the question
+        return False
+    pins(host).keep_for(name, launch)
     return True
 
 
@@ -205,7 +208,10 @@ def _reviewed(host: Host, synced: Synced) -> Synced:
     tell("\n".join((f"{synced.server}:", *synced.comparison.lines())))
     if not click.confirm("Approve this change?", default=False, err=True):
         return synced
-    approve_server(host, synced.server)
+    try:
+        approve_server(host, synced.server, shown=synced.comparison)
+    except PflowError as error:
+        return attrs.evolve(synced, error=error)
     return attrs.evolve(synced, comparison=NOTHING)
 
 

@@ -158,7 +158,9 @@ def launch_refusal(lock: LockFile, server: Server) -> McpError | None:
         server: The config of the server as written: what is locked has no values of variables.
     """
     name, here = server.name, locked_server(server, "", ())
-    compare = launch_differences(lock, name, here) if name in lock.servers else differences(lock, {name: here})
+    compare = (
+        launch_differences(lock, name, here) if name in lock.servers else differences(lock, {name: here})
+    )
     return _refusal(name, compare)
 
 

@@ -81,6 +81,17 @@ class Comparison:
         changed = {tool.name: _in_short(tool) for tool in self.tools if tool.verdict.kind == "changed"}
         return {**self.hiding, **changed}
 
+    @property
+    def pending(self) -> Comparison:
+        """The comparison without what needs no approval, which a sync has pinned already."""
+        is_changed = self.instructions.kind == "changed"
+        return attrs.evolve(
+            self,
+            instructions=self.instructions if is_changed else _SAME,
+            hidden_in_instructions=self.hidden_in_instructions if is_changed else "",
+            tools=tuple(tool for tool in self.tools if tool.verdict.kind == "changed"),
+        )
+
     def __bool__(self) -> bool:
         return bool(self.unapproved or self.changed)
 

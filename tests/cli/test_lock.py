@@ -275,7 +275,9 @@ def test_a_changed_launch_and_version_are_told_in_words(synced):
 
 def test_a_run_without_a_lock_file_is_refused_and_one_without_tools_says_that_nothing_is_locked(synced):
     path = synced.workflow("mcp-one-add")
-    assert "No lock file mcp-lock.toml beside the workflow or in the current folder" in synced.refused("run", path, "--locked")
+    assert "No lock file mcp-lock.toml beside the workflow or in the current folder" in synced.refused(
+        "run", path, "--locked"
+    )
     nodes = [{"id": "a", "type": "echo", "params": {"message": "x"}}]
     (synced.folder / "plain.json").write_text(json.dumps({"nodes": nodes}))
     done = synced.done("run", "plain.json", "--locked")
