@@ -238,7 +238,7 @@ def _failure(failed: Sequence[Synced], count: int) -> PflowError:
 
 
 def _is_refused(synced: Synced) -> bool:
-    return synced.error is not None and synced.error.kind == "validation"
+    return synced.error is not None and synced.error.exit_code == 2
 
 
 def _lines(synced: Synced) -> Iterator[str]:

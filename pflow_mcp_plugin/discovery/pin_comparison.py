@@ -19,6 +19,7 @@ from pflow_mcp_plugin.trust.tool_texts import Text, texts
 from pflow_mcp_plugin.types import Tool
 
 _GONE = 1000
+"""The tools that no longer exist of which the pins are kept, for each server."""
 _NAMED = 3
 _LONGEST = 200
 _SAME = Verdict(kind="same", differences=())
@@ -173,14 +174,18 @@ def pinned_anew(pinned: Pinned, found: ToolFile, comparison: Comparison) -> Pinn
     if comparison.launches:
         return pinned
     changed = comparison.changed
+    there = {tool.name for tool in found.tools}
     good = {tool.name: tool for tool in found.tools if tool.name not in changed}
-    rest = {name: tool for name, tool in pinned.tools.items() if name not in good}
+    gone = [name for name in pinned.tools if name not in there]
+    # Of too many the last ones are forgotten: no server can push the older out by listing others.
+    forgotten = {*gone[_GONE:]}
+    kept = {name: tool for name, tool in pinned.tools.items() if name not in forgotten}
     stays = comparison.instructions.kind == "changed"
     return Pinned(
         launch=pinned.launch,
         instructions=pinned.instructions if stays else found.info.instructions,
         # Tools that are gone stay pinned: one that comes back is compared with what it was.
-        tools={**dict([*rest.items()][-_GONE:]), **good},
+        tools={**kept, **good},
     )
 
 

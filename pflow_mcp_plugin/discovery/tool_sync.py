@@ -129,6 +129,7 @@ def _sync_one(name: str, known: Servers, pool: Lister, lookup: Lookup) -> Synced
         ready = attrs.evolve(launch(name, known.store, known.catalog, lookup), era=None)  # negotiated again
         approval = _Approval(known.store.get(name), known.pins)
         redactor.add(ready.secrets)
+        known.pins.read(name)  # what cannot be compared is not started
         listing = pool.list_tools(ready)
         changes = known.catalog.save(name, listing, ready.fingerprint, approval.approve)
     except PflowError as error:

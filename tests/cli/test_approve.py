@@ -75,8 +75,9 @@ def test_what_does_not_exist_is_refused_and_nothing_approved(desk, arguments, me
 @pytest.mark.parametrize("change", ["tools", "launch"])
 def test_what_was_not_shown_is_not_approved(desk, change):
     desk.write(CONFIG)
-    desk.sync(*TOOLS)
-    wider = attrs.evolve(TOOLS[1], input_schema={"type": "object", "properties": {"n": {"type": "string"}}})
+    narrow = attrs.evolve(TOOLS[1], input_schema={"type": "object"})
+    wider = attrs.evolve(narrow, input_schema={"type": "object", "properties": {"n": {"type": "string"}}})
+    desk.sync(TOOLS[0], narrow)
     shown = desk.sync(FLIPPED[0], wider).comparison
     desk.sync(*FLIPPED)
     if change == "launch":

@@ -61,6 +61,25 @@ def test_new_tools_are_pinned_and_those_that_are_gone_stay_pinned():
     assert {*pin_comparison.pinned_anew(before, now, comparison).tools} == {"close", "list"}
 
 
+def test_no_number_of_changed_tools_makes_one_new():
+    old = [Tool(name=f"t{number}", annotations={"readOnlyHint": True}) for number in range(1200)]
+    now = found(*(attrs.evolve(tool, annotations={}) for tool in old))
+    before = pinned(*old)
+    comparison = compare(before, now)
+    assert len(comparison.changed) == len(old)
+    assert pin_comparison.pinned_anew(before, now, comparison) == before
+
+
+def test_a_server_cannot_push_the_pin_of_a_tool_out_by_listing_others():
+    others = [Tool(name=f"t{number}") for number in range(1200)]
+    before, everything = pinned(LIST), found(*others, LIST)
+    before = pin_comparison.pinned_anew(before, everything, compare(before, everything))
+    nothing = found()
+    after = pin_comparison.pinned_anew(before, nothing, compare(before, nothing))
+    assert len(after.tools) == 1000
+    assert after.tools["list"] == LIST
+
+
 def test_a_renamed_tool_is_not_pinned_until_its_name_is_approved():
     before, now = pinned(CLOSE, LIST), found(attrs.evolve(CLOSE, name="finish"), LIST)
     comparison = compare(before, now)

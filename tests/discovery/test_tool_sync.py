@@ -156,3 +156,13 @@ def test_instructions_that_hide_text_withhold_all_tools_from_the_first_sync_on(s
     assert "hide text" in results["sly"].comparison.unapproved
     assert "hide text" in catalog.head("sly").unapproved
     assert not catalog.head("easy").unapproved
+
+
+def test_a_server_with_corrupt_pins_is_not_asked(store, catalog):
+    add(store, torn={})
+    pins = catalog.folder.parent / "pins"
+    pins.mkdir()
+    (pins / "torn.json").write_text('{"schema_version": 1')
+    pool, results = run(store, catalog, {"torn": listing("one")})
+    assert results["torn"].error.exit_code == 2
+    assert not pool.launches
