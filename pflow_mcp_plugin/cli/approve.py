@@ -38,13 +38,16 @@ def approve(host: Host, server: str | None, tools: tuple[str, ...], *, project: 
     return approve_project(host, yes=yes) if server is None else approve_server(host, server, tools)
 
 
-def approve_server(host: Host, server: str, tools: Sequence[str] = ()) -> Report:
+def approve_server(
+    host: Host, server: str, tools: Sequence[str] = (), *, shown: Comparison | None = None
+) -> Report:
     """Approve what the last sync of a server found, as `pflow mcp approve` does, and return its report.
 
     Args:
         host: The host.
         server: The server.
         tools: Raw names of the tools to approve; everything if there are none.
+        shown: What the user was asked about; nothing else is approved.
 
     Raises:
         McpError: The server is not configured.
@@ -54,9 +57,13 @@ def approve_server(host: Host, server: str, tools: Sequence[str] = ()) -> Report
     launch = launch_identity(configured)
     found = catalog(host).file(server)
     if found is None or found.launch != launch:
+        if shown:
+            raise _changed_meanwhile(server)
         return _approve_launch(host, server, tools)
     before = pins(host).read(server)
     comparison = pin_comparison.compare(before, found) if before else NOTHING
+    if shown and shown.pending != comparison.pending:
+        raise _changed_meanwhile(server)
     if tools:
         _require_tools(server, found, comparison, tools)
     _approve(host, server, found, tools)
@@ -69,8 +76,7 @@ def _approve(host: Host, server: str, found: ToolFile, tools: Sequence[str]) -> 
 
     def change(now: ToolFile) -> ToolFile:
         if now != found:
-            message = f"Server {server} was synced again in the meantime"
-            raise PflowError(message, suggestions=(f"See: pflow mcp diff {server}",), kind="validation")
+            raise _changed_meanwhile(server)
         pins(host).update(server, pinned)
         left = {name: text for name, text in now.changed.items() if tools and name not in tools}
         return attrs.evolve(now, changed=left, unapproved=now.unapproved if tools else "")
@@ -81,6 +87,11 @@ def _approve(host: Host, server: str, found: ToolFile, tools: Sequence[str]) -> 
         return pin_comparison.approved_tools(before, found, tools)
 
     catalog(host).mark(server, change)
+
+
+def _changed_meanwhile(server: str) -> PflowError:
+    message = f"Nothing of server {server} was approved, because its config or tools changed in the meantime"
+    return PflowError(message, suggestions=(f"See: pflow mcp diff {server}",), kind="validation")
 
 
 def _approve_launch(host: Host, server: str, tools: Sequence[str]) -> Report:

@@ -9,7 +9,8 @@ import click
 
 from pflow_mcp_plugin.cli.dependencies import catalog, pins, server_store
 from pflow_mcp_plugin.cli.known_names import servers
-from pflow_mcp_plugin.contract import Host, Report
+from pflow_mcp_plugin.config.server_store import ServerStore
+from pflow_mcp_plugin.contract import Host, PflowError, Report
 from pflow_mcp_plugin.contract.json_types import JSON
 from pflow_mcp_plugin.discovery.launch_identity import launch_identity
 from pflow_mcp_plugin.discovery.pin_comparison import NOTHING, Comparison, compare
@@ -63,10 +64,20 @@ def differences(host: Host, server: str | None = None) -> Report:
         storage.CorruptFile: Its pins are corrupt.
     """
     store = server_store(host)
-    names = (server,) if server else store.names()
-    found = [_difference(host, store.get(name)) for name in names]
+    if server:
+        found = [_difference(host, store.get(server))]
+    else:
+        found = [_difference_or_note(host, store, name) for name in store.names()]
     text = "\n".join(line for each in found for line in each.lines())
     return Report(data=[each.to_dict() for each in found], text=text or "No MCP server is configured")
+
+
+def _difference_or_note(host: Host, store: ServerStore, name: str) -> ServerDifference:
+    """Return the differences of one of all servers; what is wrong with it does not hide those of others."""
+    try:
+        return _difference(host, store.get(name))
+    except PflowError as error:
+        return ServerDifference(server=name, note=str(error))
 
 
 def _difference(host: Host, server: Server) -> ServerDifference:

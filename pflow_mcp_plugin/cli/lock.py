@@ -16,6 +16,7 @@ from pflow_mcp_plugin.contract import Entry, Host, NodeRef, PflowError, Problem,
 from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.discovery import lock_check, lock_file
 from pflow_mcp_plugin.discovery.servers import Servers, servers
+from pflow_mcp_plugin.errors import McpError
 from pflow_mcp_plugin.injection import used_tools
 from pflow_mcp_plugin.registration.tool_source import ToolSource
 from pflow_mcp_plugin.server.host_parts import runner_of
@@ -143,7 +144,7 @@ def _all_tools(host: Host, known: Servers) -> Used:
     entries = list(source.entries())
     used = _used(host, entries)
     for name in known.store.names():
-        problem = None if known.store.get(name).disabled else source.unsynced(name)
+        problem = _not_lockable(known, source, name)
         if problem:
             message = f"{problem.message}, so it is not in the lock file"
             host.report(
@@ -153,9 +154,17 @@ def _all_tools(host: Host, known: Servers) -> Used:
         steps = ("Run: pflow mcp sync",)
         raise PflowError("There is nothing to lock: no server is synced", suggestions=steps, kind="not_found")
     _refuse_outdated(known, used)  # first: a sync is due before anything is approved
-    if withheld := [entry.withheld for entry in entries if entry.withheld]:
-        raise _refusal("What is not approved cannot be locked", withheld)
+    # All tools of a server may be withheld for one reason.
+    if withheld := dict.fromkeys(entry.withheld for entry in entries if entry.withheld):
+        raise _refusal("What is not approved cannot be locked", [*withheld])
     return used
+
+
+def _not_lockable(known: Servers, source: ToolSource, name: str) -> Problem | None:
+    try:
+        return None if known.store.get(name).disabled else source.unsynced(name)
+    except McpError as error:
+        return Problem(message=error.message, suggestion="".join(error.suggestions[:1]))
 
 
 def _used(host: Host, entries: Iterable[Entry]) -> Used:

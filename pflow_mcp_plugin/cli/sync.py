@@ -20,9 +20,10 @@ from pflow_mcp_plugin.config import server_schema
 from pflow_mcp_plugin.config.locations import stderr_folder
 from pflow_mcp_plugin.config.server_store import ServerStore
 from pflow_mcp_plugin.contract import Host, PflowError, Problem, Report
+from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.discovery.launch_identity import difference, launch_identity
 from pflow_mcp_plugin.discovery.launch_identity import shown as shown_launch
-from pflow_mcp_plugin.discovery.lock_check import LockedLister, read_lock
+from pflow_mcp_plugin.discovery.lock_check import LockedLister, launch_refusal, read_lock
 from pflow_mcp_plugin.discovery.lock_file import NAME, LockFile
 from pflow_mcp_plugin.discovery.pin_comparison import NOTHING
 from pflow_mcp_plugin.discovery.servers import servers as known_servers
@@ -80,6 +81,8 @@ def sync_servers(
     store, known = server_store(host), catalog(host)
     named = names or (tuple(lock.servers) if lock else ())
     chosen = _checked(store, named) if named else enabled(store)
+    refused = [*_refused(store, chosen, lock)] if lock else []
+    chosen = [name for name in chosen if name not in {synced.server for synced in refused}]
     declined = [] if shown else [*_declined(host, chosen)]
 
     def synced(wanted: Sequence[str]) -> dict[str, Synced]:
@@ -92,7 +95,7 @@ def sync_servers(
     asked = synced([name for name in chosen if name not in declined])
     retyped = [each.server for each in asked.values() if _retyped(host, each, store)]
     results = [_reviewed(host, each) for each in (asked | synced(retyped)).values()]
-    results += map(_not_started, declined)
+    results += [*refused, *map(_not_started, declined)]
     host.refresh("mcp")
     results = _with_findings(host, results)
     for problem in (*ToolSource(known, store).clashes(), *_preset_differences(host, results)):
@@ -170,15 +173,25 @@ def _declined(host: Host, names: Iterable[str]) -> Iterator[str]:
             elif pinned.launch != launch and server.trust != "auto":
                 old, new = difference(pinned.launch, launch)
                 tell(f"Server {name} was approved as: {old}\n  It is now started by: {new}")
-                if is_interactive() and not _approved(host, name):
+                if is_interactive() and not _approved(host, name, launch):
                     yield name
 
 
-def _approved(host: Host, name: str) -> bool:
-    """Ask whether to start a server as it is configured now; what is started is approved."""
+def _refused(store: ServerStore, names: Iterable[str], lock: LockFile) -> Iterator[Synced]:
+    """Yield the servers that a lock file keeps from being started: nobody is asked about their launch."""
+    for name in names:
+        with suppress(PflowError):  # the sync itself reports what is wrong
+            if error := launch_refusal(lock, store.get(name)):
+                yield Synced(server=name, error=error)
+
+
+def _approved(host: Host, name: str, launch: JSONObject) -> bool:
+    """Ask whether to start a server by the launch that was shown; what is started is approved."""
     if not click.confirm("Approve this and start it?", default=False, err=True):
         return False
-    approve_launches(host, [name])
+    if launch_identity(known_servers(host.paths).store.get(name)) != launch:  # it changed during the question
+        return False
+    pins(host).keep_for(name, launch)
     return True
 
 
@@ -195,7 +208,10 @@ def _reviewed(host: Host, synced: Synced) -> Synced:
     tell("\n".join((f"{synced.server}:", *synced.comparison.lines())))
     if not click.confirm("Approve this change?", default=False, err=True):
         return synced
-    approve_server(host, synced.server)
+    try:
+        approve_server(host, synced.server, shown=synced.comparison)
+    except PflowError as error:
+        return attrs.evolve(synced, error=error)
     return attrs.evolve(synced, comparison=NOTHING)
 
 
@@ -222,7 +238,7 @@ def _failure(failed: Sequence[Synced], count: int) -> PflowError:
 
 
 def _is_refused(synced: Synced) -> bool:
-    return synced.error is not None and synced.error.kind == "validation"
+    return synced.error is not None and synced.error.exit_code == 2
 
 
 def _lines(synced: Synced) -> Iterator[str]:

@@ -77,7 +77,7 @@ COMMON: Mapping[str, Check] = {
     "rename": names,
     "trust_readonly": flag,
     "trust_idempotent": flag,
-    "trust": one_of("pin", "auto", step='Write trust = "auto" to approve every change of its tools'),
+    "trust": one_of("pin", "auto", step='Write "pin" to be asked about changes, or "auto" to approve all'),
     "memory_limit_mb": number(above=0, most=1_048_576),
     "disabled": flag,
     "max_line_mb": number(above=0, most=4096),

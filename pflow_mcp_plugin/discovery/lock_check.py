@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pflow_mcp_plugin.discovery.catalog import Catalog
     from pflow_mcp_plugin.discovery.tool_sync import Lister
     from pflow_mcp_plugin.exchange import Launch, Listing
-    from pflow_mcp_plugin.types import Tool
+    from pflow_mcp_plugin.types import Server, Tool
 
 _MOST = 16 << 20
 """Bytes of a lock file: it has a line of about 100 for each tool."""
@@ -39,11 +39,16 @@ def read_lock(path: Path) -> LockFile:
     try:
         content = storage.read_regular(path, _MOST)
     except FileNotFoundError as error:
-        step = "Write one: pflow mcp lock"
-        raise PflowError(f"There is no lock file {path}", suggestions=(step,), kind="not_found") from error
+        where = f"{lock_file.NAME} in the current folder" if path == Path(lock_file.NAME) else path
+        raise _no_lock(f"No lock file {where}") from error
     except OSError as error:
         raise storage.StoreError(path, f"could not be read: {error.strerror}") from error
     return lock_file.decode(path, content)
+
+
+def _no_lock(message: str) -> PflowError:
+    step = "Get the one of your team, or write one: pflow mcp lock"
+    return PflowError(message, suggestions=(step,), kind="not_found")
 
 
 def nearest_lock(folder: Path | None) -> Path:
@@ -116,7 +121,10 @@ def compare_workflow(
         folder: The folder of the workflow's file, None if it has none.
     """
     try:
-        lock = read_lock(nearest_lock(folder))
+        path = nearest_lock(folder)
+        if folder and not path.exists():
+            raise _no_lock(f"No lock file {path} beside the workflow or in the current folder")
+        lock = read_lock(path)
         yield from lock.warnings
         yield from compare_used(lock, known, used)
     except PflowError as error:
@@ -142,6 +150,30 @@ def compare_whole(lock: LockFile, known: Servers) -> Iterator[Problem]:
             yield from differences(lock, {name: present}, whole=True)
 
 
+def launch_refusal(lock: LockFile, server: Server) -> McpError | None:
+    """Return the error that a server is not to be started, as a lock file does not have its launch.
+
+    Args:
+        lock: The lock file.
+        server: The config of the server as written: what is locked has no values of variables.
+    """
+    name, here = server.name, locked_server(server, "", ())
+    compare = (
+        launch_differences(lock, name, here) if name in lock.servers else differences(lock, {name: here})
+    )
+    return _refusal(name, compare)
+
+
+def _refusal(server: str, found: Iterator[Problem]) -> McpError | None:
+    problems = list(found)
+    if not problems:
+        return None
+    subject = f"Server {server} is not the locked one, so nothing of it was stored"
+    error = refusal(subject, problems, server=server)
+    error.kind = "validation"
+    return error
+
+
 @attrs.frozen
 class LockedLister:
     """Asks servers for their tools, and refuses a server that is not what a lock file says.
@@ -165,25 +197,12 @@ class LockedLister:
             McpError: Kind `validation`, with every difference; or the server failed.
         """
         name = launch.server.name
-        server = self.store.get(name)  # as written: what is locked has no values of variables
-        locked = self.lock.servers.get(name)
-        here = locked_server(server, "", ())
-        self._refuse(
-            name,
-            differences(self.lock, {name: here})
-            if locked is None
-            else launch_differences(self.lock, name, here),
-        )
+        server, locked = self.store.get(name), self.lock.servers.get(name)
+        if error := launch_refusal(self.lock, server):
+            raise error
         listing = self.lister.list_tools(launch)
         tools = [tool for tool in listing.tools if locked and tool.name in locked.tools]
         now = locked_server(server, listing.info.version, tools)
-        self._refuse(name, differences(self.lock, {name: now}, whole=True))
-        return listing
-
-    def _refuse(self, name: str, found: Iterator[Problem]) -> None:
-        if problems := list(found):
-            error = refusal(
-                f"Server {name} is not the locked one, so nothing of it was stored", problems, server=name
-            )
-            error.kind = "validation"
+        if error := _refusal(name, differences(self.lock, {name: now}, whole=True)):
             raise error
+        return listing

@@ -15,10 +15,11 @@ from pflow_mcp_plugin.discovery.tool_file import ToolFile
 from pflow_mcp_plugin.trust import tool_danger, tool_difference
 from pflow_mcp_plugin.trust.hidden_text import hidden_text
 from pflow_mcp_plugin.trust.tool_danger import Verdict
-from pflow_mcp_plugin.trust.tool_texts import texts
+from pflow_mcp_plugin.trust.tool_texts import Text, texts
 from pflow_mcp_plugin.types import Tool
 
 _GONE = 1000
+"""The tools that no longer exist of which the pins are kept, for each server."""
 _NAMED = 3
 _LONGEST = 200
 _SAME = Verdict(kind="same", differences=())
@@ -51,6 +52,7 @@ class Comparison:
     Attributes:
         launches: The approved and the found launch, if they differ.
         instructions: How the server's instructions differ.
+        hidden_in_instructions: What people do not see in instructions that differ; empty if there is nothing.
         tools: The tools that differ, whether that needs an approval or not.
         hiding: The new tools with text that people do not see and no honest tool has, by raw name, with what
             was found.
@@ -58,6 +60,7 @@ class Comparison:
 
     launches: tuple[JSONObject, JSONObject] | None = None
     instructions: Verdict = _SAME
+    hidden_in_instructions: str = ""
     tools: tuple[ChangedTool, ...] = ()
     hiding: Mapping[str, str] = attrs.field(factory=dict)
 
@@ -67,13 +70,28 @@ class Comparison:
         if self.launches:
             old, new = launch_identity.difference(*self.launches)
             return f"it is now started by {new}, and its tools were approved for {old}"
-        return "its instructions changed" if self.instructions.kind == "changed" else ""
+        if self.instructions.kind != "changed":
+            return ""
+        if self.hidden_in_instructions:
+            return f"its instructions hide text that nobody approved: {self.hidden_in_instructions}"
+        return "its instructions changed"
 
     @property
     def changed(self) -> dict[str, str]:
         """The tools that need an approval as of the comparison, by raw name, with the reason in short."""
         changed = {tool.name: _in_short(tool) for tool in self.tools if tool.verdict.kind == "changed"}
         return {**self.hiding, **changed}
+
+    @property
+    def pending(self) -> Comparison:
+        """The comparison without what needs no approval, which a sync has pinned already."""
+        is_changed = self.instructions.kind == "changed"
+        return attrs.evolve(
+            self,
+            instructions=self.instructions if is_changed else _SAME,
+            hidden_in_instructions=self.hidden_in_instructions if is_changed else "",
+            tools=tuple(tool for tool in self.tools if tool.verdict.kind == "changed"),
+        )
 
     def __bool__(self) -> bool:
         return bool(self.unapproved or self.changed)
@@ -112,11 +130,17 @@ def compare(pinned: Pinned, found: ToolFile) -> Comparison:
     origins = {added.name: removed for removed, added in tool_danger.renamed(gone, new)}
     pairs = ((pinned.tools.get(tool.name) or origins.get(tool.name), tool) for tool in found.tools)
     launches = (pinned.launch, found.launch or {})
+    instructions = found.info.instructions
     return Comparison(
         launches=None if launches[0] == launches[1] else launches,
-        instructions=tool_danger.judge_instructions(pinned.instructions, found.info.instructions),
+        instructions=tool_danger.judge_instructions(pinned.instructions, instructions),
+        hidden_in_instructions="" if instructions == pinned.instructions else _hidden(_prose(instructions)),
         tools=tuple(_changed_tools((old, tool) for old, tool in pairs if old)),
-        hiding={tool.name: reason for tool in new if (reason := _hiding(tool))},
+        hiding={
+            tool.name: f"hides text that nobody approved: {hidden}"
+            for tool in new
+            if (hidden := _hidden(texts(tool)))
+        },
     )
 
 
@@ -135,19 +159,33 @@ def first_pins(before: ToolFile | None, found: ToolFile) -> Pinned | None:
     return Pinned(launch=found.launch or {}, instructions=before.info.instructions, tools=tools)
 
 
+def nothing_pinned(found: ToolFile) -> Pinned:
+    """Return the pins with which the first sync of a launch is compared.
+
+    They approve no tool, and the instructions unless those hide text.
+    """
+    instructions = found.info.instructions
+    hides = _hidden(_prose(instructions))
+    return Pinned(launch=found.launch or {}, instructions="" if hides else instructions)
+
+
 def pinned_anew(pinned: Pinned, found: ToolFile, comparison: Comparison) -> Pinned:
     """Return the pins after a sync: what needs an approval stays as it was, the rest is what was found."""
     if comparison.launches:
         return pinned
     changed = comparison.changed
+    there = {tool.name for tool in found.tools}
     good = {tool.name: tool for tool in found.tools if tool.name not in changed}
-    rest = {name: tool for name, tool in pinned.tools.items() if name not in good}
+    gone = [name for name in pinned.tools if name not in there]
+    # Of too many the last ones are forgotten: no server can push the older out by listing others.
+    forgotten = {*gone[_GONE:]}
+    kept = {name: tool for name, tool in pinned.tools.items() if name not in forgotten}
     stays = comparison.instructions.kind == "changed"
     return Pinned(
         launch=pinned.launch,
         instructions=pinned.instructions if stays else found.info.instructions,
         # Tools that are gone stay pinned: one that comes back is compared with what it was.
-        tools={**dict([*rest.items()][-_GONE:]), **good},
+        tools={**kept, **good},
     )
 
 
@@ -178,10 +216,15 @@ def _changed_tools(pairs: Iterable[tuple[Tool, Tool]]) -> Iterator[ChangedTool]:
             yield ChangedTool(name=tool.name, old_name=old_name, verdict=verdict)
 
 
-def _hiding(tool: Tool) -> str:
-    found = hidden_text("", tool.name, texts(tool))
+def _prose(instructions: str) -> list[Text]:
+    return [Text("instructions", instructions, "prose")]
+
+
+def _hidden(said: Iterable[Text]) -> str:
+    """Return what texts hide that no honest author writes, empty if they do not."""
+    found = hidden_text("", "", said)
     worst = next((each for each in found if each.severity == "error"), None)
-    return f"hides text that nobody approved: {worst.where} {worst.message}" if worst else ""
+    return f"{worst.where} {worst.message}" if worst else ""
 
 
 def _in_short(tool: ChangedTool) -> str:

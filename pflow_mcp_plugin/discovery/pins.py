@@ -132,13 +132,14 @@ def _decode(path: Path, content: bytes) -> Pinned:
             raise storage.StoreError(path, reason, suggestion="Upgrade pflow")
         return _from_json(path, data)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise storage.CorruptFile(path, f"not the approved tools of a server: {error!r}") from error
+        raise storage.CorruptFile(path, f"not the approved tools of server {path.stem}: {error!r}") from error
 
 
 def _from_json(path: Path, data: Mapping[str, Any]) -> Pinned:
     launch, instructions = data["launch"], data["instructions"]
-    if data["server"] != path.stem or not isinstance(launch, dict) or not isinstance(instructions, str):
-        message = f"it is of server {data['server']!r}, or its launch or instructions have another type"
-        raise ValueError(message)
+    if data["server"] != path.stem:
+        raise storage.CorruptFile(path, f"it is of another server: {data['server']!r:.100}")
+    if not isinstance(launch, dict) or not isinstance(instructions, str):
+        raise TypeError("launch or instructions")
     tools = [tool_from_json(item) for item in data["tools"]]
     return Pinned(launch=launch, instructions=instructions, tools={tool.name: tool for tool in tools})

@@ -129,6 +129,7 @@ def _sync_one(name: str, known: Servers, pool: Lister, lookup: Lookup) -> Synced
         ready = attrs.evolve(launch(name, known.store, known.catalog, lookup), era=None)  # negotiated again
         approval = _Approval(known.store.get(name), known.pins)
         redactor.add(ready.secrets)
+        known.pins.read(name)  # what cannot be compared is not started
         listing = pool.list_tools(ready)
         changes = known.catalog.save(name, listing, ready.fingerprint, approval.approve)
     except PflowError as error:
@@ -168,7 +169,7 @@ class _Approval:
         self.is_first = pinned is None
         if self.server.trust == "auto":
             return pin_comparison.approved(found)
-        pinned = pinned or Pinned(launch=found.launch or {}, instructions=found.info.instructions)
+        pinned = pinned or pin_comparison.nothing_pinned(found)
         self.comparison = pin_comparison.compare(pinned, found)
         return pin_comparison.pinned_anew(pinned, found, self.comparison)
 

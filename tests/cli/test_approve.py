@@ -11,7 +11,7 @@ import pytest
 import stdio_server
 
 from pflow_mcp_plugin.cli.add import add
-from pflow_mcp_plugin.cli.approve import approve
+from pflow_mcp_plugin.cli.approve import approve, approve_server
 from pflow_mcp_plugin.cli.dependencies import catalog, pins
 from pflow_mcp_plugin.cli.import_servers import import_servers
 from pflow_mcp_plugin.cli.remove import remove
@@ -70,6 +70,25 @@ def test_what_does_not_exist_is_refused_and_nothing_approved(desk, arguments, me
         desk.run(approve, *arguments)
     assert raised.value.kind == kind
     assert list(changed(desk)) == ["close", "list"]
+
+
+@pytest.mark.parametrize("change", ["tools", "launch"])
+def test_what_was_not_shown_is_not_approved(desk, change):
+    desk.write(CONFIG)
+    narrow = attrs.evolve(TOOLS[1], input_schema={"type": "object"})
+    wider = attrs.evolve(narrow, input_schema={"type": "object", "properties": {"n": {"type": "string"}}})
+    desk.sync(TOOLS[0], narrow)
+    shown = desk.sync(FLIPPED[0], wider).comparison
+    desk.sync(*FLIPPED)
+    if change == "launch":
+        desk.write(CONFIG.replace('"x"', '"y"'))
+    before = pins(desk).read("a")
+    with pytest.raises(PflowError, match="changed in the meantime"):
+        approve_server(desk, "a", shown=shown)
+    assert pins(desk).read("a") == before
+    desk.write(CONFIG)
+    desk.sync(FLIPPED[0], wider)
+    assert approve_server(desk, "a", shown=shown).data["approved"] == ["close"]
 
 
 def test_a_single_tool_of_a_server_that_is_not_approved_is_refused(desk):
@@ -163,8 +182,33 @@ def test_on_a_terminal_another_command_is_asked_about_before_it_is_started(
     assert pflow("registry", "run", "mcp-odd-act").exit_code == code
 
 
-def on_terminal(pflow_home, hosts, answer, *arguments):
-    """Run the program on a terminal of its own and return what the screen shows."""
+def test_a_launch_that_changes_during_the_question_is_not_approved(pflow, pflow_home, hosts, tmp_path):
+    script, log = tmp_path / "script.json", tmp_path / "log.txt"
+    script.write_text('{"tools": [{"name": "act", "inputSchema": {"type": "object"}}]}')
+    config = pflow_home / "config" / "mcp-servers.toml"
+    added = pflow(
+        *("mcp", "add", "odd", "-e", f"SCRIPT={script}", "-e", f"LOG={log}", "--sync"),
+        *("--", sys.executable, stdio_server.__file__, "Changes"),
+    )
+    assert added.exit_code == 0, added
+    starts, before = log.read_text().count("start\n"), config.read_text()
+    config.write_text(before.replace('"Changes"', '"Changes", "-v"'))
+
+    def swap():
+        config.write_text(before.replace('"Changes"', '"Changes", "--evil"'))
+
+    said = on_terminal(pflow_home, hosts, "y", "mcp", "sync", "odd", meanwhile=swap)
+    assert "what it is started by now is not approved" in said
+    assert log.read_text().count("start\n") == starts
+    config.write_text(before)
+    assert pflow("registry", "run", "mcp-odd-act").exit_code == 0, "the pins were forgotten"
+
+
+def on_terminal(pflow_home, hosts, answer, *arguments, meanwhile=lambda: None):
+    """Run the program on a terminal of its own and return what the screen shows.
+
+    `meanwhile` is called when the question is on the screen, before it is answered.
+    """
     ours, theirs = os.openpty()
     with subprocess.Popen(
         [sys.executable, "-P", "-m", "pflow_mcp_plugin", *arguments],
@@ -175,8 +219,11 @@ def on_terminal(pflow_home, hosts, answer, *arguments):
     ) as run:
         hosts.append(run.pid)
         os.close(theirs)
-        os.write(ours, f"{answer}\n".encode())
         said = b""
+        while b"[y/N]" not in said and (part := _read(ours)):
+            said += part
+        meanwhile()
+        os.write(ours, f"{answer}\n".encode())
         while part := _read(ours):
             said += part
         run.wait(60)

@@ -54,3 +54,15 @@ def test_a_change_that_goes_through_is_no_difference_afterwards(desk):
     desk.sync(*TOOLS[:1])
     desk.sync(*TOOLS)
     assert desk.run(diff, "a").render() == "a: as approved"
+
+
+def test_a_server_with_mistakes_does_not_hide_the_differences_of_others(desk):
+    desk.write(CONFIG)
+    desk.sync(*TOOLS)
+    desk.sync(*FLIPPED)
+    desk.write(CONFIG + "[mcpServers.b]\ncommand = 5\n")
+    text = desk.run(diff).render()
+    assert "a: differs" in text
+    assert "b: Server b: Must be a string" in text
+    with pytest.raises(PflowError, match="Must be a string"):
+        desk.run(diff, "b")

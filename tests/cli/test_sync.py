@@ -50,6 +50,12 @@ def test_without_a_name_all_are_synced_and_one_that_fails_leaves_the_others(desk
     assert "  nothing changed" in report.render()
 
 
+def test_mistakes_in_the_config_of_one_of_several_servers_are_not_told_as_failed_connections(desk):
+    desk.write(DEMO + "[mcpServers.bad]\ncommand = 5\n")
+    report = desk.run(sync)
+    assert (report.error.exit_code, report.error.kind) == (2, "validation")
+
+
 def test_the_failure_of_a_single_server_is_told_in_its_own_words(desk):
     desk.write(BROKEN)
     report = desk.run(sync, "broken")

@@ -110,7 +110,9 @@ def test_a_workflow_without_a_lock_file_or_with_a_bad_one_has_problems(known, tm
     monkeypatch.chdir(tmp_path)
     used = {"demo": {"add"}}
     (problem,) = lock_check.compare_workflow(known, used, tmp_path)
-    assert problem.message == "There is no lock file mcp-lock.toml"
+    assert problem.message == "No lock file mcp-lock.toml beside the workflow or in the current folder"
+    (problem,) = lock_check.compare_workflow(known, used, None)
+    assert problem.message == "No lock file mcp-lock.toml in the current folder"
     for text, words in (
         ("a = [", "line 1, column 6"),
         ("schema_version = 2", "newer pflow"),

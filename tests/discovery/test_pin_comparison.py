@@ -61,6 +61,25 @@ def test_new_tools_are_pinned_and_those_that_are_gone_stay_pinned():
     assert {*pin_comparison.pinned_anew(before, now, comparison).tools} == {"close", "list"}
 
 
+def test_no_number_of_changed_tools_makes_one_new():
+    old = [Tool(name=f"t{number}", annotations={"readOnlyHint": True}) for number in range(1200)]
+    now = found(*(attrs.evolve(tool, annotations={}) for tool in old))
+    before = pinned(*old)
+    comparison = compare(before, now)
+    assert len(comparison.changed) == len(old)
+    assert pin_comparison.pinned_anew(before, now, comparison) == before
+
+
+def test_a_server_cannot_push_the_pin_of_a_tool_out_by_listing_others():
+    others = [Tool(name=f"t{number}") for number in range(1200)]
+    before, everything = pinned(LIST), found(*others, LIST)
+    before = pin_comparison.pinned_anew(before, everything, compare(before, everything))
+    nothing = found()
+    after = pin_comparison.pinned_anew(before, nothing, compare(before, nothing))
+    assert len(after.tools) == 1000
+    assert after.tools["list"] == LIST
+
+
 def test_a_renamed_tool_is_not_pinned_until_its_name_is_approved():
     before, now = pinned(CLOSE, LIST), found(attrs.evolve(CLOSE, name="finish"), LIST)
     comparison = compare(before, now)
@@ -121,3 +140,20 @@ def test_a_new_tool_that_hides_text_is_not_pinned_until_it_is_approved():
     assert [line for line in comparison.lines() if line.isprintable()] == [*comparison.lines()]
     assert list(compare(after, now).changed) == ["list"]
     assert not compare(pin_comparison.approved_tools(after, now, ["list"]), now)
+
+
+def test_instructions_that_hide_text_are_not_pinned_by_the_first_sync():
+    now = found(CLOSE, instructions="Be polite.\U000e0041")
+    before = pin_comparison.nothing_pinned(now)
+    comparison = compare(before, now)
+    assert "its instructions hide text that nobody approved: instructions holds" in comparison.unapproved
+    assert comparison.unapproved.isprintable()
+    after = pin_comparison.pinned_anew(before, now, comparison)
+    assert after == pinned(CLOSE)
+    assert compare(after, now).unapproved == comparison.unapproved
+    assert not compare(pin_comparison.approved(now), now)
+
+
+def test_honest_instructions_are_pinned_by_the_first_sync():
+    now = found(CLOSE, instructions="Be polite.")
+    assert pin_comparison.nothing_pinned(now) == pinned(instructions="Be polite.")

@@ -34,9 +34,8 @@ class Lister:
 
 
 def listing(*names, **others):
-    return Listing(
-        info=ServerInfo(name="x", era="modern"), tools=tuple(Tool(name=name) for name in names), **others
-    )
+    info = {"info": ServerInfo(name="x", era="modern")}
+    return Listing(**info | others, tools=tuple(Tool(name=name) for name in names))
 
 
 @pytest.fixture
@@ -148,3 +147,22 @@ def test_what_the_config_forbids_is_the_error_of_that_server(store, catalog):
     assert results["unset"].error.kind == "config"
     assert results["missing"].error.kind == "not_found"
     assert results["on"].error is None
+
+
+def test_instructions_that_hide_text_withhold_all_tools_from_the_first_sync_on(store, catalog):
+    add(store, sly={}, easy={"trust": "auto"})
+    answer = listing("one", info=ServerInfo(name="x", instructions="Be polite.\U000e0041"))
+    _, results = run(store, catalog, {"sly": answer, "easy": answer})
+    assert "hide text" in results["sly"].comparison.unapproved
+    assert "hide text" in catalog.head("sly").unapproved
+    assert not catalog.head("easy").unapproved
+
+
+def test_a_server_with_corrupt_pins_is_not_asked(store, catalog):
+    add(store, torn={})
+    pins = catalog.folder.parent / "pins"
+    pins.mkdir()
+    (pins / "torn.json").write_text('{"schema_version": 1')
+    pool, results = run(store, catalog, {"torn": listing("one")})
+    assert results["torn"].error.exit_code == 2
+    assert not pool.launches
