@@ -78,7 +78,7 @@ GUARDS = (
     Guard(29, "ProjectFile._read", never("digest", "content")),
     Guard(30, "workflow_library.is_name", always("_NAME"), "library"),
     Guard(30, "confined", never("startswith", "real"), "string"),
-    Guard(31, "launch_changed", always("trust", "launch", "now")),
+    Guard(31, "launch_changed", always("trust", "launch")),
     Guard(32, "is_too_deep", never("DEEPEST"), "deep"),
     Guard(33, "printable_text.printable", instead("sub", code="return text")),
     Guard(34, "_kept_secrets", never("is_stored"), "warning"),
