@@ -33,7 +33,9 @@ def test_it(no_leftovers):
 def outcome(tmp_path):
     """Run a test in a pytest of its own, with the same conftest; give exit code and output."""
     shutil.copy(HERE / "conftest.py", tmp_path)
-    (tmp_path / "pytest.ini").write_text(f"[pytest]\npythonpath = {HERE / 'servers'}\n", encoding="utf-8")
+    (tmp_path / "pytest.ini").write_text(
+        f"[pytest]\npythonpath = {HERE / 'servers'} {HERE / 'data'}\n", encoding="utf-8"
+    )
 
     def run(source, **env):
         (tmp_path / "test_it.py").write_text(source, encoding="utf-8")

@@ -10,9 +10,9 @@ import click
 from pflow_mcp_plugin.cli.dependencies import catalog, pins, server_store
 from pflow_mcp_plugin.cli.known_names import servers
 from pflow_mcp_plugin.cli.project_approval import approve_project
-from pflow_mcp_plugin.config import display
 from pflow_mcp_plugin.contract import Host, PflowError, Report
 from pflow_mcp_plugin.contract.json_types import JSON
+from pflow_mcp_plugin.contract.printable_text import one_line
 from pflow_mcp_plugin.discovery import pin_comparison
 from pflow_mcp_plugin.discovery.launch_identity import launch_identity
 from pflow_mcp_plugin.discovery.launch_identity import shown as shown_launch
@@ -24,13 +24,13 @@ from pflow_mcp_plugin.discovery.tool_file import ToolFile
 @click.command()
 @click.argument("server", required=False, shell_complete=servers)
 @click.argument("tools", nargs=-1, metavar="[TOOL]...")
-@click.option("--project", is_flag=True, help="Approve the servers of ./.mcp.json, which are shown in full.")
+@click.option("--project", is_flag=True, help="Show the servers of ./.mcp.json in full, and approve them.")
 @click.option("--yes", "-y", is_flag=True, help="With --project, do not ask.")
 @click.pass_obj
 def approve(host: Host, server: str | None, tools: tuple[str, ...], *, project: bool, yes: bool) -> Report:
-    """Approve SERVER as it is now: what starts it, its instructions and its tools; or only the TOOLs.
+    """Approve SERVER as of its last sync: its launch, its instructions and its tools, or only the TOOLs.
 
-    Nothing is started: what is approved is what the last sync found. See it first: pflow mcp diff SERVER.
+    Starts no server. To see first what changed: pflow mcp diff SERVER.
     """
     if (server is None) is not project:
         message = "Give a SERVER or --project, not both" if project else "Give a SERVER, or --project"
@@ -72,7 +72,7 @@ def approve_server(
 
 
 def _approve(host: Host, server: str, found: ToolFile, tools: Sequence[str]) -> None:
-    """Pin what was found and take the marks away, under the lock of the tool file."""
+    """Pin what was found and remove the marks, under the lock of the tool file."""
 
     def change(now: ToolFile) -> ToolFile:
         if now != found:
@@ -95,10 +95,10 @@ def _changed_meanwhile(server: str) -> PflowError:
 
 
 def _approve_launch(host: Host, server: str, tools: Sequence[str]) -> Report:
-    """Approve what a server is started by; the next sync, which is the first one, approves its tools."""
+    """Approve the launch of a server; the next sync is its first, and approves its tools."""
     launch = launch_identity(server_store(host).get(server))
     if tools:
-        message = f"Server {server} was not synced as it is configured now, so its tools are unknown"
+        message = f"Server {server} has not been synced with its present config, so its tools are unknown"
         raise PflowError(message, suggestions=(f"Run: pflow mcp sync {server}",), kind="validation")
     pins(host).keep_for(server, launch)
     step = f"pflow mcp sync {server}"
@@ -127,7 +127,7 @@ def _report(server: str, tools: Sequence[str], comparison: Comparison) -> Report
     whole = bool(comparison.unapproved)
     data: dict[str, JSON] = {"server": server, "approved": [*approved], "is_server": whole}
     if not (approved or whole):
-        return Report(data=data, text=f"Nothing of server {server} had to be approved")
+        return Report(data=data, text=f"Nothing to approve: server {server} is as approved")
     lines = [f"Approved server {server}: {comparison.unapproved}"] if whole else []
-    lines += [f"Approved {display.visible(name)}, which {comparison.changed[name]}" for name in approved]
+    lines += [f"Approved {one_line(name)}, which {comparison.changed[name]}" for name in approved]
     return Report(data=data, text="\n".join(lines))

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @click.argument("server", required=False, shell_complete=servers)
 @click.pass_obj
 def audit(host: Host, server: str | None) -> Report:
-    """Check the tools of all synced servers, or of one, for what a person should look at.
+    """Check the tools of all synced servers, or of SERVER, for what a person should look at.
 
     Looks for hidden text, names that belong to or look like those of others, texts about other servers'
     tools, annotations that contradict a name, and arguments that ask for more than the tool explains. It

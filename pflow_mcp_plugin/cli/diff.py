@@ -1,4 +1,4 @@
-"""`pflow mcp diff`: what changed in servers and their tools since they were approved; starts none."""
+"""`pflow mcp diff`: what changed in servers and their tools since they were approved."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from pflow_mcp_plugin.types import Server
 @click.argument("server", required=False, shell_complete=servers)
 @click.pass_obj
 def diff(host: Host, server: str | None) -> Report:
-    """Show how servers, or only SERVER, differ from what was approved, as of their last syncs.
+    """Show what changed in all servers, or in SERVER, since they were approved, as of the last sync.
 
-    Changes that need an approval are marked; pflow mcp approve approves them.
+    Starts no server. Changes marked with ! need an approval: pflow mcp approve.
     """
     return differences(host, server)
 

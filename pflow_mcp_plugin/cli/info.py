@@ -82,9 +82,9 @@ def _lines(entry: Entry, head: Head) -> Iterator[str]:
     if entry.description:
         yield from ("  " + line for line in entry.description.splitlines())
     yield ""
-    yield f"Tool      {printable(labels['tool'])} of server {labels['server']}"
+    yield f"Tool      {labels['tool']} of server {labels['server']}"
     version = " ".join(part for part in (head.info.name, head.info.version) if part)
-    yield f"Server    {printable(version) or 'sends no name'}, protocol {head.info.protocol}"
+    yield f"Server    {version or 'sends no name'}, protocol {head.info.protocol}"
     yield f"Synced    {head.synced_at}"
     claims = entry.claimed_purity != "" and entry.purity == "impure"
     yield f"Purity    {entry.purity}{' (it claims to only read)' if claims else ''}"
@@ -110,7 +110,7 @@ def _fields(title: str, fields: Iterable[Field], none: str) -> Iterator[str]:
     for field in listed:
         traits = ", ".join(_traits(field))
         yield f"  {printable(field.key):{width}}  {traits}"
-        yield from (f"  {'':{width}}    {line}" for line in printable(field.description).splitlines())
+        yield from (f"  {'':{width}}    {line}" for line in field.description.splitlines())
 
 
 def _traits(field: Field) -> Iterator[str]:

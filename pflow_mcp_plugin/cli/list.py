@@ -157,5 +157,5 @@ def _note(row: ServerRow) -> str:
     if row.changed and not row.sync_due:
         commands = [f"pflow mcp diff {row.name}"]
     of_project = "(project) " if row.source == "project" else ""
-    place = display.visible(display.target(row.server))
+    place = display.target(row.server)
     return of_project + place + "".join(f"  (run: {command})" for command in commands)

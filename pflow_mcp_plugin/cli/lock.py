@@ -1,4 +1,4 @@
-"""`pflow mcp lock`: writes down what workflows use, or checks whether it is still so."""
+"""`pflow mcp lock`: records the servers and tools that workflows use, or compares them with the record."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ Used = Mapping[str, Collection[str]]
     help="Lock only what this workflow uses; may be given several times.",
 )
 @click.option(
-    "--check", is_flag=True, help="Write nothing; exit with code 2 if the file does not fit any more."
+    "--check", is_flag=True, help="Write nothing; exit with code 2 if the servers differ from the file."
 )
 @click.pass_obj
 def lock(host: Host, file: Path, *, workflows: tuple[str, ...], check: bool) -> Report:
     """Write FILE, by default mcp-lock.toml: the launch, version and tools of servers, for a team.
 
     Commit it beside your workflows. `pflow run --locked`, `pflow validate --locked` and `pflow mcp sync
-    --locked` refuse what differs from it. It has no values of secrets or variables.
+    --locked` refuse what differs from it. It contains no values of secrets or variables.
     """
     return check_lock(host, file, workflows) if check else write_lock(host, file, workflows)
 
@@ -156,7 +156,7 @@ def _all_tools(host: Host, known: Servers) -> Used:
     _refuse_outdated(known, used)  # first: a sync is due before anything is approved
     # All tools of a server may be withheld for one reason.
     if withheld := dict.fromkeys(entry.withheld for entry in entries if entry.withheld):
-        raise _refusal("What is not approved cannot be locked", [*withheld])
+        raise _refusal("Some tools are not approved and cannot be locked", [*withheld])
     return used
 
 
@@ -182,7 +182,7 @@ def _refuse_outdated(known: Servers, used: Iterable[str]) -> None:
         if known.catalog.fingerprint_of(name) not in ("", known.store.fingerprint(name))
     ]
     if due:
-        raise _refusal("There are servers to be synced first", due)
+        raise _refusal("Some servers must be synced first", due)
 
 
 def _existing(file: Path) -> bytes | None:
@@ -201,12 +201,12 @@ def _existing(file: Path) -> bytes | None:
 
 
 def _own_folders(locked: lock_file.LockedServers) -> Iterator[Problem]:
-    """Yield a warning about each launch that fits nobody else, as it names the user's home folder."""
+    """Yield a warning about each launch that names the home folder of the user."""
     home = os.path.expanduser("~")  # noqa: PTH111 - `Path.home` may raise
     for name, server in sorted(locked.items()):
         if len(home) > 1 and home in json.dumps(server.launch, ensure_ascii=False):
             yield Problem(
-                message=f"The launch of server {name} names {home}, which other machines do not have",
+                message=f"The launch of server {name} names {home}, a folder that other machines do not have",
                 suggestion="Write ${HOME} there, or a name that is found on PATH, and sync it again",
                 severity="warning",
                 kind="config",

@@ -11,12 +11,12 @@ import click
 from pflow_mcp_plugin.cli.dependencies import approve_launches
 from pflow_mcp_plugin.cli.terminal import is_interactive, tell
 from pflow_mcp_plugin.config import server_schema
-from pflow_mcp_plugin.config.display import visible
 from pflow_mcp_plugin.config.problem_errors import refusal
 from pflow_mcp_plugin.config.project_file import APPROVE, ProjectContent, ProjectFile
 from pflow_mcp_plugin.config.project_notices import server_lines, variables
 from pflow_mcp_plugin.contract import Host, PflowError, Problem, Report
 from pflow_mcp_plugin.contract.json_types import JSONObject
+from pflow_mcp_plugin.contract.printable_text import one_line
 from pflow_mcp_plugin.discovery.servers import servers
 
 
@@ -41,10 +41,10 @@ class ProjectApproval:
     def lines(self) -> list[str]:
         """Return the lines that show people every server that can be approved, in full."""
         again = " changed since it was approved, and" if self.changed else ""
-        shown = [f"{visible(self.file)}{again} has {_counted(len(self.tables))}:"]
+        shown = [f"{one_line(self.file)}{again} has {_counted(len(self.tables))}:"]
         for name, table in self.tables.items():
             shown += [f"  {line}" for line in server_lines(name, table)]
-        return [*shown, *(visible(f"  {problem.severity}: {problem}") for problem in self.problems)]
+        return [*shown, *(one_line(f"  {problem.severity}: {problem}") for problem in self.problems)]
 
     def to_dict(self) -> dict[str, Any]:
         """Return in JSON form what an approval of the project is about."""
@@ -81,7 +81,7 @@ def approve_project(host: Host, *, yes: bool) -> Report:
     project = store.project or ProjectFile(host.paths)
     approval = _approval(project, store.raw().get(server_schema.DEFAULTS, {}))
     if not approval.tables:
-        raise refusal(f"{visible(approval.file)} has no server that can be approved", approval.problems)
+        raise refusal(f"{approval.file} has no server that can be approved", approval.problems)
     if not yes:
         tell("\n".join(approval.lines()))
         if not is_interactive():
@@ -122,7 +122,7 @@ def _approval(project: ProjectFile, defaults: Any) -> ProjectApproval:
 def _approved(approval: ProjectApproval) -> list[str]:
     names = ", ".join(approval.tables)
     return [
-        f"Approved {names}, until a byte of the file changes",
+        f"Approved {names}, until the file changes",
         "Next: pflow mcp sync",
     ]
 

@@ -42,15 +42,15 @@ _NOTHING = "No MCP server is configured. Add one: pflow mcp add NAME -- COMMAND 
 @click.option(
     "--locked",
     is_flag=True,
-    help="Refuse servers that are not what mcp-lock.toml says; without NAME, sync those that are in it.",
+    help="Refuse servers that differ from mcp-lock.toml; without NAME, sync those in it.",
 )
 @click.pass_obj
 def sync(host: Host, name: str | None, *, all_servers: bool, locked: bool) -> Report:
     """Sync servers: fetch their tools and register them as nodes.
 
-    Shows what changed since the last sync. A server that fails keeps the tools it had. The first sync
-    shows what is started and approves what it finds; a later change that could do harm is asked about
-    on a terminal, and elsewhere withheld until pflow mcp approve.
+    Shows what changed since the last sync. A server that fails keeps the tools it had. The first sync of
+    a server shows what it starts, and approves the tools it finds. For a later change that could do harm,
+    it asks on a terminal; elsewhere the tools are withheld until pflow mcp approve.
     """
     if name and all_servers:
         message = "Give a NAME or --all, not both"
@@ -104,7 +104,7 @@ def sync_servers(
 
 
 def _with_findings(host: Host, results: Sequence[Synced]) -> list[Synced]:
-    """Return the results with notes about what a person should look at in the tools."""
+    """Return the results with the findings of the checks as notes."""
     found = notes(host, [synced.server for synced in results if not synced.error])
     return [attrs.evolve(synced, notes=(*synced.notes, *found.get(synced.server, ()))) for synced in results]
 
@@ -196,13 +196,13 @@ def _approved(host: Host, name: str, launch: JSONObject) -> bool:
 
 
 def _not_started(name: str) -> Synced:
-    message = f"Server {name} was not started: what it is started by now is not approved"
+    message = f"Server {name} was not started: its present launch is not approved"
     step = f"Correct its config, or run: pflow mcp approve {name}"
     return Synced(server=name, error=PflowError(message, suggestions=(step,), kind="validation"))
 
 
 def _reviewed(host: Host, synced: Synced) -> Synced:
-    """Ask, on a terminal, whether to approve what a sync found to have changed; return what is left of it."""
+    """Ask, on a terminal, whether to approve what a sync found changed; return the result, approved if so."""
     if not synced.comparison or not is_interactive():
         return synced
     tell("\n".join((f"{synced.server}:", *synced.comparison.lines())))

@@ -1,4 +1,4 @@
-"""Whether a person can be asked, and what is told beside the answer."""
+"""Whether the user can be asked, and messages beside a command's report."""
 
 from __future__ import annotations
 

@@ -13,7 +13,6 @@ from pflow_mcp_plugin.cli.known_names import servers
 from pflow_mcp_plugin.config.locations import stderr_folder
 from pflow_mcp_plugin.config.server_input import require_plain_http
 from pflow_mcp_plugin.contract import Host, PflowError, Problem, Report
-from pflow_mcp_plugin.contract.printable_text import printable
 from pflow_mcp_plugin.discovery import tool_changes
 from pflow_mcp_plugin.discovery.server_launch import launch
 from pflow_mcp_plugin.errors import ConnectionFailed
@@ -93,7 +92,7 @@ def _data(name: str, listing: Listing, *, sync_due: bool) -> dict[str, Any]:
 
 def _lines(data: Mapping[str, Any]) -> Iterator[str]:
     says = " ".join(part for part in (data["server_name"], data["server_version"]) if part)
-    yield f"{data['server']}: works" + (f" ({printable(says)})" if says else "")
+    yield f"{data['server']}: works" + (f" ({says})" if says else "")
     for phase in PHASES:
         if phase in data["milliseconds"]:
             yield f"  {phase:10} {data['milliseconds'][phase]:9,.1f} ms"

@@ -11,7 +11,6 @@ from pflow_mcp_plugin.cli.columns import columns
 from pflow_mcp_plugin.cli.dependencies import catalog, server_store
 from pflow_mcp_plugin.cli.known_names import servers
 from pflow_mcp_plugin.contract import Host, PflowError, Report
-from pflow_mcp_plugin.contract.printable_text import printable
 from pflow_mcp_plugin.discovery.tool_approval import withheld
 from pflow_mcp_plugin.registration.tool_source import ToolSource
 from pflow_mcp_plugin.types import Server, ToolRecord
@@ -56,12 +55,11 @@ def _is_used(host: Host, name: str) -> bool:
 
 def _row(record: ToolRecord, server: Server) -> dict[str, str]:
     problem = withheld(record, server)
-    description = printable(record.tool.description or record.tool.title)
     return {
         "node": record.node,
         "server": record.server,
         "tool": record.tool.name,
-        "description": description,
+        "description": record.tool.description or record.tool.title,
         **({"changed": problem.message} if problem else {}),
     }
 

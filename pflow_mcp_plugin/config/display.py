@@ -1,4 +1,4 @@
-"""Prints a server with its secrets masked, and what is not visible escaped."""
+"""A server for display: its secrets are masked."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pflow_mcp_plugin import secret_detection
 from pflow_mcp_plugin.config import auth
 from pflow_mcp_plugin.config.token_shapes import tokens
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
+from pflow_mcp_plugin.contract.printable_text import one_line
 from pflow_mcp_plugin.redaction import MASK, mask
 from pflow_mcp_plugin.types import Server
 
@@ -25,16 +26,9 @@ def command_line(server: Server) -> str:
     return shlex.join([server.command, *arguments(server.args)]) if server.command else ""
 
 
-def visible(text: str) -> str:
-    """Return text for display in one line: what is not printable is escaped."""
-    if text.isprintable():
-        return text
-    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
-
-
 def target(server: Server) -> str:
     """Return a server's URL, path or command for display in one line, its secrets masked."""
-    return url(server.url) or server.path or command_line(server)
+    return one_line(url(server.url) or server.path or command_line(server))
 
 
 def url(value: str, hide: Callable[[str], str] = mask) -> str:

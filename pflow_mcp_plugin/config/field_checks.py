@@ -13,6 +13,7 @@ from datetime import date, time
 from pflow_mcp_plugin import variable_references
 from pflow_mcp_plugin.contract import Problem
 from pflow_mcp_plugin.contract.json_types import JSON
+from pflow_mcp_plugin.contract.printable_text import one_line
 
 Check = Callable[[str, JSON], Iterator[Problem]]
 
@@ -89,7 +90,7 @@ def text(path: str, value: JSON) -> Iterator[Problem]:
         return
     piece = variable_references.malformed(value)
     if piece:
-        shown = piece if piece.isprintable() else ascii(piece)
+        shown = one_line(piece)
         yield fault(path, f"{shown} is not a reference to a variable", variable_references.remedy(piece))
     if "\x00" in value:
         yield fault(path, "Must not contain a NUL character", "Remove it")

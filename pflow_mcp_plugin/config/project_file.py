@@ -1,7 +1,7 @@
 """The servers that a project brings in its `.mcp.json`, the file that other clients read too.
 
 It is used if the user asked for it, or approved it: then these bytes only, and the servers that were shown.
-Unlike an import, nothing is mended: what pflow does not understand is reported, and the file stays as it is.
+Unlike an import, nothing is corrected: what pflow does not understand is reported, and the file stays as it is.
 """
 
 from __future__ import annotations

@@ -12,11 +12,11 @@ import attrs
 
 from pflow_mcp_plugin import secret_detection, variable_references
 from pflow_mcp_plugin.config import display, server_schema
-from pflow_mcp_plugin.config.display import visible
 from pflow_mcp_plugin.config.field_checks import advice
 from pflow_mcp_plugin.config.project_file import APPROVE, ProjectReading
 from pflow_mcp_plugin.contract import Problem
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
+from pflow_mcp_plugin.contract.printable_text import one_line
 from pflow_mcp_plugin.redaction import MASK, mask
 from pflow_mcp_plugin.types import Server
 
@@ -64,7 +64,7 @@ def server_lines(name: str, table: JSONObject) -> Iterator[str]:
     server = server_schema.build(name, table, {})
     yield f"{name} ({server.transport})"
     for label, text in _facts(server, table):
-        yield f"  {label:9} {visible(text)}"
+        yield f"  {label:9} {one_line(text)}"
 
 
 def variables(value: JSON) -> list[str]:
@@ -123,6 +123,6 @@ def _unapproved(name: str, table: JSON, path: Path) -> Iterator[Problem]:
     found = server_schema.check_server(name, table)
     if isinstance(table, Mapping) and not any(problem.severity == "error" for problem in found):
         facts = _facts(server_schema.build(name, table, {}), table)
-        shown = "; ".join(f"{label}: {visible(text)}" for label, text in facts)
+        shown = "; ".join(f"{label}: {one_line(text)}" for label, text in facts)
         message = f"Server {name} of {path} is not approved, and used because you asked for it ({shown})"
         yield advice(server_schema.server_path(name), message, f"To approve it: {APPROVE}")

@@ -122,10 +122,10 @@ REACHED_BY: Mapping[Transport, tuple[str, ...]] = {
 """The fields of `REACH` in the schema of each transport; the first is required."""
 
 
-_registered = 'Write policy = "registered" to allow the hosts of configured servers only'
+_REGISTERED = 'Write policy = "registered" to allow the hosts of configured servers only'
 POLICIES = ("open", "registered")
 NETWORK_FIELDS: Mapping[str, Check] = {
-    "policy": one_of(*POLICIES, step=_registered),
+    "policy": one_of(*POLICIES, step=_REGISTERED),
     "allow": hosts,
     "deny": hosts,
 }

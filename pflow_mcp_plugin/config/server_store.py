@@ -57,7 +57,7 @@ class _Seen:
 
     @cached_property
     def of_project(self) -> JSONObject:
-        """The tables of the servers that the project has and the user's own config has not."""
+        """The tables of the servers that the project has and the user's own config lacks."""
         tables = self.project.tables if self.project else {}
         return {name: table for name, table in tables.items() if name not in self.own}
 

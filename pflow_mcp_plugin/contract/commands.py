@@ -91,7 +91,7 @@ class Report:
             raise ValueError(f"Report.exit_code must be a whole number from 0 to 255 or None, got {value!r}")
 
     def render(self) -> str:
-        """Return the lines for people, printable; if the text is data, return it unaltered.
+        """Return the text: lines for people are made printable, data is unaltered.
 
         Raises:
             TypeError: The function `text` returns anything but a string.

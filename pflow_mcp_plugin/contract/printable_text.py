@@ -5,6 +5,9 @@ direction, tag characters, and all that Unicode calls ignorable: zero-width char
 selectors (Unicode 16, `Default_Ignorable_Code_Point`). Tabs and line ends are not, nor what a script or an
 emoji needs where it stands: a joiner between Persian or Indic letters, the joiners and selectors inside an
 emoji, a direction mark beside Hebrew or Arabic.
+
+Reports, messages on standard error and tables go through `printable` when they are printed. `one_line` is for
+values from elsewhere inside a line, such as a tool's name: a line end in one could forge the next line.
 """
 
 from __future__ import annotations
@@ -44,6 +47,7 @@ _FLAGS = f"{_FLAG}\U000e0067\U000e0062(?:{{}})\U000e007f".format(
     "|".join("".join(chr(0xE0000 + ord(letter)) for letter in part) for part in ("eng", "sct", "wls"))
 )
 _CANDIDATES = f"{_FLAGS}|{_HIDDEN}"
+_ESCAPES = {"\t": "\\t", "\n": "\\n", "\r": "\\r"}
 _NEAR = 64
 """Characters within which a direction mark stands beside writing that runs from right to left."""
 
@@ -58,7 +62,32 @@ def printable(text: str) -> str:
     return _pattern(_CANDIDATES).sub(_escaped, text)
 
 
-def hidden(text: str) -> Iterator[int]:
+def one_line(text: str) -> str:
+    r"""Return text for people in one line: tabs, line ends and all else that is not printable is escaped too.
+
+    These are `\n`, spaces other than the usual one, and characters that Unicode does not assign.
+    """
+    if text.isprintable() and text.isascii():
+        return text
+    from unicodedata import category
+
+    return "".join(
+        # A format character (Cf) that `printable` keeps belongs to its neighbours.
+        each if each.isprintable() or category(each) == "Cf" else escape(each)
+        for each in printable(text)
+    )
+
+
+def escape(char: str) -> str:
+    r"""Return a character as JSON may write it, such as `\u001b`; astral ones as a pair of surrogates."""
+    code = ord(char)
+    if code <= 0xFFFF:
+        return _ESCAPES.get(char, f"\\u{code:04x}")
+    high, low = divmod(code - 0x10000, 0x400)
+    return f"\\u{0xD800 + high:04x}\\u{0xDC00 + low:04x}"
+
+
+def hidden_places(text: str) -> Iterator[int]:
     """Yield the positions of the characters that `printable` escapes."""
     if text.isascii() and text.isprintable():
         return
@@ -73,13 +102,7 @@ def runs_right_to_left(text: str) -> bool:
 
 
 def _escaped(found: re.Match[str]) -> str:
-    if _belongs(found.string, found.start()):
-        return found.group()
-    code = ord(found.group())
-    if code <= 0xFFFF:
-        return f"\\u{code:04x}"
-    high, low = divmod(code - 0x10000, 0x400)
-    return f"\\u{0xD800 + high:04x}\\u{0xDC00 + low:04x}"
+    return found.group() if _belongs(found.string, found.start()) else escape(found.group())
 
 
 def _belongs(text: str, place: int) -> bool:

@@ -125,7 +125,7 @@ class Catalog:
     def find(self, node_type: str) -> ToolRecord | None:
         """Look up a tool in the catalog by its node type or an alias, `mcp-{server}-{raw tool}`.
 
-        What the tools of several servers claim is none of them: no server takes another's place.
+        A node type that tools of several servers claim belongs to none: no server takes another's place.
         """
         rivals = list(self._rivals(node_type))
         for record in rivals:

@@ -42,7 +42,7 @@ def shown(launch: Mapping[str, Any]) -> str:
     """Return the identity of a launch for display in one line: the full command line, path or URL."""
     import shlex
 
-    from pflow_mcp_plugin.config.display import visible
+    from pflow_mcp_plugin.contract.printable_text import one_line
     from pflow_mcp_plugin.redaction import MASK
 
     words = [launch.get("command", ""), *launch.get("args", ())]
@@ -53,7 +53,7 @@ def shown(launch: Mapping[str, Any]) -> str:
     ]
     line = _DIGEST.sub(MASK, " started by ".join(str(part) for part in parts if part))
     folder = f" (in {launch['cwd']})" if launch.get("cwd") else ""
-    return visible(line + folder)
+    return one_line(line + folder)
 
 
 def difference(old: JSONObject, new: JSONObject) -> tuple[str, str]:

@@ -20,6 +20,7 @@ from pflow_mcp_plugin.config.field_checks import Check, advice, fault, join, kin
 from pflow_mcp_plugin.config.problem_errors import refuse_errors
 from pflow_mcp_plugin.contract import Problem
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
+from pflow_mcp_plugin.contract.printable_text import one_line
 from pflow_mcp_plugin.discovery.launch_identity import launch_identity
 from pflow_mcp_plugin.discovery.tool_hashes import tool_hash
 from pflow_mcp_plugin.types import Server, Tool
@@ -127,7 +128,7 @@ def is_lock_file(path: Path, content: bytes) -> bool:
 
 def place(path: str, key: str) -> str:
     """Return the path of `key` below `path` in a lock file, in printable characters."""
-    return join(path, key if key.isprintable() else ascii(key)[1:-1])
+    return join(path, one_line(key))
 
 
 def _launch(server: Server) -> Iterator[tuple[str, str | tuple[str, ...]]]:

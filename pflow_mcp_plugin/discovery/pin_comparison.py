@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 
 import attrs
 
-from pflow_mcp_plugin.config import display
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
+from pflow_mcp_plugin.contract.printable_text import one_line
 from pflow_mcp_plugin.discovery import launch_identity
 from pflow_mcp_plugin.discovery.pins import Pinned
 from pflow_mcp_plugin.discovery.tool_changes import differ
@@ -105,7 +105,7 @@ class Comparison:
             yield from tool_difference.lines("instructions", self.instructions)
         for tool in self.tools:
             yield from tool_difference.lines(tool.name, tool.verdict)
-        yield from (f"{display.visible(name)}: {reason}" for name, reason in self.hiding.items())
+        yield from (f"{one_line(name)}: {reason}" for name, reason in self.hiding.items())
 
     def to_dict(self) -> dict[str, JSON]:
         """Return the comparison in JSON form."""
@@ -232,5 +232,5 @@ def _in_short(tool: ChangedTool) -> str:
     words = [f"it was approved as {tool.old_name}"] if tool.old_name else []
     words += [f"{each.field} {each.what}" for each in dangerous if each.field != "name"][:_NAMED]
     text = ", ".join(words) + (", and more" if len(dangerous) > _NAMED else "")
-    shown = display.visible(text[:_LONGEST]) + ("..." if len(text) > _LONGEST else "")
+    shown = one_line(text[:_LONGEST]) + ("..." if len(text) > _LONGEST else "")
     return f"changed since it was approved: {shown}"

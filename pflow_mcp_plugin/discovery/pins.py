@@ -1,6 +1,6 @@
 """What was approved of each server: one file for each, with its launch, instructions and tools.
 
-A file holds every approved tool in whole, so that a later version can be compared with it. Only the user
+A file holds every approved tool in full, so that a later version can be compared with it. Only the user
 changes it: by a first sync, or by approving a change. A file that is corrupt is refused, since an empty
 one would approve whatever the next sync finds.
 """

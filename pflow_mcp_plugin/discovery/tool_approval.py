@@ -30,9 +30,9 @@ def withheld(record: ToolRecord, server: Server) -> Problem | None:
         return _problem(message, server.name, f"pflow mcp approve {server.name}")
     from shlex import quote
 
-    from pflow_mcp_plugin.config import display
+    from pflow_mcp_plugin.contract.printable_text import one_line
 
-    tool = display.visible(record.tool.name)
+    tool = one_line(record.tool.name)
     message = f"Tool {tool} of server {server.name} {record.unapproved}"
     return _problem(message, server.name, f"pflow mcp approve {server.name} {quote(tool)}")
 

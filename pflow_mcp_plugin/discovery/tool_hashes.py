@@ -21,7 +21,7 @@ _MARK = "\0"
 
 
 def tool_hash(tool: Tool) -> str:
-    """Return the hash (`sha256:...`) of all that a server says of a tool, its `_meta` left aside."""
+    """Return the hash (`sha256:...`) of all that a server says about a tool, except `_meta`."""
     return _hash(
         {
             "name": tool.name,

@@ -93,7 +93,7 @@ class EmbeddedHost(Host):
     def use_project(self) -> None:
         """Let the plugins of the embedded host use the config of the project in the current folder, too.
 
-        This is decided before any part of the host is used.
+        Call it before any part of the host is used.
 
         Raises:
             PflowError: The current folder was deleted.

@@ -91,7 +91,7 @@ class ToolSource(NodeSource):
         )
 
     def _contested(self, node_type: str) -> Problem | None:
-        """Return the problem that tools of several servers claim a node type, which is then none of them."""
+        """Return the problem that tools of several servers claim a node type, which then belongs to none."""
         claimants = self._catalog.claimants(node_type)
         if len({record.server for record in claimants}) < 2:
             return None

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from pflow_mcp_plugin import naming
-from pflow_mcp_plugin.contract.printable_text import printable
 from pflow_mcp_plugin.trust.findings import Finding, Rule
 from pflow_mcp_plugin.trust.known_names import KnownNames, Named, is_unmistakable
 from pflow_mcp_plugin.trust.look_alikes import shapes
@@ -26,16 +25,15 @@ def claimed_names(server: str, tools: Iterable[str], names: KnownNames) -> Itera
     for named in (Named(server, ""), *(Named(server, tool) for tool in given)):
         alike = _look_alike(named, names)
         if alike:
-            shown = printable(str(alike))
-            yield _finding(named, "look-alike", f"looks like {shown}, and is another name")
+            yield _finding(named, "look-alike", f"looks like {alike}, and is another name")
         other = _claimant(named, names) if named.tool else None
         if other:
-            yield _finding(named, "name-claimed-twice", f"claims the name of {printable(str(other))}")
+            yield _finding(named, "name-claimed-twice", f"claims the name of {other}")
     both = [shared for tool in given if is_unmistakable(tool) and (shared := _shared(server, tool, names))]
     if both:
         more = f" and {len(both) - _NAMED} more" if len(both) > _NAMED else ""
         message = f"has tools of the same names as other servers: {', '.join(both[:_NAMED])}{more}"
-        yield _finding(Named(server, ""), "name-claimed-twice", printable(message))
+        yield _finding(Named(server, ""), "name-claimed-twice", message)
 
 
 def _shared(server: str, tool: str, names: KnownNames) -> str:

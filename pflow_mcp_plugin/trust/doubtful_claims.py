@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from pflow_mcp_plugin.contract.printable_text import printable
 from pflow_mcp_plugin.trust.findings import Finding, Rule
 from pflow_mcp_plugin.types import Tool
 
@@ -45,10 +44,10 @@ def contradictions(server: str, tool: Tool) -> Iterator[Finding]:
     """Yield a warning if a tool's hints say that it does not do what its name says."""
     verb = next((word.lower() for word in _WORDS.findall(tool.name)), "")
     if tool.annotations.get("readOnlyHint") is True and _CHANGES.fullmatch(verb):
-        message = f"is named {printable(tool.name)} and claims to be read-only"
+        message = f"is named {tool.name} and claims to be read-only"
         yield _warning(server, tool, "annotations", message, "annotations.readOnlyHint")
     elif tool.annotations.get("destructiveHint") is False and _DELETES.fullmatch(verb):
-        message = f"is named {printable(tool.name)} and claims not to be destructive"
+        message = f"is named {tool.name} and claims not to be destructive"
         yield _warning(server, tool, "annotations", message, "annotations.destructiveHint")
 
 
@@ -61,9 +60,8 @@ def unexplained_arguments(server: str, tool: Tool) -> Iterator[Finding]:
         snake = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", key[:_LONGEST]).replace("-", "_").lower()
         for name, what in unexplained:
             if name.fullmatch(snake):
-                shown = printable(key)
-                message = f"asks for {what} with the argument {shown}, which its text does not explain"
-                where = f"inputSchema.properties.{shown}"
+                message = f"asks for {what} with the argument {key}, which its text does not explain"
+                where = f"inputSchema.properties.{key}"
                 yield _warning(server, tool, "unexplained-argument", message, where)
 
 

@@ -6,6 +6,8 @@ from typing import Literal
 
 import attrs
 
+from pflow_mcp_plugin.contract.printable_text import printable
+
 Rule = Literal[
     "hidden-text", "shadowing", "name-claimed-twice", "look-alike", "annotations", "unexplained-argument"
 ]
@@ -29,7 +31,7 @@ class Finding:
         tool: The tool's raw name; empty if it concerns the server as a whole.
         rule: The check that found it.
         severity: An `error` is unmistakable; a `warning` may have a good reason. Word lists only warn.
-        message: What was seen, in one line; it holds no hidden character.
+        message: What was seen; hidden characters in it and in `where` are escaped.
         where: The part of the tool: `description`, `inputSchema.properties.path`, `instructions`...
     """
 
@@ -37,8 +39,8 @@ class Finding:
     tool: str
     rule: Rule
     severity: Literal["warning", "error"]
-    message: str
-    where: str
+    message: str = attrs.field(converter=printable)
+    where: str = attrs.field(converter=printable)
 
     @property
     def next_step(self) -> str:

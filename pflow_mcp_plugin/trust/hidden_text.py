@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Literal
 
-from pflow_mcp_plugin.contract.printable_text import hidden, printable, runs_right_to_left
+from pflow_mcp_plugin.contract.printable_text import hidden_places, printable, runs_right_to_left
 from pflow_mcp_plugin.trust.findings import Finding
 from pflow_mcp_plugin.trust.tool_texts import Text
 
@@ -23,7 +23,7 @@ _KINDS = (
 _OTHER = "invisible character"
 _UNMISTAKABLE = {"terminal escape", "direction override", "tag character"}
 _SELECTORS = 4
-"""So many variation selectors that follow no character which has variants are a message of their own."""
+"""As many variation selectors, after characters that have no variants, can encode a message."""
 _MOST = 1000
 """Hidden characters that are counted; so many are an error, whatever they are."""
 _AROUND = 24
@@ -43,7 +43,7 @@ def hidden_text(server: str, tool: str, texts: Iterable[Text]) -> Iterator[Findi
     """
     for each in texts:
         text = each.text
-        places = list(islice(hidden(text), _MOST))
+        places = list(islice(hidden_places(text), _MOST))
         if not places:
             continue
         kinds = Counter(_kind(text[place]) for place in places)
@@ -56,7 +56,7 @@ def hidden_text(server: str, tool: str, texts: Iterable[Text]) -> Iterator[Findi
             rule="hidden-text",
             severity=_severity(each, kinds),
             message=f"holds {seen}: {excerpt[:_SHOWN]}",
-            where=printable(each.where),
+            where=each.where,
         )
 
 

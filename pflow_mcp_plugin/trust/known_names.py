@@ -30,13 +30,13 @@ class Named(NamedTuple):
 
 @attrs.frozen
 class KnownNames:
-    """The names that there are.
+    """All names that the checks compare.
 
     Attributes:
         tools: The names of each server's tools, by server.
         by_tool: The servers that have a tool of a name.
         by_node: The tools that claim a node type.
-        by_shape: What looks so: by whether it is a tool or node, and its name.
+        by_shape: What has a shape: by whether it is a tool or node, and its name.
     """
 
     tools: Mapping[str, frozenset[str]]

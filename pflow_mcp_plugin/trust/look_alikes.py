@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import unicodedata
 
-from pflow_mcp_plugin.contract.printable_text import hidden
+from pflow_mcp_plugin.contract.printable_text import hidden_places
 
 _FORGED = str.maketrans(
     {
@@ -34,7 +34,7 @@ def plain_form(name: str) -> str:
     """Return a name with letters of other scripts replaced by the ASCII letters that they look like."""
     if name.isascii() and name.isprintable():
         return name
-    unseen = set(hidden(name))
+    unseen = set(hidden_places(name))
     seen = "".join(char for place, char in enumerate(name) if place not in unseen)
     apart = unicodedata.normalize("NFKD", seen)
     letters = "".join(char for char in apart if not unicodedata.combining(char))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from pflow_mcp_plugin.contract.printable_text import printable
 from pflow_mcp_plugin.trust.findings import Finding
 from pflow_mcp_plugin.trust.known_names import KnownNames, Named, is_unmistakable
 from pflow_mcp_plugin.trust.tool_texts import Text
@@ -43,8 +42,8 @@ def shadowing(server: str, tool: str, texts: Iterable[Text], names: KnownNames) 
                 tool=tool,
                 rule="shadowing",
                 severity="warning",
-                message=f"names {printable(str(other))}",
-                where=printable(where),
+                message=f"names {other}",
+                where=where,
             )
 
 

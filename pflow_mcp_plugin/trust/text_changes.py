@@ -18,13 +18,15 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
+from pflow_mcp_plugin.contract.printable_text import hidden_places
 from pflow_mcp_plugin.trust.word_forms import OPTIONAL, folded, is_joined, is_optional, is_same_word
 
 MOST_WORDS = 40
 """Words of a new text that is plain; 99 of 100 descriptions of arguments of real tools have fewer."""
 _LONGEST = 200_000
 _LONGEST_WORD = 60
-_BLANK = frozenset("\u115f\u1160\u2800\u3164\uffa0")
+_BRAILLE_BLANK = "\u2800"
+_BLANK = frozenset("\u115f\u1160\u3164\uffa0") | {_BRAILLE_BLANK}
 _UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u9fff\U00020000-\U0003ffff"
 """Letters of scripts that are written without spaces; each counts as a word."""
 _LETTER = rf"(?:(?![{_UNSPACED}])[^\W\d_])"
@@ -114,25 +116,11 @@ def words(text: str) -> list[str]:
 
 
 def hidden(text: str) -> Counter[str]:
-    """Return the characters of a text that nobody sees, with their numbers."""
-    return Counter(text[at] for at in hidden_places(text))
-
-
-def hidden_places(text: str) -> list[int]:
-    """Return where in a text the characters are that nobody sees.
-
-    A variation selector that belongs to an emoji is none, nor is a joiner between two.
-    """
+    """Return how often each character that nobody sees is in a text."""
     if text.isascii() and text.isprintable():
-        return []
-    return [at for at in range(len(text)) if _is_hidden(text, at)]
-
-
-def _is_hidden(text: str, at: int) -> bool:
-    letter = text[at]
-    if letter in "\t\n\r" or (_is_seen(letter) and not _is_blank(letter)):
-        return False
-    return not (letter in "\ufe0f\ufe0e\u200d" and at and _is_symbol(text[at - 1]))
+        return Counter()
+    found = Counter(text[at] for at in hidden_places(text))
+    return found + Counter({_BRAILLE_BLANK: text.count(_BRAILLE_BLANK)})
 
 
 def _composed(text: str) -> str:
@@ -150,22 +138,12 @@ def _composed(text: str) -> str:
     )
 
 
-def _is_seen(letter: str) -> bool:
-    return letter.isprintable() or unicodedata.category(letter) == "Zs"
-
-
 def _verdicts(text: str) -> Counter[str]:
     return Counter() if text.isascii() else Counter(letter for letter in text if letter in _VERDICTS)
 
 
 def _is_blank(letter: str) -> bool:
     return letter in _BLANK or "\ufe00" <= letter <= "\ufe0f" or "\U000e0100" <= letter <= "\U000e01ef"
-
-
-def _is_symbol(letter: str) -> bool:
-    return (
-        unicodedata.category(letter) in ("So", "Sk") or letter in "\ufe0f#*0123456789\u203c\u2049\u2194\u2195"
-    )
 
 
 def _words(text: str) -> Iterator[str]:

@@ -1,9 +1,9 @@
 """Whether a new version of a tool, or of a server's instructions, must be approved before it is used.
 
-What a workflow relies on may become wider: an optional argument more, more accepted, more returned. Texts
-may be corrected. Everything else is dangerous: less accepted, an output lost, a text that says something
-else, another default of an argument that callers leave out, another claim in the annotations. `_meta` does
-not count.
+A tool may become wider: a new optional argument, more values accepted, more returned. Texts may be
+corrected. Everything else is dangerous: fewer values accepted, a lost output, a text with another meaning,
+another default of an argument that callers leave out, another claim in the annotations. `_meta` does not
+count.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Verdict:
     """How a new version differs from the approved one.
 
     Attributes:
-        kind: `changed` if it must be approved first, `compatible` if it goes through with a line.
+        kind: `changed` if it must be approved first, `compatible` if it goes through and is only reported.
         differences: All of them, in the order of the fields.
     """
 

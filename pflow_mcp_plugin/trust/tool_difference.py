@@ -1,7 +1,7 @@
 """The differences between two versions of a tool, as lines for people.
 
-What differs comes from a server that may try to hide it: every character that cannot be seen is shown as an
-escape, what is dangerous stands first where not everything fits, and all lengths are bounded.
+What differs comes from a server that may try to hide it: characters that cannot be seen or told apart are
+escaped, dangerous differences stand first where not all fit, and all lengths are bounded.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from pflow_mcp_plugin.contract.json_types import JSON
-from pflow_mcp_plugin.trust import text_changes
+from pflow_mcp_plugin.contract.printable_text import escape, one_line
 from pflow_mcp_plugin.trust.json_excerpt import excerpt
 
 if TYPE_CHECKING:
@@ -34,6 +34,8 @@ _WORD = re.compile(r"\w+")
 _LATIN = re.compile(r"[A-Za-z]")
 _LIKE_LATIN = re.compile(r"[\u0370-\u058f]")
 """Letters of Greek, Cyrillic and Armenian, many of which look like Latin ones."""
+_BLANK = "\u2800"
+"""A letter of Braille that looks like a space."""
 _LOOK_ALIKES = frozenset(
     "\u0430\u0435\u043e\u0440\u0441\u0443\u0445\u0455\u0456\u0458\u0501\u051b\u051d\u04bb\u0410\u0412\u0415\u041a"
     "\u041c\u041d\u041e\u0420\u0421\u0422\u0423\u0425\u0405\u0406\u0408\u03bf\u03b1\u03c1\u03bd\u03b9\u03ba\u03c4\u03c5"
@@ -48,7 +50,7 @@ def lines(tool: str, verdict: Verdict) -> Iterator[str]:
         tool: Its name.
         verdict: How it differs. What is dangerous is marked with `!`, and with `~` what is not.
     """
-    yield f"{_cut(visible(tool), _LONGEST_FIELD)}: {verdict.kind}"
+    yield f"{_cut(unmistakable(tool), _LONGEST_FIELD)}: {verdict.kind}"
     chosen = verdict.differences
     if len(chosen) > _MOST:
         chosen = tuple(sorted(chosen, key=lambda each: not each.dangerous)[:_MOST])
@@ -58,21 +60,13 @@ def lines(tool: str, verdict: Verdict) -> Iterator[str]:
         yield f"  and {len(verdict.differences) - _MOST:,} more"
 
 
-def visible(text: str) -> str:
+def unmistakable(text: str) -> str:
     """Return a text in one line, with escapes for the characters that cannot be seen or told apart."""
-    unseen = set(text_changes.hidden_places(text))
-    if unseen or not text.isprintable():
-        text = "".join(_visible(letter, seen=at not in unseen) for at, letter in enumerate(text))
-    if text.isascii():
-        return text
-    is_latin = len(_LATIN.findall(text)) > len(_LIKE_LATIN.findall(text))
-    return _WORD.sub(lambda found: _told_apart(found[0], is_latin=is_latin), text)
-
-
-def _visible(letter: str, *, seen: bool) -> str:
-    if seen and letter.isprintable():
-        return letter
-    return " " if seen and letter not in "\t\n\r" else ascii(letter)[1:-1]
+    if not text.isascii():
+        is_latin = len(_LATIN.findall(text)) > len(_LIKE_LATIN.findall(text))
+        text = _WORD.sub(lambda found: _told_apart(found[0], is_latin=is_latin), text)
+        text = text.replace(_BLANK, escape(_BLANK))
+    return one_line(text)
 
 
 def _told_apart(word: str, *, is_latin: bool) -> str:
@@ -80,12 +74,12 @@ def _told_apart(word: str, *, is_latin: bool) -> str:
     strange = _LIKE_LATIN.findall(word)
     if not strange or not (_LATIN.search(word) or (is_latin and _LOOK_ALIKES.issuperset(word))):
         return word
-    return _LIKE_LATIN.sub(lambda found: ascii(found[0])[1:-1], word)
+    return _LIKE_LATIN.sub(lambda found: escape(found[0]), word)
 
 
 def _lines(difference: Difference) -> Iterator[str]:
-    mark, field = "!" if difference.dangerous else "~", _cut(visible(difference.field), _LONGEST_FIELD)
-    yield f"  {mark} {field}: {visible(difference.what)}"
+    mark, field = "!" if difference.dangerous else "~", _cut(unmistakable(difference.field), _LONGEST_FIELD)
+    yield f"  {mark} {field}: {unmistakable(difference.what)}"
     if isinstance(difference.old, str) and isinstance(difference.new, str):
         yield from _text_lines(difference.old, difference.new)
         return
@@ -96,8 +90,8 @@ def _lines(difference: Difference) -> Iterator[str]:
 
 def _shown(value: JSON) -> str:
     if isinstance(value, str):
-        return _cut(visible(" ".join(value.split())), _LONGEST_TEXT)
-    return _cut(visible(json.dumps(excerpt(value), ensure_ascii=False)), _LONGEST_VALUE)
+        return _cut(unmistakable(" ".join(value.split())), _LONGEST_TEXT)
+    return _cut(unmistakable(json.dumps(excerpt(value), ensure_ascii=False)), _LONGEST_VALUE)
 
 
 def _text_lines(old: str, new: str) -> Iterator[str]:
@@ -130,8 +124,8 @@ def _around(words: Sequence[str], start: int, end: int) -> str:
     head = "... " if start > _AROUND else ""
     tail = " ..." if end + _AROUND < len(words) else ""
     left, right = " ".join(words[max(0, start - _AROUND) : start]), " ".join(words[end : end + _AROUND])
-    middle = _cut(visible(" ".join(words[start:end])), _LONGEST_TEXT)
-    parts = (_cut(visible(left), _LONGEST_VALUE), middle, _cut(visible(right), _LONGEST_VALUE))
+    middle = _cut(unmistakable(" ".join(words[start:end])), _LONGEST_TEXT)
+    parts = (_cut(unmistakable(left), _LONGEST_VALUE), middle, _cut(unmistakable(right), _LONGEST_VALUE))
     return head + " ".join(part for part in parts if part) + tail
 
 

@@ -52,7 +52,7 @@ def test_without_tools_everything_is_approved(desk):
     report = desk.run(approve, "a")
     assert report.data == {"server": "a", "approved": ["close", "list"], "is_server": True}
     assert not desk.sync(*FLIPPED, instructions="Read all my mail first.").comparison
-    assert desk.run(approve, "a").render() == "Nothing of server a had to be approved"
+    assert desk.run(approve, "a").render() == "Nothing to approve: server a is as approved"
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_a_launch_that_was_not_synced_is_approved_and_its_tools_are_not(desk):
     desk.write(CONFIG)
     desk.sync(*TOOLS)
     desk.write(CONFIG.replace('"x"', '"y"'))
-    with pytest.raises(PflowError, match="was not synced as it is configured now"):
+    with pytest.raises(PflowError, match="has not been synced with its present config"):
         desk.run(approve, "a", "close")
     report = desk.run(approve, "a")
     assert report.render() == "Approved for server a: y\nNext: pflow mcp sync a"

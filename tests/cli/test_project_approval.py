@@ -183,8 +183,8 @@ def test_nothing_in_a_projects_file_steers_the_terminal(desk, folder):
     write(folder, say={**SAY, "args": ["\x1b[2J\u202e"]}, bad={"command": "${\x1b[2J"})
     desk.paths = attrs.evolve(desk.paths, project=folder)
     shown = desk.run(list_).render()
-    assert "\\x1b[2J\\u202e" in shown
-    assert "'${\\x1b[2J' is not a reference to a variable" in shown
+    assert "\\u001b[2J\\u202e" in shown
+    assert "${\\u001b[2J is not a reference to a variable" in shown
     assert all(line.isprintable() for line in [*shown.splitlines(), *desk.warnings().splitlines()])
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pflow_mcp_plugin.contract import Report
-from pflow_mcp_plugin.contract.printable_text import hidden, printable
+from pflow_mcp_plugin.contract.printable_text import hidden_places, one_line, printable
 
 TAGS = "".join(chr(0xE0000 + ord(letter)) for letter in "obey")
 
@@ -19,7 +19,7 @@ TAGS = "".join(chr(0xE0000 + ord(letter)) for letter in "obey")
     [
         ("\x1b[2J", "\\u001b[2J"),
         ("\x9b2J", "\\u009b2J"),
-        ("a\rb", "a\\u000db"),
+        ("a\rb", "a\\rb"),
         ("a\x00b\x7f", "a\\u0000b\\u007f"),
         ("\u202egnp.exe", "\\u202egnp.exe"),
         ("\u2066x\u2069", "\\u2066x\\u2069"),
@@ -58,14 +58,36 @@ def test_what_is_hidden_is_escaped(text, shown):
 )
 def test_what_a_script_or_an_emoji_needs_is_kept(text):
     assert printable(text) == text
-    assert list(hidden(text)) == []
+    assert list(hidden_places(text)) == []
 
 
 @given(st.text())
 def test_nothing_hidden_is_left_of_any_text(text):
     shown = printable(text)
-    assert list(hidden(shown)) == []
+    assert list(hidden_places(shown)) == []
     assert not set(shown) & set("\x1b\x9b\x00\x08\u202e\u2066\u200b\ufeff")
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("a\r\n\tb", "a\\r\\n\\tb"),
+        ("a\u00a0b\ud800\U000e0041", "a\\u00a0b\\ud800\\udb40\\udc41"),
+        (
+            "\U0001f468\u200d\U0001f469 \u0645\u06cc\u200c\u062e",
+            "\U0001f468\u200d\U0001f469 \u0645\u06cc\u200c\u062e",
+        ),
+    ],
+)
+def test_one_line_holds_no_line_end_and_keeps_what_a_script_needs(text, shown):
+    assert one_line(text) == shown
+
+
+@given(st.text())
+def test_one_line_of_any_text_is_one_line_and_final(text):
+    shown = one_line(text)
+    assert len(shown.splitlines()) <= 1
+    assert one_line(shown) == printable(shown) == shown
 
 
 @given(st.recursive(st.none() | st.text(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)))

@@ -62,7 +62,7 @@ def test_a_secret_is_kept_as_its_hash_and_a_reference_as_it_is():
 def test_a_launch_is_shown_in_full_in_one_line_without_secrets():
     args = ("--token=tops3cret", "a b", "\x1b[2J\u202e")
     line = shown(launch_identity(attrs.evolve(STDIO, args=args, cwd="/tmp/x")))
-    assert line == "npx --token=**** 'a b' '\\x1b[2J\\u202e' (in /tmp/x)"
+    assert line == "npx --token=**** 'a b' '\\u001b[2J\\u202e' (in /tmp/x)"
     assert shown(launch_identity(HTTP)) == "https://example.com/mcp?api_key=****&page=1"
     started = Server(name="x", transport="uds", path="/run/x.sock", command="serve")
     assert shown(launch_identity(started)) == "/run/x.sock started by serve"

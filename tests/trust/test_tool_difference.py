@@ -7,9 +7,10 @@ import json
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pflow_mcp_plugin.contract.printable_text import one_line
 from pflow_mcp_plugin.trust.json_excerpt import excerpt
 from pflow_mcp_plugin.trust.tool_danger import judge
-from pflow_mcp_plugin.trust.tool_difference import lines, visible
+from pflow_mcp_plugin.trust.tool_difference import lines, unmistakable
 from pflow_mcp_plugin.types import Tool
 
 LONG = " ".join(f"word{number}" for number in range(200))
@@ -49,13 +50,13 @@ def test_a_new_argument_is_shown_with_its_place():
 
 def test_what_people_cannot_see_is_escaped():
     text = "a\u200b\u202e\x1b[31m\U000e0041\U000e0101\u00ad\ufe01\ud800\n\u0430dmin"
-    line = visible(text)
-    assert line == r"a\u200b\u202e\x1b[31m\U000e0041\U000e0101\xad\ufe01\ud800\n\u0430dmin"
+    line = unmistakable(text)
+    assert line == r"a\u200b\u202e\u001b[31m\udb40\udc41\udb40\udd01\u00ad\ufe01\ud800\n\u0430dmin"
 
 
 def test_what_people_can_read_is_not_escaped():
     for text in ("查询天气", "Погода в Москве", "Wetter für München", "Warnung \u26a0\ufe0f!"):
-        assert visible(text) == text
+        assert unmistakable(text) == text
 
 
 def test_dangerous_differences_are_shown_before_others_where_there_are_too_many():
@@ -75,7 +76,7 @@ def test_dangerous_differences_are_shown_before_others_where_there_are_too_many(
 @given(st.text(), st.text(), st.text())
 def test_lines_are_printable_whatever_a_server_sent(name, old, new):
     found = lines(name, judge(Tool(name=name, description=old, title=new), Tool(name=new, description=new)))
-    assert all(line.isprintable() for line in found)
+    assert all(one_line(line) == line for line in found)
 
 
 def test_lines_and_the_json_form_are_bounded():

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 _ROOM = __name__.rpartition(".")[0]
 
 _GROUPS = {
-    "cache": "Look at the kept results of nodes, and remove them.",
+    "cache": "Show or remove the results kept for later runs.",
     "config": "Check the config files, and list where they are.",
     "registry": "Find and describe node types, and try them out.",
     "settings": "Save values such as tokens.",

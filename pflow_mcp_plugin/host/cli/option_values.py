@@ -31,10 +31,10 @@ def seconds(_context: click.Context, _parameter: click.Parameter, value: str | N
 
 
 class WithLoneOption(click.Command):
-    """A command with options that take a value only after `=`, as in `--cache=1h`, and else have a usual one.
+    """A command with options that take a value only after `=`, as in `--cache=1h`, and otherwise a default.
 
     Args:
-        lone: The usual value, by option.
+        lone: The default, by option.
     """
 
     def __init__(self, *arguments: Any, lone: Mapping[str, str], **options: Any) -> None:
@@ -46,7 +46,7 @@ class WithLoneOption(click.Command):
         return super().parse_args(ctx, self.spelled_out(args))
 
     def spelled_out(self, words: Sequence[str]) -> list[str]:
-        """Return the arguments of the command with the usual value at each option that stands alone."""
+        """Return the arguments of the command with the default at each option that stands alone."""
         end = words.index("--") if "--" in words else len(words)
         given = [f"{word}={self._lone[word]}" if word in self._lone else word for word in words[:end]]
         return [*given, *words[end:]]

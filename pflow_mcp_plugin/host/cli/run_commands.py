@@ -48,18 +48,16 @@ def _input_names(
 @click.option(
     "--trace/--no-trace", default=True, help="Whether to write a trace; the default is to write one."
 )
-@click.option("--locked", is_flag=True, help="Refuse nodes that are not what the lock files of plugins say.")
+@click.option("--locked", is_flag=True, help="Refuse nodes that differ from the lock file.")
 @click.option(
     "--cache",
     callback=seconds,
     metavar="[=TTL]",
-    help="Use results of earlier runs, of nodes that only read, that are younger than TTL, such as 90s, 15m "
-    "or 2d; by default an hour.",
+    help="For nodes that only read, use results of earlier runs younger than TTL, such as 90s, 15m or 2d; "
+    "by default an hour.",
 )
-@click.option("--no-cache", is_flag=True, help="Use and keep no results, whatever the workflow says.")
-@click.option(
-    "--trust-readonly", is_flag=True, help="Believe the nodes that claim to only read, in this run."
-)
+@click.option("--no-cache", is_flag=True, help="Use no results of earlier runs, and keep none.")
+@click.option("--trust-readonly", is_flag=True, help="For this run, believe nodes that claim to only read.")
 @click.pass_obj
 def run(
     host: EmbeddedHost,
@@ -89,7 +87,7 @@ class ResultOptions:
 
     Attributes:
         cache: Seconds for which results are used; None if only nodes that say so use any.
-        no_cache: Whether none are used nor kept.
+        no_cache: Whether results are neither used nor kept.
         trust_readonly: Whether nodes that claim to only read are believed.
     """
 
@@ -118,7 +116,7 @@ class ResultOptions:
 
 @click.command()
 @click.argument("workflow", shell_complete=workflows)
-@click.option("--locked", is_flag=True, help="Compare the nodes with the lock files of plugins, too.")
+@click.option("--locked", is_flag=True, help="Also compare the nodes with the lock file.")
 @click.option(
     "--flows",
     is_flag=True,

@@ -35,7 +35,7 @@ _Given = tuple[dict[str, object], dict[str, object]]
 
 
 class ResultReuse:
-    """What one run reuses and keeps of results.
+    """The results that one run reuses and keeps.
 
     Args:
         run: The run.

@@ -29,7 +29,7 @@ class LockPlace:
 def check_lock(
     checked: Checked, place: LockPlace, types: NodeTypes, host: Host, plugins: Plugins
 ) -> Iterator[Problem]:
-    """Yield what the lock files of plugins have against a workflow, and a warning about what none covers.
+    """Yield the differences from the lock files of plugins, and a warning about nodes that none covers.
 
     A plugin that fails has not compared anything, so its failure is an error too.
 

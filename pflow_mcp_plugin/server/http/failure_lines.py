@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from pflow_mcp_plugin.contract.printable_text import one_line
 from pflow_mcp_plugin.redaction import Redactor
 
 _LOGGERS = ("uvicorn", "mcp", "sse_starlette", "asyncio")
@@ -24,9 +25,8 @@ class _FailureLines(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         """Write the line of a failure; characters that are not printable are escaped."""
         text = self._redactor.text(record.getMessage().splitlines()[0] if record.getMessage() else "")
-        shown = "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)
         error = record.exc_info[1] if record.exc_info else None
-        print(f"Error: {shown}{f' ({_kind(error)})' if error else ''}", file=sys.stderr, flush=True)  # noqa: T201
+        print(f"Error: {one_line(text)}{f' ({_kind(error)})' if error else ''}", file=sys.stderr, flush=True)  # noqa: T201
 
 
 def _kind(error: BaseException) -> str:
