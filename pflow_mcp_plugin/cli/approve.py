@@ -35,6 +35,9 @@ def approve(host: Host, server: str | None, tools: tuple[str, ...], *, project: 
     if (server is None) is not project:
         message = "Give a SERVER or --project, not both" if project else "Give a SERVER, or --project"
         raise click.UsageError(message)
+    if yes and not project:
+        message = "--yes needs --project; a TOOL of that name comes after --"
+        raise click.UsageError(message)
     return approve_project(host, yes=yes) if server is None else approve_server(host, server, tools)
 
 
@@ -65,7 +68,8 @@ def approve_server(
     if shown and shown.pending != comparison.pending:
         raise _changed_meanwhile(server)
     if tools:
-        _require_tools(server, found, comparison, tools)
+        tools = _named_tools(server, found, tools)
+        _require_tool_approval(server, comparison)
     _approve(host, server, found, tools)
     host.refresh("mcp")
     return _report(server, tools, comparison)
@@ -107,16 +111,22 @@ def _approve_launch(host: Host, server: str, tools: Sequence[str]) -> Report:
     return Report(data=data, text=text)
 
 
-def _require_tools(server: str, found: ToolFile, comparison: Comparison, tools: Sequence[str]) -> None:
-    known = [tool.name for tool in found.tools]
-    for tool in tools:
-        if tool not in known:
+def _named_tools(server: str, found: ToolFile, names: Sequence[str]) -> list[str]:
+    """Return the raw names of tools that are named so, or as they are shown if they hide characters."""
+    known = {display.visible(tool.name): tool.name for tool in found.tools}
+    known |= {tool.name: tool.name for tool in found.tools}
+    for name in names:
+        if name not in known:
             from difflib import get_close_matches
 
-            near = get_close_matches(tool, known, n=1)
+            near = get_close_matches(name, known, n=1)
             step = f"Did you mean {near[0]}?" if near else f"See its tools: pflow mcp tools {server}"
-            message = f"Tool {tool} not found on server {server}"
+            message = f"Tool {name} not found on server {server}"
             raise PflowError(message, suggestions=(step,), kind="not_found")
+    return [known[name] for name in names]
+
+
+def _require_tool_approval(server: str, comparison: Comparison) -> None:
     if comparison.unapproved:
         message = f"Server {server} must be approved as a whole: {comparison.unapproved}"
         raise PflowError(message, suggestions=(f"Run: pflow mcp approve {server}",), kind="validation")

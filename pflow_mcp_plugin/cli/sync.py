@@ -6,7 +6,6 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from shlex import quote
 
 import attrs
 import click
@@ -27,6 +26,7 @@ from pflow_mcp_plugin.discovery.lock_check import LockedLister, launch_refusal, 
 from pflow_mcp_plugin.discovery.lock_file import NAME, LockFile
 from pflow_mcp_plugin.discovery.pin_comparison import NOTHING
 from pflow_mcp_plugin.discovery.servers import servers as known_servers
+from pflow_mcp_plugin.discovery.tool_approval import approval_command
 from pflow_mcp_plugin.discovery.tool_changes import Changes
 from pflow_mcp_plugin.discovery.tool_sync import Synced
 from pflow_mcp_plugin.discovery.tool_sync import sync as sync_all
@@ -232,9 +232,14 @@ def _failure(failed: Sequence[Synced], count: int) -> PflowError:
     names = ", ".join(synced.server for synced in failed)
     return PflowError(
         f"{len(failed)} of {count} servers could not be synced: {names}",
-        suggestions=tuple(f"Run: pflow mcp test {synced.server}" for synced in failed),
+        suggestions=tuple(dict.fromkeys(step for synced in failed for step in _steps(synced))),
         kind="validation" if any(_is_refused(synced) for synced in failed) else "connection",
     )
+
+
+def _steps(synced: Synced) -> Sequence[str]:
+    refused = synced.error.suggestions if synced.error and _is_refused(synced) else ()
+    return refused or [f"Run: pflow mcp test {synced.server}"]
 
 
 def _is_refused(synced: Synced) -> bool:
@@ -262,7 +267,7 @@ def _withheld(synced: Synced) -> Iterator[str]:
     if synced.comparison.unapproved:
         yield f"  ! its tools are withheld until: pflow mcp approve {synced.server}"
     for tool in () if synced.comparison.unapproved else synced.comparison.changed:
-        yield f"  ! withheld until: pflow mcp approve {synced.server} {quote(tool)}"
+        yield f"  ! withheld until: {approval_command(synced.server, tool)}"
 
 
 def _changes(changes: Changes) -> Iterator[str]:

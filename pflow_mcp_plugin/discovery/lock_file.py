@@ -201,7 +201,7 @@ def _check(document: JSONObject) -> Iterator[Problem]:
 
 def _version(value: JSON) -> Iterator[Problem]:
     if value is None:
-        yield fault("schema_version", "Missing, so this is no lock file", _AGAIN)
+        yield fault("schema_version", "It is missing, so this is not a lock file", _AGAIN)
     elif not _is_whole(value) or value < 1:
         yield fault("schema_version", f"Must be {SCHEMA_VERSION}", _AGAIN)
 

@@ -28,13 +28,21 @@ def withheld(record: ToolRecord, server: Server) -> Problem | None:
     if record.is_server_unapproved:
         message = f"Server {server.name} is not approved as it is now: {record.unapproved}"
         return _problem(message, server.name, f"pflow mcp approve {server.name}")
-    from shlex import quote
-
     from pflow_mcp_plugin.contract.printable_text import one_line
 
     tool = one_line(record.tool.name)
     message = f"Tool {tool} of server {server.name} {record.unapproved}"
-    return _problem(message, server.name, f"pflow mcp approve {server.name} {quote(tool)}")
+    return _problem(message, server.name, approval_command(server.name, record.tool.name))
+
+
+def approval_command(server: str, tool: str) -> str:
+    """Return the command that approves a tool, for a shell; no name of a tool becomes an option in it."""
+    from shlex import quote
+
+    from pflow_mcp_plugin.contract.printable_text import one_line
+
+    end_of_options = "-- " if tool.startswith("-") else ""
+    return f"pflow mcp approve {server} {end_of_options}{quote(one_line(tool))}"
 
 
 def launch_changed(synced: ToolRecord | Head, server: Server) -> Problem | None:

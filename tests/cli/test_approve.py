@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import sys
 
 import attrs
+import click
 import pytest
 import stdio_server
 
@@ -16,6 +18,7 @@ from pflow_mcp_plugin.cli.dependencies import catalog, pins
 from pflow_mcp_plugin.cli.import_servers import import_servers
 from pflow_mcp_plugin.cli.remove import remove
 from pflow_mcp_plugin.contract import PflowError
+from pflow_mcp_plugin.discovery.tool_approval import approval_command
 from pflow_mcp_plugin.types import Tool
 
 CONFIG = '[mcpServers.a]\ncommand = "x"\n'
@@ -70,6 +73,21 @@ def test_what_does_not_exist_is_refused_and_nothing_approved(desk, arguments, me
         desk.run(approve, *arguments)
     assert raised.value.kind == kind
     assert list(changed(desk)) == ["close", "list"]
+
+
+def test_a_tool_named_like_an_option_is_approved_as_it_is_told(desk):
+    desk.write(CONFIG)
+    names = ("--yes", "-x", "a b", "\u202eb")
+    tools = [Tool(name=name, annotations={"destructiveHint": True}) for name in names]
+    desk.sync(*tools)
+    found = desk.sync(*(attrs.evolve(tool, annotations={"readOnlyHint": True}) for tool in tools))
+    assert {*changed(desk)} == {*names} == {*found.comparison.changed}
+    with pytest.raises(click.UsageError, match="needs --project"):
+        desk.run(approve, "a", "--yes")
+    for name in names:
+        words = shlex.split(approval_command("a", name))
+        assert words[:3] == ["pflow", "mcp", "approve"]
+        assert desk.run(approve, *words[3:]).data["approved"] == [name]
 
 
 @pytest.mark.parametrize("change", ["tools", "launch"])

@@ -54,6 +54,7 @@ def test_mistakes_in_the_config_of_one_of_several_servers_are_not_told_as_failed
     desk.write(DEMO + "[mcpServers.bad]\ncommand = 5\n")
     report = desk.run(sync)
     assert (report.error.exit_code, report.error.kind) == (2, "validation")
+    assert report.error.suggestions == ("Put it in quotes",)
 
 
 def test_the_failure_of_a_single_server_is_told_in_its_own_words(desk):
