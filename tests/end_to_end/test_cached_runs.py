@@ -147,6 +147,16 @@ def test_another_account_or_config_of_the_server_is_a_miss(world):
     assert len(world.run(**ours)[2]) == 2
 
 
+@pytest.mark.parametrize("variable", ["HOME", "TZ", "LC_TIME"])
+def test_another_environment_of_the_server_is_a_miss(world, variable):
+    world.add(trust_readonly=True)
+    world.write({"id": "a", "type": "mcp-books-look", "params": {"text": "a"}, "cache": True})
+    one, other = ({"env": {variable: str(world.folder / name)}} for name in ("one", "other"))
+    for known in (2, 0):
+        assert [len(world.run(**changed)[2]) for changed in (one, other)] == [known] * 2
+    assert world.run(env={**one["env"], "EDITOR": "ed"})[2] == []  # no server gets it
+
+
 def test_nodes_that_nobody_trusts_are_never_cached(world):
     world.add()
     world.ten()
@@ -299,6 +309,7 @@ def test_traces_show_what_was_cached(world):
         (["--cache=-1"], "is not a time"),
         (["--cache=400d"], "is longer than 365 days"),
         (["--cache", "--no-cache"], "exclude each other"),
+        (["--cache", "5m"], "Write --cache=5m"),
     ],
 )
 def test_options_that_make_no_sense_are_refused(world, options, words):
