@@ -218,20 +218,25 @@ def test_a_node_can_ask_itself_and_validation_says_when_it_asks_in_vain(world):
 def test_two_programs_that_fill_it_at_once_lose_nothing(world, pflow_home):
     world.add(trust_readonly=True)
     items = [f"item {number}" for number in range(40)]
-    batch = {"items": items, "parallel": True}
-    world.write(
-        {"id": "n", "type": "mcp-books-look", "params": {"text": "${item}"}, "batch": batch, "cache": True}
-    )
+    node = {"id": "n", "type": "mcp-books-look", "params": {"text": "${item}"}, "cache": True}
+    inputs = {"items": {"type": "list"}}
+    world.write({**node, "batch": {"items": "${items}", "parallel": True}}, inputs=inputs)
     command = [sys.executable, "-P", "-m", "pflow_mcp_plugin", "run", str(world.file), "--json"]
     options = {"stdout": subprocess.PIPE, "text": True, "cwd": world.folder}
+    # Each keeps ten results that the other does not, and both keep the rest.
     both = [
-        subprocess.Popen(command, env={**os.environ, "PFLOW_HOME": str(pflow_home)}, **options) for _ in "ab"
+        subprocess.Popen(
+            [*command, f"items={json.dumps(part)}"],
+            env={**os.environ, "PFLOW_HOME": str(pflow_home)},
+            **options,
+        )
+        for part in (items[:30], items[:9:-1])
     ]
     for program in both:
         stdout, _ = program.communicate(timeout=90)
         assert json.loads(stdout)["success"]
     world.log.unlink()
-    outputs, steps, noted = world.run()
+    outputs, steps, noted = world.run(f"items={json.dumps(items)}")
     assert noted == []
     assert kept(steps) == [{"cached": 40}]
     assert [result["value"]["text"] for result in outputs["results"]] == items
