@@ -113,7 +113,7 @@ def _approve_launch(host: Host, server: str, tools: Sequence[str]) -> Report:
 
 def _named_tools(server: str, found: ToolFile, names: Sequence[str]) -> list[str]:
     """Return the raw names of tools that are named so, or as they are shown if they hide characters."""
-    known = {display.visible(tool.name): tool.name for tool in found.tools}
+    known = {one_line(tool.name): tool.name for tool in found.tools}
     known |= {tool.name: tool.name for tool in found.tools}
     for name in names:
         if name not in known:

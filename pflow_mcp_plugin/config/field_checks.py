@@ -199,6 +199,7 @@ def number(*, above: float | None = None, least: float | None = None, most: floa
     """
     of = "" if above is not None else "of "
     low = f"greater than {above:g}" if above is not None else f"at least {least:g}"
+    high = f"{most:.10g}"
 
     def check(path: str, value: JSON) -> Iterator[Problem]:
         # In Python, True is an int.
@@ -207,8 +208,8 @@ def number(*, above: float | None = None, least: float | None = None, most: floa
             return
         high_enough = value > above if above is not None else value >= (least or 0)
         if not (high_enough and value <= most):
-            wrong = f"Must be {low} and at most {most:g}, not {_short(value)}"
-            yield fault(path, wrong, f"Write a number {of}{low}, at most {most:g}")
+            wrong = f"Must be {low} and at most {high}, not {_short(value)}"
+            yield fault(path, wrong, f"Write a number {of}{low}, at most {high}")
 
     return check
 
@@ -334,16 +335,19 @@ def tool_filter(path: str, value: JSON) -> Iterator[Problem]:
             yield unknown(join(path, key), key, lists)
 
 
-def unknown(path: str, key: str, known: Mapping[str, object]) -> Problem:
+def unknown(path: str, key: str, known: Mapping[str, object], *, strict: bool = False) -> Problem:
     """Return the warning of a field check about an unknown field, which stays in the file.
 
     Args:
         path: The config path of the field.
         key: Its name.
         known: The fields that are known there, by name.
+        strict: Whether it is an error, as where a rule would be ignored.
     """
     close = nearest(key, known)
     step = f"Did you mean {close}?" if close else f"Known here: {', '.join(known)}"
+    if strict:
+        return fault(path, f"Unknown field {key}", step)
     return advice(path, f"Unknown field {key}, kept but not used", step)
 
 

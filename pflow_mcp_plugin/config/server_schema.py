@@ -56,6 +56,7 @@ NETWORK = "network"
 
 FLOWS = "flows"
 """The table of the policy on data flows, which the host reads from a file of its own."""
+_TABLES = dict.fromkeys((SERVERS, DEFAULTS, SERVE, NETWORK))
 
 TRANSPORTS: tuple[Transport, ...] = ("stdio", "http", "sse", "uds", "pipe")
 SPELLINGS: Mapping[str, Transport] = {
@@ -190,7 +191,7 @@ def check_document(document: JSONObject) -> list[Problem]:
         *check_flows(document),
         *check_defaults(defaults),
         *check_serve(document.get(SERVE, {})),
-        *check_network(document.get(NETWORK, {})),
+        *check_network(document),
     ]
     if not isinstance(servers, Mapping):
         wrong = f"Must be a table of servers, not {kind_of(servers)}"
@@ -229,13 +230,30 @@ def _check_switch(place: str, value: JSON) -> list[Problem]:
     return [fault(place, f"Must be true or false, not {kind_of(value)}", f"{key} = false")]
 
 
-def check_network(table: JSON) -> list[Problem]:
-    """Check the `[network]` table against the schema; return every problem."""
-    return _check_table(NETWORK, table, NETWORK_FIELDS)
+def check_network(document: JSONObject) -> list[Problem]:
+    """Check the `[network]` table against the schema; return every problem.
+
+    An unknown field is an error, unlike elsewhere, and so is a table whose name is nearly `network`: a rule
+    must not be ignored.
+    """
+    misspelt = [key for key, value in document.items() if _is_meant_as_network(key, value)]
+    return [
+        *(unknown(join("", key), key, _TABLES, strict=True) for key in misspelt),
+        *_check_table(NETWORK, document.get(NETWORK, {}), NETWORK_FIELDS, strict=True),
+    ]
+
+
+def _is_meant_as_network(key: str, value: JSON) -> bool:
+    known = key in (*_TABLES, FLOWS, "$schema")
+    return not known and not _is_like_server(value) and nearest(key, _TABLES) == NETWORK
 
 
 def _check_table(
-    name: str, table: JSON, fields: Mapping[str, Callable[[str, JSON], Iterable[Problem]]]
+    name: str,
+    table: JSON,
+    fields: Mapping[str, Callable[[str, JSON], Iterable[Problem]]],
+    *,
+    strict: bool = False,
 ) -> list[Problem]:
     """Check a table of the config, each field by its function; return every problem."""
     if not isinstance(table, Mapping):
@@ -243,7 +261,9 @@ def _check_table(
     problems: list[Problem] = []
     for key, value in table.items():
         place = join(name, key)
-        problems += fields[key](place, value) if key in fields else [unknown(place, key, fields)]
+        problems += (
+            fields[key](place, value) if key in fields else [unknown(place, key, fields, strict=strict)]
+        )
     return problems
 
 
@@ -319,13 +339,17 @@ def fingerprint(table: JSON, defaults: JSON = None) -> str:
 
 def _check_root(document: JSONObject) -> Iterator[Problem]:
     for key, value in document.items():
-        if key in (SERVERS, DEFAULTS, SERVE, NETWORK, FLOWS, "$schema"):
+        if key in (*_TABLES, FLOWS, "$schema") or _is_meant_as_network(key, value):
             continue
-        if isinstance(value, Mapping) and set(REACH) & value.keys():
+        if _is_like_server(value):
             step = f"Write [{server_path(key)}]"
             yield advice(join("", key), f"{key} looks like a server, but is not under {SERVERS}", step)
         else:
-            yield unknown(join("", key), key, dict.fromkeys((SERVERS, DEFAULTS, SERVE, NETWORK)))
+            yield unknown(join("", key), key, _TABLES)
+
+
+def _is_like_server(value: JSON) -> bool:
+    return isinstance(value, Mapping) and bool(set(REACH) & value.keys())
 
 
 def _check_name(path: str, name: str) -> Iterator[Problem]:
@@ -381,10 +405,10 @@ def _check_reach(path: str, transport: Transport, table: JSONObject) -> Iterator
         if key in REACH and key not in REACHED_BY[transport]:
             yield _misplaced(path, key, transport)
         elif key == "memory_limit_mb" and "command" not in table:
-            wrong = f"{key} has no effect on a {transport} server that pflow does not start"
+            wrong = f"{key} has no effect on this {transport} server, as pflow does not start it"
             yield advice(join(path, key), wrong, "")
         elif key in HTTP and not is_remote(table):
-            wrong = f"{key} has no effect on a {transport} server"
+            wrong = f"{key} has no effect on this {transport} server"
             yield advice(
                 join(path, key), wrong, "Use startup_timeout or call_timeout" if "timeout" in key else ""
             )

@@ -384,7 +384,7 @@ class ServerStore:
         ]
         is_remote = server_schema.is_remote(table)
         if is_remote:
-            problems += server_schema.check_network(self._document().get(server_schema.NETWORK, {}))
+            problems += server_schema.check_network(self._document())
         of_project = f" of {self.file_of(name)}" if name in self._read().of_project else ""
         refuse_errors(f"Server {name}{of_project}", problems, server=name)
         rules = self._read().network if is_remote else NetworkRules()

@@ -176,7 +176,18 @@ class Runtime:
             McpError: The server is not configured.
             McpError: Its config does not allow it to be started.
         """
-        return self._launch(server).key
+        launch = self._launch(server)
+        if not launch.server.command:
+            return launch.key
+        import json
+        from hashlib import sha256
+
+        from pflow_mcp_plugin.client.process.environment import child_environment
+
+        # PATH decides which program runs, HOME which account it uses, TZ what time it is.
+        environment = child_environment(launch.server.env, marker="")
+        text = json.dumps([launch.key, sorted(environment.items())])
+        return sha256(text.encode()).hexdigest()
 
     def record(self, server: str, tool: str) -> ToolRecord | None:
         """Return what the runtime knows of a tool from the last sync, by its raw name or as in node types."""

@@ -34,6 +34,9 @@ _EFFECTS: tuple[str, ...] = get_args(Effect)
 RESERVED = (*_EFFECTS, INPUTS)
 """The words of the policy that are no globs."""
 _EXAMPLE = 'Write { from = "untrusted_output", to = "destructive" }'
+_CLASS = re.compile(r"\[!?\]?[^\]]*\]")
+_STRAY = re.compile(r"[\s\[\]{}|,!]")
+"""Characters that globs of other programs give a meaning to, and that node types do not contain."""
 _PLACE = re.compile(r".* \(at line (\d+), column (\d+)\)")
 
 
@@ -169,13 +172,22 @@ def _check_word(word: str, path: str, key: str) -> Iterator[Problem]:
         yield _mistake(path, "Is empty", step)
     elif word == INPUTS and key == "to":
         yield _mistake(path, "Data cannot flow to the inputs of a run", step)
+    elif stray := _STRAY.search(_CLASS.sub("", word)):
+        step = "Globs have only *, ? and [...]; write one rule for each node type"
+        yield _mistake(path, f"{word!r} contains {stray[0]!r}, so it would match nothing", step)
     elif word not in RESERVED and not set(word) & set("*?["):
         # It would be taken for a node type, and the rule would never match.
-        meant = _nearest(word.lower().replace("-", "_"), RESERVED)
+        meant = _meant(word.lower().replace("-", "_"))
         if meant:
             spelled = f"[{word[0]}]{word[1:]}"
             step = f"Did you mean {meant}? For a node type of that name write {spelled}"
             yield _mistake(path, f"Unknown word {word}", step)
+
+
+def _meant(word: str) -> str:
+    """Return the word of the policy that is misspelt, or of which only a part is written."""
+    within = (known for known in RESERVED if set(word.split("_")) <= set(known.split("_")))
+    return next(within, "") or _nearest(word, RESERVED)
 
 
 def _unknown(table: Mapping[str, Any], known: tuple[str, ...], path: str) -> Iterator[Problem]:

@@ -331,9 +331,18 @@ def test_mistakes_in_the_rules_for_the_network_are_named_with_their_path():
         ("network.policy", "error"),
         *((f"network.allow[{index}]", "error") for index in range(5)),
         ("network.deny", "error"),
-        ("network.alow", "warning"),
+        ("network.alow", "error"),
     }
     assert all(problem.suggestion for problem in problems)
+
+
+@pytest.mark.parametrize("name", ["netwrok", "Network", "networks"])
+def test_a_table_with_nearly_the_name_of_the_rules_for_the_network_is_an_error(name):
+    (problem,) = server_schema.check_document({name: {"policy": "registered"}})
+    assert (problem.path, problem.severity) == (name, "error")
+    assert problem.suggestion == "Did you mean network?"
+    (problem,) = server_schema.check_document({name: {"command": "npx"}})
+    assert problem.severity == "warning"
 
 
 def test_registered_hosts_are_those_that_the_config_writes():

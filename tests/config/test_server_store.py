@@ -293,6 +293,13 @@ def test_a_server_over_http_gets_the_rules_for_the_network(store, path):
     assert store.get("clock").network.policy == "open"
 
 
+@pytest.mark.parametrize("rules", ['[network]\ndenied = ["*"]\n', '[netwrok]\npolicy = "registered"\n'])
+def test_misspelt_rules_for_the_network_are_not_ignored(store, path, rules):
+    write(path, rules + '[mcpServers.web]\ntype = "http"\nurl = "https://a.example/"\n')
+    with pytest.raises(McpError, match="Unknown field"):
+        store.get("web")
+
+
 def test_mistakes_in_the_rules_for_the_network_keep_servers_over_http_from_being_used(store, path):
     write(
         path,

@@ -147,6 +147,16 @@ def test_another_account_or_config_of_the_server_is_a_miss(world):
     assert len(world.run(**ours)[2]) == 2
 
 
+@pytest.mark.parametrize("variable", ["HOME", "TZ", "LC_TIME"])
+def test_another_environment_of_the_server_is_a_miss(world, variable):
+    world.add(trust_readonly=True)
+    world.write({"id": "a", "type": "mcp-books-look", "params": {"text": "a"}, "cache": True})
+    one, other = ({"env": {variable: str(world.folder / name)}} for name in ("one", "other"))
+    for known in (2, 0):
+        assert [len(world.run(**changed)[2]) for changed in (one, other)] == [known] * 2
+    assert world.run(env={**one["env"], "EDITOR": "ed"})[2] == []  # no server gets it
+
+
 def test_nodes_that_nobody_trusts_are_never_cached(world):
     world.add()
     world.ten()
@@ -208,20 +218,25 @@ def test_a_node_can_ask_itself_and_validation_says_when_it_asks_in_vain(world):
 def test_two_programs_that_fill_it_at_once_lose_nothing(world, pflow_home):
     world.add(trust_readonly=True)
     items = [f"item {number}" for number in range(40)]
-    batch = {"items": items, "parallel": True}
-    world.write(
-        {"id": "n", "type": "mcp-books-look", "params": {"text": "${item}"}, "batch": batch, "cache": True}
-    )
+    node = {"id": "n", "type": "mcp-books-look", "params": {"text": "${item}"}, "cache": True}
+    inputs = {"items": {"type": "list"}}
+    world.write({**node, "batch": {"items": "${items}", "parallel": True}}, inputs=inputs)
     command = [sys.executable, "-P", "-m", "pflow_mcp_plugin", "run", str(world.file), "--json"]
     options = {"stdout": subprocess.PIPE, "text": True, "cwd": world.folder}
+    # Each keeps ten results that the other does not, and both keep the rest.
     both = [
-        subprocess.Popen(command, env={**os.environ, "PFLOW_HOME": str(pflow_home)}, **options) for _ in "ab"
+        subprocess.Popen(
+            [*command, f"items={json.dumps(part)}"],
+            env={**os.environ, "PFLOW_HOME": str(pflow_home)},
+            **options,
+        )
+        for part in (items[:30], items[:9:-1])
     ]
     for program in both:
         stdout, _ = program.communicate(timeout=90)
         assert json.loads(stdout)["success"]
     world.log.unlink()
-    outputs, steps, noted = world.run()
+    outputs, steps, noted = world.run(f"items={json.dumps(items)}")
     assert noted == []
     assert kept(steps) == [{"cached": 40}]
     assert [result["value"]["text"] for result in outputs["results"]] == items
@@ -299,6 +314,7 @@ def test_traces_show_what_was_cached(world):
         (["--cache=-1"], "is not a time"),
         (["--cache=400d"], "is longer than 365 days"),
         (["--cache", "--no-cache"], "exclude each other"),
+        (["--cache", "5m"], "Write --cache=5m"),
     ],
 )
 def test_options_that_make_no_sense_are_refused(world, options, words):

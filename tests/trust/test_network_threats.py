@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import hashlib
+import json
 import os
 import socket
 import ssl
@@ -198,6 +199,48 @@ def test_row_19_a_name_that_changes_after_the_look_up_leads_nowhere_else(pool, r
     error = fails(pool, plain(server), f"has the loopback address {ELSEWHERE}", CallFailed)
     assert ELSEWHERE in error.suggestions[0]
     assert trap.connections == 0
+
+
+RESOLVER = f"""
+import os, socket
+real = socket.getaddrinfo
+def look_up(host, port, *given, **named):
+    name = host.decode() if isinstance(host, bytes) else host
+    return real(os.environ["ADDRESS"] if name == "{NAME}" else host, port, *given, **named)
+socket.getaddrinfo = look_up
+"""
+
+
+@pytest.mark.parametrize(
+    ("rules", "code", "words"),
+    [
+        (f'allow = ["{HERE}"]', 3, "which the config does not name"),
+        (f'allow = ["127.0.0.0/8"]\ndeny = ["{NAME}"]', 2, "is denied by deny"),
+    ],
+)
+def test_row_19_no_command_sends_a_byte_to_a_host_outside_the_policy(
+    pflow, pflow_home, tmp_path, run, rules, code, words
+):
+    server = run(FaultServer(well, host=HERE))
+    trap = run(FaultServer(well, host=ELSEWHERE, port=server.port))
+    (tmp_path / "site" / "sitecustomize.py").parent.mkdir()
+    (tmp_path / "site" / "sitecustomize.py").write_text(RESOLVER)
+    config = pflow_home / "config" / "mcp-servers.toml"
+    table = f'[mcpServers.web]\ntype = "http"\nurl = "{server.url(NAME)}"\ninsecure = true\n'
+    config.parent.mkdir(parents=True, exist_ok=True)
+
+    def command(*line, at, network):
+        config.write_text(f"[network]\n{network}\n{table}")
+        return pflow(*line, env={"PYTHONPATH": str(tmp_path / "site"), "ADDRESS": at})
+
+    assert command("mcp", "sync", "web", at=HERE, network=f'allow = ["{HERE}"]').exit_code == 0
+    act = {"nodes": [{"id": "a", "type": "mcp-web-act"}]}
+    (tmp_path / "act.json").write_text(json.dumps(act))
+    known = server.connections
+    for line in (("mcp", "sync", "web"), ("mcp", "test", "web"), ("run", "act.json")):
+        ran = command(*line, at=ELSEWHERE, network=rules)
+        assert (ran.exit_code, words in ran.stderr + ran.stdout) == (code, True), ran.stderr
+    assert (server.connections, trap.connections) == (known, 0)
 
 
 def test_row_19_the_server_of_a_rebound_name_still_has_to_prove_the_name(pool, run, names, tmp_path):

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import click
+
+from pflow_mcp_plugin.contract import PflowError
 
 _DURATION = re.compile(r"(\d{1,12}(?:\.\d{1,6})?)([smhd])?", re.ASCII)
 _SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
@@ -42,7 +45,16 @@ class WithLoneOption(click.Command):
         self._lone = lone
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse; see `click.Command`."""
+        """Parse; see `click.Command`.
+
+        Raises:
+            PflowError: A time follows one of the options as a word of its own.
+        """
+        end = args.index("--") if "--" in args else len(args)
+        for word, following in pairwise(args[:end]):
+            if word in self._lone and _DURATION.fullmatch(following):
+                step = f"Write {word}={following}"
+                raise PflowError(f"{word} takes a time only after =", suggestions=(step,), kind="usage")
         return super().parse_args(ctx, self.spelled_out(args))
 
     def spelled_out(self, words: Sequence[str]) -> list[str]:

@@ -147,11 +147,21 @@ class ResultCache:
         return Usage(entries=len(files), size=sum(file.size for file in files), oldest=oldest)
 
     def clear(self, older_than: float = 0.0) -> Usage:
-        """Remove what was kept in the cache longer ago than some seconds, and return what that was."""
+        """Remove what was kept in the cache longer ago than some seconds, and return what that was.
+
+        Raises:
+            StoreError: Something of it could not be removed; the rest was.
+        """
         before = time.time() - older_than
         # Without an age everything goes, also what a clock that was ahead has kept.
         old = [file for file in self._files() if not older_than or file.made < before]
         gone = [file for file in old if _remove(file.path)]
+        # What another process has removed meanwhile is no failure.
+        left = [] if len(gone) == len(old) else [file.path for file in old if os.path.lexists(file.path)]
+        if left:
+            raise StoreError(
+                left[0], f"could not be removed ({len(left):,} of {len(old):,} results are still there)"
+            )
         oldest = min((file.made for file in gone), default=None)
         return Usage(entries=len(gone), size=sum(file.size for file in gone), oldest=oldest)
 

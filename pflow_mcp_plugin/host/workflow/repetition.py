@@ -151,6 +151,10 @@ def read_caching(value: object, path: str, findings: Findings) -> Caching | None
     """
     if value is None or isinstance(value, bool):
         return None if value is None else Caching(never=not value)
+    if not isinstance(value, dict):
+        message = f"Expected true, false or an object, found {shown(value)}"
+        findings.error(path, message, 'Write true, or {"ttl": SECONDS}')
+        return Caching()
     return Caching(ttl=float(_table(value, _CACHE, path, findings).get("ttl", USUAL_TTL)))
 
 

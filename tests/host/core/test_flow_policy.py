@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from pflow_mcp_plugin.contract import PflowError
@@ -77,7 +79,8 @@ def test_a_table_without_deny_is_a_mistake(tmp_path, text, path):
 
 
 @pytest.mark.parametrize(
-    "word", ["Inputs", "input", "sends-data", "send_data", "Destructive", "untrusted_outputs"]
+    "word",
+    ["Inputs", "input", "sends-data", "send_data", "Destructive", "untrusted_outputs", "untrusted", "Sends"],
 )
 def test_a_misspelt_word_is_not_taken_for_a_node_type(tmp_path, word):
     assert list(mistakes(tmp_path, f'[flows]\ndeny = [{{from = "{word}", to = "*"}}]')) == [
@@ -86,6 +89,18 @@ def test_a_misspelt_word_is_not_taken_for_a_node_type(tmp_path, word):
     glob = f"[{word[0]}]{word[1:]}"
     assert matches(glob, [word], ())
     assert policy(tmp_path, f'[flows]\ndeny = [{{from = "{glob}", to = "*"}}]').deny
+
+
+@pytest.mark.parametrize("word", [" mcp-a", "mcp-a, mcp-b", "mcp-{a,b}", "!mcp-a", "mcp-[a", "a|b", "a\tb"])
+def test_what_is_no_glob_is_not_taken_for_one_that_matches_nothing(tmp_path, word):
+    found = mistakes(tmp_path, f"[flows]\ndeny = [{{from = {json.dumps(word)}, to = '*'}}]")
+    assert list(found) == ["flows.deny[0].from"]
+    assert "would match nothing" in found["flows.deny[0].from"]
+
+
+def test_any_character_may_stand_in_the_brackets_of_a_glob(tmp_path):
+    text = "[flows]\ndeny = [{from = 'a[ ]b', to = '[!{]*[[]'}, {from = '[]]', to = '*'}]"
+    assert [rule.begin for rule in policy(tmp_path, text).deny] == ["a[ ]b", "[]]"]
 
 
 @pytest.mark.parametrize(

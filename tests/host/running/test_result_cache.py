@@ -21,6 +21,7 @@ from pflow_mcp_plugin.contract import PflowError, RunControl, RunOrigin
 from pflow_mcp_plugin.host.plugins import Plugin
 from pflow_mcp_plugin.host.running.result_cache import ResultCache, open_cache
 from pflow_mcp_plugin.host.running.result_key import NotKept, code_of, exact_json, result_key
+from pflow_mcp_plugin.storage import StoreError
 
 KEY = "ab" + "0" * 62
 OTHER = "cd" + "1" * 62
@@ -689,6 +690,18 @@ def test_clearing_removes_what_is_old_enough(cache):
     assert cache.clear().entries == 2
     assert cache.usage().entries == 0
     assert len(files(cache.folder)) == 1
+
+
+def test_what_cannot_be_removed_is_an_error(cache):
+    for key in (KEY, OTHER):
+        cache.put(key, "default", b"{}")
+    path = cache._path(KEY)
+    path.unlink()
+    path.mkdir()
+    with pytest.raises(StoreError, match="1 of 2 results are still there"):
+        cache.clear()
+    assert path.exists()
+    assert cache.get(OTHER, 60) is None
 
 
 def test_threads_that_fill_it_at_once_lose_nothing(cache):
