@@ -20,6 +20,7 @@ from pflow_mcp_plugin.config import server_schema
 from pflow_mcp_plugin.config.locations import stderr_folder
 from pflow_mcp_plugin.config.server_store import ServerStore
 from pflow_mcp_plugin.contract import Host, PflowError, Problem, Report
+from pflow_mcp_plugin.contract.printable_text import one_line
 from pflow_mcp_plugin.discovery.launch_identity import difference, launch_identity
 from pflow_mcp_plugin.discovery.launch_identity import shown as shown_launch
 from pflow_mcp_plugin.discovery.lock_check import LockedLister, read_lock
@@ -245,8 +246,9 @@ def _lines(synced: Synced) -> Iterator[str]:
 def _withheld(synced: Synced) -> Iterator[str]:
     if synced.comparison.unapproved:
         yield f"  ! its tools are withheld until: pflow mcp approve {synced.server}"
-    for tool in () if synced.comparison.unapproved else synced.comparison.changed:
-        yield f"  ! withheld until: pflow mcp approve {synced.server} {quote(tool)}"
+        return
+    for tool in synced.comparison.changed:
+        yield f"  ! withheld until: pflow mcp approve {synced.server} {quote(one_line(tool))}"
 
 
 def _changes(changes: Changes) -> Iterator[str]:
