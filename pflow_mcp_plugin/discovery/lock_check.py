@@ -183,7 +183,9 @@ class LockedLister:
     def _refuse(self, name: str, found: Iterator[Problem]) -> None:
         if problems := list(found):
             error = refusal(
-                f"Server {name} is not the locked one, so nothing of it was stored", problems, server=name
+                f"Server {name} differs from the lock file, so nothing of it was stored",
+                problems,
+                server=name,
             )
             error.kind = "validation"
             raise error
