@@ -66,7 +66,7 @@ def test_a_server_or_tool_that_is_not_locked_is_a_difference():
 def test_a_locked_tool_that_is_gone_counts_where_the_whole_file_is_compared():
     assert found(tools={"add": ONE}) == {}
     (message,) = found(tools={"add": ONE}, whole=True).values()
-    assert message.startswith(f"Tool echo of server demo is locked ({ONE}), but no longer exists")
+    assert message.startswith(f"Tool echo of server demo is locked ({ONE}) but no longer exists")
 
 
 def test_hidden_and_long_text_is_shown_escaped_and_cut():
