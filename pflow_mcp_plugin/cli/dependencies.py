@@ -37,7 +37,7 @@ def pins(host: Host) -> Pins:
 
 
 def approve_launches(host: Host, names: Iterable[str]) -> None:
-    """Approve the launches of servers that the user just configured: pins of their other launches are removed.
+    """Approve the launches of servers that the user just configured; pins of other launches are removed.
 
     Raises:
         storage.StoreError: Pins could not be read or removed.

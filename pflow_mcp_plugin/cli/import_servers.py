@@ -22,6 +22,7 @@ from pflow_mcp_plugin.config.interchange.import_plan import ImportPlan, PlannedS
 from pflow_mcp_plugin.config.problem_errors import refusal
 from pflow_mcp_plugin.config.server_store import ServerStore
 from pflow_mcp_plugin.contract import Host, PflowError, Problem, Report
+from pflow_mcp_plugin.contract.printable_text import one_line
 from pflow_mcp_plugin.trust import egress
 
 _EPILOG = (
@@ -181,7 +182,7 @@ class Imported:
         """Return the report of `pflow mcp import`."""
         return Report(
             data=self.to_dict(),
-            text=lambda: "\n".join(line.replace("\n", "\\n") for line in self.lines()),
+            text=lambda: "\n".join(map(one_line, self.lines())),
             error=self.error(),
         )
 

@@ -266,7 +266,8 @@ def _lines(synced: Synced) -> Iterator[str]:
 def _withheld(synced: Synced) -> Iterator[str]:
     if synced.comparison.unapproved:
         yield f"  ! its tools are withheld until: pflow mcp approve {synced.server}"
-    for tool in () if synced.comparison.unapproved else synced.comparison.changed:
+        return
+    for tool in synced.comparison.changed:
         yield f"  ! withheld until: {approval_command(synced.server, tool)}"
 
 

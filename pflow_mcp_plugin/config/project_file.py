@@ -1,7 +1,7 @@
 """The servers that a project brings in its `.mcp.json`, the file that other clients read too.
 
 It is used if the user asked for it, or approved it: then these bytes only, and the servers that were shown.
-Unlike an import, nothing is corrected: what pflow does not understand is reported, and the file stays as it is.
+Unlike an import, nothing is corrected: what pflow does not understand is reported, and the file stays.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import attrs
 from pflow_mcp_plugin import naming, storage
 from pflow_mcp_plugin.config import locations, server_schema
 from pflow_mcp_plugin.config.field_checks import advice, fault, join, kind_of
+from pflow_mcp_plugin.config.nesting_depth import is_too_deep
 from pflow_mcp_plugin.contract import Paths, PflowError, Problem
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 
@@ -24,9 +25,6 @@ APPROVE = "pflow mcp approve --project"
 """The command that approves the file of a project."""
 LARGEST = 1 << 20
 """Bytes of the largest file that is read."""
-
-_DEEPEST = 16
-"""Levels of objects and lists that a file may have."""
 
 _FOR_THE_USER = ("trust", "trust_readonly", "trust_idempotent", "insecure")
 """Fields by which a config trusts a server; a project cannot decide this for its users."""
@@ -214,16 +212,11 @@ class ProjectFile:
 
     def _refuse_hidden(self, document: JSONObject) -> None:
         """Refuse keys that people cannot see, and a nesting that no server needs."""
-        level: list[JSON] = [document]
-        for _ in range(_DEEPEST):
-            tables = [value for value in level if isinstance(value, Mapping)]
-            for key in (key for table in tables for key in table if not key.isprintable()):
-                raise storage.CorruptFile(self.path, f"a key has characters that are not visible: {key!a}")
-            lists = (value for value in level if isinstance(value, list))
-            level = [child for table in tables for child in table.values()]
-            level += [child for value in lists for child in value]
-        if level:
+        if is_too_deep(document):
             raise storage.CorruptFile(self.path, "nested too deeply")
+        for key in _keys(document):
+            if not key.isprintable():
+                raise storage.CorruptFile(self.path, f"a key has characters that are not visible: {key!a}")
 
     def _approved(self) -> tuple[str, Collection[str]]:
         """Return the SHA-256 of the bytes that were approved, empty if none were, and the servers."""
@@ -297,3 +290,15 @@ def _without_trust(name: str, table: JSON, problems: list[Problem]) -> JSON:
             message = f"{key} has no effect in the file of a project: only your own config can trust a server"
             problems.append(advice(path, message, "To set it, add the server to your config: pflow mcp add"))
     return {key: value for key, value in table.items() if key not in _FOR_THE_USER}
+
+
+def _keys(value: JSON) -> Iterator[str]:
+    """Yield every key in a value, however deep."""
+    members: Iterable[JSON] = ()
+    if isinstance(value, Mapping):
+        yield from value
+        members = value.values()
+    elif isinstance(value, list):
+        members = value
+    for member in members:
+        yield from _keys(member)

@@ -7,7 +7,7 @@ for editors.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import attrs
@@ -220,14 +220,7 @@ def check_defaults(defaults: JSON) -> list[Problem]:
 
 def check_serve(table: JSON) -> list[Problem]:
     """Check the `[serve]` table against the schema; return every problem."""
-    return _check_table(SERVE, table, dict.fromkeys(SERVE_FIELDS, _check_switch))
-
-
-def _check_switch(place: str, value: JSON) -> list[Problem]:
-    if isinstance(value, bool):
-        return []
-    key = place.rpartition(".")[2]
-    return [fault(place, f"Must be true or false, not {kind_of(value)}", f"{key} = false")]
+    return _check_table(SERVE, table, dict.fromkeys(SERVE_FIELDS, flag))
 
 
 def check_network(document: JSONObject) -> list[Problem]:
@@ -249,11 +242,7 @@ def _is_meant_as_network(key: str, value: JSON) -> bool:
 
 
 def _check_table(
-    name: str,
-    table: JSON,
-    fields: Mapping[str, Callable[[str, JSON], Iterable[Problem]]],
-    *,
-    strict: bool = False,
+    name: str, table: JSON, fields: Mapping[str, Check], *, strict: bool = False
 ) -> list[Problem]:
     """Check a table of the config, each field by its function; return every problem."""
     if not isinstance(table, Mapping):

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 
 from pflow_mcp_plugin.contract import Problem
+from pflow_mcp_plugin.contract.printable_text import one_line
 from pflow_mcp_plugin.discovery.lock_file import LAUNCH, LockedServer, LockedServers, LockFile, place
 
 _LONGEST = 200
@@ -52,21 +53,21 @@ def _of_server(
         parts.append(f"the version it reports: {_change(locked.version, now.version)}")
     if parts:
         yield _not_as_locked(lock, name, parts)
-    why = "; ".join(parts) or "its launch and version are the locked ones"
+    why = "; ".join(parts) or "its launch and version are as locked"
     for tool in sorted({*now.tools, *(locked.tools if whole else ())}):
         path = place(place(place("servers", name), "tools"), tool)
-        told = f"Tool {_name(tool)} of server {name}"
+        told = f"Tool {one_line(tool)} of server {name}"
         before, after = locked.tools.get(tool), now.tools.get(tool)
         if before is None:
             yield _problem(lock, path, f"{told} is not in {lock.path.name}: it is {after}; {why}")
         elif after is None:
-            yield _problem(lock, path, f"{told} is locked ({before}), but does not exist now; {why}")
+            yield _problem(lock, path, f"{told} is locked ({before}) but no longer exists; {why}")
         elif before != after:
-            yield _problem(lock, path, f"{told} is not the locked one: {before} → {after}; {why}")
+            yield _problem(lock, path, f"{told} differs from the locked one: {before} → {after}; {why}")
 
 
 def _not_as_locked(lock: LockFile, name: str, parts: list[str]) -> Problem:
-    message = f"Server {name} is not as {lock.path.name} has it: {'; '.join(parts)}"
+    message = f"Server {name} differs from {lock.path.name}: {'; '.join(parts)}"
     return _problem(lock, place("servers", name), message)
 
 
@@ -92,10 +93,6 @@ def _shown(value: _Value) -> str:
     # ASCII only: what is hidden in a value must be seen.
     text = json.dumps(value) if value else "none"
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
-
-
-def _name(tool: str) -> str:
-    return tool if tool.isprintable() else json.dumps(tool)
 
 
 def _problem(lock: LockFile, path: str, message: str) -> Problem:

@@ -68,7 +68,7 @@ def compare_tools(old: Tool, new: Tool) -> ToolChange:
 
 
 def differ(old: Tool, new: Tool) -> bool:
-    """Whether two versions of a tool differ; the hash of an older version, which covered less, is not used."""
+    """Whether two versions of a tool differ; hashes of older versions, which covered less, are ignored."""
     if old.hash and old.hash == new.hash:
         return False
     return tool_hashes.tool_hash(old) != tool_hashes.tool_hash(new)

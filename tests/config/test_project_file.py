@@ -189,7 +189,7 @@ def test_what_is_not_an_object_in_json_is_said_with_its_place(asked, folder, tex
     [
         ({"mcpServers": {"say": {**SAY, "x\x1b[2J": 1}}}, "a key has characters that are not visible"),
         ({"a\u200b": 1}, r"not visible: 'a\\u200b'"),
-        ({"mcpServers": {"say": {**SAY, "auth": json.loads("[" * 20 + "]" * 20)}}}, "nested too deeply"),
+        ({"mcpServers": {"say": {**SAY, "auth": json.loads("[" * 120 + "]" * 120)}}}, "nested too deeply"),
     ],
 )
 def test_keys_that_people_cannot_see_and_deep_nesting_are_refused(asked, folder, root, message):

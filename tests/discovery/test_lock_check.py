@@ -83,7 +83,7 @@ def test_a_locked_tool_that_the_server_lost_is_a_difference(known):
     lock = lock_of(known, "add")
     known.catalog.save("demo", listing(TOOLS[1]), known.store.fingerprint("demo"))
     (problem,) = lock_check.compare_whole(lock, known)
-    assert "but does not exist now" in problem.message
+    assert "but no longer exists" in problem.message
 
 
 def test_unknown_keys_are_told_along_with_the_differences(known, tmp_path, monkeypatch):

@@ -34,8 +34,8 @@ def test_what_is_as_locked_has_no_difference():
 
 def test_a_tool_of_another_hash_is_named_with_both_hashes_and_that_nothing_else_changed():
     assert found(tools={"add": TWO, "echo": ONE}) == {
-        "servers.demo.tools.add": f"Tool add of server demo is not the locked one: {ONE} → {TWO}; "
-        "its launch and version are the locked ones"
+        "servers.demo.tools.add": f"Tool add of server demo differs from the locked one: {ONE} → {TWO}; "
+        "its launch and version are as locked"
     }
 
 
@@ -46,8 +46,9 @@ def test_the_part_of_the_launch_and_the_version_that_differ_are_told_with_both_v
         'the version it reports: "1.2.0" → none'
     )
     assert found(launch=launch, version="", tools={"add": TWO}) == {
-        "servers.demo": f"Server demo is not as mcp-lock.toml has it: {parts}",
-        "servers.demo.tools.add": f"Tool add of server demo is not the locked one: {ONE} → {TWO}; {parts}",
+        "servers.demo": f"Server demo differs from mcp-lock.toml: {parts}",
+        "servers.demo.tools.add": f"Tool add of server demo differs from the locked one: {ONE} → {TWO}; "
+        f"{parts}",
     }
 
 
@@ -65,7 +66,7 @@ def test_a_server_or_tool_that_is_not_locked_is_a_difference():
 def test_a_locked_tool_that_is_gone_counts_where_the_whole_file_is_compared():
     assert found(tools={"add": ONE}) == {}
     (message,) = found(tools={"add": ONE}, whole=True).values()
-    assert message.startswith(f"Tool echo of server demo is locked ({ONE}), but does not exist now")
+    assert message.startswith(f"Tool echo of server demo is locked ({ONE}) but no longer exists")
 
 
 def test_hidden_and_long_text_is_shown_escaped_and_cut():
