@@ -12,7 +12,6 @@ PACKAGE = TESTS.parent / "pflow_mcp_plugin"
 ELSEWHERE = {
     # What only ever works together, or is seen from outside only, is tested through its face.
     "client": "its parts are tested through the pool, against servers that misbehave",
-    "cli/approve": "cli/test_project_approval.py",
     "cli/client_file": "cli/test_export_servers.py",
     "cli/dependencies": "cli/test_add.py",
     "cli/demo": "end_to_end/test_demo.py",
