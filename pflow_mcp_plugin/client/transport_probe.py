@@ -12,6 +12,7 @@ from typing import Literal
 import attrs
 
 from pflow_mcp_plugin.client.connection import Connection
+from pflow_mcp_plugin.config import display
 from pflow_mcp_plugin.errors import ConnectionFailed, McpError
 from pflow_mcp_plugin.exchange import Launch
 from pflow_mcp_plugin.redaction import Redactor
@@ -47,7 +48,7 @@ async def recognized(launch: Launch, error: ConnectionFailed) -> ConnectionFaile
     if kind is None or not _may_be_another(error) or not await _speaks(kind, launch):
         return error
     server = launch.server
-    url = Redactor(launch.secrets).text(server.url)
+    url = Redactor(launch.secrets).text(display.url(server.url))
     failure = ConnectionFailed(
         f"Server {server.name} at {url} speaks {_NAMES[kind]}, "
         f"but its type is {server.transport} ({_NAMES[server.transport]})",

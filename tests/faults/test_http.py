@@ -112,6 +112,15 @@ def test_row_35_a_refused_connection_names_the_address(bench, fails):
     assert "check that the server runs" in error.suggestions[0]
 
 
+def test_row_35_the_address_is_named_without_a_password_however_short(bench, fails):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        place = f"127.0.0.1:{taken.getsockname()[1]}/mcp"
+        begins = f"Server odd: connection refused by http://****@{place}"
+        there = launch(f"http://me:pw@{place}")
+        fails(lambda: bench.pool.info(there), ConnectionFailed, begins, phase="handshake", retryable=True)
+
+
 def test_row_36_a_host_that_is_not_found_is_named_with_its_port(bench, fails):
     there = launch("https://nothing.invalid:8443/mcp")
     begins = "Server odd: host nothing.invalid was not found (port 8443)"
@@ -318,6 +327,13 @@ def test_row_46_a_redirect_to_another_host_is_refused(bench, fails, serve):
     error = fails(lambda: bench.pool.call(launch(server), act()), CallFailed, begins, phase="call")
     assert (error.facts["status"], error.facts["location"]) == (307, other.url("localhost"))
     assert other.requests == []
+
+
+def test_row_46_a_redirect_is_told_without_the_password_of_the_url(bench, fails, serve):
+    server = serve(on_call(with_status(307, location="/else")))
+    there = launch(server.url().replace("://", "://me:pw@"))
+    error = fails(lambda: bench.pool.call(there, act()), CallFailed, "Server odd: http://****@", phase="call")
+    assert "me:pw" not in str((error, error.details, error.facts, error.suggestions))
 
 
 def test_row_46_a_redirect_from_https_to_plain_http_is_refused(bench, fails, serve, authority):

@@ -10,6 +10,7 @@ import attrs
 
 from pflow_mcp_plugin.client.failures.excerpt import excerpt, plain
 from pflow_mcp_plugin.client.request_failures import Exchange
+from pflow_mcp_plugin.config import display
 from pflow_mcp_plugin.contract import Ran
 from pflow_mcp_plugin.errors import CallFailed, ConnectionFailed, McpError, Phase, Where
 from pflow_mcp_plugin.exchange import Blanks
@@ -64,6 +65,11 @@ class Evidence:
     def words(self, text: str, limit: int = _LONGEST_WORDS) -> str:
         """Return a server's words as evidence of a failure: secrets are redacted before the text is cut."""
         return self.redactor.shortened(plain(self.redactor.piece(text)), limit)
+
+    @property
+    def url(self) -> str:
+        """The server's URL as an error may show it: without user info, however short its password is."""
+        return display.url(self.server.url)
 
     @property
     def where(self) -> Where:

@@ -9,6 +9,7 @@ from urllib.parse import urljoin, urlsplit
 
 from pflow_mcp_plugin.client.failures.evidence import Evidence, failure
 from pflow_mcp_plugin.client.transport.retry_after import retry_after
+from pflow_mcp_plugin.config import display
 from pflow_mcp_plugin.errors import McpError
 
 _SNIPPET = 200
@@ -60,7 +61,7 @@ def _refused(status: int, evidence: Evidence) -> McpError:
 
 def _text(status: int, evidence: Evidence) -> tuple[str, str]:
     """Return what happened and the next step."""
-    url = evidence.server.url
+    url = evidence.url
     if status == HTTPStatus.UNAUTHORIZED:
         return f"not logged in at {url} (HTTP 401)", _how_to_log_in(evidence)
     if status == HTTPStatus.FORBIDDEN:
@@ -101,10 +102,10 @@ def _forbidden(evidence: Evidence) -> tuple[str, str]:
     scope = challenge.get("scope", "")[:_SNIPPET]
     if challenge.get("error") != "insufficient_scope" and not scope:
         step = f"check the permissions of the token in auth or headers of server {name}"
-        return f"access denied at {evidence.server.url} (HTTP 403)", step
+        return f"access denied at {evidence.url} (HTTP 403)", step
     needed = f"it needs the scope {scope}" if scope else "its scope is not sufficient"
     step = f"get a token with the scope {scope}" if scope else "get a token with a wider scope"
-    return f"access denied at {evidence.server.url} (HTTP 403): {needed}", f"{step} for server {name}"
+    return f"access denied at {evidence.url} (HTTP 403): {needed}", f"{step} for server {name}"
 
 
 def _challenge(evidence: Evidence) -> dict[str, str]:
@@ -133,9 +134,9 @@ def _redirected(evidence: Evidence) -> McpError:
         return _astray(f"to an invalid address: {location[:_SNIPPET]}", evidence)
     if target == url:
         return _astray("to itself" if location else "without a location", evidence)
-    target = target[:_LONGEST_ADDRESS]
+    target = display.url(target)[:_LONGEST_ADDRESS]
     return failure(
-        f"Server {evidence.server.name}: {url} redirects to {where}, {target}; refused",
+        f"Server {evidence.server.name}: {evidence.url} redirects to {where}, {target}; refused",
         evidence,
         ran="not ran",
         next_step=_after_redirect(where, target, evidence.server.name),
@@ -146,7 +147,7 @@ def _redirected(evidence: Evidence) -> McpError:
 
 def _astray(how: str, evidence: Evidence) -> McpError:
     return failure(
-        f"Server {evidence.server.name}: {evidence.server.url} redirects {how}",
+        f"Server {evidence.server.name}: {evidence.url} redirects {how}",
         evidence,
         ran="not ran",
         next_step="have the server's redirect corrected, or correct its url",
@@ -176,7 +177,7 @@ def _after_redirect(where: str, target: str, name: str) -> str:
 
 def _wrong_kind(evidence: Evidence) -> McpError:
     kind = evidence.exchange.headers.get("content-type", "").partition(";")[0].strip().lower()
-    url, facts = evidence.server.url, _kind_facts(kind, evidence)
+    url, facts = evidence.url, _kind_facts(kind, evidence)
     if kind == "text/html":
         return failure(
             f"Server {evidence.server.name}: {url} answered with a web page (text/html), "

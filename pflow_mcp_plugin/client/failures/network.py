@@ -121,7 +121,7 @@ def _unreadable(error: InvalidJson | NotMessage, evidence: Evidence) -> McpError
 
 
 def _misled(error: ForeignEndpoint | BadEndpoint, evidence: Evidence) -> McpError:
-    name, url, place = evidence.server.name, evidence.server.url, evidence.words(str(error), _SHOWN)
+    name, url, place = evidence.server.name, evidence.url, evidence.words(str(error), _SHOWN)
     if isinstance(error, BadEndpoint):
         message = f"Server {name} at {url} names an invalid address for its messages: {place}"
         return failure(message, evidence, ran="not ran", next_step="report it to the server's author")
@@ -154,7 +154,7 @@ def _too_slow(evidence: Evidence) -> McpError:
 
 
 def _unreachable(chain: list[BaseException], evidence: Evidence) -> McpError | None:
-    name, url = evidence.server.name, evidence.server.url
+    name, url = evidence.server.name, evidence.url
     if any(isinstance(cause, socket.gaierror) for cause in chain):
         host, port = _host_and_port(url)
         return failure(
@@ -219,7 +219,7 @@ def _certificate_wanted(alert: str, host: str, evidence: Evidence) -> McpError:
 
 
 def _broken_off(error: BaseException, evidence: Evidence) -> McpError:
-    url, name = evidence.server.url, evidence.server.name
+    url, name = evidence.url, evidence.server.name
     kind = type(error).__name__
     if kind == "ProxyError":
         return failure(
