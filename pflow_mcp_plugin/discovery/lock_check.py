@@ -168,7 +168,7 @@ def _refusal(server: str, found: Iterator[Problem]) -> McpError | None:
     problems = list(found)
     if not problems:
         return None
-    subject = f"Server {server} is not the locked one, so nothing of it was stored"
+    subject = f"Server {server} differs from the lock file, so nothing of it was stored"
     error = refusal(subject, problems, server=server)
     error.kind = "validation"
     return error

@@ -216,7 +216,7 @@ def test_a_launch_that_changes_during_the_question_is_not_approved(pflow, pflow_
         config.write_text(before.replace('"Changes"', '"Changes", "--evil"'))
 
     said = on_terminal(pflow_home, hosts, "y", "mcp", "sync", "odd", meanwhile=swap)
-    assert "what it is started by now is not approved" in said
+    assert "its present launch is not approved" in said
     assert log.read_text().count("start\n") == starts
     config.write_text(before)
     assert pflow("registry", "run", "mcp-odd-act").exit_code == 0, "the pins were forgotten"
