@@ -67,12 +67,15 @@ def test_the_links_of_the_readme_work_where_there_are_no_files_beside_it(unpacke
     assert [path for path in paths if not (unpacked / path).exists()] == []
 
 
-def test_every_test_is_run_once_under_the_oldest_python(tox):
+def test_every_test_is_a_unit_test_or_one_of_programs(tox):
     unit, programs = tox["unit"]["selection"], tox["programs"]["selection"]
     names = re.findall(r"not (\w+)", unit)
     assert unit == f'-m "{" and ".join(f"not {name}" for name in names)}"'
     assert programs == f'-m "{" or ".join(names)}"'
-    for name, selection in (("lowest", "unit"), ("programs", "programs")):
+
+
+def test_programs_and_the_lowest_dependencies_are_tried_under_the_oldest_python(tox):
+    for name, selection in (("lowest", "fast"), ("programs", "programs")):
         assert f"{{[{selection}]selection}}" in tox[f"testenv:{name}"]["commands"]
         assert tox[f"testenv:{name}"]["base_python"] == "py311"
         assert name in run_by_default(tox)
