@@ -356,7 +356,8 @@ def test_a_model_that_obeys_a_description_adds_nothing(model, plan, leak, words)
     assert "IGNORE" not in json.dumps(made)
 
 
-def test_an_input_is_not_described_by_what_a_description_orders(model, plan):
+def test_an_input_is_not_described_by_what_a_description_orders(model, plan, pflow):
+    assert pflow("mcp", "approve", "office").exit_code == 0  # its description hides text
     model.answer(chosen(SPY), {"nodes": [node("rain", SPY)], "edges": [], "description": f"Rain. {ORDER}"})
     workflow = plan()["data"]["workflow"]
     assert workflow["inputs"]["town"] == {"type": "str", "description": "town for rain"}
