@@ -8,18 +8,20 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
 from pflow_mcp_plugin import storage
 from pflow_mcp_plugin.config import field_checks, server_schema, toml_codec
 from pflow_mcp_plugin.config.problem_errors import refuse_errors
-from pflow_mcp_plugin.config.project_file import ProjectFile, ProjectReading
 from pflow_mcp_plugin.contract import PflowError, Problem
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.errors import McpError, Where
 from pflow_mcp_plugin.types import NetworkRules, Server
+
+if TYPE_CHECKING:  # few folders have a project's file
+    from pflow_mcp_plugin.config.project_file import ProjectFile, ProjectReading
 
 
 @attrs.frozen(kw_only=True)
@@ -80,13 +82,18 @@ class ServerStore:
 
     Args:
         path: The file; it need not exist.
-        project: The file of a project.
+        project: Returns the file of a project, None if there is none.
     """
 
-    def __init__(self, path: Path, project: ProjectFile | None = None) -> None:
+    def __init__(self, path: Path, project: Callable[[], ProjectFile | None] = lambda: None) -> None:
         self.path = path
-        self.project = project
+        self._project = project
         self._seen: _Seen | None = None
+
+    @property
+    def project(self) -> ProjectFile | None:
+        """The file of a project that the store reads, None if there is none."""
+        return self._project()
 
     def names(self) -> tuple[str, ...]:
         """Return the names of all servers in the store, in the order of its file; a project's are last.
@@ -130,7 +137,8 @@ class ServerStore:
 
     def not_configured(self, name: str) -> McpError:
         """Return the error about a server that the store does not have, with the most similar names."""
-        offer = self.project.offer((name,)) if self.project else None
+        file = self.project
+        offer = file.offer((name,)) if file else None
         return _not_configured(name, self.names(), offer[1] if offer else "")
 
     def notices(self) -> list[Problem]:
@@ -340,7 +348,8 @@ class ServerStore:
 
     def _read(self) -> _Seen:
         """Return the content of the files, which are read again only when they have changed."""
-        project = self.project.reading() if self.project else None
+        file = self.project
+        project = file.reading() if file else None
         signature = (self._signature(), project)
         seen = self._seen
         if seen is None or seen.signature != signature:

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import attrs
 
-from pflow_mcp_plugin.config.locations import pin_folder, server_file, tool_folder
-from pflow_mcp_plugin.config.project_file import ProjectFile
+from pflow_mcp_plugin.config.locations import pin_folder, project_file, server_file, tool_folder
 from pflow_mcp_plugin.config.server_store import ServerStore
 from pflow_mcp_plugin.contract import Paths, PflowError
 from pflow_mcp_plugin.discovery.catalog import Catalog
 
 if TYPE_CHECKING:
+    from pflow_mcp_plugin.config.project_file import ProjectFile
     from pflow_mcp_plugin.discovery.pins import Pins
 
 
@@ -52,7 +53,7 @@ def servers(paths: Paths) -> Servers:
 
 @lru_cache(maxsize=1)
 def _servers(paths: Paths) -> Servers:
-    store = ServerStore(server_file(paths), ProjectFile(paths))
+    store = ServerStore(server_file(paths), partial(_project, paths))
 
     def apart() -> Mapping[str, Path]:
         try:
@@ -62,3 +63,17 @@ def _servers(paths: Paths) -> Servers:
 
     catalog = Catalog(tool_folder(paths), apart=apart)
     return Servers(store=store, catalog=catalog, pin_folder=pin_folder(paths))
+
+
+def _project(paths: Paths) -> ProjectFile | None:
+    """Return the project's file if there is one, or the user asked for it; most folders have none."""
+    if paths.project is None and not os.path.lexists(project_file(paths)):
+        return None
+    return _project_file(paths)
+
+
+@lru_cache(maxsize=1)
+def _project_file(paths: Paths) -> ProjectFile:
+    from pflow_mcp_plugin.config.project_file import ProjectFile
+
+    return ProjectFile(paths)

@@ -175,7 +175,9 @@ def test_why_all_tools_of_a_server_are_withheld_is_told_once(synced, pflow_home)
     config.write_text(config.read_text().replace("args = [", 'args = ["-B", '))
     synced.done("mcp", "sync")
     errors = synced.refused("mcp", "lock")
-    assert "Some tools are not approved and cannot be locked: Server one is not approved as it is now" in errors
+    assert (
+        "Some tools are not approved and cannot be locked: Server one is not approved as it is now" in errors
+    )
 
 
 def test_a_server_with_mistakes_is_left_out_with_a_warning(synced, pflow_home):

@@ -329,7 +329,7 @@ def project(tmp_path):
 
 @pytest.fixture
 def shared(path, project):
-    return ServerStore(path, project)
+    return ServerStore(path, lambda: project)
 
 
 def test_a_projects_servers_follow_the_users_own(shared, project):
