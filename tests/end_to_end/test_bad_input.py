@@ -36,7 +36,7 @@ def refused(pflow, pflow_home):
         for ran in (plain, as_json):
             assert ran.exit_code == exit_code, (ran.stdout, ran.stderr)
             assert "Traceback" not in ran.stdout + ran.stderr
-            assert ran.stderr.startswith(("Error: ", "Warning: "))
+            assert ran.stderr.startswith(("Error: ", "Warning: ", "First sync of server "))
         for word in words:
             assert word in plain.stdout + plain.stderr
         assert as_json.envelope["success"] is False
@@ -193,7 +193,9 @@ def test_a_workflow_file_that_is_not_there(refused, tmp_path):
 
 def test_a_variable_that_is_not_set_stops_a_header_and_starts_nothing(refused, pflow, scripted, workflow):
     scripted("one")
-    pflow("mcp", "add", "odd", "http://127.0.0.1:9/mcp", "--bearer", "${NOT_SET_AT_ALL}")
+    auth = {"type": "bearer", "token": "${NOT_SET_AT_ALL}"}
+    table = {"type": "http", "url": "http://127.0.0.1:9/mcp", "auth": auth, "trust": "auto"}
+    pflow("mcp", "add", json.dumps({"odd": table}))
     refused(2, ["NOT_SET_AT_ALL"], "run", workflow(("a", "mcp-odd-one", {})))
 
 

@@ -102,7 +102,8 @@ def test_a_run_is_cancelled_while_its_server_does_not_answer_the_handshake(fault
     faulty("Hangs")
     with open_host() as host:
         path = server_file(host.paths)
-        path.write_text(path.read_text().replace("Hangs", "IsSilent").replace("IsSilent.log", "Hangs.log"))
+        silent = path.read_text().replace("Hangs", "IsSilent").replace("IsSilent.log", "Hangs.log")
+        path.write_text(f'{silent}\n[defaults]\ntrust = "auto"\n')
         begun = tmp_path / "Hangs.log"
         outcome = _cancelled(host, _act(), lambda: _until(lambda: "start" in _noted(begun)))
     assert (outcome.exit_code, outcome.error.kind) == (130, "interrupted")

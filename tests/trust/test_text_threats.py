@@ -52,7 +52,7 @@ def test_row_05_a_tool_with_hidden_text_is_not_used_before_somebody_approves_it(
     assert "withheld until: pflow mcp approve odd" in synced.stdout
     refused = pflow("registry", "run", NODE, "mode=fine")
     assert refused.exit_code == 2
-    assert "hides text that nobody approved: " in refused.stderr
+    assert "not approved as it is now: its instructions hide text" in refused.stderr
     assert not STEERING.search(refused.stderr)
     assert pflow("mcp", "sync", "odd").exit_code == 0
     assert pflow("registry", "run", NODE, "mode=fine").exit_code == 2
