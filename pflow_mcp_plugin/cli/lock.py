@@ -54,7 +54,7 @@ def write_lock(host: Host, file: Path, workflows: Sequence[str] = ()) -> Report:
     Args:
         host: The host.
         file: The file; an existing one must be a lock file.
-        workflows: The names or files of the workflows to lock the tools of; all tools if there is none.
+        workflows: Names or files of workflows; only their tools are locked. Without any, all tools are.
 
     Raises:
         PflowError: A workflow has mistakes or names a tool of a server that is not synced, nothing is synced,
@@ -86,11 +86,11 @@ def check_lock(host: Host, file: Path, workflows: Sequence[str] = ()) -> Report:
     Args:
         host: The host.
         file: The lock file.
-        workflows: The names or files of workflows whose tools must be as locked; all that is locked if there
-            is none.
+        workflows: Names or files of workflows; only their tools are compared. Without any, all that is
+            locked.
 
     Raises:
-        PflowError: There is no lock file, or it or a workflow has mistakes.
+        PflowError: There is no lock file, or the file or a workflow has mistakes.
     """
     known, lock = servers(host.paths), lock_check.read_lock(file)
     for warning in lock.warnings:
@@ -186,10 +186,10 @@ def _refuse_outdated(known: Servers, used: Iterable[str]) -> None:
 
 
 def _existing(file: Path) -> bytes | None:
-    """Return the content of the file that is about to be written, None if there is none or it is a device.
+    """Return what is in the file to be written; None if it is new or a device.
 
     Raises:
-        storage.StoreError: It is not a lock file, or that of a newer pflow.
+        storage.StoreError: It is not a lock file, or a newer pflow wrote it.
     """
     if file.exists() and not file.is_file() and not file.is_dir():
         return None

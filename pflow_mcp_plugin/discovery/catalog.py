@@ -225,14 +225,7 @@ class Catalog:
         Raises:
             storage.StoreError: The file could not be removed.
         """
-        path = self._path(server)
-        if not path.exists():
-            return
-        with storage.locked(path):
-            try:
-                path.unlink(missing_ok=True)
-            except OSError as error:
-                raise storage.StoreError(path, f"could not be removed: {error.strerror}") from error
+        storage.remove(self._path(server))
 
     def era(self, server: str, config_fingerprint: str) -> Literal["modern", "handshake"] | None:
         """Look up in the catalog the protocol era of a server's last sync, unless its config has changed."""

@@ -96,14 +96,7 @@ class Pins:
         Raises:
             storage.StoreError: The file could not be removed.
         """
-        path = self._path(server)
-        if not path.exists():
-            return
-        with storage.locked(path):
-            try:
-                path.unlink(missing_ok=True)
-            except OSError as error:
-                raise storage.StoreError(path, f"could not be removed: {error.strerror}") from error
+        storage.remove(self._path(server))
 
     def _path(self, server: str) -> Path:
         apart = self.apart().get(server)

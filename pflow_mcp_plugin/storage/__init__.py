@@ -1,7 +1,7 @@
 """Files that survive crashes, full disks and several writers at once.
 
 - `folders`: the folders that pflow uses
-- `atomic_files`: reading, locking, and atomic writing
+- `atomic_files`: reading, locking, atomic writing, and removing
 - `regular_files`: reading regular files only, up to a limit
 - `special_files`: reading and writing pipes, terminals and devices
 - `json_files`: JSON objects in files, changed under a lock
@@ -14,6 +14,7 @@ from pflow_mcp_plugin.storage.atomic_files import (
     locked,
     make_folder,
     read_bytes,
+    remove,
     set_aside,
     sweep,
     write_atomic,
@@ -48,6 +49,7 @@ __all__ = [
     "read_bytes",
     "read_regular",
     "read_special",
+    "remove",
     "require_regular",
     "set_aside",
     "sweep",

@@ -171,6 +171,21 @@ def locked(path: Path) -> Iterator[None]:
         lock.release()
 
 
+def remove(path: Path) -> None:
+    """Delete a file under its lock; one that does not exist is fine.
+
+    Raises:
+        StoreError: It could not be removed, or is locked for too long.
+    """
+    if not path.exists():
+        return
+    with locked(path):
+        try:
+            path.unlink(missing_ok=True)
+        except OSError as error:
+            raise StoreError(path, f"could not be removed: {_reason(error)}") from error
+
+
 def sweep(folder: Path) -> None:
     """Remove temporary files that dead writers left in a folder."""
     with suppress(OSError), os.scandir(folder) as found:

@@ -68,6 +68,17 @@ def test_reading_a_missing_file_gives_none(tmp_path: Path) -> None:
     assert storage.read_bytes(tmp_path / "none") is None
 
 
+def test_a_file_is_removed_under_its_lock_and_what_is_not_there_is_fine(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    storage.remove(path)
+    write_atomic(path, b"{}")
+    storage.remove(path)
+    assert not path.exists()
+    path.mkdir()
+    with pytest.raises(StoreError, match="could not be removed"):
+        storage.remove(path)
+
+
 def test_reading_what_is_no_file_names_it(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match=str(tmp_path)):
         storage.read_bytes(tmp_path)
